@@ -1,14 +1,29 @@
 """Ranks of which one is ended in the middle of a solve, and that go on from their files."""
 
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Dense, Identity
-from linops_core.alg import Step, conjugate_gradients
+from linops_core.alg import (
+    Step,
+    admm,
+    conjugate_gradients,
+    fista,
+    l2_squared,
+    lsmr,
+    lsqr,
+    pdhg,
+    soft_threshold,
+)
 from linops_distributed import distribute_linop
 from linops_distributed.testing import Ranked
 
@@ -152,3 +167,43 @@ def test_what_one_rank_cannot_write_is_an_error_on_all(two: Ranked, tmp_path: Pa
         return str(caught.value)
 
     assert len({*two.run(program)}) == 1
+
+
+Solver = Callable[..., Tensor]
+SOLVERS: dict[str, Solver] = {
+    "lsqr": lambda A, y, **o: lsqr(A, y, atol=0.0, btol=0.0, **o),
+    "lsmr": lambda A, y, **o: lsmr(A, y, damp=0.1, atol=0.0, btol=0.0, **o),
+    "fista": lambda A, y, **o: fista(A, y, soft_threshold(0.1), tol=0.0, **o),
+    "admm": lambda A, y, **o: admm(A, y, soft_threshold(0.1), eps_rel=0.0, **o),
+    "pdhg": lambda A, y, **o: pdhg(
+        A, l2_squared(1.0, y), soft_threshold(0.1), A.H(y), eps_rel=0.0, **o
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SOLVERS)
+@settings(max_examples=4)
+@given(dim=st.sampled_from(["M", "N"]), end=st.integers(1, 5), every=st.integers(1, 2))
+def test_other_solvers_go_on_to_the_same_bits(
+    three: Ranked, name: str, dim: str, end: int, every: int
+) -> None:
+    linop = Dense(W, ("M", "N"), ("N",), ("M",))
+
+    def program(rank: int, folder: str) -> None:
+        A = distribute_linop(linop, three.mesh(r=3), {dim: "r"})
+        y, found = A.local_output(Y), list[Step]()
+        files = {"checkpoint": Path(folder) / "x.pt", "checkpoint_every": every}
+
+        def end_there(step: Step) -> None:
+            if step.iteration == end:
+                raise Ended
+
+        wanted = SOLVERS[name](A, y, max_num_iters=5)
+        with suppress(Ended):
+            SOLVERS[name](A, y, max_num_iters=5, callback=end_there, **files)
+        x = SOLVERS[name](A, y, max_num_iters=5, callback=found.append, **files)
+        assert torch.equal(x, wanted)
+        assert found[0].iteration == max(1, end - end % every) or end == 5
+
+    with TemporaryDirectory() as folder:
+        three.run(lambda rank: program(rank, folder))

@@ -461,7 +461,8 @@ def test_a_name_with_two_lengths_along_the_chain(two: Ranked) -> None:
             {"Nx": "r"},
             {"Nx": 4},
             SplitError,
-            "no other dimension of known size to be cut along 'r' while Nx is whole",
+            r"no other dimension of known size to be cut along .r. while Nx is whole; give sizes=, "
+            r"or another placement than \{'Nx': 'r'\}",
         ),
         (
             lambda: FFT(1, ("C",)),

@@ -47,11 +47,12 @@ def torchrun(n_ranks: int, program: str, options: Sequence[str] = (), **environm
     return said
 
 
-@pytest.mark.parametrize("n_ranks", [2, 3, 4])
-def test_laws_under_torchrun(n_ranks: int) -> None:
-    said = torchrun(n_ranks, "laws.py")
-    for rank in range(n_ranks):
-        assert f"rank {rank} of {n_ranks} is done" in said
+def test_laws_under_torchrun() -> None:
+    """Over 4 ranks, and then over the first 3 and the first 2 of them."""
+    said = torchrun(4, "laws.py")
+    for n_ranks in (2, 3, 4):
+        for rank in range(n_ranks):
+            assert f"rank {rank} of {n_ranks} is done" in said
 
 
 def test_what_is_not_alike_is_refused_with_the_checks_of_torch() -> None:
@@ -61,7 +62,7 @@ def test_what_is_not_alike_is_refused_with_the_checks_of_torch() -> None:
         assert f"rank {rank} is done" in said
 
 
-@pytest.mark.parametrize("fault", ["killed", "hangs", "raises"])
+@pytest.mark.parametrize("fault", ["killed", "hangs"])
 def test_a_fault_of_one_rank_is_an_error_on_the_others(fault: str, tmp_path: Path) -> None:
     """It names the operator, the rank and the step; the ranks end by themselves."""
     command = [str(PROGRAMS / "faults.py"), str(SECONDS), fault, str(tmp_path / "store")]
@@ -76,7 +77,7 @@ def test_a_fault_of_one_rank_is_an_error_on_the_others(fault: str, tmp_path: Pat
         if fault == "hangs":
             assert ranks[1].poll() is None
         else:
-            assert ranks[1].wait(SECONDS) == {"killed": -signal.SIGKILL, "raises": 4}[fault]
+            assert ranks[1].wait(SECONDS) == -signal.SIGKILL
 
 
 def test_ranks_in_threads_end_in_any_order() -> None:
@@ -88,10 +89,12 @@ def test_ranks_in_threads_end_in_any_order() -> None:
 
 
 def test_ranks_that_are_started_again_go_on_to_the_same_bits(tmp_path: Path) -> None:
-    """One of them ends itself behind the fifth step; every second one is kept."""
-    with pytest.raises(AssertionError, match="SIGKILL"):
-        torchrun(2, "restarted.py", FOLDER=str(tmp_path), IS_FIRST="1")
-    said = torchrun(2, "restarted.py", FOLDER=str(tmp_path), IS_FIRST="0")
+    """One of them is killed behind the fifth step; every second one is kept.
+
+    Without that variable, torchrun keeps in its store where ranks were before.
+    """
+    environment = {"FOLDER": str(tmp_path), "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
+    said = torchrun(2, "restarted.py", ["--max-restarts=1"], **environment)
     for rank in range(2):
         assert f"rank {rank} did the steps 4 to 8" in said
     names = {path.name for path in tmp_path.iterdir()}

@@ -46,7 +46,9 @@ def diagonal(n: int = 4) -> Diagonal:
             r"N must be placed on one of the dimensions \('r',\) of the mesh, got 'q'",
         ),
         (
-            lambda m: distribute_linop(Dense(torch.ones(2, 3)), m, {"M": "r", "N": "r"}),
+            lambda m: distribute_linop(
+                Dense(torch.ones(2, 3), ("M", "N"), ("N",), ("M", "N")), m, {"M": "r", "N": "r"}
+            ),
             ValueError,
             "of its own, got {'M': 'r', 'N': 'r'}",
         ),
@@ -167,6 +169,107 @@ def test_an_error_in_a_part_is_one_on_all_ranks(two: Ranked) -> None:
     first, second = errors(two, program)
     assert isinstance(second, KeyError)
     assert "must succeed on all ranks, got on rank 1: KeyError: 'planted'" in str(first)
+
+
+def summed(two: Ranked, n_rows: int = 4) -> DistributedLinop:
+    """An operator whose output is summed."""
+    A = Dense(torch.ones(n_rows, 4), ("M", "N"), ("N",), ("M",))
+    return distribute_linop(A, two.mesh(r=2), {"N": "r"})
+
+
+WRONG: dict[str, tuple[Callable[[], Any], str]] = {
+    "length": (lambda: torch.ones(3), "got"),
+    "number of dimensions": (lambda: torch.ones(2, 1), "must have 1 dimensions"),
+    "type": (lambda: [1.0, 1.0], "must be a torch.Tensor"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+@pytest.mark.parametrize("derived", ["", "H", "N"])
+def test_a_wrong_input_on_one_rank_is_an_error_on_both(
+    two: Ranked, wrong: str, derived: str
+) -> None:
+    def program(rank: int) -> None:
+        A: Any = made_by(two) if derived == "H" else summed(two)
+        A = getattr(A, derived, A)
+        A(WRONG[wrong][0]() if rank else torch.ones(2))
+
+    first, second = errors(two, program)
+    assert str(first) == str(second)
+    assert isinstance(first, ValueError)
+    assert "on rank 1: " in str(first)
+    assert WRONG[wrong][1] in str(first)
+
+
+# The mark of a step rides with the smaller one, and goes before the larger one.
+@pytest.mark.parametrize("n_rows", [3, 2**18 + 1])
+@pytest.mark.parametrize("wrong", [*WRONG, "dtype", "gradient"])
+def test_a_wrong_input_on_one_rank_in_a_later_call(two: Ranked, wrong: str, n_rows: int) -> None:
+    """At once, not when the others have waited for long enough."""
+
+    def program(rank: int) -> None:
+        A, x = summed(two, n_rows), torch.ones(2)
+        A(x), A(x.double()), A(x)
+        if rank and wrong == "dtype":
+            x = torch.ones(2, dtype=torch.complex64)
+        elif rank and wrong == "gradient":
+            x.requires_grad_()
+        elif rank:
+            x = WRONG[wrong][0]()
+        A(x)
+
+    first, second = errors(two, program)
+    assert str(first) == str(second)
+    assert "got the sum of the output" in str(first)
+    assert "a call with another input than before" in str(first)
+    assert WRONG[wrong][1] in str(first) if wrong in WRONG else "(" in str(first)
+
+
+def test_the_same_wrong_input_on_all_ranks(two: Ranked) -> None:
+    """In a first call and in a later one; the ranks can go on."""
+
+    def program(rank: int) -> None:
+        A = summed(two)
+        for _ in range(2):
+            with pytest.raises(ValueError, match="N must have size 2, got 3") as caught:
+                A(torch.ones(3))
+            assert "on rank" not in str(caught.value)
+            torch.testing.assert_close(A(torch.ones(2)), torch.full((4,), 4.0))
+
+    two.run(program)
+
+
+def test_a_wrong_share_for_full_output_on_one_rank(two: Ranked) -> None:
+    def program(rank: int) -> None:
+        A = made_by(two)
+        A.full_output(torch.ones(2))
+        A.full_output(torch.ones(2 + rank))
+
+    first, second = errors(two, program)
+    assert "calls must be the same on all ranks, got full_output" in str(first)
+    assert "length 2, got shape (3,)" in str(first)
+    assert str(first) == str(second)
+
+
+@pytest.mark.parametrize("n_rows", [3, 2**18 + 1])
+def test_an_error_in_a_part_in_a_later_call(two: Ranked, n_rows: int) -> None:
+    class Fails(Dense):
+        @staticmethod
+        def fn(linop: Any, x: Tensor, /, **options: Any) -> Tensor:
+            if dist.get_rank() and float(x[0]) == 3:
+                raise KeyError("planted")
+            return Dense.fn(linop, x, **options)
+
+    def program(rank: int) -> None:
+        linop = Fails(torch.ones(n_rows, 4), ("M", "N"), ("N",), ("M",))
+        A = distribute_linop(linop, two.mesh(r=2), {"N": "r"})
+        A(torch.ones(2))
+        A(3 * torch.ones(2))
+
+    first, second = errors(two, program)
+    assert isinstance(second, KeyError)
+    assert "which failed with KeyError: 'planted'" in str(first)
+    assert "on rank 1" in str(first)
 
 
 def made_by(two: Ranked) -> DistributedLinop:

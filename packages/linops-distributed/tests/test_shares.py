@@ -1,9 +1,12 @@
 """Shares of an operator that one rank has, or that a function makes."""
 
+from typing import Any
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Window
 from linops_core.testing.strategies import trees
@@ -11,6 +14,7 @@ from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 from linops_split.execution import read_by
 from linops_split.testing import cuttable_dims
+from nameddim import NamedShape
 
 MAPS = torch.randn(5, 8, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
 X = torch.randn(8, dtype=torch.complex128, generator=torch.Generator().manual_seed(2))
@@ -88,9 +92,6 @@ def refused(two: Ranked, made: object, match: str, **kwargs: object) -> None:
 
 
 def test_what_is_refused(two: Ranked) -> None:
-    trained = sense(MAPS.clone().requires_grad_())
-    refused(two, trained, "must not require gradients", scatter_from=0)
-    refused(two, lambda share: trained, "must not require gradients", sizes={"C": 5})
     refused(two, None, "linop must be a NamedLinop on rank 0", scatter_from=0)
     refused(two, sense(MAPS), "scatter_from must be a rank of the mesh", scatter_from=2)
     refused(two, Diagonal(torch.ones(3), ("N",)), "must be one of", scatter_from=0)
@@ -107,3 +108,68 @@ def test_what_is_refused(two: Ranked) -> None:
         "the shape must be the same on all ranks",
         sizes={"C": 4},
     )
+
+
+MASK = torch.randn(8, dtype=torch.complex128, generator=torch.Generator().manual_seed(3))
+
+
+def masked(maps: Tensor, mask: Tensor) -> NamedLinop:
+    """Return maps along C of images along B, and a mask that all of them share."""
+    S = Dense(maps, ("C", "Nx"), ("B", "Nx"), ("B", "C", "Nx"))
+    return Diagonal(mask, ("Kx",)) @ FFT(1, batch_shape=("B", "C")) @ S
+
+
+@pytest.mark.parametrize("sent", [True, False])
+@pytest.mark.parametrize("mesh", [{"r": 4}, {"r": 2, "b": 2}])
+def test_weights_of_shares_are_trained(four: Ranked, mesh: dict[str, int], sent: bool) -> None:
+    """As in one process: those that are cut by themselves, and copies of others alike."""
+    maps, mask = torch.cat([MAPS, MAPS])[:8].clone(), MASK.clone()
+    batch = torch.stack([X, 2 * X])
+    whole = masked(maps.requires_grad_(), mask.requires_grad_())
+    wanted = torch.autograd.grad(whole(batch).abs().square().sum(), [maps, mask])
+
+    def load(share: Window) -> NamedLinop:
+        own = maps.detach()[share["C"]].clone().requires_grad_()  # type: ignore[index]
+        return masked(own, mask.detach().clone().requires_grad_())
+
+    def program(rank: int) -> None:
+        where = four.mesh(**mesh)
+        placement = {"C": "r", "B": "b"} if "b" in mesh else {"C": "r"}
+        sizes = {"C": 8, "B": 2}
+        if sent:
+            linop = None if rank else whole
+            A = distribute_linop(linop, where, placement, sizes=sizes, scatter_from=0)
+        else:
+            A = distribute_linop(load, where, placement, sizes=sizes)
+        weights = [w for w in (*A.parameters(), *A.buffers()) if w.requires_grad]
+        loss = A(A.local_input(batch)).abs().square().sum()
+        for weight, found in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+            is_mask = weight.shape == mask.shape
+            piece = A.window["C"]  # type: ignore[index]
+            torch.testing.assert_close(found, wanted[1] if is_mask else wanted[0][piece])
+        assert len(weights) == 2
+
+    four.run(program)
+
+
+def test_weights_that_ranks_do_not_share_alike(two: Ranked) -> None:
+    class Hidden(NamedLinop):
+        """It does not say which dimensions its weight has."""
+
+        def __init__(self) -> None:
+            super().__init__(NamedShape(("C",)))
+            self.weight = torch.nn.Parameter(torch.ones(()))
+
+        @staticmethod
+        def fn(linop: Any, x: Tensor, /) -> Tensor:
+            return linop.weight * x
+
+        adj_fn = fn
+
+        def why_opaque(self, dim: object) -> None:
+            return None
+
+    text = "that require gradients, must be copies of each other or be cut"
+    refused(two, lambda share: Hidden(), text, sizes={"C": 4})
+    mask = MASK.clone().requires_grad_()  # of which a rank without work has no copy
+    refused(two, lambda share: masked(MAPS[:1], mask), text, sizes={"C": 1})

@@ -18,14 +18,16 @@ from nameddim import ND, NamedDimension, NamedShape
 from ._distributed import DistributedLinop
 from ._dry_run import dry_run
 from ._exchange import Exchange
+from ._halo import HaloExchange
 from ._plan import MeshPlan, RankPlan, Step, merged
 from ._ranks import Ranks
-from ._route import Move, gain_of
+from ._route import Halo, Move, gain_of
 from ._sharding import Cut, Sharding
 from ._shares import Share, sharded
 from ._sources import Source, shares_made, shares_of_all, shares_of_one
 from ._steps import in_steps
 from ._tile import DistributedTile
+from ._weights import mesh_dims_of_weights
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -82,7 +84,9 @@ def distribute_linop(
     scatter_from : int, optional
         The rank that has the operator. It sends each rank the bytes of its share, one tensor after
         the other, and keeps a copy of its own; of its own memory it needs those, and one tensor of
-        a share at a time. Weights that are sent or loaded are not trained.
+        a share at a time. Weights that are sent, or that a function makes, are trained as those of
+        the share: see ``A.parameters()`` and ``A.buffers()``. The gradient of one that is not cut
+        is summed over the ranks that have copies of it.
 
     Raises
     ------
@@ -95,7 +99,8 @@ def distribute_linop(
         If the mesh has no names, or not that dimension, or one is given to two dimensions of a
         vector; or if the ranks do not have the same operator, placement and sizes.
     NotImplementedError
-        If weights that are sent or loaded require gradients.
+        If weights that are sent or loaded require gradients, and ranks do not know which of them
+        are copies of each other, or some ranks have no work.
     RuntimeError
         If a rank does not answer before the timeout of the process group.
 
@@ -152,6 +157,8 @@ def _over(
         _tile(step, ranks, _specs_for(step, specs, len(steps) == 1), plan.lengths)
         if isinstance(step, Share)
         else _exchange(step, ranks, plan.lengths)
+        if isinstance(step, Move)
+        else _halo(step, ranks, plan.lengths)
         for step in steps
     ]
     _check_batch_dims(steps, specs)
@@ -171,7 +178,11 @@ def _tile(
     given = {dim: size for dim, size in sizes.items() if dim in dims}
     is_complex_linear = share.whole.is_complex_linear and share.tile.is_complex_linear
     what = "whether it is linear over complex numbers"  # one without work does not know
-    told = ranks.told(is_complex_linear, f"{_NAME}: {share.whole.signature}", what)
+    owner = f"{_NAME}: {share.whole.signature}"
+    told = ranks.told(is_complex_linear, owner, what)
+    sums: Sequence[tuple[str, ...]] = ()
+    if share.has_own_weights:
+        sums = mesh_dims_of_weights(share.source, sharding, ranks, owner)
     return DistributedTile(
         tile,
         share.whole.shape,
@@ -182,6 +193,7 @@ def _tile(
         given,
         gain_of(share.whole.flatten(), sizes),
         all(told),
+        sums,
     )
 
 
@@ -189,6 +201,14 @@ def _exchange(move: Move, ranks: Ranks, lengths: Mapping[NamedDimension, int]) -
     ranks.prepare((move.mesh_dim,))
     before, after = (sharded(ranks, cuts, lengths) for cuts in (move.before, move.after))
     return Exchange(move.names, before, after, ranks)
+
+
+def _halo(step: Halo, ranks: Ranks, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
+    ranks.prepare((step.mesh_dim,))
+    before, after = (
+        sharded(ranks, step.cuts, lengths, reads) for reads in (step.before, step.after)
+    )
+    return HaloExchange(step.names, step.dim, before, after, ranks)
 
 
 def _specs_for(share: Share, specs: Sequence[BatchSpec], is_all: bool) -> Sequence[BatchSpec]:
@@ -215,7 +235,7 @@ def _is_cut_by(share: Share, dim: NamedDimension) -> bool:
     return dim in share.whole.dims and share.whole.role(dim) is not Role.OPAQUE
 
 
-def _check_batch_dims(steps: Sequence[Share | Move], specs: Sequence[BatchSpec]) -> None:
+def _check_batch_dims(steps: Sequence[Share | Move | Halo], specs: Sequence[BatchSpec]) -> None:
     for dim in {dim for spec in specs for dim in spec.batch_sizes}:
         if len(steps) > 1 and not any(isinstance(s, Share) and _is_cut_by(s, dim) for s in steps):
             raise SplitError(
@@ -281,8 +301,15 @@ def plan_mesh(
     cuts: set[Cut] = set()
     steps: dict[object, Mapping[str, tuple[Step, ...]]] = {}
     plans: list[RankPlan] = []
+
+    def lengths_at(at: Mapping[str, int]) -> tuple[object, ...]:
+        """Return what two ranks that do the same have alike."""
+        places = [(cut, at[cut.mesh_dim]) for cut in cuts]
+        # Those that read the same may have other shares of it.
+        return tuple(place if cut.reads else cut.lengths[place] for cut, place in places)
+
     for number, at in enumerate(first.coordinates()):
-        lengths = tuple(cut.lengths[at[cut.mesh_dim]] for cut in cuts)
+        lengths = lengths_at(at)
         if lengths not in steps:
             heard = iter(first.said) if plans else None
             ranks = replace(first, at=at, heard=heard, said=[] if plans else first.said)
@@ -292,7 +319,7 @@ def plan_mesh(
             if not plans:
                 parts = [part for part in A.modules() if isinstance(part, DistributedLinop)]
                 cuts = {cut for part in parts for cut in part.sharding.cuts.values()}
-                lengths = tuple(cut.lengths[at[cut.mesh_dim]] for cut in cuts)
+                lengths = lengths_at(at)
             steps[lengths] = found
         plans.append(RankPlan((number,), steps[lengths]))
     return merged(linop.signature, mesh, plans)

@@ -25,7 +25,7 @@ from nameddim import NamedDimension
 
 from ._dry_run import dry_run
 from ._plan import MeshPlan, merged
-from ._ranks import Ranks
+from ._ranks import Meeting, Ranks
 from ._sharding import Sharding
 
 if TYPE_CHECKING:
@@ -112,10 +112,13 @@ class DistributedLinop(NamedLinop):
             lengths = cut.lengths
             own = lengths[sharding.at[cut.mesh_dim]]
             if not -y.ndim <= axis < y.ndim or y.shape[axis] != own:
-                raise ValueError(
+                text = (
                     f"{owner}: axis {axis} of the share of rank {self.ranks.rank} must have "
                     f"length {own}, got shape {tuple(y.shape)}"
                 )
+                meeting = Meeting((cut.mesh_dim,), 0, torch.float32, y.device)
+                self.ranks.interrupt(meeting, self.signature, "full_output", f" ({text})")
+                raise ValueError(text)
             y = self.ranks.joined(y, cut.mesh_dim, lengths, axis, self.signature, "full_output")
         return y
 
@@ -134,7 +137,71 @@ class DistributedLinop(NamedLinop):
         module = sys.modules.get("torch.distributed.tensor")  # or there is no DTensor
         if module is not None and isinstance(x, module.DTensor):
             return self._of_dtensor(x)
-        return super().forward(x)
+        ranks, owner = self.ranks, self.step_owner
+        if isinstance(x, Tensor):
+            self._refuse_what_follows(x)
+        call = self._call_of(x)
+        if call is None or (owner, call) not in ranks.calls:
+            self._compare_calls(x, call)
+            ranks.calls.add((owner, call))
+        outer, ranks.met = ranks.met, None
+        y = super().forward(x)
+        if ranks.met is not None:
+            ranks.meetings[owner] = ranks.met
+        ranks.met = outer or ranks.met
+        return y
+
+    def _follows(self, x: Tensor) -> tuple[bool, bool]:
+        """Return whether autograd follows the input, and whether it follows the result."""
+        is_followed = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
+        return is_followed and x.requires_grad, is_followed
+
+    def _is_trained(self) -> bool:
+        """Whether autograd follows a weight: that is for the parts to say."""
+        return False
+
+    def _call_of(self, x: Tensor) -> tuple[object, ...] | None:
+        """Return what must be alike on all ranks; None where x is no share of a vector."""
+        sharding, names = self._shardings["input"], self.ishape
+        if not isinstance(x, Tensor) or any(
+            not -x.ndim <= axis < x.ndim for axis in sharding.axes(names)
+        ):
+            return None
+        whole = sharding.whole_shape(x.shape, names)
+        is_share = sharding.local_shape(whole, names) == x.shape
+        return (str(x.dtype), whole, *self._follows(x)) if is_share else None
+
+    def _compare_calls(self, x: Tensor, call: tuple[object, ...] | None) -> None:
+        """Refuse on all ranks what is wrong on one of them, or is not alike.
+
+        Ranks that call the operator as before do not compare anything: they find out where they
+        meet first.
+        """
+        ranks, owner = self.ranks, self.step_owner
+        failure: Exception | None = None
+        try:
+            self._check_input(x)
+            if call is None:
+                lengths = {str(dim): n for dim, n in self._shardings["input"].lengths.items()}
+                raise ValueError(
+                    f"{self.signature}: the input must be a share with the lengths {lengths}, got "
+                    f"shape {tuple(x.shape)}"
+                )
+        except (TypeError, ValueError) as error:
+            failure = error
+        text = "" if failure is None else str(failure)
+        meeting = ranks.meetings.get(owner)
+        if meeting is not None:
+            given = f" ({text or call})"
+            ranks.interrupt(meeting, owner, "a call with another input than before", given)
+        what = "dtype, shape and gradient of the input"
+        told = ranks.told((text, None if text else call), owner, what)
+        refused = {number: said for number, (said, _) in zip(ranks.numbers, told, strict=True)}
+        for number, said in refused.items():
+            if said:
+                words = said if len({*refused.values()}) == 1 else f"on rank {number}: {said}"
+                raise (type(failure) if failure else ValueError)(words) from failure
+        ranks.check_same([found for _, found in told], owner, what)
 
     def _of_dtensor(self, x: DTensor) -> Tensor:
         from torch.distributed.tensor import DTensor

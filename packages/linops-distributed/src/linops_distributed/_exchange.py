@@ -33,7 +33,7 @@ class Exchange(DistributedLinop):
     """
 
     _is_real = True
-    gain = 1.0
+    gain: float | None = 1.0
     """It keeps the norm."""
 
     def __init__(
@@ -41,10 +41,9 @@ class Exchange(DistributedLinop):
     ) -> None:
         super().__init__(NamedShape(names))
         self._shardings, self.ranks = {"input": before, "output": after}, ranks
-        self._calls = set[object]()
 
     @property
-    def moved(self) -> tuple[NamedDimension, NamedDimension]:
+    def moved(self) -> tuple[NamedDimension, ...]:
         """The dimension that is cut before, and the one that is cut after."""
         before, after = (self._shardings[side].cuts for side in ("input", "output"))
         (whole,), (cut,) = before.keys() - after.keys(), after.keys() - before.keys()
@@ -53,15 +52,7 @@ class Exchange(DistributedLinop):
     @staticmethod
     def fn(linop: Exchange, x: Tensor, /) -> Tensor:
         """Return the share of this rank after the exchange."""
-        linop._refuse_what_follows(x)
-        records = torch.is_grad_enabled() and x.requires_grad
-        whole = linop._shardings["input"].whole_shape(x.shape, linop.ishape)
-        call = str(x.dtype), whole, records
-        if call not in linop._calls:
-            what = "dtype, shape and gradient of the input"
-            linop.ranks.agree(call, linop.step_owner, what)
-            linop._calls.add(call)
-        if not records:
+        if not linop._follows(x)[0]:
             return linop.exchanged(x)
         y: Tensor = _Exchanged.apply(x, linop)  # type: ignore[no-untyped-call]  # of torch
         return y

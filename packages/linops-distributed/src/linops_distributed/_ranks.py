@@ -43,6 +43,17 @@ class Sent:
     """
 
 
+@dataclass(frozen=True)
+class Meeting:
+    """The first message of a call, in place of which a rank can say that it makes another one."""
+
+    dims: tuple[str, ...]
+    n_numbers: int
+    """That go with the mark; none where the mark goes before them."""
+    dtype: torch.dtype
+    device: torch.device
+
+
 @dataclass(eq=False)
 class Ranks:
     """The ranks of a mesh, from the view of one of them.
@@ -71,6 +82,12 @@ class Ranks:
     """Where to write down what is sent, if anybody wants to know."""
     serial: int = 0
     """The number of the operator that was distributed; the same on all ranks."""
+    calls: set[object] = field(init=False, default_factory=set)
+    """What ranks have compared: operators, with dtype, shape and gradient of an input."""
+    meetings: dict[str, Meeting] = field(init=False, default_factory=dict)
+    """Where ranks meet first when they call an operator."""
+    met: Meeting | None = field(init=False, default=None)
+    """Where ranks have met first in the call that goes on."""
     _groups: dict[tuple[str, ...], dist.ProcessGroup] = field(default_factory=dict)
 
     @classmethod
@@ -154,6 +171,8 @@ class Ranks:
                 flat.copy_(data)
 
         step = f"{self._step_name(owner, what)}: {kind} of {len(flat)} numbers of {flat.dtype}"
+        if rides and self.met is None:
+            self.met = Meeting(tuple(dims), len(flat), flat.dtype, flat.device)
         self.collective(send, flat, kind, dims, owner, what, step if not rides else None)
         return x
 
@@ -221,6 +240,39 @@ class Ranks:
         result: Tensor = found.movedim(0, axis)
         return result
 
+    def swapped(
+        self,
+        parts: Sequence[Tensor],
+        shapes: Sequence[Sequence[int]],
+        dim: str,
+        owner: str,
+        what: str,
+    ) -> list[Tensor]:
+        """Return what each rank along a dimension of the mesh sends this one.
+
+        Parameters
+        ----------
+        parts : sequence of Tensor
+            What each rank gets of this one, which keeps its own.
+        shapes : sequence of shapes
+            Of what this rank gets.
+        """
+        at, own = self.at[dim], parts[self.at[dim]]
+        sent = [own.new_empty(0) if n == at else part for n, part in enumerate(parts)]
+        packed = torch.cat([part.resolve_conj().resolve_neg().reshape(-1) for part in sent])
+        n_sent = [part.numel() for part in sent]
+        n_found = [0 if n == at else prod(shape) for n, shape in enumerate(shapes)]
+        found = packed.new_empty(sum(n_found))
+        there, here = (torch.view_as_real(t) if t.is_complex() else t for t in (found, packed))
+
+        def send(group: dist.ProcessGroup) -> None:
+            dist.all_to_all_single(there, here, n_found, n_sent, group=group)
+
+        step = f"{self._step_name(owner, what)}: exchange of {packed.dtype}"
+        self.collective(send, here, "exchange", (dim,), owner, what, step)
+        pairs = enumerate(zip(found.split(n_found), shapes, strict=True))
+        return [own if n == at else part.view(*shape) for n, (part, shape) in pairs]
+
     def collective(
         self,
         send: Callable[[dist.ProcessGroup], object],
@@ -254,11 +306,31 @@ class Ranks:
         group = self._groups[dims]
         with self.step(owner, what, dims):
             if step is not None:
-                mark = _mark(step, torch.float32, sent.device)
-                marks = mark.clone()
-                dist.all_reduce(marks, group=group)
-                self._check_marks(marks, mark, group, step, owner)
+                meeting = Meeting(dims, 0, torch.float32, sent.device)
+                self.met = self.met or meeting
+                self._meet(meeting, step, owner)
             send(group)
+
+    def interrupt(self, meeting: Meeting, owner: str, what: str, reason: str) -> None:
+        """Say, in place of the message that others send there, that this rank does something else.
+
+        It is an error on all of them, unless all do the same.
+        """
+        if self.is_dry:
+            return
+        with self.step(owner, what, meeting.dims):
+            self._meet(meeting, self._step_name(owner, what), owner, reason)
+
+    def _meet(self, meeting: Meeting, step: str, owner: str, reason: str = "") -> None:
+        """Compare marks, with zeros in place of the numbers that would go with them."""
+        group = self._groups[meeting.dims]
+        mark = _mark(step, meeting.dtype, meeting.device)
+        marks = torch.cat([mark.new_zeros(meeting.n_numbers), mark])
+        if self.ordered and meeting.n_numbers:
+            _ordered_sum(marks, self.size(meeting.dims), group)
+        else:
+            dist.all_reduce(marks, group=group)
+        self._check_marks(marks[meeting.n_numbers :], mark, group, step + reason, owner)
 
     def _step_name(self, owner: str, what: str) -> str:
         """Return what is the same on ranks that are at the same step, and only there."""

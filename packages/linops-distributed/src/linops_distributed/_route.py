@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
-from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError
+from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError, tile_of
 from nameddim import NamedDimension, is_wildcard
+
+from ._sharding import Cut, Pieces
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Cuts: TypeAlias = Mapping[NamedDimension, str]
@@ -26,6 +28,8 @@ class Work:
     cuts: Cuts
     source: int | None = None
     """The number of what made it, where it must not be put together with others."""
+    reads: Mapping[NamedDimension, Pieces] = field(default_factory=dict)
+    """Of dimensions of the input of which ranks read more than their shares: what each reads."""
 
     @property
     def linop(self) -> NamedLinop:
@@ -48,9 +52,32 @@ class Move:
         return self.before[whole]
 
 
+@dataclass(frozen=True)
+class Halo:
+    """An exchange: a rank has, of one dimension, what it reads instead of its share."""
+
+    names: Dims
+    cuts: Cuts
+    dim: NamedDimension
+    before: Mapping[NamedDimension, Pieces]
+    after: Mapping[NamedDimension, Pieces]
+
+    @property
+    def mesh_dim(self) -> str:
+        """The dimension of the mesh along which ranks send to each other."""
+        return self.cuts[self.dim]
+
+
+Steps: TypeAlias = list[Work | Move | Halo]
+
+
 def steps_of(
-    works: Sequence[Work], placement: Cuts, lengths: Mapping[NamedDimension, int]
-) -> list[Work | Move]:
+    works: Sequence[Work],
+    placement: Cuts,
+    lengths: Mapping[NamedDimension, int],
+    mesh: Mapping[str, int],
+    given: Cuts,
+) -> Steps:
     """Return the steps of a composition, first one first, with as few exchanges as there can be.
 
     Parameters
@@ -61,6 +88,10 @@ def steps_of(
         As :func:`completed` returns it.
     lengths : mapping of dimension to int
         Those that are known.
+    mesh : mapping of str to int
+        How many ranks there are along each dimension.
+    given : mapping of dimension to dimension of the mesh
+        The placement as it was given, for errors.
 
     Raises
     ------
@@ -69,15 +100,17 @@ def steps_of(
     SplitError
         If a transform needs a dimension whole, and there is no other one to cut meanwhile.
     """
-    found: list[Work | Move] = []
+    found: Steps = []
     for work in works:
         (linop,) = work.linops
         checked_cuts(linop.ishape, placement)
         checked_cuts(linop.oshape, placement)
         is_cut = any(dim in placement for pair in axis_pairs(linop) for dim in pair)
-        steps: Iterable[Work | Move] = [work]
+        steps: Iterable[Work | Move | Halo] = [work]
         if is_cut:
-            steps = _route(linop, placement, lengths)
+            steps = _route(linop, placement, lengths, given)
+        elif pairs := _read_across(work):
+            steps = _with_halos(work, pairs, lengths, mesh)
         else:
             checked_cuts(work.cuts, placement)
         for step in steps:
@@ -151,7 +184,60 @@ def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedD
     return found
 
 
-def _together(before: Work | Move | None, step: Work | Move) -> Work | None:
+def _read_across(work: Work) -> list[tuple[NamedDimension, NamedDimension]]:
+    """Return a dimension of the input and one of the output for each that is cut in both.
+
+    None where an operator is made of shares, or its dimensions are not such pairs.
+    """
+    (linop,) = work.linops
+    here = [dim for dim in work.cuts if dim in linop.ishape and dim not in linop.oshape]
+    there = [dim for dim in work.cuts if dim in linop.oshape and dim not in linop.ishape]
+    pairs = [(i, o) for i in here for o in there if work.cuts[i] == work.cuts[o]]
+    is_all = len({*work.cuts.values()}) + len(pairs) == len(work.cuts)
+    return pairs if is_all and work.source is None else []
+
+
+def _with_halos(
+    work: Work,
+    pairs: Sequence[tuple[NamedDimension, NamedDimension]],
+    lengths: Mapping[NamedDimension, int],
+    mesh: Mapping[str, int],
+) -> Iterator[Work | Halo]:
+    """Yield an operator behind the exchanges that give each rank what its share of it reads."""
+    (linop,) = work.linops
+    cuts = {dim: name for dim, name in work.cuts.items() if dim in linop.ishape}
+    before: dict[NamedDimension, Pieces] = {}
+    for here, there in pairs:
+        for dim in (here, there):
+            if dim not in lengths:
+                raise SplitError(
+                    f"{linop.signature}: the size of {dim} must be known; give it, as in "
+                    f"sizes={{'{dim}': 8}}"
+                )
+        cut = Cut(work.cuts[there], mesh[work.cuts[there]], lengths[there])
+        reads = tuple(_read(linop, here, there, piece, lengths[here]) for piece in cut.pieces)
+        after = {**before, here: reads}
+        yield Halo(linop.ishape, cuts, here, before, after)
+        before = after
+    # What is cut in the output says what is read of the input, so that goes first.
+    first = {there: work.cuts[there] for _, there in pairs}
+    yield replace(work, cuts={**first, **work.cuts}, reads=before)
+
+
+def _read(
+    linop: NamedLinop, here: NamedDimension, there: NamedDimension, piece: slice, length: int
+) -> tuple[int, int]:
+    """Return what is read of a dimension for a slice of another one of the output."""
+    if piece.start == piece.stop:
+        return 0, 0
+    read = tile_of(linop, {there: piece}).support(here)
+    if read is None:
+        return 0, length
+    start = min(read.start, length - 1)
+    return start, max(start + 1, read.stop)  # one that reads nothing is given an element
+
+
+def _together(before: Work | Move | Halo | None, step: Work | Move | Halo) -> Work | None:
     """Return two steps as one, if ranks need send nothing between them."""
     if not isinstance(before, Work) or not isinstance(step, Work):
         return None
@@ -166,7 +252,7 @@ def _together(before: Work | Move | None, step: Work | Move) -> Work | None:
 
 
 def _route(
-    linop: NamedLinop, placement: Cuts, lengths: Mapping[NamedDimension, int]
+    linop: NamedLinop, placement: Cuts, lengths: Mapping[NamedDimension, int], given: Cuts
 ) -> list[Work | Move]:
     """Return the steps of a transform: each dimension is transformed when it is whole.
 
@@ -202,11 +288,12 @@ def _route(
             names = names_after(done)
             for after in _moved(names, cuts, goal, lengths):
                 ways.append((done, after, [*way, Move(names, cuts, after)]))
-    dim = next(dim for dim in [*start, *goal] if dim in become or dim in become.values())
+    cut = [dim for dim in [*start, *goal] if dim in become or dim in become.values()]
+    dim = next((dim for dim in cut if dim in given), cut[0])
     raise SplitError(
         f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}, and there is no other "
         f"dimension of known size to be cut along '{placement[dim]}' while {dim} is whole; give "
-        f"sizes=, or another placement than { ({str(d): name for d, name in placement.items()}) }"
+        f"sizes=, or another placement than { ({str(d): name for d, name in given.items()}) }"
     )
 
 

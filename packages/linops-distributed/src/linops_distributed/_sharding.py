@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from torch import Tensor
 
@@ -13,6 +13,9 @@ from nameddim import ELLIPSES, NamedDimension
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import Placement
+
+Pieces: TypeAlias = tuple[tuple[int, int], ...]
+"""Where what each rank has of a dimension starts and stops."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Cut:
     n_shares: int
     length: int
     """Of the whole dimension."""
+    reads: Pieces | None = None
+    """What each rank has where that is more than its share."""
 
     @property
     def step(self) -> int:
@@ -34,21 +39,27 @@ class Cut:
         return -(-self.length // self.n_shares)
 
     def piece(self, index: int) -> slice:
-        """Return the share of an index.
+        """Return what the rank of an index has.
 
         Examples
         --------
         >>> [Cut("ranks", 4, 5).piece(index) for index in range(4)]
         [slice(0, 2, None), slice(2, 4, None), slice(4, 5, None), slice(5, 5, None)]
         """
+        if self.reads is not None:
+            return slice(*self.reads[index])
         start, stop = (min(number * self.step, self.length) for number in (index, index + 1))
         return slice(start, stop)
 
     @property
+    def pieces(self) -> list[slice]:
+        """What each rank has."""
+        return [self.piece(index) for index in range(self.n_shares)]
+
+    @property
     def lengths(self) -> list[int]:
         """How long the shares are."""
-        pieces = [self.piece(index) for index in range(self.n_shares)]
-        return [piece.stop - piece.start for piece in pieces]
+        return [piece.stop - piece.start for piece in self.pieces]
 
 
 @dataclass(frozen=True)
@@ -84,23 +95,22 @@ class Sharding:
     @property
     def leaves_some_idle(self) -> bool:
         """Whether there is nothing to do for some rank."""
-        return any(cut.piece(cut.n_shares - 1).start == cut.length for cut in self.cuts.values())
+        return any(0 in cut.lengths for cut in self.cuts.values())
 
     def absent_from(self, names: Iterable[NamedDimension]) -> tuple[str, ...]:
         """Return the dimensions of the mesh along which a vector with these names is not cut."""
-        present = {*names}
-        cut = {cut.mesh_dim for dim, cut in self.cuts.items() if dim not in present}
-        return tuple(name for name in self.mesh if name in cut)
+        present = self.present_in(names)
+        return tuple(name for name in self.used if name not in present)
 
     def present_in(self, names: Iterable[NamedDimension]) -> tuple[str, ...]:
         """Return the dimensions of the mesh along which a vector with these names is cut."""
-        absent = self.absent_from(names)
-        return tuple(name for name in self.used if name not in absent)
+        cut = {self.cuts[dim].mesh_dim for dim in names if dim in self.cuts}
+        return tuple(name for name in self.mesh if name in cut)
 
     @property
     def used(self) -> tuple[str, ...]:
         """The dimensions of the mesh along which anything is cut."""
-        return self.absent_from(())
+        return self.present_in(self.cuts)
 
     def along(self, names: Iterable[NamedDimension]) -> Sharding:
         """Return what is cut of a vector with these names."""

@@ -17,8 +17,8 @@ from linops_split.execution import read_by, reading
 from nameddim import NamedDimension, NamedShape
 
 from ._ranks import Ranks
-from ._route import Cuts
-from ._sharding import Cut, Sharding
+from ._route import Cuts, Work
+from ._sharding import Cut, Pieces, Sharding
 
 Sizes: TypeAlias = Mapping[NamedDimension, int]
 Loader: TypeAlias = Callable[[Window], NamedLinop]
@@ -38,11 +38,14 @@ class Share:
     sharding: Sharding
     source: NamedLinop
     """What holds the weights that are trained."""
+    has_own_weights: bool = False
+    """Whether those are of this rank alone."""
 
 
-def shared(linop: NamedLinop, ranks: Ranks, cuts: Cuts, sizes: Sizes) -> Share:
+def shared(work: Work, ranks: Ranks, sizes: Sizes) -> Share:
     """Return the share of an operator that all ranks have: views of its weights."""
-    sharding = _sharding_of(linop, ranks, cuts, sizes)
+    linop = work.linop
+    sharding = _sharding_of(linop, ranks, work, sizes)
     return Share(_part(linop, sharding), linop, linop, sharding, linop)
 
 
@@ -92,7 +95,7 @@ class Loaded:
             tile = self.tile.fitted_to(whole.ishape) or self.tile
             tile = tile.resolved(ishape=whole.ishape, oshape=whole.oshape)
         structure = whole.structure if isinstance(whole, Spaces) else whole
-        return Share(tile, whole, structure, sharding, tile)
+        return Share(tile, whole, structure, sharding, tile, has_own_weights=True)
 
 
 def loaded(
@@ -116,7 +119,6 @@ def loaded(
         tile = loader(sharding.window)
         if not isinstance(tile, NamedLinop):
             raise TypeError(f"{owner}: a function must return a NamedLinop, got {type(tile)}")
-        _refuse_training(tile, owner)
         for dim, length in sharding.lengths.items():
             if tile.role(dim) is Role.OPAQUE:
                 reason = tile.why_opaque(dim)
@@ -177,7 +179,6 @@ def structure_of(linop: object, source: int, ranks: Ranks, owner: str) -> NamedL
             raise TypeError(
                 f"{owner}: linop must be a NamedLinop on rank {source}, got {type(linop)}"
             )
-        _refuse_training(linop, owner)
         return pickle.dumps(_emptied(linop))
 
     what = f"the operator of rank {source}"
@@ -190,19 +191,18 @@ def structure_of(linop: object, source: int, ranks: Ranks, owner: str) -> NamedL
 
 def scattered(
     linop: NamedLinop | None,
-    whole: NamedLinop,
+    work: Work,
     source: int,
     ranks: Ranks,
-    cuts: Cuts,
     sizes: Sizes,
     owner: str,
 ) -> Share:
     """Return the share of an operator that one rank has, which sends each tensor of each share.
 
-    All ranks have ``whole``, what :func:`structure_of` makes of it.
+    All ranks have ``work``, of what :func:`structure_of` makes of it.
     """
-    members, is_source = ranks.numbers, ranks.rank == source
-    sharding = _sharding_of(whole, ranks, cuts, sizes)
+    whole, members, is_source = work.linop, ranks.numbers, ranks.rank == source
+    sharding = _sharding_of(whole, ranks, work, sizes)
     parts: list[NamedLinop] = []
 
     def cut() -> list[bytes] | None:
@@ -222,7 +222,7 @@ def scattered(
             if is_source:
                 tensors = _distinct(parts[members.index(other)])
                 if other == source:
-                    own = [tensor.detach().clone() for tensor in tensors]
+                    own = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
                 else:
                     for tensor in tensors:
                         dist.send(_flat(tensor.detach().contiguous()), other)
@@ -230,21 +230,13 @@ def scattered(
                 for like in _distinct(pickle.loads(structure)):
                     tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
                     dist.recv(_flat(tensor), source)
-                    own.append(tensor)
+                    own.append(tensor.requires_grad_(like.requires_grad))
     tile = _filled(pickle.loads(structures[members.index(ranks.rank)]), own)
-    return Share(tile, whole, whole, sharding, tile)
+    return Share(tile, whole, whole, sharding, tile, has_own_weights=True)
 
 
 def _flat(tensor: Tensor) -> Tensor:
     return torch.view_as_real(tensor) if tensor.is_complex() else tensor
-
-
-def _refuse_training(linop: NamedLinop, owner: str) -> None:
-    if any(tensor.requires_grad for tensor in read_by(linop)):
-        raise NotImplementedError(
-            f"{owner}: weights of shares that are sent or loaded must not require gradients, got "
-            f"{linop.signature}; give all ranks the operator, or detach its weights"
-        )
 
 
 def _key(tensor: Tensor) -> tuple[object, ...]:
@@ -263,6 +255,7 @@ def _emptied(linop: NamedLinop) -> NamedLinop:
 
     def empty(tensor: Tensor) -> Tensor:
         like = torch.empty(tensor.shape, dtype=tensor.dtype, device="meta")
+        like.requires_grad_(tensor.requires_grad)
         return made.setdefault(_key(tensor), like)
 
     return linop.with_weights(empty)
@@ -274,18 +267,27 @@ def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
     return reading(linop, [tensors[number[_key(tensor)]] for tensor in read_by(linop)])
 
 
-def sharded(ranks: Ranks, cuts: Cuts, lengths: Sizes) -> Sharding:
+def sharded(
+    ranks: Ranks,
+    cuts: Cuts,
+    lengths: Sizes,
+    reads: Mapping[NamedDimension, Pieces] | None = None,
+) -> Sharding:
     """Return what ranks have where these dimensions, of these lengths, are cut."""
-    found = {dim: Cut(name, ranks.size((name,)), lengths[dim]) for dim, name in cuts.items()}
+    reads = reads or {}
+    found = {
+        dim: Cut(name, ranks.size((name,)), lengths[dim], reads.get(dim))
+        for dim, name in cuts.items()
+    }
     return Sharding(ranks.sizes, ranks.at, found)
 
 
-def _sharding_of(linop: NamedLinop, ranks: Ranks, cuts: Cuts, sizes: Sizes) -> Sharding:
+def _sharding_of(linop: NamedLinop, ranks: Ranks, work: Work, sizes: Sizes) -> Sharding:
     """Return the cuts; refused where the operator cannot be cut so, before anything is sent."""
-    lengths = {dim: _length(linop, dim, sizes) for dim in cuts}
+    lengths = {dim: _length(linop, dim, sizes) for dim in work.cuts}
     # One tile for each: what is wrong with a dimension is found without making the table.
     tile_grid(linop, {dim: length or 1 for dim, length in lengths.items()}, sizes=sizes)
-    return sharded(ranks, cuts, lengths)
+    return sharded(ranks, work.cuts, lengths, work.reads)
 
 
 def _length(linop: NamedLinop, dim: NamedDimension, sizes: Sizes) -> int:

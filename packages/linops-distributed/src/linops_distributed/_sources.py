@@ -10,11 +10,13 @@ from linops_core import Chain, NamedLinop, SplitError
 from nameddim import NamedDimension
 
 from ._ranks import Ranks
-from ._route import Cuts, Move, Work, completed, known_lengths, steps_of
+from ._route import Cuts, Halo, Move, Steps, Work, completed, known_lengths, steps_of
 from ._shares import Loaded, Loader, Share, Sizes, loaded, scattered, shared, structure_of
 
 Source: TypeAlias = NamedLinop | Loader
 """An operator that all ranks have, or a function that makes shares of one."""
+Shares: TypeAlias = list[Share | Move | Halo]
+"""Steps, with the share of this rank of each that computes."""
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Plan:
     """The steps of an operator, first one first."""
 
     whole: NamedLinop
-    steps: Sequence[Work | Move]
+    steps: Steps
     placement: Cuts
     """With what was left to choose."""
     lengths: Mapping[NamedDimension, int]
@@ -33,7 +35,13 @@ class Plan:
         return {dim: size for dim, size in self.lengths.items() if dim in dims}
 
 
-def planned(whole: NamedLinop, works: Sequence[Work], placement: Cuts, sizes: Sizes) -> Plan:
+def planned(
+    whole: NamedLinop,
+    works: Sequence[Work],
+    placement: Cuts,
+    sizes: Sizes,
+    mesh: Mapping[str, int],
+) -> Plan:
     """Return the steps of the composition of some operators."""
     linops = [work.linop for work in works]
     every = completed(linops, placement, is_endomorphism=whole.is_endomorphism)
@@ -42,7 +50,7 @@ def planned(whole: NamedLinop, works: Sequence[Work], placement: Cuts, sizes: Si
         for work, linop in zip(works, linops, strict=True)
     ]
     lengths = known_lengths(linops, sizes)
-    steps = steps_of(works, every, lengths)
+    steps = steps_of(works, every, lengths, mesh, placement)
     if len(steps) == 1:
         only = Work((whole,), placement, works[0].source)
         return Plan(whole, [only], placement, {**lengths, **sizes})
@@ -56,40 +64,38 @@ def planned(whole: NamedLinop, works: Sequence[Work], placement: Cuts, sizes: Si
 
 def shares_of_all(
     linop: NamedLinop, ranks: Ranks, placement: Cuts, sizes: Sizes
-) -> tuple[Plan, list[Share | Move]]:
+) -> tuple[Plan, Shares]:
     """Return the steps of an operator that all ranks have."""
-    plan = planned(linop, _works(linop), placement, sizes)
+    plan = planned(linop, _works(linop), placement, sizes, ranks.sizes)
     return plan, [
-        shared(step.linop, ranks, step.cuts, plan.sizes_in(step))
-        if isinstance(step, Work)
-        else step
+        shared(step, ranks, plan.sizes_in(step)) if isinstance(step, Work) else step
         for step in plan.steps
     ]
 
 
 def shares_of_one(
     linop: object, source: int, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
-) -> tuple[Plan, list[Share | Move]]:
+) -> tuple[Plan, Shares]:
     """Return the steps of an operator that one rank has."""
     whole = structure_of(linop, source, ranks, owner)
-    plan = planned(whole, _works(whole), placement, sizes)
-    own: Sequence[Work | Move | None] = [None] * len(plan.steps)
+    plan = planned(whole, _works(whole), placement, sizes, ranks.sizes)
+    own: Sequence[Work | Move | Halo | None] = [None] * len(plan.steps)
     if isinstance(linop, NamedLinop) and ranks.rank == source:
-        own = planned(linop, _works(linop), placement, sizes).steps
-    found: list[Share | Move] = []
+        own = planned(linop, _works(linop), placement, sizes, ranks.sizes).steps
+    found: Shares = []
     for step, mine in zip(plan.steps, own, strict=True):
-        if isinstance(step, Move):
-            found.append(step)
-        else:
+        if isinstance(step, Work):
             sizes = plan.sizes_in(step)
             full = mine.linop if isinstance(mine, Work) else None
-            found.append(scattered(full, step.linop, source, ranks, step.cuts, sizes, owner))
+            found.append(scattered(full, step, source, ranks, sizes, owner))
+        else:
+            found.append(step)
     return plan, found
 
 
 def shares_made(
     sources: Sequence[Source], ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
-) -> tuple[Plan, list[Share | Move]]:
+) -> tuple[Plan, Shares]:
     """Return the steps of functions that make shares, and of operators that all ranks have."""
     made: list[Loaded | None] = []
     linops: list[NamedLinop] = []
@@ -110,12 +116,12 @@ def shares_made(
         )
         for number, (linop, one) in enumerate(zip(whole.flatten(), made, strict=True))
     ]
-    plan = planned(whole, works, placement, sizes)
+    plan = planned(whole, works, placement, sizes, ranks.sizes)
 
     def share(step: Work) -> Share:
         found = None if step.source is None else made[step.source]
         if found is None:
-            return shared(step.linop, ranks, step.cuts, plan.sizes_in(step))
+            return shared(step, ranks, plan.sizes_in(step))
         return found.share(ranks, step.cuts, plan.lengths, step.linop)
 
     return plan, [share(step) if isinstance(step, Work) else step for step in plan.steps]

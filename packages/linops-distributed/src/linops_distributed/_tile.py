@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import cast
 
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
+from linops_core import NamedLinop, Side
 from linops_split import Part, Tiled, Tiles
 from linops_split.execution import (
     Backward,
@@ -20,8 +22,9 @@ from linops_split.execution import (
 from nameddim import NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
-from ._ranks import Ranks
+from ._ranks import OrderError, Ranks
 from ._sharding import Sharding
+from ._steps import DistributedSteps
 from ._weights import RankCopies, trained_weights
 
 
@@ -41,11 +44,13 @@ class DistributedTile(DistributedLinop, Tiled):
         sizes: Mapping[NamedDimension, int],
         gain: float | None = None,
         is_complex_linear: bool = True,
+        sums_of_weights: Sequence[tuple[str, ...]] = (),
     ) -> None:
         self._shardings, self.ranks = {"input": sharding, "output": sharding}, ranks
         # In a tuple, or its weights would be this rank's as well.
         self._weights_of, self._structure = (source,), (structure,)
         self._gain, self._is_complex_linear = gain, is_complex_linear
+        self._sums_of_weights = sums_of_weights
         super().__init__(Tiles(shape, [Part(tile)], {}), sizes={**sizes, **sharding.lengths})
 
     @property
@@ -72,15 +77,9 @@ class DistributedTile(DistributedLinop, Tiled):
 
     def run(self, x: Tensor) -> Tensor:
         """Return A x for the share of this rank."""
-        self._refuse_what_follows(x)
-        records = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
-        shape = self.sharding.whole_shape(x.shape, self.ishape)
-        call = str(x.dtype), shape, records and x.requires_grad, records
-        if call not in self._calls:
-            self.ranks.agree(call, self.step_owner, "dtype, shape and gradient of the input")
-            self._calls.add(call)
+        _, is_followed = self._follows(x)
         try:
-            return self._recorded(x) if records else self._written(x)
+            return self._recorded(x) if is_followed else self._written(x)
         except RecordedByAutograd:
             self._refuse_transforms()
 
@@ -111,16 +110,27 @@ class DistributedTile(DistributedLinop, Tiled):
             ],
         )
         if key in self._agreed:
-            y = compute()
+            try:
+                y = compute()
+            except Exception as error:
+                if work.collects:
+                    text = f"{what}, which failed with {type(error).__name__}: {error}"
+                    with suppress(OrderError):  # it is for the others
+                        self.ranks.sum(self._zeros(work, key, names), dims, self.step_owner, text)
+                raise
         else:
             y = self.ranks.attempted(compute, self.step_owner, what)
             self._agreed[key] = self._agreement(key, y, names, what)
         if not work.collects:
             return None
         if y is None:
-            dtype, whole = self._agreed[key]
-            y = work.tensors[0].new_zeros(self.sharding.local_shape(whole, names), dtype=dtype)
+            y = self._zeros(work, key, names)
         return self.ranks.sum(y, dims, self.step_owner, what)
+
+    def _zeros(self, work: Work, key: object, names: tuple[NamedDimension, ...]) -> Tensor:
+        """Return what a rank adds that computes nothing."""
+        dtype, whole = self._agreed[key]
+        return work.tensors[0].new_zeros(self.sharding.local_shape(whole, names), dtype=dtype)
 
     def _agreement(
         self, key: object, y: Tensor | None, names: tuple[NamedDimension, ...], what: str
@@ -146,7 +156,7 @@ class DistributedTile(DistributedLinop, Tiled):
 
     def _part_copies(self) -> PartCopies:
         weights = trained_weights(self._weights_of[0])
-        dims = [self.sharding.used] * len(weights)
+        dims = self._sums_of_weights or [self.sharding.used] * len(weights)
 
         def summed(x: Tensor, dims: Sequence[str], what: str) -> Tensor:
             return self.ranks.sum(x, dims, self.step_owner, what)
@@ -157,7 +167,7 @@ class DistributedTile(DistributedLinop, Tiled):
 
     def _lay_out(self, tiles: Tiles) -> None:
         super()._lay_out(tiles)
-        self._agreed, self._calls = {}, set[object]()
+        self._agreed = {}
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, of the adjoint of the part."""
@@ -175,9 +185,18 @@ class DistributedTile(DistributedLinop, Tiled):
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: of the normals of the parts, if outputs are not summed."""
         if self.sharding.absent_from(self.oshape):
-            return NamedLinop.own_normal(self)
+            normal = NamedLinop.own_normal(self)
+            here = self.sharding.along(self.ishape)
+            names = dict(zip(self.ishape, normal.oshape, strict=True))
+            sides: dict[Side, Sharding] = {"input": here, "output": here.renamed(names)}
+            return DistributedSteps(normal, sides, self.ranks)
         # By the same names on all ranks, whatever their parts are.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
         normal = cast(DistributedTile, self._marked(self.with_tiles(normals), "normal"))
         normal._gain, normal._structure = None, (self._structure[0].N,)
+        # Where a rank reads more than its share, the output has what it reads by another name.
+        names = dict(zip(self.ishape, normal.oshape, strict=True))
+        cuts = {**self.sharding.cuts, **self.sharding.renamed(names).cuts}
+        sharding = replace(self.sharding, cuts=cuts)
+        normal._shardings = {"input": sharding, "output": sharding}
         return normal

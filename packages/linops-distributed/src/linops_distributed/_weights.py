@@ -6,9 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 
 from torch import Tensor
 
-from linops_core import NamedLinop
+from linops_core import NamedLinop, SliceableLinop
 from linops_split import Tiles
-from linops_split.execution import GradientSums, PartCopies, WeightParts, read_by
+from linops_split.execution import GradientSums, PartCopies, WeightParts, read_by, weight_of
+
+from ._ranks import Ranks
+from ._sharding import Sharding
 
 Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 """Returns the sum of a tensor over dimensions of the mesh, in a step of that name."""
@@ -20,6 +23,50 @@ def trained_weights(linop: NamedLinop) -> list[Tensor]:
     for tensor in read_by(linop):
         parts.add(tensor, tensor)
     return parts.weights
+
+
+def mesh_dims_of_weights(
+    linop: NamedLinop, sharding: Sharding, ranks: Ranks, owner: str
+) -> list[tuple[str, ...]]:
+    """Return over which dimensions of the mesh the gradient of each weight of a share is summed.
+
+    That is along which ranks have copies of it: where no dimension of it is cut.
+
+    Raises
+    ------
+    NotImplementedError
+        On all ranks, if one does not know which weights are copies of those of others.
+    """
+    weights = trained_weights(linop)
+    cut: dict[int, set[str]] = {}
+    for module in linop.modules():
+        for name, part in getattr(module, "_weights", {}).items():
+            assert isinstance(module, SliceableLinop)
+            weight = module._weight(name)
+            dims = [d for at, d in enumerate(part.dims(module.shape)) if at not in part.broadcast]
+            halos = [dim for dim in dims if dim in sharding.cuts and sharding.cuts[dim].reads]
+            if weight.requires_grad and not halos:
+                key = id(weight_of(weight))
+                cut.setdefault(key, set()).update(sharding.present_in(dims))
+    found = [
+        tuple(name for name in sharding.used if name not in cut[id(weight)])
+        if id(weight) in cut
+        else None
+        for weight in weights
+    ]
+    shared = [
+        (tuple(weight.shape), dims)
+        for weight, dims in zip(weights, found, strict=True)
+        if dims is None or dims
+    ]
+    told = ranks.told(shared, owner, "the weights that are trained")
+    if any(one != told[0] for one in told) or any(dims is None for _, dims in shared):
+        raise NotImplementedError(
+            f"{owner}: weights of shares that are sent or loaded, and that require gradients, must "
+            "be copies of each other or be cut, on ranks that all have work, got (shape, summed "
+            f"over) {told}; give all ranks the operator, or detach its weights"
+        )
+    return [dims or () for dims in found]
 
 
 class RankCopies(PartCopies):

@@ -39,7 +39,6 @@ class Faulty(Dense):
                 os.kill(os.getpid(), signal.SIGKILL)
             if fault == "hangs":
                 time.sleep(int(seconds))
-            raise KeyError("planted")
         return Dense.fn(linop, x, **kwargs)
 
 
@@ -52,6 +51,4 @@ try:
 except RuntimeError as error:
     print(error, flush=True)
     os._exit(3)
-except KeyError:
-    os._exit(4)
 os._exit(0)

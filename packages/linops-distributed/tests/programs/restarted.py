@@ -1,8 +1,9 @@
-"""Ranks that torchrun starts, of which one ends itself in the middle of the first solve."""
+"""Ranks that torchrun starts again after one of them has ended itself in the middle of a solve."""
 
 import os
 import signal
 import sys
+import time
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,6 +16,8 @@ from linops_core.alg import Step, conjugate_gradients
 from linops_distributed import distribute_linop
 
 signal.alarm(int(sys.argv[1]))  # it ends the process, in whatever it waits
+if os.environ["TORCHELASTIC_RESTART_COUNT"] != "0" and os.environ["RANK"] == "0":
+    time.sleep(1)  # later than the other one reads in the store where it is
 dist.init_process_group("gloo", timeout=timedelta(seconds=int(sys.argv[1])))
 rank, n_ranks = dist.get_rank(), dist.get_world_size()
 mesh = init_device_mesh("cpu", (n_ranks,), mesh_dim_names=("r",))
@@ -24,7 +27,7 @@ y = torch.randn(9, dtype=torch.complex128, generator=generator)
 A = distribute_linop(Dense(W, ("M", "N"), ("N",), ("M",)), mesh, {"N": "r"})
 normal, right = A.N + Identity(A.ishape), A.H(y)
 steps: list[int] = []
-is_first = os.environ["IS_FIRST"] == "1"
+is_first = os.environ["TORCHELASTIC_RESTART_COUNT"] == "0"
 
 
 def note(step: Step) -> None:

@@ -17,6 +17,7 @@ from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
 from ._training._weight_parts import WeightParts as WeightParts
 from ._training._weight_parts import memory_order as memory_order
+from ._training._weight_parts import weight_of as weight_of
 from ._training._weights import read_by as read_by
 from ._training._weights import reading as reading
 

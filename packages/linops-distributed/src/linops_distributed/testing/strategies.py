@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import TYPE_CHECKING
 
 import torch
@@ -13,10 +14,12 @@ from torch import Tensor
 from linops_core import NamedLinop
 from linops_core.testing.strategies import Known, trees
 from linops_split.testing import cuttable_dims
+from nameddim import ND
 
 from .._distribute import distribute_linop
 from .._distributed import DistributedLinop
-from .._ranks import Sent
+from .._ranks import Ranks, Sent
+from .._sources import shares_of_all
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -64,7 +67,10 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, n_ranks: int) -> Case:
-    """Draw an operator, and dimensions of it to cut along those of a mesh of as many ranks."""
+    """Draw an operator, and dimensions of it to cut along those of a mesh of as many ranks.
+
+    A dimension of the input may be on the same one as a dimension of the output.
+    """
     # Of an operator that is linear over the reals only, parts may return real or complex numbers.
     known = draw(trees().filter(lambda known: known.linop.is_complex_linear))
     mesh = draw(st.sampled_from(MESHES[n_ranks]))
@@ -72,7 +78,28 @@ def cases(draw: st.DrawFn, n_ranks: int) -> Case:
     chosen = dims[: draw(st.integers(min(1, len(dims)), min(len(mesh), len(dims))))]
     names = draw(st.permutations([*mesh]))
     placement = {str(dim): name for dim, name in zip(chosen, names, strict=False)}
+    sides = [{*known.linop.ishape}, {*known.linop.oshape}]
+    for dim, name in zip(chosen, names, strict=False):
+        here, there = sides if dim in sides[0] else sides[::-1]
+        if dim in here - there:
+            others = {str(one): name for one in dims if one in there - here}
+            pairs = [{**placement, one: name} for one in others if one not in placement]
+            pairs = [pair for pair in pairs if _is_one(known.linop, mesh, pair)]
+            placement = draw(st.sampled_from([placement, *pairs]))
     return Case(known, mesh, placement, draw(st.booleans()), draw(st.integers(0, 99)))
+
+
+def _is_one(linop: NamedLinop, mesh: dict[str, int], placement: dict[str, str]) -> bool:
+    """Return whether no part of an operator has more than one dimension on one of the mesh."""
+    pairs = {ND.infer(dim): name for dim, name in placement.items()}
+    ranks = Ranks(mesh, dict.fromkeys(mesh, 0), range(prod(mesh.values())), is_dry=True)
+    try:
+        shares_of_all(linop, ranks, pairs, {})
+    except ValueError as error:
+        if "of its own" not in str(error):
+            raise
+        return False
+    return True
 
 
 def check_values(case: Case, mesh: DeviceMesh) -> None:
