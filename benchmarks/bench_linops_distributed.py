@@ -3,7 +3,8 @@
 Latency and bandwidth are measured with two ranks, the bytes per second that operations read and
 write with one. From these three numbers the normal of an MRI scanner, whose coils are cut, is
 predicted for other numbers of ranks, and measured where there are so many. The mark that goes with
-each sum is timed as well. Ranks beyond the number of cores share cores.
+each sum is timed as well. Ranks beyond the number of cores share cores: what they compute is
+predicted to take as much longer.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def main() -> None:
     print("ranks   gloo, predicted   measured   predicted of a cluster: 20 us, 10 GB/s, trees")
     for n in (1, 2, 3, 4, 8, 32, 128, 1024):
         plan = plan_mesh(sense(), {"r": n}, {"C": "r"}, like=x)
-        gloo = plan.seconds("normal", Link(latency, bandwidth, is_ring=True), memory)
+        own_memory = memory * min(1.0, (os.cpu_count() or 1) / n) if n in times else memory
+        gloo = plan.seconds("normal", Link(latency, bandwidth, is_ring=True), own_memory)
         cluster = plan.seconds("normal", Link(20e-6, 10e9), memory)
         own = times[n]["normal"] if n in times else None
         text = f"{own * 1e3:8.2f}" if own is not None else "       -"

