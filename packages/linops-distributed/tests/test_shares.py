@@ -162,7 +162,8 @@ def test_weights_that_ranks_do_not_share_alike(two: Ranked) -> None:
 
         @staticmethod
         def fn(linop: Any, x: Tensor, /) -> Tensor:
-            return linop.weight * x
+            y: Tensor = linop.weight * x
+            return y
 
         adj_fn = fn
 
