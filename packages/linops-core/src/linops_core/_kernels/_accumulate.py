@@ -1,4 +1,4 @@
-"""Sums and concatenations of results that come one by one."""
+"""Sums and concatenations of results that are computed one by one."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ._tracing import is_recorded
 
 
 def accumulate(results: Iterable[Tensor]) -> Tensor:
-    """Return the sum of ``results``, in their order, holding at most two of them at a time.
+    """Return the sum of ``results`` in order, with at most two of them in memory.
 
-    Integers are added as int64. Nothing is broadcast: a ValueError says which shapes differ.
+    Integers are added as int64. Nothing is broadcast: different shapes raise a ValueError.
     """
     iterator = iter(results)
     total = next(iterator)
@@ -27,16 +27,16 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
             )
         fits = torch.promote_types(total.dtype, result.dtype) == total.dtype
         if ours and fits and writing_is_safe():
-            total.add_(result)  # also where autograd records: a sum keeps neither of its terms
+            total.add_(result)  # also under autograd: a sum does not keep its terms
         else:
             total = summable(total) + result
         ours = True
-        del result  # before the next one is made
+        del result  # freed before the next one is made
     return total
 
 
 def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) -> Tensor:
-    """Return ``results`` joined along ``axis``, holding one of them beside the whole.
+    """Return ``results`` concatenated along ``axis``, with one of them in memory at a time.
 
     ``sizes`` are their lengths. Dtypes promote, as in :func:`torch.cat`.
     """
@@ -67,7 +67,7 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
             )
         part.copy_(result)
         offset += size
-        del result  # before the next one is made
+        del result  # freed before the next one is made
     if kept:
         done = [] if whole is None else [whole.narrow(axis, 0, offset)]
         return torch.cat([*done, *kept], dim=axis)
@@ -76,10 +76,10 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
 
 
 def writing_is_safe() -> bool:
-    """Whether what was just made may be written into.
+    """Whether new results may be written to in place.
 
-    A compiler gains nothing by it, and under a transform of torch.func a result may be a batch
-    of results, which does not go into one.
+    A compiler does not benefit. Under a transform of torch.func, a result may be a batch that does
+    not fit into a single result.
     """
     if torch.compiler.is_compiling():
         return False

@@ -1,7 +1,8 @@
-"""The one way to see that a tensor has changed, without keeping its memory and without reading it.
+"""Detection of changes of a tensor, without keeping its memory and without reading it.
 
-Not seen are writes to tensors made in inference mode, by fused optimizers, and through another
-owner of the memory, such as ``tensor.data`` or a NumPy array: torch does not count them.
+Torch does not count writes to tensors made in inference mode, writes of fused optimizers, and
+writes through another owner of the memory, such as ``tensor.data`` or a NumPy array. They are not
+detected.
 """
 
 from __future__ import annotations
@@ -34,22 +35,22 @@ class TensorState:
     def __init__(self, tensor: Tensor) -> None:
         self.counts_writes = not tensor.is_inference()
         self._look = _look_of(tensor)
-        # As long as something refers to a storage, even weakly, no other one has its identity.
-        # A weak reference to the tensor would hinder its move to another device.
+        # A weak reference to the storage keeps its identity unique.
+        # A weak reference to the tensor would prevent its move to another device.
         self._storage = StorageWeakRef(_values_of(tensor).untyped_storage())
 
     def is_current(self, tensor: Tensor) -> bool:
-        """Return whether it is the same tensor, of the same memory, with no write counted since."""
+        """Return whether it is the same tensor with the same memory and no counted write since."""
         return _look_of(tensor) == self._look
 
 
 def _look_of(tensor: Tensor) -> _Look:
     values = _values_of(tensor)
     return (
-        # Not the storage alone: a tensor made by `.data` has the storage and a counter of its own.
+        # Not only the storage: a tensor made by `.data` shares the storage, with another counter.
         id(tensor),
         None if tensor.is_inference() else tensor._version,
-        values.untyped_storage()._cdata,  # `tensor.data = ...` changes this and not the version
+        values.untyped_storage()._cdata,  # `tensor.data = ...` changes this but not the version
         values.storage_offset(),
         values.shape,
         values.stride(),
@@ -60,7 +61,7 @@ def _look_of(tensor: Tensor) -> _Look:
 
 
 def _values_of(tensor: Tensor) -> Tensor:
-    """Return the numbers of a sparse tensor, which has no storage; any other as it is."""
+    """Return the values of a sparse tensor, which has no storage; any other tensor itself."""
     if tensor.layout is torch.strided:
         return tensor
     return tensor._values() if tensor.layout is torch.sparse_coo else tensor.values()

@@ -1,4 +1,4 @@
-"""Real and imaginary parts of tensors of any dtype, and complex tensors of real ones."""
+"""Real and imaginary parts of tensors of any dtype, and complex tensors from real ones."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _COMPLEX = {
 
 
 def real_part(x: Tensor) -> Tensor:
-    """Return Re x in a real dtype: a view, x itself where it is real."""
+    """Return Re x in a real dtype: a view, or x itself if it is real."""
     return x.real if x.is_complex() else x
 
 
 def imag_part(x: Tensor) -> Tensor:
-    """Return Im x in a real dtype: a view, zeros where x is real."""
-    # Of what is real: the sum of no entries, of which autograd knows that it belongs to x.
+    """Return Im x in a real dtype: a view, or zeros if x is real."""
+    # The sum of no entries, so that autograd knows that the zeros depend on x.
     return x.imag if x.is_complex() else x.unsqueeze(0)[:0].sum(0).to(x.dtype)
 
 
 def as_complex(x: Tensor) -> Tensor:
-    """Return x in the complex dtype of its precision, integers in that of torch's default dtype."""
-    # By a table, because no compiler traces dtype.to_complex().
+    """Return x in the complex dtype of its precision; integers in that of the default dtype."""
+    # A table, because compilers do not support dtype.to_complex().
     is_number = x.is_floating_point() or x.is_complex()
     dtype = x.dtype if is_number else torch.get_default_dtype()
     return x.to(_COMPLEX.get(dtype, dtype))
@@ -38,5 +38,5 @@ def as_parts(x: Tensor) -> Tensor:
 
 
 def of_parts(x: Tensor) -> Tensor:
-    """Return the complex tensor of (2, ...), its real and imaginary parts, which are real."""
+    """Return the complex tensor with real and imaginary parts (2, ...)."""
     return torch.complex(*(x if x.is_floating_point() else x.to(torch.get_default_dtype())))

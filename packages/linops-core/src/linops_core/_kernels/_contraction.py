@@ -1,4 +1,4 @@
-"""A weight times an input, summed over dimensions: the cheapest of torch's ways to compute it."""
+"""A weight times an input, summed over dimensions, by the fastest way in torch."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from ._accumulate import writing_is_safe
 from ._dtype import multiplied, summable
 
 _REST = "."
-"""Stands for the run of axes behind a ``...`` of which the weight knows nothing."""
+"""Stands for the axes of a ``...``, which the weight does not have."""
 
 _SMALL = 2**14
-"""Number of elements up to which a temporary of that size costs less than a loop."""
+"""Number of elements up to which a temporary is faster than a loop."""
 
 _PRODUCT_OVER_COUNT = 64
-"""Products must have that many elements for each of them to be added up one by one."""
+"""Elements of a product, for each product, from which products are added one by one."""
 
 
 def letters_of(*shapes: Sequence[str]) -> list[str]:
     """Return shapes with one letter for each name, and a ``.`` for ``...``."""
-    # In the order given, not in that of a set: einsum sums in the order of letters, and results
-    # are to be the same bits on every run.
+    # In the given order, not that of a set: einsum sums in the order of letters, and results must
+    # have the same bits on every run.
     names = dict.fromkeys(name for shape in shapes for name in shape if name != "...")
     letter = {**dict(zip(names, ascii_letters, strict=False)), "...": _REST}
     return ["".join(letter[str(name)] for name in shape) for shape in shapes]
 
 
 class Axes(NamedTuple):
-    """How to lay out the axes of a tensor along others: a permutation, then new axes."""
+    """A permutation and new axes, to broadcast a tensor against another one."""
 
     order: tuple[int, ...] | None = None
     layout: tuple[slice | str | None, ...] | None = None
     n_named: int = 0
 
     def view(self, x: Tensor, ndim: int = 0) -> Tensor:
-        """Return x with its axes so, to broadcast against a tensor of ``ndim``, without a copy."""
+        """Return a view of x that broadcasts against a tensor of ``ndim`` axes."""
         if self.order is not None:
             front = x.ndim - len(self.order)
             x = x.permute(*range(front), *(front + axis for axis in self.order))
@@ -49,16 +49,17 @@ class Axes(NamedTuple):
         if _REST in index:
             at = index.index(_REST)
             index[at : at + 1] = [None] * (ndim - self.n_named)
-        key: Any = (..., *index)  # no text is left
+        key: Any = (..., *index)  # no axes are left
         return x[key]
 
 
 class Contraction:
-    """The sum over some letters of a weight times an input, as :func:`torch.einsum` has it.
+    """A weight times an input, summed over some letters, as in :func:`torch.einsum`.
 
-    Without a sum it is a product (coil maps times an image). A weight with one axis of its own and
-    one to sum over is a matrix. Where all axes of the weight are the input's (the adjoint of coil
-    maps), products are added up one by one, in a third of the time of einsum and the memory of one.
+    Without a sum it is a product (coil maps times an image). A weight with one new axis and one
+    axis to sum over is a matrix. If the input has all axes of the weight (the adjoint of coil
+    maps), products are added one by one, in a third of the time of einsum and with the memory of
+    one product.
     """
 
     def __init__(self, of_weight: str, of_x: str, result: str) -> None:
@@ -83,16 +84,16 @@ class Contraction:
             self.x_axes = axes_along(of_x.replace(summed[0], ""), result)
 
     def __call__(self, weight: Tensor, x: Tensor) -> Tensor:
-        """Return the sum; dtypes promote, and a real weight of a complex x stays real."""
+        """Return the sum; dtypes promote, and a real weight stays real for a complex x."""
         if self.kind == "product":
-            if not x.ndim or not weight.ndim:  # no axes, no say in promotion
+            if not x.ndim or not weight.ndim:  # tensors without axes do not count in promotion
                 dtype = torch.promote_types(weight.dtype, x.dtype)
                 weight, x = weight.to(dtype), x.to(dtype)
             if self.is_aligned:
                 return multiplied(weight, x)
             return multiplied(self.weight_axes.view(weight), self.x_axes.view(x))
         if not (weight.is_floating_point() or weight.is_complex()):
-            x = summable(x)  # integers of both are added as such
+            x = summable(x)  # integers are summed as int64
         if self.kind == "sum of products" and (few := self._few_products(weight, x)) is not None:
             return few
         if weight.dtype != x.dtype:
@@ -111,14 +112,14 @@ class Contraction:
         return f"{of_weight},{of_x}{part}->{result}{part}"
 
     def _by_parts(self, weight: Tensor, x: Tensor) -> Tensor:
-        """Return the sum for a real weight: real and imaginary part are one more batch axis."""
+        """Return the sum for a real weight, with real and imaginary parts as a batch axis."""
         real = torch.promote_types(weight.dtype, x.real.dtype)
         parts = torch.view_as_real(x.resolve_conj()).to(real)
         y = torch.einsum(self._equation("Z"), weight.to(real), parts)
         return torch.view_as_complex(y.contiguous().view(y.shape))
 
     def _few_products(self, weight: Tensor, x: Tensor) -> Tensor | None:
-        """Return the sum of products, or None where there are many small ones."""
+        """Return the sum of few large products, or None if there are many small ones."""
         n_products = x.shape[self.axis]
         weight = self.weight_axes.view(weight)
         if not writing_is_safe() or x.numel() <= _SMALL:
@@ -134,7 +135,7 @@ class Contraction:
 
 
 def axes_along(own: str, target: str) -> Axes:
-    """Return how axes ``own`` are to lie to broadcast along ``target``, which has them all."""
+    """Return the axes for a tensor ``own`` to broadcast along ``target``, which has them all."""
     named = own.lstrip(_REST)
     order = [letter for letter in target if letter in named]
     permutation = None
@@ -146,6 +147,6 @@ def axes_along(own: str, target: str) -> Axes:
     ]
     if not own.startswith(_REST):
         while index and not isinstance(index[0], slice):
-            index.pop(0)  # leading axes come by themselves
+            index.pop(0)  # leading axes are added by broadcasting
     is_new = any(not isinstance(item, slice) for item in index)
     return Axes(permutation, tuple(index) if is_new else None, len(target.replace(_REST, "")))

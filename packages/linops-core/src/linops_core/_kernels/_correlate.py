@@ -17,9 +17,9 @@ from ._halo import Axis
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
 
 _LARGEST_DIRECT = 256
-"""Bytes of a kernel from which on transforms take less time, measured on a CPU on large grids."""
+"""Bytes of a kernel above which transforms are faster; measured on a CPU on large grids."""
 _SMALLEST_TRANSFORMED = 2**10
-"""Points of a grid; below, the overhead of calls is most of the time."""
+"""Points of a grid below which the overhead of calls dominates."""
 
 _TRANSFORMED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
@@ -38,7 +38,7 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
             "not keep, got 'fft'"
         )
     batch = x.shape[: x.ndim - len(axes)]
-    if not x.numel():  # which torch's convolutions refuse
+    if not x.numel():  # torch's convolutions refuse these
         return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
     if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
         shifts = [axis.before for axis in axes]
@@ -61,7 +61,7 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
 
 
 def _around(x: Tensor, axis: int, start: int, length: int) -> Tensor:
-    """Return ``length`` elements from ``start`` on, going round a ring."""
+    """Return ``length`` elements from ``start`` on of a periodic axis."""
     period, parts = x.shape[axis], []
     while length:
         at = start % period
@@ -72,7 +72,7 @@ def _around(x: Tensor, axis: int, start: int, length: int) -> Tensor:
 
 
 def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) -> str:
-    """Return the method that was asked for, or the faster one."""
+    """Return the given method, or the faster one for "auto"."""
     if method != "auto":
         return method
     size = math.prod([axis.taps for axis in axes]) * dtype.itemsize
@@ -84,7 +84,7 @@ def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) 
 def _term(
     x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
 ) -> Tensor:
-    """Return the correlation of one repetition of the input, with zeros around what it reaches."""
+    """Return the correlation of one period of the input, padded with zeros."""
     inside = []
     margins: list[int] = []
     for number, axis in enumerate(axes, -len(axes)):
@@ -100,9 +100,9 @@ def _term(
 def _touched(
     x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
 ) -> Tensor:
-    """Return the correlation of what touches: every shift is at least 0 and below the taps."""
+    """Return the correlation of overlapping parts: 0 <= shift < taps."""
     if _way(weight, axes, dtype, method) == "fft":
-        # So long that what comes round does not reach the output.
+        # Long enough that nothing wraps around into the output.
         lengths = [
             _fast_length(max(n_in + before, n_out + taps - 1 - before))
             for n_in, n_out, taps, before, _ in axes
@@ -112,7 +112,7 @@ def _touched(
         for number, axis in enumerate(axes, x.ndim - len(axes)):
             y = y.narrow(number, 0, axis.n_output)
         return y
-    # Not dtype.to_real(), which the compiler does not know.
+    # Not dtype.to_real(), which the compiler does not support.
     x = x.to(dtype if x.is_complex() else torch.promote_types(x.dtype, weight.real.dtype))
     device = x.device.type
     if (
@@ -120,13 +120,13 @@ def _touched(
         and torch.amp.is_autocast_available(device)
         and torch.is_autocast_enabled(device)
     ):
-        with torch.autocast(device, enabled=False):  # parts of half the precision make no complex
+        with torch.autocast(device, enabled=False):  # no complex dtype has such parts
             return _direct(x, weight, axes)
     return _direct(x, weight, axes)
 
 
 def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
-    """Return the correlation by torch's own real one, of real and imaginary parts."""
+    """Return the correlation of real and imaginary parts by torch's real convolutions."""
     if weight.is_complex():
         parts = [_direct(x, part, axes) for part in (weight.real, weight.imag)]
         if not x.is_complex():
@@ -134,13 +134,13 @@ def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
         return torch.add(*parts, alpha=1j)
     ndim = len(axes)
     batch, grid = x.shape[: x.ndim - ndim], x.shape[x.ndim - ndim :]
-    # Each plane is a channel with a kernel of its own: torch is at its fastest there, by far.
+    # Each plane is a channel with its own kernel: by far the fastest way in torch.
     taps = weight.shape[weight.ndim - ndim :]
     planes = x.reshape(1, -1, *grid)
     kernels = weight.to(x.real.dtype).expand(*batch, *taps).reshape(-1, 1, *taps)
     if x.is_complex():
         planes, kernels = _parts(planes), kernels.repeat_interleave(2, dim=0)
-    # Torch pads alike on both sides, so that one may have too much.
+    # Torch pads both sides equally, so one side may have too much.
     padding = [max(before, out + t - 1 - before - n) for n, out, t, before, _ in axes]
     y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=len(kernels))
     for number, (axis, pad) in enumerate(zip(axes, padding, strict=True), 2):
@@ -166,7 +166,7 @@ def _parts(planes: Tensor) -> Tensor:
 def _by_transform(
     x: Tensor, weight: Tensor, shifts: Sequence[int], lengths: Sequence[int]
 ) -> Tensor:
-    """Return the correlation of what has these periods; x and the kernel are of one dtype."""
+    """Return the correlation with these periods; x and the kernel have the same dtype."""
     axes = tuple(range(-len(shifts), 0))
     for axis, length in zip(axes, lengths, strict=True):
         weight = _on_ring(weight, axis, length)
@@ -180,7 +180,7 @@ def _by_transform(
 
 
 def _on_ring(weight: Tensor, axis: int, size: int) -> Tensor:
-    """Return the kernel of that size that does the same to what has this period."""
+    """Return the equivalent kernel of the size of the period."""
     rounds = math.ceil(weight.shape[axis] / size)
     taps = weight.movedim(axis, -1)
     taps = functional.pad(taps, (0, rounds * size - taps.shape[-1]))

@@ -1,4 +1,4 @@
-"""Dtypes: the precision of real and complex weights side by side, and integers that do not wrap."""
+"""Dtypes: precisions of real and complex weights, and integers that do not overflow."""
 
 from __future__ import annotations
 
@@ -30,21 +30,20 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
 
 
 def promoted(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dtype:
-    """Return the dtype to which all tensors but those of integers promote."""
+    """Return the dtype to which all tensors except integers promote."""
     dtypes = [x.dtype for x in tensors if x.is_floating_point() or x.is_complex()]
     return reduce(torch.promote_types, dtypes) if dtypes else default
 
 
 def summable(x: Tensor) -> Tensor:
-    """Return x in a dtype in which it can be added up: integers and bools as int64."""
+    """Return x in a dtype for sums: integers and bools as int64."""
     return x if x.is_floating_point() or x.is_complex() else x.long()
 
 
 def multiplied(weight: Tensor | complex, x: Tensor, out: Tensor | None = None) -> Tensor:
     """Return weight times x; products of integers are int64, those with bools keep the dtype.
 
-    The product is written into ``out`` where it has its shape and dtype and autograd does not
-    follow it.
+    The product is written to ``out`` if that has its shape and dtype and autograd does not record.
     """
     if x.dtype in _INTEGERS and _is_integer(weight):
         x = x.long()
@@ -64,7 +63,7 @@ def _is_integer(weight: Tensor | complex) -> bool:
 
 
 def refuse_half(owner: str, x: Tensor, sizes: Sequence[int], error: RuntimeError) -> None:
-    """Say which dtype a transform takes, where torch has none of x in half precision."""
+    """Raise an error that names the dtype to use if torch has no transform of half precision."""
     is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
     if not is_half or isinstance(error, torch.OutOfMemoryError):
         return

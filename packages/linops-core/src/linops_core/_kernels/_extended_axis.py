@@ -1,4 +1,4 @@
-"""Axes of a correlation whose grid goes on beyond its ends: in a mirror, or with its end values."""
+"""Axes of a correlation whose input is extended beyond its ends: mirrored or replicated."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ Extension: TypeAlias = Literal["reflect", "replicate"]
 
 
 class Run(NamedTuple):
-    """Elements of the extended axis, one after another, that are elements of the input."""
+    """A range of the extended axis whose elements are elements of the input."""
 
     start: int
-    """The first of them in the extended axis."""
+    """Index of the first one in the extended axis."""
     length: int
     source: int
-    """The element of the input that the first of them is."""
+    """Index of the first one in the input."""
     step: int
-    """From an element of the input to the next: 1, -1 in a mirror, 0 for one again and again."""
+    """Step in the input: 1, -1 if mirrored, 0 if replicated."""
 
     @property
     def sources(self) -> slice:
-        """The elements of the input that are there."""
+        """The elements of the input in the range."""
         far = self.source + self.step * (self.length - 1)
         return slice(min(self.source, far), max(self.source, far) + 1)
 
     def within(self, first: int, last: int) -> Run | None:
-        """Return the part whose sources lie from ``first`` to below ``last``, if there is any."""
+        """Return the part with sources from ``first`` to below ``last``, or None."""
         start, length, source, step = self
         if step == 0:
             low, high = (0, length) if first <= source < last else (0, 0)
@@ -47,8 +47,8 @@ class Run(NamedTuple):
 class ExtendedAxis(NamedTuple):
     r"""One axis of a correlation :math:`y_p = \sum_j w_j \tilde x_{p + j - b}`.
 
-    :math:`\tilde x` is the input, which goes on beyond the ends of its grid. Input and output may
-    be parts of the grid: the shift b is between their first elements, as in :class:`Axis`.
+    :math:`\tilde x` is the input, extended beyond the ends of its grid. Input and output may be
+    parts of the grid. The shift b is between their first elements, as in :class:`Axis`.
     """
 
     n_input: int
@@ -59,9 +59,9 @@ class ExtendedAxis(NamedTuple):
     size: int
     """Length of the grid."""
     mode: Extension
-    """What is beyond: "reflect" c b [a b c] b a, "replicate" a a [a b c] c c."""
+    """The extension: "reflect" is c b [a b c] b a, "replicate" is a a [a b c] c c."""
     start: int = 0
-    """Where in the grid the input begins."""
+    """Start of the input in the grid."""
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -70,7 +70,7 @@ class ExtendedAxis(NamedTuple):
 
     @property
     def runs(self) -> list[Run]:
-        """What is where along the extended axis, from its start to its end; zero in between."""
+        """The ranges of the extended axis in order; it is zero between them."""
         first = self.start - self.before
         stop = first + self.n_output + self.taps - 1
         found = []
@@ -84,28 +84,28 @@ class ExtendedAxis(NamedTuple):
 
     @property
     def straight(self) -> Axis:
-        """The axis of the correlation once the input is extended; see `extended`."""
+        """The axis of the correlation of the extended input; see `extended`."""
         reach = _reach(self.runs)
         return Axis(reach.stop - reach.start, self.n_output, self.taps, reach.start)
 
     @property
     def supports(self) -> tuple[slice, slice]:
-        """What outputs read of the input, and which outputs read any; from the first to the last.
+        """The slice of the input that is read, and the slice of outputs that read any of it.
 
-        Both are empty where nothing touches.
+        Both are empty if nothing overlaps.
         """
         runs, last = self.runs, self.taps - 1
         written = [clipped(run.start - last, run.start + run.length, self.n_output) for run in runs]
         return hull(run.sources for run in runs), hull(written)
 
     def with_kernel(self, taps: int, centre: int) -> ExtendedAxis:
-        """Return this axis, of one tap, with so many taps, of which the one at ``centre`` is it."""
+        """Return this one-tap axis with ``taps`` taps, the original one at ``centre``."""
         before = self.before + taps - 1 - centre
         own = self.size, self.mode, self.start
         return ExtendedAxis(self.n_input, self.n_output, taps, before, *own)
 
     def cut(self, of_input: slice | None, of_output: slice | None) -> ExtendedAxis:
-        """Return what is between a slice of the input and a slice of the output."""
+        """Return the axis between a slice of the input and a slice of the output."""
         n_input, n_output, taps, before, size, mode, start = self
         if of_input is not None:
             n_input = of_input.stop - of_input.start
@@ -116,7 +116,7 @@ class ExtendedAxis(NamedTuple):
 
 
 def extended(x: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
-    """Return x, whose last axes these are, as far as the outputs read it beyond its ends."""
+    """Return x extended along its last axes as far as the outputs read it."""
     for number, axis in enumerate(axes, x.ndim - len(axes)):
         runs = axis.runs
         if not runs:
@@ -135,7 +135,7 @@ def extended(x: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
 
 
 def folded(y: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
-    """Return the adjoint of `extended`: the sums of all that one element of the input became."""
+    """Return the adjoint of `extended`: the sums over all copies of an element."""
     for number, axis in enumerate(axes, y.ndim - len(axes)):
         runs = axis.runs
         first = _reach(runs).start
@@ -155,7 +155,7 @@ def folded(y: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
 def _pieces(
     first: int, stop: int, size: int, mode: Extension
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Yield (start, stop, source, step) of the pieces of which the extended grid is made."""
+    """Yield (start, stop, source, step) of the pieces of the extended grid."""
     if size == 1 or mode == "replicate":
         yield min(first, 0), 0, 0, 0
         yield 0, size, 0, 1

@@ -1,4 +1,4 @@
-"""Weighted sums over neighbours on a grid, and their adjoint: the two halves of interpolation.
+"""Weighted sums over neighbours on a grid (interpolation), and the adjoint (gridding).
 
 B batches, P points, n grid points, W neighbours along an axis.
 """
@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-# Elements of what is summed at a time, on a CPU: a few vectors of that length fit its cache.
+# Elements summed at a time on a CPU, so that a few such vectors fit the cache.
 _STEP = 2**16
 
 
@@ -22,9 +22,9 @@ def interpolated(x_Bn: Tensor, positions: Sequence[Tensor], weights: Sequence[Te
     r"""Return :math:`y_{bp} = \sum_{ij..} u_{ip} v_{jp} \cdots x_{b,\, k_{ip} + l_{jp} + \cdots}`.
 
     Integer positions (W, P) of each axis add up to positions on the flattened grid. The weights
-    are (W, P) of each axis, whose products count, or one tensor (W W .., P).
+    are either (W, P) for each axis, which are multiplied, or one tensor (W W .., P).
     """
-    if torch.compiler.is_compiling():  # one short expression, which is fused to one loop
+    if torch.compiler.is_compiling():  # one short expression, which a compiler fuses to one loop
         index, weight = outer(positions, add), outer(weights, mul)
         values = x_Bn.gather(-1, index.flatten().expand(x_Bn.shape[0], -1))
         return (values.reshape(-1, *index.shape) * weight).sum(1)
@@ -44,20 +44,20 @@ def gridded(
 
 
 def outer(tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """Return all combinations of one row of each table as rows, those of the last one fastest."""
+    """Return all combinations of one row of each table as rows, the last table fastest."""
     return reduce(lambda rows, own: combine(rows.unsqueeze(1), own).flatten(0, 1), tables)
 
 
 def _sums(
     values: Tensor, n_points: int | None, positions: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Tensor:
-    """Return what is interpolated, or gridded where there is a number of grid points."""
+    """Return the interpolation, or the gridding if the number of grid points is given."""
     result: Tensor = _Sums.apply(values, n_points, len(positions), *positions, *weights)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Sums(torch.autograd.Function):
-    """`_sums`, which keeps for its derivatives no more than it is given."""
+    """`_sums`, with only its arguments kept for derivatives."""
 
     generate_vmap_rule = True
 
@@ -115,14 +115,14 @@ def _interpolate(x: Tensor, positions: Sequence[Tensor], weights: Sequence[Tenso
 def _grid(
     parts: Sequence[Tensor], n_points: int, tables: Sequence[tuple[Sequence[Tensor], ...]]
 ) -> Tensor:
-    """Return the grid of the points that come in ``parts``, (B, some of P) each."""
+    """Return the gridding of points in ``parts``, (B, some of P) each."""
     dtype = torch.promote_types(parts[0].dtype, tables[0][1][0].dtype)
     grid = parts[0].new_zeros(parts[0].shape[0], n_points, dtype=dtype)
     is_first = True
     for part, (positions, weights) in zip(parts, tables, strict=True):
         for index, weight in _neighbours(positions, weights):
             places = index.expand(part.shape[0], -1)
-            # Once not in place: under vmap the zeros have no batches, and the sum has.
+            # The first sum is not in place: under vmap the zeros have no batch, but the sum has.
             scatter = grid.scatter_add if is_first else grid.scatter_add_
             grid, is_first = scatter(-1, places, part * weight), False
     return grid
@@ -147,14 +147,14 @@ def _gradients_to_weights(
 def _neighbours(
     positions: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield, for each neighbour of all points, the position of it and its weight: twice (P)."""
+    """Yield the positions (P) and the weights (P) of each neighbour of all points."""
     return zip(_combined(positions, add), _combined(weights, mul), strict=True)
 
 
 def _combined(
     tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[Tensor]:
-    """Yield all combinations of one row of each table, those of the last table fastest."""
+    """Yield all combinations of one row of each table, the last table fastest."""
     first, *others = tables
     for row in first.unbind():
         if not others:
@@ -164,7 +164,7 @@ def _combined(
 
 
 def _steps(x: Tensor, n_points: int) -> tuple[list[slice], list[slice]]:
-    """Return which batches and which points are taken at a time."""
+    """Return the slices of batches and points to compute at a time."""
     step = min(n_points, _STEP)
     if x.device.type != "cpu" or x.shape[0] * n_points <= _STEP:
         return [slice(None)], [slice(None)]

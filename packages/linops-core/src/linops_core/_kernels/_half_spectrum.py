@@ -11,7 +11,7 @@ def real_signal(y: Tensor, n: int, norm: str) -> Tensor:
 
     ``norm`` scales it as in :func:`torch.fft.irfft`.
     """
-    # irfft counts twice all k but those that are their own conjugates, of which Re counts.
+    # irfft counts each k twice, except those that are their own conjugates.
     alone = [0, n // 2] if n % 2 == 0 else [0]
     of_real = torch.full((n // 2 + 1,), 0.5, dtype=y.real.dtype, device=y.device)
     of_imag = of_real.clone()
@@ -22,9 +22,9 @@ def real_signal(y: Tensor, n: int, norm: str) -> Tensor:
 
 
 def normal_of_half(x: Tensor) -> Tensor:
-    """Return what the adjoint makes of the half spectrum of a real signal, with orthonormal scale.
+    """Return the adjoint of the half spectrum of a real signal, with orthonormal scale.
 
-    That is half the signal and half its parts of k = 0 and, for even N, k = N / 2.
+    It is half the signal plus half its parts of k = 0 and, for even N, of k = N / 2.
     """
     n = x.shape[-1]
     total = x + x.mean(-1, keepdim=True)

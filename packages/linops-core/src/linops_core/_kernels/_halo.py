@@ -1,4 +1,4 @@
-"""Axes of a correlation: which inputs which outputs touch, where both are parts of a grid."""
+"""Axes of a correlation between parts of a grid, and their halos."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ._slices import clipped, hull, is_empty
 class Axis(NamedTuple):
     r"""One axis of a correlation :math:`y_p = \sum_j w_j x_{p + j - b}`.
 
-    Input and output may be parts of a grid that lie anywhere: the shift b has any sign and size.
-    With one tap element i of the input is element i + b of the output.
+    Input and output may be any parts of a grid: the shift b has any sign and size. With one tap,
+    element i of the input is element i + b of the output.
     """
 
     n_input: int
@@ -20,7 +20,7 @@ class Axis(NamedTuple):
     before: int
     """The shift b."""
     period: int | None = None
-    """After how many elements the input comes again, with zeros in between; None if never."""
+    """Period of the input, with zeros in between; None if it is not periodic."""
 
     @property
     def is_ring(self) -> bool:
@@ -29,13 +29,13 @@ class Axis(NamedTuple):
 
     @property
     def reverse(self) -> Axis:
-        """The way back, with the flipped kernel."""
+        """The axis of the adjoint, with the flipped kernel."""
         before = self.taps - 1 - self.before
         return Axis(self.n_output, self.n_input, self.taps, before, self.period)
 
     @property
     def images(self) -> list[int]:
-        """The shifts of those repetitions of the input that an output reads."""
+        """The shifts of the periods of the input that outputs read."""
         first, last = -(self.before + self.n_input), self.n_output + self.taps - 1 - self.before
         if self.period is None:
             return [self.before] if first < 0 < last else []
@@ -44,7 +44,7 @@ class Axis(NamedTuple):
 
     @property
     def keeps_all(self) -> bool:
-        """Whether each input has a place in the output, for one tap."""
+        """Whether each input is in the output, for one tap."""
         return self.before >= 0 and self.before + self.n_input <= self.n_output
 
     @property
@@ -54,9 +54,9 @@ class Axis(NamedTuple):
 
     @property
     def supports(self) -> tuple[slice, slice]:
-        """What outputs read of the input, and which outputs read any; from the first to the last.
+        """The slice of the input that is read, and the slice of outputs that read any of it.
 
-        Both are empty where nothing touches.
+        Both are empty if nothing overlaps.
         """
         n_input, n_output, taps, before, period = self
         if period is not None:
@@ -69,17 +69,17 @@ class Axis(NamedTuple):
 
     @property
     def touches_all(self) -> bool:
-        """Whether the ends of the input and of the output touch, and so all between, once."""
+        """Whether all inputs and outputs overlap, once each."""
         ends = self.before, self.before + self.n_input - self.n_output
         return self.period is None and 0 <= min(ends) and max(ends) < self.taps
 
     def with_kernel(self, taps: int, centre: int) -> Axis:
-        """Return this axis, of one tap, with so many taps, of which the one at ``centre`` is it."""
+        """Return this one-tap axis with ``taps`` taps, the original one at ``centre``."""
         before = self.before + taps - 1 - centre
         return Axis(self.n_input, self.n_output, taps, before, self.period)
 
     def cut(self, of_input: slice | None, of_output: slice | None) -> Axis:
-        """Return what is between a slice of the input and a slice of the output."""
+        """Return the axis between a slice of the input and a slice of the output."""
         n_input, n_output, taps, before, period = self
         if of_input is not None:
             n_input, before = of_input.stop - of_input.start, before + of_input.start

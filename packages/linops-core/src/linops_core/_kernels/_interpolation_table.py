@@ -1,4 +1,4 @@
-"""Weights of interpolation that are kept: a sparse matrix, by points and by grid points.
+"""A table of interpolation weights: a sparse matrix, by points and by grid points.
 
 B batches, P points, n grid points, W neighbours of a point on all axes together.
 """
@@ -19,18 +19,19 @@ from ._gridding import gridded, interpolated, outer
 from ._kept import is_plain, wait_for
 from ._linear_function import linear_function
 
-# Bytes that are summed at once of each position, at least: a line of the cache.
+# Smallest number of bytes that are summed at each position: a cache line.
 _LINE = 64
-# Bytes of a copy in which batches lie side by side; larger ones are made of fewer batches.
+# Largest size in bytes of a copy with batches side by side.
 _COPY = 2**23
-# Weights that are computed or sorted at a time: these and what they are made of fit the cache.
+# Weights that are computed or sorted at a time, so that the workspace fits the cache.
 _STEP = 2**17
 
 
 class Neighbours(NamedTuple):
-    """Positions and weights of the neighbours of points, as `interpolated` takes them.
+    """Positions and weights of the neighbours of points, for `interpolated`.
 
-    ``n`` counts the grid points, ``n_last`` those of a row: the last positions are within a row.
+    ``n`` is the number of grid points, ``n_last`` that of a row. The last positions are within a
+    row.
     """
 
     positions: Sequence[Tensor]
@@ -48,7 +49,7 @@ class Neighbours(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A real sparse matrix by rows: columns and weights of all rows, and where each row begins."""
+    """A real sparse matrix by rows: columns and weights of all rows, and the start of each row."""
 
     columns: Tensor
     weights: Tensor
@@ -69,7 +70,7 @@ class Rows(NamedTuple):
         return result
 
     def _some(self, x_BC: Tensor) -> Tensor:
-        # Batches lie side by side; also a single one has strides of 1, else torch is slow.
+        # Batches lie side by side. A single batch also needs a stride of 1, or torch is slow.
         x_CB = x_BC.T.flatten().unflatten(0, (-1, len(x_BC))).resolve_conj()
         values = torch.view_as_real(x_CB).flatten(1) if x_CB.is_complex() else x_CB
         y = torch.nn.functional.embedding_bag(
@@ -80,12 +81,12 @@ class Rows(NamedTuple):
 
 
 class InterpolationTable:
-    """The matrix of the `Neighbours` of P points, and its transpose, made at its first use.
+    """The matrix of the `Neighbours` of P points, and its transpose, which is made at first use.
 
     Parameters
     ----------
     neighbours : callable
-        Returns those of a slice of the points.
+        Returns the neighbours of a slice of the points.
     n_points, n_weights : int
         P, at least 1, and W.
     """
@@ -139,7 +140,7 @@ class InterpolationTable:
             points, sorted_weights = torch.empty_like(columns), torch.empty_like(weights)
             ends = begins.new_zeros(self._n + 1)
             self._sort(points, sorted_weights)
-            if isinstance(columns, FakeTensor):  # which has no values to be counted
+            if isinstance(columns, FakeTensor):  # it has no values
                 counts = begins.new_empty(self._n, dtype=torch.int64)
             else:
                 counts = columns.bincount(minlength=self._n)

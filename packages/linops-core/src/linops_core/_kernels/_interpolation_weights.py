@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 Kernel: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
-"""Called with t^2, and with t where the distance is that along one axis: grid point minus location.
-The sign of t tells a kernel with knots which side of a knot is the one of larger locations."""
+"""Called with t^2, and for a distance along one axis also with t, grid point minus location. The
+sign of t shows a kernel with knots on which side of a knot larger locations are."""
 
 
 def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Kernel:
@@ -37,9 +37,9 @@ def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Ke
 
 
 def beatty_beta(width: float, oversampling: float = 2.0) -> float:
-    r"""Return :math:`\pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, or 0 where it has no root.
+    r"""Return :math:`\pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, or 0 without a real root.
 
-    That is equation 5 of Beatty et al., cited by :class:`Interpolate`.
+    It is equation 5 of Beatty et al., see :class:`Interpolate`.
     """
     square = (width / oversampling) ** 2 * (oversampling - 0.5) ** 2 - 0.8
     return math.pi * math.sqrt(max(square, 0.0))
@@ -63,13 +63,13 @@ class Spline:
     order: int
 
     def __call__(self, t2: Tensor, t: Tensor | None = None) -> Tensor:
-        """Return the values for squares of distances, and where known the distances."""
+        """Return the values for squares of distances, and optional distances."""
         return spline(t2, t, order=self.order)
 
 
 def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
     r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, elsewhere 0."""
-    outside = t2 >= 1  # which NaN is not: what is nowhere has no weight that is a number
+    outside = t2 >= 1  # False for NaN, so that the weight of a NaN location is NaN
     largest = 0.25 * beta**2
     return torch.where(outside, 0, bessel(largest * (1 - t2).clamp(min=0), 0, largest))
 
@@ -77,13 +77,13 @@ def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
 def spline(t2: Tensor, t: Tensor | None = None, *, order: int) -> Tensor:
     """Return the B-spline of that order, stretched so that it ends at ``|t| = 1``.
 
-    Given ``t``, its derivatives at a knot are those towards larger locations, which is smaller t:
-    sums over a grid then have the derivatives of the interpolated function wherever it has any.
+    Given ``t``, its derivatives at a knot are those towards larger locations, that is, smaller t.
+    Then sums over a grid have the derivatives of the interpolated function wherever these exist.
     """
     scale = (order + 1) / 2
     u2 = t2 * scale**2
     if t is None:
-        # At 0 the root has no derivative, and is multiplied by what is zero there.
+        # At 0 the root has no derivative; its factor is zero there.
         u = torch.where(u2 == 0, 1, u2).sqrt() * (u2 != 0)
         is_inner = u2 < 0.25
     else:
@@ -102,13 +102,13 @@ def bessel(q: Tensor, order: int, largest: float) -> Tensor:
     Of :math:`q = z^2 / 4` it is :math:`I_m(z) (2 / z)^m`; its derivative is that of order m + 1.
     """
     if torch.compiler.is_compiling():
-        return _series(q, order, largest)  # differentiated as it is, and fused to one loop
+        return _series(q, order, largest)  # a compiler differentiates and fuses it
     result: Tensor = _Bessel.apply(q, order, largest)  # type: ignore[no-untyped-call]
     return result
 
 
 class _Bessel(torch.autograd.Function):
-    """`bessel`, which keeps only its argument for its derivatives."""
+    """`bessel`, with only its argument kept for derivatives."""
 
     generate_vmap_rule = True
 
@@ -134,9 +134,9 @@ class _Bessel(torch.autograd.Function):
 
 
 def _series(q: Tensor, order: int, largest: float) -> Tensor:
-    """Return the sum of as many terms as matter at ``largest``; all are positive.
+    """Return the sum of the positive terms that matter at ``largest``.
 
-    With the beta of usual widths it takes a quarter of the time of `torch.special.i0`.
+    For usual widths it takes a quarter of the time of `torch.special.i0`.
     """
     term = total = 1.0
     n_terms = 1
@@ -146,6 +146,6 @@ def _series(q: Tensor, order: int, largest: float) -> Tensor:
         n_terms += 1
     one = torch.ones((), dtype=q.dtype, device=q.device)
     result = one
-    for k in range(n_terms - 1, 0, -1):  # by Horner, in ratios of terms, which do not underflow
+    for k in range(n_terms - 1, 0, -1):  # Horner; ratios of terms do not underflow
         result = torch.addcmul(one, q, result, value=1 / (k * (k + order)))
     return result.expand(q.shape) / math.factorial(order)

@@ -1,4 +1,4 @@
-"""What is made of the values of tensors, and kept until they change."""
+"""Values computed from tensors and kept until these change."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from ._changes import TensorState
 
 Made = TypeVar("Made")
 
-# Where something is kept; on other devices it is made for each call.
+# Devices on which values are kept; on others they are computed in each call.
 _DEVICES = ("cpu", "cuda")
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 class Kept(Generic[Made]):
-    """What was made of some tensors and, once these have changed, what is made of the new ones."""
+    """A value computed from some tensors, computed anew when they change."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._kept: tuple[list[TensorState], object, Made] | None = None
 
     def __reduce__(self) -> tuple[type[Kept[Made]], tuple[()]]:
-        return Kept, ()  # a copy begins with nothing
+        return Kept, ()  # a copy starts empty
 
     def of(self, tensors: Sequence[Tensor], make: Callable[[], Made], how: object = None) -> Made:
-        """Return what ``make()`` makes of the tensors as they are, in the way ``how``."""
+        """Return ``make()`` for the current tensors; ``how`` is a part of the key."""
         with self._lock:
             kept = self._kept
             if (
@@ -41,7 +41,7 @@ class Kept(Generic[Made]):
                 or not all(map(TensorState.is_current, kept[0], tensors))
             ):
                 wait_for(*tensors)
-                self._kept = kept = None  # before there are two
+                self._kept = kept = None  # freed before the new one is made
                 with torch.inference_mode(False), torch.no_grad():
                     kept = [TensorState(tensor) for tensor in tensors], how, make()
                 wait_for(*tensors)
@@ -50,25 +50,25 @@ class Kept(Generic[Made]):
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Whether nobody but autograd follows, transforms or redefines what is done with the tensors.
+    """Whether no transform, mode or subclass but autograd acts on the tensors.
 
-    Where memory is planned, tensors without data are as plain as those for which they stand.
+    During memory planning, tensors without data count like those that they represent.
     """
     if not writing_is_safe():
         return False
-    # In a mode without data, what is made of tensors with data has none either.
+    # In a mode without data, results have no data either.
     kinds = (Tensor, torch.nn.Parameter) if _dispatch_mode(_FAKE) is None else (FakeTensor,)
     return all(
         type(t) in kinds
         and t.device.type in _DEVICES
         and unpack_dual(t).tangent is None
-        and torch._C._has_storage(t)  # which a batch of gradients has not
+        and torch._C._has_storage(t)  # a batch of gradients has none
         for t in tensors
     )
 
 
 def wait_for(*tensors: Tensor) -> None:
-    """Let the host wait for the current stream: others may use what it made, none what it read."""
+    """Wait for the current stream on the host, so that other streams can use the result."""
     for tensor in tensors:
         if tensor.device.type != "cpu" and not isinstance(tensor, FakeTensor):
             tensor.detach()[(slice(1),) * tensor.ndim].cpu()

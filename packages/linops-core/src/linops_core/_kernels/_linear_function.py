@@ -1,4 +1,4 @@
-"""A linear function for autograd that knows its adjoint, and needs nothing else for gradients."""
+"""A linear function whose gradient is its adjoint."""
 
 from __future__ import annotations
 
@@ -14,18 +14,20 @@ Linear: TypeAlias = Callable[[Tensor], Tensor]
 
 
 def linear_function(function: Linear, adjoint: Linear, x: Tensor, *weights: Tensor) -> Tensor:
-    """Return ``function(x)``, whose gradient to x is ``adjoint`` and not what autograd would find.
+    """Return ``function(x)`` with ``adjoint`` as its gradient to x.
 
-    For ``fn`` of an operator whose adjoint is faster than that. A compiler finds its own gradient.
+    Use it in ``fn`` of an operator whose adjoint is faster than the gradient of autograd. A
+    compiler still finds its own gradient.
 
     Parameters
     ----------
     function, adjoint : callable
-        Linear functions of one tensor, adjoint to each other. No gradient reaches other tensors
-        that they use.
+        Linear functions of one tensor, adjoint to each other. Other tensors that they use get no
+        gradient.
     x : Tensor
     *weights : Tensor
-        Such tensors. If one is written to before the gradient is computed, that is refused.
+        Other tensors that they use. If one is written to before the gradient is computed, an error
+        is raised.
 
     Returns
     -------
@@ -55,7 +57,7 @@ class _Pair(torch.autograd.Function):
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
         _, ctx.function, ctx.adjoint, *weights = inputs
-        ctx.save_for_backward(*weights)  # torch sees whether they are written to
+        ctx.save_for_backward(*weights)  # torch detects writes to them
         ctx.save_for_forward(*weights)
 
     @staticmethod

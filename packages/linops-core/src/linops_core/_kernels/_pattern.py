@@ -1,4 +1,4 @@
-"""Patterns of axes, ``(a b) ... c`` as those of einops, and tensors from one to another."""
+"""Patterns of axes as in einops, ``(a b) ... c``, and the conversion of tensors."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ import torch
 from torch import Tensor
 
 Item: TypeAlias = tuple[str, ...]
-"""What one axis of a tensor is made of, the slowest factor first; an axis of size 1 of nothing."""
+"""The factors of one axis of a tensor, the slowest first; none for an axis of size 1."""
 
 RUN: Item = ("...",)
-"""Any number of axes that stay together."""
+"""Stands for any number of axes that stay together."""
 
 _ITEM = re.compile(r"\.\.\.|\(([\w\s]*)\)|\w+")
 
 
 def parsed(pattern: str) -> tuple[Item, ...]:
-    """Return the items of ``pattern``, in which each axis and the ``...`` may be once."""
+    """Return the items of ``pattern``; each axis and the ``...`` may occur once."""
     if not isinstance(pattern, str):
         raise TypeError(f"Rearrange: a pattern must be a string, got {pattern!r}")
     items: list[Item] = []
@@ -38,14 +38,14 @@ def parsed(pattern: str) -> tuple[Item, ...]:
 
 
 def names_of(items: Iterable[Item]) -> list[str]:
-    """Return the elementary axes in their order, with ``...`` for the run."""
+    """Return the elementary axes in order, with ``...`` for a run."""
     return [name for item in items for name in item]
 
 
 def rearranged(
     x: Tensor, before: Sequence[Item], after: Sequence[Item], lengths: Mapping[str, int]
 ) -> Tensor:
-    """Return ``x`` of the pattern ``before`` in ``after``: a view where torch can make one."""
+    """Return ``x``, of pattern ``before``, in pattern ``after``; a view if torch can make one."""
     run = [(f"{RUN[0]}{axis}",) for axis in range(x.ndim - len(before) + 1)]
     before, after = (_with_run(items, run) for items in (before, after))
     sizes: dict[str, int] = {}
@@ -66,7 +66,7 @@ def _with_run(items: Sequence[Item], run: Sequence[Item]) -> list[Item]:
 
 
 def _factors(item: Item, axis: int, shape: torch.Size, of_axes: Mapping[str, int]) -> list[int]:
-    """Return how long each factor of one axis is."""
+    """Return the length of each factor of one axis."""
     size, lengths = shape[axis], [of_axes.get(name) for name in item]
     if lengths == [None]:
         return [size]

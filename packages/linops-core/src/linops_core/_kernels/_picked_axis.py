@@ -1,4 +1,4 @@
-"""Axes of which every so many-th element is picked, forwards or backwards."""
+"""Axes that are sliced with a step, forwards or backwards."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _NOTHING = slice(0, 0)
 
 
 class PickedAxis(NamedTuple):
-    r"""One axis of :math:`y_j = x_{f + s j}`, zero where there is no such x.
+    r"""One axis of :math:`y_j = x_{f + s j}`, which is zero if f + s j is not an index.
 
-    Input and output may be parts of a grid that lie anywhere: f has any sign and size.
+    Input and output may be any parts of a grid: f has any sign and size.
     """
 
     n_input: int
@@ -24,7 +24,7 @@ class PickedAxis(NamedTuple):
     first: int
     """The element f."""
     step: int = 1
-    """From the element of one output to that of the next, s; not zero."""
+    """The step s, not zero."""
 
     @property
     def lengths(self) -> tuple[int, int]:
@@ -33,9 +33,9 @@ class PickedAxis(NamedTuple):
 
     @property
     def supports(self) -> tuple[slice, slice]:
-        """What outputs read of the input, and which outputs read any; from the first to the last.
+        """The slice of the input that is read, and the slice of outputs that read any of it.
 
-        Both are empty where nothing is picked.
+        Both are empty if nothing is picked.
         """
         n_input, n_output, first, step = self
         if step > 0:
@@ -60,7 +60,7 @@ class PickedAxis(NamedTuple):
         return bool(written.stop - written.start == self.n_output)
 
     def cut(self, of_input: slice | None, of_output: slice | None) -> PickedAxis:
-        """Return what is between a slice of the input and a slice of the output."""
+        """Return the axis between a slice of the input and a slice of the output."""
         n_input, n_output, first, step = self
         if of_input is not None:
             n_input, first = of_input.stop - of_input.start, first - of_input.start
@@ -70,25 +70,25 @@ class PickedAxis(NamedTuple):
 
 
 def picked(x: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
-    """Return the elements of x, whose last axes these are, that are picked.
+    """Return the picked elements along the last axes of x.
 
-    A view where no step is negative and every output picks one.
+    It is a view if no step is negative and every output picks an element.
     """
     part = _backwards(x[_at(_sources(axes))], axes)
     return _placed(part, [axis.n_output for axis in axes], [axis.supports[1] for axis in axes])
 
 
 def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
-    """Return the adjoint of `picked`: elements in the places that they are picked from, and zeros.
+    """Return the adjoint of `picked`: elements at the places that they are picked from, and zeros.
 
-    A view where no step is negative and every element has a place, with none beside.
+    It is a view if no step is negative and there are no other places.
     """
     part = _backwards(y[_at([axis.supports[1] for axis in axes])], axes)
     return _placed(part, [axis.n_input for axis in axes], _sources(axes))
 
 
 def _sources(axes: Sequence[PickedAxis]) -> list[slice]:
-    """Return what is picked of each axis, from the lowest element on."""
+    """Return the picked slice of each axis, starting at the lowest element."""
     reads = [axis.supports[0] for axis in axes]
     pairs = zip(reads, axes, strict=True)
     return [slice(read.start, read.stop, abs(axis.step)) for read, axis in pairs]
@@ -104,7 +104,7 @@ def _backwards(part: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
 
 def _placed(part: Tensor, lengths: Sequence[int], places: Sequence[slice]) -> Tensor:
-    """Return ``part`` in these places of a tensor whose last axes are so long, zero elsewhere."""
+    """Return ``part`` at these places of a larger tensor of zeros."""
     batch = part.shape[: part.ndim - len(lengths)]
     if part.shape[len(batch) :] == tuple(lengths):
         return part

@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def raised(x: Tensor, exponents: Sequence[float]) -> Tensor:
-    """Return x to the power of one exponent after the other; of complex values the principal one.
+    """Return x raised to each exponent in turn; for complex values the principal power.
 
-    Integers become numbers of the default dtype.
+    Integers are computed in the default dtype.
     """
     for exponent in exponents:
         x = x.pow(float(exponent))
@@ -18,7 +18,7 @@ def raised(x: Tensor, exponents: Sequence[float]) -> Tensor:
 
 
 def why_not_raised(x: Tensor, exponents: Sequence[float]) -> str | None:
-    """Return which entries have no such powers, or None where all have; it waits for the values."""
+    """Return the rule that some entries break, or None; it waits for the values."""
     x = x.detach()
     for exponent in exponents:
         if exponent < 0 and bool((x == 0).any()):

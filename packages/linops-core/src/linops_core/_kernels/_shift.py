@@ -1,4 +1,4 @@
-"""Axes cut and filled up with zeros, so that their elements move by an offset."""
+"""Shifts of axes with cropping and zero-padding."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ._halo import Axis
 
 
 def moved(x: Tensor, axes: Sequence[Axis], numbers: Sequence[int] | None = None) -> Tensor:
-    """Return ``x`` with its axes of these numbers, the last by default, moved by their shifts.
+    """Return ``x`` shifted along axes, by default the last ones.
 
-    It is a correlation with a kernel of one element, 1; a view where there is nothing to fill up.
+    It is a correlation with the kernel [1]. It is a view if no zeros are needed.
     """
     padding = [0] * (2 * x.ndim)
     for number, axis in zip(numbers or range(-len(axes), 0), axes, strict=True):
@@ -35,7 +35,7 @@ def moved(x: Tensor, axes: Sequence[Axis], numbers: Sequence[int] | None = None)
 
 
 def masked(x: Tensor, axes: Sequence[Axis], numbers: Sequence[int] | None = None) -> Tensor:
-    """Return ``x`` with zeros in the place of all elements that `moved` leaves out."""
+    """Return ``x`` with zeros for the elements that `moved` crops."""
     reads = [axis.supports[0] for axis in axes]
     cut = [
         Axis(axis.n_input, read.stop - read.start, 1, -read.start)

@@ -1,4 +1,4 @@
-"""Sliding windows: every block of an array as a view, and blocks summed back into an array."""
+"""Sliding windows: the blocks of an array as a view, and the sum of blocks in an array."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ._slices import clipped, is_empty
 class SlidingWindows(NamedTuple):
     """Equally spaced windows along one axis: element j of window i is ``offset + i stride + j``.
 
-    What is not on the axis, which may be a part of a longer one, is zero.
+    Elements outside of the axis are zero. The axis may be a part of a longer one.
     """
 
     size: int
@@ -42,7 +42,7 @@ class SlidingWindows(NamedTuple):
 
     @property
     def supports(self) -> tuple[slice, slice, slice]:
-        """What of the axis is in windows, which of them have some of it, and what part of these."""
+        """The slice of the axis in windows, the windows that overlap it, and the slice of these."""
         first = -(self.offset + self.length) // self.stride + 1
         which = clipped(first, -((self.offset - self.size) // self.stride), self.n_windows)
         if is_empty(which):
@@ -58,7 +58,7 @@ class SlidingWindows(NamedTuple):
         which: slice | None = None,
         within: slice | None = None,
     ) -> SlidingWindows:
-        """Return some of the windows, a part of each of them, as a part of the axis sees them."""
+        """Return the windows between slices of the axis, of the windows, and of each window."""
         size, offset, count, stride, length = self
         if of_axis is not None:
             offset, size = offset - of_axis.start, of_axis.stop - of_axis.start
@@ -69,13 +69,13 @@ class SlidingWindows(NamedTuple):
         return SlidingWindows(size, offset, count, stride, length)
 
     def on_span(self) -> tuple[Axis, SlidingWindows]:
-        """Return how the axis moves to where the windows are, and the windows there."""
+        """Return the shift of the axis to the windows, and the windows after it."""
         there = self._replace(size=self.span, offset=0)
         return Axis(self.size, self.span, 1, -self.offset), there
 
 
 def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
-    """Return every window of x (..., grid) as (..., counts, lengths); a view if all are on it."""
+    """Return all windows of x (..., grid) as (..., counts, lengths); a view if all are inside."""
     axes, there = zip(*(axis.on_span() for axis in windows), strict=True)
     x = moved(x, axes)
     return linear_function(partial(_unfold, windows=there), partial(_fold, windows=there), x)
@@ -90,9 +90,9 @@ def _unfold(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
 def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     """Return the sum of all windows at their places, the adjoint of :func:`unfolded`.
 
-    Every m-th window, for m = ceil(length / stride), is disjoint from the others of its kind: the
-    m kinds along each axis are added one after another, in an order that never changes. Windows
-    side by side are put together as a view where they can be.
+    With m = ceil(length / stride), every m-th window is disjoint. So m sets of windows along each
+    axis are added one after another, always in the same order. Adjacent windows are joined as a
+    view if possible.
     """
     first = blocks.ndim - 2 * len(windows)
     blocks, windows = touching(blocks, windows, first)
@@ -106,7 +106,7 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
 def touching(
     blocks: Tensor, windows: Sequence[SlidingWindows], first: int
 ) -> tuple[Tensor, list[SlidingWindows]]:
-    """Return the blocks that are on the grid, which axis ``first`` and others count, as a view."""
+    """Return the blocks that overlap the grid, which starts at axis ``first``, as a view."""
     inside = []
     for number, axis in enumerate(windows, first):
         which = axis.supports[1]
@@ -127,7 +127,7 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
         pairs = (n_batch + axis + ndim * side for axis in range(ndim) for side in (0, 1))
         sizes = [axis.size for axis in windows]
         return blocks.permute(*range(n_batch), *pairs).reshape(*batch, *sizes)
-    # What is allocated begins with the axis or the first window, and ends with a whole step.
+    # The allocation begins with the axis or the first window, and ends with a whole step.
     starts = [max(0, -axis.offset) for axis in windows]
     strides = [axis.stride if axis.n_windows > 1 else axis.length for axis in windows]
     kinds = [-(-axis.length // stride) for axis, stride in zip(windows, strides, strict=True)]
@@ -143,7 +143,7 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
             axis, step = n_batch + number, kinds[number] * strides[number]
             part = part[(slice(None),) * axis + (slice(chosen[number], None, kinds[number]),)]
             first = starts[number] + windows[number].offset + chosen[number] * strides[number]
-            # Not unfold: what is written into such a view is lost when it is compiled.
+            # Not unfold: compiled code loses what is written into such a view.
             cells = places.narrow(axis, first, part.shape[axis] * step).unflatten(axis, (-1, step))
             places = cells.narrow(axis + 1, 0, windows[number].length)
         counts = range(n_batch, places.ndim, 2)
@@ -163,7 +163,7 @@ def flat_positions(axes: Sequence[Tensor], grid: Sequence[int]) -> Tensor:
 
 
 def coverage(windows: SlidingWindows, like: Tensor) -> Tensor:
-    """Return in how many windows each element of an axis is; real, in the precision of ``like``."""
+    """Return the number of windows of each element of an axis, in the precision of ``like``."""
     size, offset, count, stride, length = windows
     at = torch.arange(size, device=like.device) - offset
     last = (at.div(stride, rounding_mode="floor")).clamp(max=count - 1)

@@ -1,4 +1,4 @@
-"""What somebody traces or records, and what is a fact for the next call as well."""
+"""Whether calls are traced or recorded, and functions that a compiler must not trace."""
 
 from __future__ import annotations
 
@@ -20,33 +20,33 @@ _NOT_IN_A_GRAPH = (
 
 
 def may_be_remembered(shape: torch.Size) -> bool:
-    """Whether a shape is made of numbers; for who traces it is made of what stands for others."""
+    """Whether a shape consists of numbers, and not of symbols of a tracer."""
     return not is_dynamo_compiling() and all(type(length) is int for length in shape)
 
 
 def is_recorded(*tensors: Tensor) -> bool:
-    """Whether autograd follows what is computed from the tensors, so that none is written into."""
+    """Whether autograd records operations on the tensors, so that none may be written to."""
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
 def constant_when_compiled(function: Function) -> Function:
-    """Mark a function that a compiler is to call, not to trace, and whose result it may keep.
+    """Mark a function that a compiler calls instead of tracing it, and whose result is constant.
 
-    ``torch.compiler.assume_constant_result`` does so too, but imports the compiler: that takes a
-    second, and changes warning filters and environment variables.
+    ``torch.compiler.assume_constant_result`` does the same, but it imports the compiler, which
+    takes a second and changes warning filters and environment variables.
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
 def built(make: Callable[..., Built], *args: object) -> Built:
-    """Return ``make(*args)``, an operator, in plain Python also where a compiler traces."""
+    """Return ``make(*args)``, an operator, in plain Python also while a compiler traces."""
     return in_plain_python(lambda: make(*args), _NOT_IN_A_GRAPH)
 
 
 def in_plain_python(call: Callable[[], Built], why: str) -> Built:
-    """Return ``call()``, which no compiler traces; where one wants a single graph, it says why."""
-    dynamo = sys.modules.get("torch._dynamo")  # whose import takes as long as all others
+    """Return ``call()`` without tracing; an error gives the reason for a graph break."""
+    dynamo = sys.modules.get("torch._dynamo")  # its import is slow
     if dynamo is None:
         return call()
     if is_dynamo_compiling():

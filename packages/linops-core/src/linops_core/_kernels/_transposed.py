@@ -1,4 +1,4 @@
-"""The adjoint of a linear function as autograd finds it."""
+"""The adjoint of a linear function by autograd."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ._complex import as_complex, real_part
 Function = Callable[[Tensor], Tensor]
 
 REFUSALS = (RuntimeError, TypeError, ValueError)
-"""What functions raise for a dtype that they do not take."""
+"""Exceptions that functions raise for a dtype that they do not support."""
 
 
 def accepts_complex(function: Function, x: Tensor) -> bool:
-    """Whether a function takes the complex dtype of x, which is real."""
+    """Whether a function supports the complex dtype of the precision of x, which is real."""
     try:
         with torch.no_grad():
             function(as_complex(x))
@@ -30,12 +30,13 @@ def transposed(
 ) -> Tensor:
     """Return A^H y for a linear function, from its vector-Jacobian product at zero.
 
-    That is the adjoint with respect to Re<x, y>: of a function that is linear over complex numbers
-    the usual one, as long as it is given complex vectors. So is it here, but where y and what it
-    makes of real vectors are real, for which its matrix is, and where it takes no complex ones.
+    It is the adjoint with respect to Re<x, y>. For a function that is linear over the complex
+    numbers it is the usual adjoint, if the function is evaluated at complex vectors. So it is
+    evaluated at complex vectors, unless y and its outputs for real vectors are real, or it refuses
+    complex ones.
     """
     if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
-        with torch.inference_mode(False), torch.no_grad():  # in which nothing can be derived
+        with torch.inference_mode(False), torch.no_grad():  # no derivatives in inference mode
             return transposed(function, lengths, y.clone(), is_complex_linear)
     is_number = y.is_floating_point() or y.is_complex()
     dtype = real_part(y).dtype if is_number else torch.get_default_dtype()
@@ -55,7 +56,7 @@ def transposed(
 def _vector_jacobian_product(
     function: Function, x: Tensor, y: Tensor, is_complex_linear: bool
 ) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]:
-    """Return what the function makes of zeros, and the product."""
+    """Return the function at zero, and the product."""
     if not is_complex_linear:
         try:
             return _vjp(function, as_complex(x))
