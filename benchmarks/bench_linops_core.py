@@ -13,27 +13,14 @@ from statistics import median
 import numpy as np
 import torch
 from by_hand import five_products, sense_normal
-from calls import Work, microseconds, print_extra
-from interleaved import interleaved, print_timings, record_ratio
+from calls import microseconds, print_extra
+from interleaved import interleaved, print_timings
 from peers import calls_of_peers, peers
 from results import record
 from torch import Tensor
-from torch.fft import fft, fft2, fftn, fftshift, ifftn, ifftshift
+from torch.fft import fft, fftn, ifftn, ifftshift
 
-from linops_core import (
-    FFT,
-    Chain,
-    Crop,
-    Dense,
-    Diagonal,
-    Identity,
-    NamedLinop,
-    PadLast,
-    Repeat,
-    Sampling,
-    Scalar,
-    SumReduce,
-)
+from linops_core import FFT, Chain, Dense, Diagonal, Sampling
 
 C, N = 8, 256
 GRID = (-2, -1)
@@ -91,71 +78,6 @@ def derived() -> None:
     print("  A.H, A.N, A + A, A @ A, 2 * A hold no storage but that of A")
 
 
-def operators() -> None:
-    """Time each operator on 256 x 256 against what one would write."""
-    title = f"Operators on {N} x {N} complex64"
-    print(f"\n{title}")
-    x, w, maps = random(N, N), random(N, N), random(C, N, N)
-    coils = random(C, N, N)
-    matrix = random(N, N)
-    mask = torch.rand((N, N), generator=GENERATOR) < 0.25
-    ix, iy = mask.nonzero(as_tuple=True)
-    S = Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
-    image = ("Nx", "Ny")
-    pad = PadLast((2 * N, 2 * N), (N, N))
-    half = N // 2
-
-    def padded() -> Tensor:
-        y = x.new_zeros(2 * N, 2 * N)
-        y[half : half + N, half : half + N] = x
-        return y
-
-    jobs: dict[str, tuple[NamedLinop, Tensor, Callable[[], Tensor]]] = {
-        "Diagonal": (Diagonal(w, image), x, lambda: w * x),
-        "Diagonal.H": (Diagonal(w, image).H, x, lambda: w.conj() * x),
-        "Diagonal.N": (Diagonal(w, image).N, x, lambda: w.conj() * (w * x)),
-        "Scalar": (Scalar(2.0), x, lambda: 2.0 * x),
-        "Identity": (Identity(), x, lambda: x),
-        "Dense 256 x 256 on 256 columns": (
-            Dense(matrix, ("M", "N"), ("B", "N"), ("B", "M")),
-            x,
-            lambda: x @ matrix.mT,
-        ),
-        "Dense, coil maps": (S, x, lambda: maps * x),
-        "Dense, coil maps, adjoint": (S.H, coils, lambda: (maps.conj() * coils).sum(0)),
-        "FFT": (FFT(2), x, lambda: fft2(x, norm="ortho")),
-        "FFT, centred": (
-            FFT(2, centered=True),
-            x,
-            lambda: fftshift(fft2(ifftshift(x, GRID), norm="ortho"), GRID),
-        ),
-        "Sampling": (Sampling.from_mask(mask), x, lambda: x[ix, iy]),
-        "Sampling.N": (Sampling.from_mask(mask).N, x, lambda: x * mask),
-        "PadLast": (pad, x, padded),
-        "Crop": (
-            Crop((half, half), (N, N)),
-            x,
-            lambda: x[half // 2 : half // 2 + half, half // 2 : half // 2 + half],
-        ),
-        "Repeat": (
-            Repeat({"C": C}, image, ("C", *image)),
-            x,
-            lambda: x.expand(C, N, N),
-        ),
-        "SumReduce": (SumReduce(("C", *image), image), coils, lambda: coils.sum(0)),
-    }
-    for name, (A, z, bare) in jobs.items():
-        torch.testing.assert_close(A(z), bare(), rtol=1e-4, atol=1e-3)
-        number = max(1, int(5e-3 // timeit.timeit(bare, number=1)))
-        ways: dict[str, Work] = {f"{name}, bare": bare, name: partial(A, z)}
-        ours = interleaved(ways, rounds=51, number=number)[name]
-        record_ratio(title, name, ours, against="bare", target=1.03)
-        print(
-            f"  {name:44} {ours.seconds * 1e3:8.3f} ms  {ours.ratio:5.3f}x bare "
-            f"({ours.low:.2f} to {ours.high:.2f}; {ours.least:.3f}x of the least times)"
-        )
-
-
 def sense() -> None:
     """Time the SENSE normal operator, centred transforms as users write them."""
     maps, image = random(C, N, N), random(N, N)
@@ -193,7 +115,6 @@ def main() -> None:
     with torch.no_grad():
         calls()
         derived()
-        operators()
         sense()
 
 

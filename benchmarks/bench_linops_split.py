@@ -1,12 +1,10 @@
-"""Cutting operators into tiles, and working tile by tile, against loops written by hand."""
+"""Work tile by tile against loops written by hand, and plans against what is allocated."""
 
 from __future__ import annotations
 
 import time
-import timeit
 from collections.abc import Callable, Iterator
 from functools import partial
-from statistics import median
 from typing import Any, TypeAlias
 
 import torch
@@ -15,14 +13,12 @@ from results import record
 from torch import Tensor
 from torch.profiler import ProfilerActivity, profile
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
-from linops_split import batch_linop, plan_batches, split_linop
+from linops_core import FFT, Dense, Diagonal, Sampling
+from linops_split import batch_linop, plan_batches
 
 Work: TypeAlias = Callable[[], object]
 
 C, N = 8, 256
-SIDE = 64
-N_TILES = SIDE * SIDE
 GENERATOR = torch.Generator().manual_seed(0)
 
 
@@ -56,66 +52,6 @@ def allocations(events: list[Any]) -> Iterator[tuple[int, int]]:
         if hasattr(event.extra_fields, "alloc_size"):
             yield event.start_time_ns, event.extra_fields.alloc_size
         yield from allocations(event.children)
-
-
-def cutting() -> None:
-    """Time the cutting into tiles of one element, per tile and operator."""
-    D = Dense(random(SIDE, SIDE))
-    A = Dense(random(5, SIDE), ("K", "M")) @ D
-    title = f"Cutting into {N_TILES} tiles, per tile and operator"
-    print(f"\n{title}")
-    for name, linop, n_operators in (("Dense", D, 1), ("chain of two", A, 2)):
-        cut = partial(split_linop, linop, {"M": 1, "N": 1})
-        assert cut()[0].size == N_TILES
-        times = [each / N_TILES / n_operators * 1e6 for each in timeit.repeat(cut, number=1)]
-        record(title, name, median(times), "us", low=min(times), high=max(times), target=10)
-        print(f"  {name:44} {min(times):7.2f} us at least, {median(times):7.2f} in the median")
-
-
-def small_tiles() -> None:
-    """Time operators in tiles that take no time, so that what counts is the time between."""
-    matrix, x, w = random(N_TILES, 16), random(16), random(N_TILES, 16)
-    rows, v = random(N_TILES, 16), random(N_TILES)
-    M, D = Dense(matrix), Diagonal(w, ("C", "N"))
-    R = Dense(rows, ("N", "K"), ("N",), ("K",))
-    S = Dense(w, ("C", "N"), ("N",), ("C", "N"))
-
-    def concatenated() -> Tensor:
-        y = x.new_empty(N_TILES)
-        for m in range(N_TILES):
-            y[m : m + 1] = matrix[m : m + 1] @ x
-        return y
-
-    def multiplied() -> Tensor:
-        y = torch.empty_like(matrix)
-        for c in range(N_TILES):
-            y[c : c + 1] = w[c : c + 1] * matrix[c : c + 1]
-        return y
-
-    def added() -> Tensor:
-        y = x.new_zeros(16)
-        for n in range(N_TILES):
-            y += v[n : n + 1] @ rows[n : n + 1]
-        return y
-
-    def chained() -> Tensor:
-        y = torch.empty_like(matrix)
-        for c in range(N_TILES):
-            y[c : c + 1] = matrix[c : c + 1] * (w[c : c + 1] * x)
-        return y
-
-    jobs: dict[str, tuple[NamedLinop, str, Tensor, Callable[[], Tensor]]] = {
-        "rows of a Dense": (M, "M", x, concatenated),
-        "columns of a Dense, added": (R, "N", v, added),
-        "slices of a Diagonal": (D, "C", matrix, multiplied),
-        "a chain of two, as coils": (Diagonal(matrix, ("C", "N")) @ S, "C", x, chained),
-    }
-    for name, (linop, dim, y, by_hand) in jobs.items():
-        batched = batch_linop(linop, {dim: 1})
-        check(batched(y), by_hand(), name)
-        ways: dict[str, Work] = {"a loop by hand": by_hand, "in tiles": partial(batched, y)}
-        timings = interleaved(ways, rounds=31)
-        print_timings(f"{name}, {N_TILES} tiles", timings, {"in tiles": 1.3})
 
 
 def sense() -> None:
@@ -184,8 +120,6 @@ def main() -> None:
     torch.set_num_threads(1)  # cores are shared
     print(f"torch {torch.__version__}, {torch.get_num_threads()} thread")
     with torch.no_grad():
-        cutting()
-        small_tiles()
         sense()
         planning()
 

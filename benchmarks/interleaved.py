@@ -67,30 +67,22 @@ def print_timings(
 
     ``targets`` are the ratios that were aimed at, for some of the ways.
     """
+    first = next(iter(timings))
     print(f"\n{title}")
     for name, timing in timings.items():
-        record_ratio(
-            title, name, timing, against=next(iter(timings)), target=(targets or {}).get(name)
+        record(
+            title,
+            name,
+            timing.ratio,
+            "x",
+            against="" if name == first else first,
+            low=timing.low,
+            high=timing.high,
+            least=timing.least,
+            seconds=timing.seconds,
+            target=(targets or {}).get(name),
         )
         print(
             f"  {name:44} {timing.seconds * 1e3:10.3f} ms  {timing.ratio:6.2f}x "
             f"({timing.low:.2f} to {timing.high:.2f})"
         )
-
-
-def record_ratio(
-    section: str, name: str, timing: Timing, *, against: str, target: float | None = None
-) -> None:
-    """Keep a timing for the tables of all results."""
-    record(
-        section,
-        name,
-        timing.ratio,
-        "x",
-        against="" if name == against else against,
-        low=timing.low,
-        high=timing.high,
-        least=timing.least,
-        seconds=timing.seconds,
-        target=target,
-    )

@@ -1,4 +1,4 @@
-"""The ratios of one benchmark as a picture."""
+"""The ratios of one benchmark as a picture, or its times against the number of parts."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from results import Row
 
 
 def write_plots(name: str, rows: Sequence[Row], folder: Path) -> Path | None:
-    """Write an SVG with one panel for each section that has ratios; None where none has."""
-    ratios = [row for row in rows if row.unit == "x"]
-    sections = [list(group) for _, group in groupby(ratios, key=lambda row: row.section)]
+    """Write an SVG with a panel for each section that has ratios or times; None without any."""
+    drawn = [row for row in rows if row.unit == "x" or row.points]
+    sections = [list(group) for _, group in groupby(drawn, key=lambda row: row.section)]
     if not sections:
         return None
-    heights = [len(section) + 2 for section in sections]
+    heights = [12 if section[0].points else len(section) + 2 for section in sections]
     figure = Figure(figsize=(8, 0.28 * sum(heights)), layout="constrained")
     panels = figure.subplots(len(sections), squeeze=False, height_ratios=heights)[:, 0]
     for axes, section in zip(panels, sections, strict=True):
-        draw(axes, section)
+        draw_growth(axes, section) if section[0].points else draw(axes, section)
+        axes.set_title(section[0].section, fontsize=8, loc="left")
+        axes.tick_params(axis="x", which="both", labelsize=7)
     output = folder / f"{name}.svg"
     # The same bytes for the same rows, and letters as text, which takes less than their outlines.
     with matplotlib.rc_context({"svg.hashsalt": name, "svg.fonttype": "none"}):
@@ -47,5 +49,17 @@ def draw(axes: Axes, rows: Sequence[Row]) -> None:
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_yticks(range(len(rows)), [row.work for row in rows], fontsize=7)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    axes.set_title(rows[0].section, fontsize=8, loc="left")
-    axes.tick_params(axis="x", which="both", labelsize=7)
+
+
+def draw_growth(axes: Axes, rows: Sequence[Row]) -> None:
+    """Draw times against numbers of parts, with the exponents in the legend."""
+    for i, row in enumerate(rows):
+        numbers, seconds = zip(*row.points, strict=True)
+        style = "o-" if i < 10 else "s--"  # there are ten colours
+        label = f"{row.work}: {row.value:.2f}"
+        axes.plot(numbers, seconds, style, markersize=3, linewidth=0.8, label=label)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    axes.set_ylabel("seconds", fontsize=7)
+    axes.tick_params(axis="y", labelsize=7)
+    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5), title="exponents")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 ROWS: list[Row] = []
@@ -17,7 +18,7 @@ class Row:
     value: float
     """A median, where there are several rounds."""
     unit: str
-    """``"x"`` is a ratio to ``against``."""
+    """``"x"`` is a ratio to ``against``; ``"exponent"`` is the growth of a time."""
     against: str = ""
     low: float | None = None
     high: float | None = None
@@ -28,6 +29,8 @@ class Row:
     """Where the value is a ratio: what the work itself took."""
     target: float | None = None
     """What was aimed at: at most this."""
+    points: Sequence[tuple[int, float]] = ()
+    """Where the value is an exponent: numbers of parts and the seconds that they took."""
 
     @property
     def reached(self) -> bool | None:
@@ -40,6 +43,8 @@ class Measured:
     """Of one script; no rows where it failed."""
 
     name: str
+    date: str
+    torch: str
     seconds: float
     load: float
     """Average number of processes that wanted a core in the minute before."""
@@ -60,8 +65,9 @@ def record(
     least: float | None = None,
     seconds: float | None = None,
     target: float | None = None,
+    points: Sequence[tuple[int, float]] = (),
 ) -> None:
-    """Keep one number as a `Row`; whoever calls prints it as well."""
+    """Keep one number as a `Row`; the caller prints it as well."""
     ROWS.append(
         Row(
             section=section,
@@ -74,5 +80,6 @@ def record(
             least=least,
             seconds=seconds,
             target=target,
+            points=points,
         )
     )

@@ -1,7 +1,8 @@
 """Run benchmarks, each in a process of its own, and write their results as JSON, tables and plots.
 
 Usage: ``run_all.py [--reference PYTHON] [--output FOLDER] [bench_NAME ...]``; all without names.
-One that fails is named in the results, and at the end by the exit status; the others are kept.
+What the folder has of scripts that were not run stays there, each with its date. A script that
+fails is named in the results and at the end, with the exit status.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Collection
 from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import distributions
@@ -44,23 +46,34 @@ def main() -> None:
         print(f"{REFERENCE} is left out: no --reference names its Python")
         names = [name for name in names if name != REFERENCE]
 
-    started = datetime.now(UTC)
+    output = options.output / "results.json"
+    kept = earlier(output, {*known} - {*names}) if output.exists() else []
     measured = [run(name, options.reference) for name in names]
     about = {
-        "date": f"{started:%Y-%m-%d}",
         "machine": f"{os.cpu_count()} cores ({platform.machine()}), no GPU used",
         "python": platform.python_version(),
-        "torch": torch.__version__,
         "compared with": ", ".join(installed_peers()) or "torch alone",
     }
     options.output.mkdir(parents=True, exist_ok=True)
-    everything = {**about, "scripts": [asdict(one) for one in measured]}
-    (options.output / "results.json").write_text(json.dumps(everything, indent=1) + "\n")
-    plotted = {one.name: write_plots(one.name, one.rows, options.output) for one in measured}
-    write_tables(about, measured, plotted, options.output / "results.md")
+    shown = sorted([*kept, *measured], key=lambda one: one.name)
+    about["not run"] = ", ".join(sorted({*known} - {one.name for one in shown})) or "none"
+    everything = {**about, "scripts": [asdict(one) for one in shown]}
+    output.write_text(json.dumps(everything, indent=1) + "\n")
+    plotted = {one.name: write_plots(one.name, one.rows, options.output) for one in shown}
+    write_tables(about, shown, plotted, options.output / "results.md")
     print(f"\nresults in {options.output}")
     if failed := [one.name for one in measured if not one.is_complete]:
         sys.exit(f"failed: {', '.join(failed)}")
+
+
+def earlier(file: Path, names: Collection[str]) -> list[Measured]:
+    """Return what was measured before of some scripts."""
+    scripts = json.loads(file.read_text())["scripts"]
+    return [
+        Measured(**{**one, "rows": [Row(**row) for row in one["rows"]]})
+        for one in scripts
+        if one["name"] in names
+    ]
 
 
 def installed_peers() -> list[str]:
@@ -85,7 +98,9 @@ def run(name: str, reference: str | None) -> Measured:
         is_complete = subprocess.run(command, env=env).returncode == 0
         threads, rows = json.loads(found.read_text()) if is_complete else (0, [])
     seconds = time.perf_counter() - start
-    return Measured(name, seconds, load, threads, [Row(**row) for row in rows], is_complete)
+    date = f"{datetime.now(UTC):%Y-%m-%d}"
+    made = [Row(**row) for row in rows]
+    return Measured(name, date, torch.__version__, seconds, load, threads, made, is_complete)
 
 
 if __name__ == "__main__":

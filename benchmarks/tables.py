@@ -10,12 +10,13 @@ from results import Measured, Row
 
 INTRODUCTION = """# Benchmarks, as measured
 
-What `benchmarks/run_all.py` wrote, good and bad, unedited. A ratio is the median over rounds in
-which the ways that are compared take turns, and below 1 is faster than the first of them; its
-spread leaves out the outermost tenths. "Least" is the ratio of the least times, which other work on
-the machine disturbs less. A target is a most, and the median has to reach it. The load is how many
-processes wanted a core in the minute before a script began: above the number of cores, spreads are
-wide and times are too long.
+`benchmarks/run_all.py` wrote this page. Each script has the date of its last run. A ratio is the
+median over rounds in which the ways take turns. A ratio below 1 is faster than the first way. The
+spread leaves out the largest and the smallest tenth. "Least" is the ratio of the least times, which
+other work on the machine changes less. A target is an upper bound for the median. The load is the
+number of processes that wanted a core in the minute before a script began. Where it exceeds the
+number of cores, spreads are wide and times too long. An exponent says how the time of the processor
+grows with the number of parts, from 316 on: 1 is in proportion to it.
 """
 
 
@@ -36,10 +37,13 @@ def write_tables(
         if not one.rows:
             lines += ["Left out here." if one.is_complete else "**This script failed.**"]
             continue
-        lines += [f"Threads: {one.threads}; load: {one.load:.1f}; took {one.seconds:.0f} s."]
+        lines += [
+            f"{one.date}, torch {one.torch}; threads: {one.threads}; load: {one.load:.1f}; took "
+            f"{one.seconds:.0f} s."
+        ]
         picture = plotted[one.name]
         if picture is not None:
-            lines += ["", f"![Ratios of {one.name} with their spread]({picture.name})"]
+            lines += ["", f"![What {one.name} measured]({picture.name})"]
         for section, group in groupby(one.rows, key=lambda row: row.section):
             lines += ["", f"### {section}", "", *table(list(group))]
     output.write_text("\n".join(lines) + "\n")
