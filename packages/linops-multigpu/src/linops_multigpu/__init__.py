@@ -1,4 +1,4 @@
-"""Linear operators whose tiles sit on several devices."""
+"""Linear operators whose tiles work on several devices."""
 
 from ._batches._batch_spec import BatchSpec as BatchSpec
 from ._batches._batch_spec import DeviceMatrix as DeviceMatrix

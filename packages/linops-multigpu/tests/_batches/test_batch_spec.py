@@ -149,13 +149,13 @@ def test_a_stream_that_is_not_of_the_base_is_refused(paper: Any, name: str) -> N
     [
         (["cpu", "gpu:0"], "a device must be named as in 'cpu' or 'cuda:0', got 'gpu:0'"),
         ("", "a device must be named"),
-        ([], "must hold devices, in sequences of at least one, got"),
+        ([], "must hold devices, in nonempty sequences, got"),
         ([[]], "must hold devices"),
         (np.empty((0, 2)), "must hold devices"),
-        ([0, 1], "must hold devices, in sequences of at least one, got 0"),
-        ([["cpu"], "cpu"], "the rows of device_matrix must be alike"),
-        ([["cpu"], ["cpu", "cpu"]], "the rows of device_matrix must be alike"),
-        ([[["cpu"], ["cpu"]], [["cpu"] * 2] * 2], "the rows of device_matrix must be alike"),
+        ([0, 1], "must hold devices, in nonempty sequences, got 0"),
+        ([["cpu"], "cpu"], "the rows of device_matrix must have one shape"),
+        ([["cpu"], ["cpu", "cpu"]], "the rows of device_matrix must have one shape"),
+        ([[["cpu"], ["cpu"]], [["cpu"] * 2] * 2], "the rows of device_matrix must have one shape"),
     ],
 )
 def test_what_is_no_matrix_of_devices_is_refused(devices: Any, message: str) -> None:

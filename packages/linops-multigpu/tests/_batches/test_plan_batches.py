@@ -66,7 +66,7 @@ def test_several_devices_are_refused(
 ) -> None:
     A = make()
     sizes = {str(dim): 16 for dim in A.ishape if A.size(dim) is None}
-    wanted = "must be and work on one device.* got cpu, meta; plan the operator before it is moved"
+    wanted = "must be and work on one device.* got cpu, meta; plan the operator before you move"
     with pytest.raises(ValueError, match=wanted):
         plan_batches(A, memory, sizes=sizes, dtype=torch.complex64)
 

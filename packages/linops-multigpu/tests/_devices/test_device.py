@@ -27,7 +27,7 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match="the device cuda:99 must be there to be used: "):
+    with pytest.raises(ValueError, match="the device cuda:99 must exist to be used: "):
         probed(torch.device("cuda:99"))
 
 

@@ -169,5 +169,5 @@ def test_one_gpu_gets_what_another_gives() -> None:
 
 
 def test_a_device_that_is_not_there_is_refused() -> None:
-    with pytest.raises(ValueError, match="the device cuda:98 must be there to be used"):
+    with pytest.raises(ValueError, match="the device cuda:98 must exist to be used"):
         ToDevice("cpu", "cuda:98")(torch.ones(2))

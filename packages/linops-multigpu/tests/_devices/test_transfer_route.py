@@ -77,7 +77,7 @@ def test_what_does_not_arrive_as_sent_goes_through_the_host(
         assert route_between(ONE, OTHER) is Route.STAGED
     assert warned(caplog) == [
         "transfers from cuda:0 to cuda:1 go through pinned host memory: "
-        "a test between them did not arrive as it was sent"
+        "a test transfer between them arrived corrupted"
     ]
 
 

@@ -183,7 +183,7 @@ def test_links_that_corrupt_are_found_out_and_not_used(caplog: pytest.LogCapture
         assert torch.equal(back.cpu(), torch.arange(20.0))
     assert [record.getMessage() for record in caplog.records] == [
         "transfers from sim:0 to sim:1 go through pinned host memory: "
-        "a test between them did not arrive as it was sent"
+        "a test transfer between them arrived corrupted"
     ]
 
 

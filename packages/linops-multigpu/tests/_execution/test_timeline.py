@@ -71,7 +71,7 @@ def test_a_plan_is_a_table_of_its_first_steps(n_tiles: int, more: bool) -> None:
 
 @pytest.mark.parametrize("duration", [-1.0, float("nan")])
 def test_no_time_is_negative(duration: float) -> None:
-    with pytest.raises(ValueError, match="send must take no negative time, got"):
+    with pytest.raises(ValueError, match="send must not take negative time, got"):
         batched(2, ["meta"], "cpu", 2).timeline(send=duration)
 
 

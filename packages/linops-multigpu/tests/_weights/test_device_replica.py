@@ -441,5 +441,5 @@ def test_what_cannot_be_placed_is_refused() -> None:
         DeviceReplica(None, "meta")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="a device must be named as in"):
         DeviceReplica(A, "nowhere")
-    with pytest.raises(ValueError, match="the device cuda:98 must be there to be used"):
+    with pytest.raises(ValueError, match="the device cuda:98 must exist to be used"):
         DeviceReplica(A, "cuda:98")

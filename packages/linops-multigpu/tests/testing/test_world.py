@@ -57,8 +57,8 @@ def test_an_error_ends_it_too() -> None:
     [
         ({"n_devices": 0}, "n_devices must be a positive integer, got 0"),
         ({"n_devices": 2.0}, r"n_devices must be a positive integer, got 2\.0"),
-        ({"memory": -1}, "memory must be an integer from 0 or None, got -1"),
-        ({"memory": "1 GB"}, "memory must be an integer from 0 or None, got '1 GB'"),
+        ({"memory": -1}, "memory must be None or an integer >= 0, got -1"),
+        ({"memory": "1 GB"}, "memory must be None or an integer >= 0, got '1 GB'"),
     ],
 )
 def test_there_is_at_least_one_device_and_no_less_than_no_memory(

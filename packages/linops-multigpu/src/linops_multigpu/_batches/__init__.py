@@ -1,1 +1,1 @@
-"""Which tile is computed where: batch sizes, devices, and the operator made of them."""
+"""Batch sizes and devices, and the operator made from them."""

@@ -1,4 +1,4 @@
-"""What to cut, and where the tiles are to be."""
+"""BatchSpec: how to cut an operator, and on which devices the tiles work."""
 
 from __future__ import annotations
 
@@ -21,37 +21,37 @@ from .._devices._streams import Stream, as_stream
 DeviceMatrix: TypeAlias = (
     str | torch.device | DeviceSpec | Sequence["DeviceMatrix"] | NDArray[np.object_ | np.str_]
 )
-"""One device, or devices in nested sequences of equal lengths, or in an array."""
+"""One device, or an array or nested sequences (of equal lengths) of devices."""
 
 
 @dataclass(frozen=True, init=False)
 class BatchSpec(Value):
-    """How to cut an operator, and on which devices its tiles are to work.
+    """How to cut an operator, and on which devices its tiles work.
 
-    A spec is a value, as a :class:`DeviceSpec` is.
+    A spec is an immutable value, like a :class:`DeviceSpec`.
 
     Parameters
     ----------
     batch_sizes : mapping of dimension to int
-        How long a tile is in each dimension; the first dimension is the outermost.
+        The length of a tile in each dimension. The first dimension is the outermost loop.
     device_matrix : device, or nested sequences or array of devices, optional
-        Laid over the grid of tiles from its last axis, repeated and truncated as needed:
-        two devices over four tiles take turns. Without it tiles stay on the base device. A
-        :class:`DeviceSpec` says which streams to use there.
+        The devices of the tiles. It is aligned with the grid of tiles at the last axis, repeated
+        and truncated as needed: with two devices, four tiles alternate. Without it, tiles stay on
+        the base device. Use a :class:`DeviceSpec` to choose the streams of a device.
     base_device : torch.device or str, optional
-        Where inputs come from and outputs go. By default where the streams of the base are, or
-        where the operator is.
+        The device of inputs and outputs. Default: the device of the base streams, or of the
+        operator.
     base_stream, transfer_stream : stream, optional
-        Those of the base device, as in a :class:`DeviceSpec`: where tiles on it work and outputs
-        are put together, and where copies to and from it go.
+        Streams of the base device, as in a :class:`DeviceSpec`: one for computing tiles and
+        collecting outputs, and one for copies to and from the device.
 
     Raises
     ------
     ValueError
-        If a batch size is no positive integer, a device has no such name, the matrix is ragged or
-        empty, or a stream is not one of the base device.
+        If a batch size is not a positive integer, a device name is invalid, the matrix is ragged
+        or empty, or a stream belongs to another device.
     TypeError
-        If a stream is none, or batch_sizes is no mapping.
+        If a stream is not a stream, or batch_sizes is not a mapping.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class BatchSpec(Value):
     base_device: torch.device | None
     base_stream: Stream | None
     transfer_stream: Stream | None
-    # In their order, which is that of the loops.
+    # The order of the sizes is the order of the loops, and counts in comparisons.
     _sizes: tuple[tuple[NamedDimension, int], ...] = field(repr=False)
 
     def __init__(
@@ -104,12 +104,12 @@ class BatchSpec(Value):
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes it; refused with a TypeError if it has streams."""
+        """Pickle as the call that makes it; raises TypeError if it has streams."""
         refuse_to_pickle("BatchSpec", self.base_stream, self.transfer_stream)
         return BatchSpec, (dict(self.batch_sizes), self.device_matrix, self.base_device)
 
     def base(self) -> DeviceSpec | None:
-        """Return the base device with its streams, if it was named."""
+        """Return the base device with its streams, or None if it was not given."""
         if self.base_device is None:
             return None
         return DeviceSpec(self.base_device, self.base_stream, self.transfer_stream)
@@ -125,7 +125,7 @@ class BatchSpec(Value):
 
 
 def _nested(devices: object) -> tuple[object, ...] | DeviceSpec:
-    """Return ``devices`` as nested tuples of DeviceSpec, all of one length a level."""
+    """Return ``devices`` as nested tuples of DeviceSpec; all tuples of a level have one length."""
     if isinstance(devices, np.ndarray):
         devices = devices.tolist()
     if isinstance(devices, DeviceSpec):
@@ -134,10 +134,11 @@ def _nested(devices: object) -> tuple[object, ...] | DeviceSpec:
         return DeviceSpec(devices)
     if not isinstance(devices, (list, tuple)) or not devices:
         raise ValueError(
-            f"BatchSpec: device_matrix must hold devices, in sequences of at least one, "
-            f"got {devices!r}"
+            f"BatchSpec: device_matrix must hold devices, in nonempty sequences, got {devices!r}"
         )
     rows = tuple(_nested(row) for row in devices)
     if len({np.shape(np.array(row, dtype=object)) for row in rows}) > 1:
-        raise ValueError(f"BatchSpec: the rows of device_matrix must be alike, got {devices!r}")
+        raise ValueError(
+            f"BatchSpec: the rows of device_matrix must have one shape, got {devices!r}"
+        )
     return rows

@@ -1,4 +1,4 @@
-"""Operators whose tiles work on several devices."""
+"""BatchedLinop: an operator whose tiles work on several devices."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ from .._weights._training import MOVING, DeviceCopies
 
 
 class BatchedLinop(Tiled):
-    """An operator that is a table of parts, each on its device, that work at the same time.
+    """An operator that is a table of parts, which work on their devices at the same time.
 
-    What tiles read is sent from the base device, and what they return is collected there, by
-    streams for copies, while others compute. All transfers start at an event that is recorded when
-    the operator is applied. The result is the same, to the bit, on every run.
+    The slices of the input are sent from the base device, and the results are collected there, on
+    copy streams, while other parts compute. All transfers start after an event that is recorded
+    when the operator is applied. The result is the same, to the bit, on every run.
 
     Parameters
     ----------
     tiles : Tiles
-        The place of a part is a DevicePair, or None for the base device.
+        The place of each part is a DevicePair, or None for the base device.
     base : DeviceSpec
-        Where input and output are.
+        The device of input and output.
     max_in_flight, sizes, tqdm_kwargs
         As for :func:`create_batched_linop`.
 
     Raises
     ------
     TypeError
-        If an argument is not of its type.
+        If an argument has a wrong type.
     ValueError
         If ``max_in_flight`` is not positive.
     """
@@ -76,11 +76,11 @@ class BatchedLinop(Tiled):
 
     @property
     def start_event(self) -> RepeatedEvent:
-        """The event at which the transfers of the last call could start."""
+        """The event after which the transfers of the last call could start."""
         return self._start_event
 
     def plan(self) -> Plan:
-        """Return what is done when the operator is applied, in the order in which it is issued.
+        """Return the steps of a call, in the order in which they are issued.
 
         Examples
         --------
@@ -102,17 +102,17 @@ class BatchedLinop(Tiled):
     def timeline(
         self, *, send: float = 1.0, compute: float = 1.0, collect: float = 1.0, add: float = 0.0
     ) -> Timeline:
-        """Return when each action of the plan would run, if all of one kind took the same time.
+        """Return when each step of the plan would run, if all steps of one kind took equally long.
 
         Parameters
         ----------
         send, compute, collect, add : float
-            How long each takes, in any unit.
+            The duration of each kind of step, in any unit.
 
         Raises
         ------
         ValueError
-            If one is negative.
+            If a duration is negative.
 
         Examples
         --------
@@ -128,7 +128,7 @@ class BatchedLinop(Tiled):
         for kind, duration in durations.items():
             if not duration >= 0:
                 raise ValueError(
-                    f"{self.signature}: {kind} must take no negative time, got {duration}"
+                    f"{self.signature}: {kind} must not take negative time, got {duration}"
                 )
         return timeline(plan.actions, str(plan.base), durations)
 
@@ -151,7 +151,7 @@ class BatchedLinop(Tiled):
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
             )
-        with one_call():  # so what parts share is looked at, and sent, once
+        with one_call():  # so that shared weights are checked and sent only once
             try:
                 return super().run(x)
             except RuntimeError as error:
@@ -160,8 +160,8 @@ class BatchedLinop(Tiled):
                         raise ValueError(
                             f"{self.signature}: the weights of {part.linop.signature} must stay on "
                             f"{device}, where they were when it was batched, got weights on "
-                            f"{', '.join(sorted(now))}; call create_batched_linop again for the "
-                            "operator that was moved"
+                            f"{', '.join(sorted(now))}; call create_batched_linop again after you "
+                            "move the operator"
                         ) from error
                 raise
 
@@ -201,7 +201,7 @@ class BatchedLinop(Tiled):
 
 
 def applied_on_device(part: Part, x: Tensor) -> Tensor:
-    """Return what a part returns, which is on the base device as x is."""
+    """Return the result of a part for x; both are on the base device."""
     if part.place is None:
         return on_device(part.linop, x.device)(x)
     pair = cast(DevicePair, part.place)
@@ -217,12 +217,12 @@ def applied_on_device(part: Part, x: Tensor) -> Tensor:
 
 
 def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
-    """Return an operator with its weights on the device; sent there if they were moved away."""
+    """Return an operator with its weights on the device; they are sent if they are elsewhere."""
     return sent_by_itself(linop, device) if others_with_weights(linop, device) else linop
 
 
 def others_with_weights(linop: NamedLinop, device: torch.device) -> set[str]:
-    """Return on which other devices there are weights, of an operator that moves nothing itself."""
+    """Return the other devices that hold weights of an operator, unless it moves data itself."""
     if any(isinstance(module, MOVING) for module in linop.modules()):
         return set()
     return {str(t.device) for t in (*linop.parameters(), *linop.buffers())} - {str(device)}

@@ -1,4 +1,4 @@
-"""From an operator and batch specs to one operator that works on several devices."""
+"""create_batched_linop: from an operator and batch specs to a batched operator."""
 
 from __future__ import annotations
 
@@ -42,43 +42,43 @@ def create_batched_linop(
 ) -> BatchedLinop:
     """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
 
-    Each tile works on its device, to which its input is sent and from which its output returns to
-    the base device. A device receives the bytes of the weights that its tiles read, once. The
-    operator is not changed, and its parameters are those of the result: what is written to them
-    later is followed, and gradients reach them, from every device. The backward pass computes each
-    tile again, so that a training step needs the workspace of the tiles in flight: an operator of
-    your own must return the same when it is called again with the same input.
+    Each tile works on its device. Its input is sent there, and its output is sent back to the base
+    device. A device receives each byte of the weights that its tiles read once. The operator itself
+    does not change, and the result has the same parameters: later writes to them are detected, and
+    gradients reach them from every device. The backward pass computes each tile again, so a
+    training step needs the workspace of the tiles in flight. Your own operators must return the
+    same result when they are called again with the same input.
 
-    An operator may be batched already, or move between devices by itself (:class:`ToDevice`). Where
-    a tile of it is to work on a device on which its weights are not, all of the tile works there.
+    The operator may be batched already, or contain :class:`ToDevice`. If a tile of it is to work on
+    a device that does not hold its weights, the whole tile works there.
 
     Parameters
     ----------
     linop : NamedLinop
     batch_specs : BatchSpec or sequence of BatchSpec
-        The tiles of the first are cut again by the second, and so on: across devices first, then
-        within each to save memory.
+        How to cut. The second spec cuts the tiles of the first again, and so on: first across
+        devices, then on each device to save memory.
     default_device : torch.device or str, optional
-        The base device of a first spec that names none. Where the operator's tensors are by
-        default, or the CPU if it has none.
+        The base device, if the first spec names none. Default: the device of the operator's
+        tensors, or the CPU if it has none.
     sizes : mapping of dimension to int, optional
-        Of dimensions to cut that the operator does not know, such as the batch of an FFT.
+        Sizes of dimensions to cut that the operator does not know, such as the batch of an FFT.
     max_in_flight : int
-        How many inputs of tiles, and how many of their results, are on each device at a time,
-        beside those that later tiles read too and sums that are not complete.
+        The number of tile inputs, and of results, on each device at a time. Inputs that later tiles
+        also read and incomplete sums come in addition.
     tqdm_kwargs : mapping, optional
-        Options of a progress bar over what is sent, computed and collected in each call, as in
-        ``{"leave": False}``. None is shown by default.
+        Options for a progress bar over the steps of each call, as in ``{"leave": False}``. By
+        default there is no bar.
 
     Raises
     ------
     TypeError
-        If ``linop`` is no operator, or what comes with it is not of its type.
+        If ``linop`` is not an operator, or another argument has a wrong type.
     SplitError
-        If the operator cannot be cut so; see :func:`linops_split.split_linop`.
+        If the operator cannot be cut in this way; see :func:`linops_split.split_linop`.
     ValueError
-        If there is no spec, a device matrix does not fit its grid of tiles, there is no such
-        device, or the operator is on several and no base is named. Nothing has been sent then.
+        If there is no spec, a device matrix does not fit its grid of tiles, a device does not
+        exist, or the operator is on several devices and no base is named. Nothing has been sent.
 
     Examples
     --------
@@ -131,7 +131,7 @@ def _cut(
     sizes: Mapping[NamedDimension, int],
     device: DeviceSpec,
 ) -> Tiles:
-    """Return the table of ``linop`` cut as the specs say; it works on ``device`` if none does."""
+    """Return the table of ``linop`` cut by the specs; without a device matrix, on ``device``."""
     if not specs:
         place = None if device.device == base.device else DevicePair(device, base)
         return Tiles(linop.shape, [Part(linop, {}, place)], {})
@@ -139,7 +139,7 @@ def _cut(
     grid = tile_grid(linop, spec.batch_sizes, sizes=sizes)
     linops, _, _ = split_linop(linop, spec.batch_sizes, sizes=sizes)
     devices = _devices_over(grid.shape, spec, spec.base() or device)
-    # What one part of an operator knows of a dimension is true of the parts that do not.
+    # A size that one part of the operator knows is also the size for parts that do not know it.
     of_whole = {dim: n for dim in linop.dims if (n := linop.size(dim)) is not None} | {**sizes}
     parts, lengths = list[Part](), dict[NamedDimension, int]()
     for position in np.ndindex(grid.shape):
@@ -147,13 +147,13 @@ def _cut(
         tile = narrowed(wide)
         pieces = {dim: piece for dim, (_, piece) in cell.items()} | dict(tile.window)
         known = of_whole | {dim: piece.stop - piece.start for dim, piece in pieces.items()}
-        # Not of those that the tile knows: between its factors it may use a part of a dimension.
+        # Not for sizes that the tile knows: it may use a part of a dimension between its factors.
         of_tile = {
             dim: size
             for dim, size in known.items()
             if dim in tile.linop.dims and tile.linop.size(dim) is None and wide.size(dim) is None
         }
-        # What is zero has nothing left to cut.
+        # A zero tile is not cut further.
         specs_left = [] if isinstance(tile.linop, Zero) else others
         for dim in (dim for later in specs_left for dim in later.batch_sizes):
             if dim in linop.dims and dim not in tile.linop.dims:
@@ -172,7 +172,7 @@ def _cut(
 
 
 def _devices_over(shape: tuple[int, ...], spec: BatchSpec, base: DeviceSpec) -> NDArray[np.object_]:
-    """Return where each tile of a grid is to work."""
+    """Return the device of each tile of a grid."""
     wanted = spec.device_specs()
     if wanted is None:
         wanted = np.array(base, dtype=object)
@@ -185,14 +185,14 @@ def _devices_over(shape: tuple[int, ...], spec: BatchSpec, base: DeviceSpec) -> 
 
 
 def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
-    """Return the table in which each part whose weights are elsewhere has copies on its device."""
+    """Return the table in which parts with weights elsewhere have copies on their devices."""
     linops = [part.linop for part in tiles.parts]
     elsewhere: dict[torch.device, list[int]] = {}
     for number, device in enumerate(DeviceTiles(tiles, base).devices):
         if _devices_of(linops[number]) - {device}:
             elsewhere.setdefault(device, []).append(number)
             linops[number] = _in_one_place(linops[number])
-    for device, members in elsewhere.items():  # together, so that what they share is sent once
+    for device, members in elsewhere.items():  # together, so that shared weights are sent once
         copies = replicated_together([linops[number] for number in members], device)
         for number, linop in zip(members, copies, strict=True):
             linops[number] = linop
@@ -201,7 +201,7 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
 
 
 def _in_one_place(linop: NamedLinop) -> NamedLinop:
-    """Return the operator without the moves between devices, to be placed as a whole."""
+    """Return the operator without moves between devices, so that it can be placed as a whole."""
     moving = DeviceReplica, BatchedLinop, ToDevice
     if not any(isinstance(module, moving) for module in linop.modules()):
         return linop
@@ -215,9 +215,9 @@ def _in_one_place(linop: NamedLinop) -> NamedLinop:
     if isinstance(linop, Composite):
         return linop.with_operands(map(_in_one_place, linop.linops), linop.shape)
     raise ValueError(
-        f"create_batched_linop: {linop.signature} moves between devices inside an "
-        "operator that is no composition, so it cannot work on another device; give the "
-        "operator before it was placed, with all specs in one list"
+        f"create_batched_linop: {linop.signature} moves data between devices inside an operator "
+        "that is not a composition, so it cannot work on another device; pass the operator from "
+        "before it was placed, with all specs in one list"
     )
 
 

@@ -1,4 +1,4 @@
-"""A device by name, and the streams to use on it."""
+"""DeviceSpec: a device and the streams to use on it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ._streams import HostBackend, Stream, as_stream, backend_of
 
 
 def as_device(device: torch.device | str) -> torch.device:
-    """Return the device with its index, of which the CPU has none; refuse what names no device."""
+    """Return the device with its index (a CPU has none); raise if the name is not a device."""
     try:
         found = torch.device(device)
     except (RuntimeError, TypeError) as error:
@@ -21,22 +21,22 @@ def as_device(device: torch.device | str) -> torch.device:
     if found.type in ("cpu", "meta"):
         return torch.device(found.type)
     if found.index is None:
-        # "cuda" is whichever is current; a tensor on it says "cuda:0".
+        # "cuda" means the current device; a tensor on it says "cuda:0".
         return probed(found)
     return found
 
 
 def probed(device: torch.device) -> torch.device:
-    """Return the device that a tensor made on ``device`` is on; refuse one that is not there."""
+    """Return the device of a tensor made on ``device``; raise if the device does not exist."""
     try:
         return torch.empty(0, device=device).device
-    except Exception as error:  # each backend has exceptions of its own
+    except Exception as error:  # each backend raises its own exceptions
         reason = str(error).strip().partition("\n")[0]
-        raise ValueError(f"the device {device} must be there to be used: {reason}") from error
+        raise ValueError(f"the device {device} must exist to be used: {reason}") from error
 
 
 class Value:
-    """An object that cannot be changed, so that its copies are itself, streams and all."""
+    """An immutable object; copies are the object itself, including its streams."""
 
     def __copy__(self) -> Self:
         return self
@@ -47,27 +47,27 @@ class Value:
 
 @dataclass(frozen=True, init=False)
 class DeviceSpec(Value):
-    """A device, and the streams to use on it instead of those that would be chosen.
+    """A device, and streams to use on it instead of the default ones.
 
-    Tiles on the base device of a :class:`BatchSpec` work on the stream of the base, whatever their
-    own spec says. A spec is a value: it cannot be changed, and compares by what it holds. Its
-    copies are the spec itself. One with streams, which belong to a process, cannot be pickled.
+    Tiles on the base device of a :class:`BatchSpec` always work on the base stream. A spec is an
+    immutable value: it compares by its contents, and copies are the spec itself. A spec with
+    streams cannot be pickled, because streams belong to a process.
 
     Parameters
     ----------
     device : torch.device or str
     compute_stream : stream, optional
-        Where the work goes. By default the stream that is current when it is called for.
+        The stream for computing. Default: the current stream at the time of the call.
     transfer_stream : stream, optional
-        Where copies to and from the device go. By default one stream for each direction, which
+        The stream for copies to and from the device. Default: one stream for each direction, which
         all operators of the process share.
 
     Raises
     ------
     ValueError
-        If the device has no such name, or a stream is that of another device.
+        If the device name is invalid, or a stream belongs to another device.
     TypeError
-        If a stream is none.
+        If a stream is not a stream.
 
     Examples
     --------
@@ -92,13 +92,13 @@ class DeviceSpec(Value):
             object.__setattr__(self, name, stream_of(f"DeviceSpec: {name}", stream, found))
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle as the call that makes it; refused with a TypeError if it has streams."""
+        """Pickle as the call that makes it; raises TypeError if it has streams."""
         refuse_to_pickle("DeviceSpec", self.compute_stream, self.transfer_stream)
         return DeviceSpec, (self.device,)
 
 
 def stream_of(what: str, stream: object, device: torch.device) -> Stream | None:
-    """Return the stream that was given for ``device``, if one was; refuse that of another."""
+    """Return the given stream, if any; raise if it does not belong to ``device``."""
     if stream is None:
         return None
     found = as_stream(what, stream)
@@ -110,9 +110,9 @@ def stream_of(what: str, stream: object, device: torch.device) -> Stream | None:
 
 
 def refuse_to_pickle(what: str, *streams: Stream | None) -> None:
-    """Raise a TypeError if there is a stream: it is a handle of this process."""
+    """Raise a TypeError if there is a stream, because it is a handle of this process."""
     if any(stream is not None for stream in streams):
         raise TypeError(
             f"{what}: streams belong to one process and must be given again in another, "
-            "got one with streams to pickle"
+            "got streams to pickle"
         )

@@ -1,4 +1,4 @@
-"""Events that are recorded again and again."""
+"""RepeatedEvent: an event that can be recorded repeatedly."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from ._streams import Event, Stream, as_stream, backend_of, recorded_on
 
 
 class RepeatedEvent:
-    """An event that can be recorded any number of times: a fresh one each time.
+    """An event that can be recorded any number of times; each record makes a fresh event.
 
-    What :meth:`record` returns stands for that one point, whatever is recorded later, and is what
-    to wait for: ``stream.wait_event(token)``. A copy, or what is unpickled, has not been recorded
-    yet. Without a stream, methods mean the current one of the device.
+    The event that :meth:`record` returns stands for that point only, whatever is recorded later.
+    Wait for it with ``stream.wait_event(token)``. Copies and unpickled events are not recorded yet.
+    Methods without a stream use the current stream of the device.
 
     Parameters
     ----------
     device : torch.device or str, optional
-        By default the current accelerator, or the CPU where there is none.
+        Default: the current accelerator, or the CPU if there is none.
 
     Examples
     --------
@@ -34,18 +34,18 @@ class RepeatedEvent:
         self._last: Event | None = None
 
     def record(self, stream: Stream | torch.Stream | None = None) -> Event:
-        """Return a fresh event: the point at which ``stream`` has done what it was given so far."""
+        """Return a fresh event: the point at which ``stream`` has finished its work so far."""
         stream = self._stream(stream)
         self._last = event = recorded_on(stream, backend_of(stream.device))
         return event
 
     def wait(self, stream: Stream | torch.Stream | None = None) -> None:
-        """Let ``stream`` wait for what was recorded last; the host goes on.
+        """Let ``stream`` wait for the last recorded event; the host continues.
 
         Raises
         ------
         RuntimeError
-            If nothing has been recorded: a device would not wait at all.
+            If nothing has been recorded, because the device would not wait at all.
         """
         if self._last is None:
             raise RuntimeError("RepeatedEvent: wait must come after record, got no record yet")
@@ -61,7 +61,7 @@ class RepeatedEvent:
         return f"RepeatedEvent({'not ' * (self._last is None)}recorded)"
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle and copy as one that was not recorded: a point in a stream has no copy."""
+        """Pickle and copy as an event that is not recorded: a point in a stream has no copy."""
         return RepeatedEvent, (self.device,)
 
 

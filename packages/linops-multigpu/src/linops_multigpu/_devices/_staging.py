@@ -1,7 +1,7 @@
-"""Pinned host memory on the way to a device, which may read it only after the caller went on.
+"""Pinned host memory for transfers to a device, which may read it after the call returns.
 
-So vectors go through memory of our own, piece by piece, through two buffers by turns: while the
-device empties one the host fills the other.
+The caller may then change its own memory. So vectors are copied piece by piece through two pinned
+buffers in turn: the host fills one while the device empties the other.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from torch import Tensor
 from ._streams import Event, Stream, StreamBackend, kept_with_backend
 
 PIECE_NBYTES = 1 << 25
-"""How long a piece is at most; long enough that starting a copy costs nothing beside it."""
+"""The largest piece in bytes; so large that starting a copy costs nothing in comparison."""
 
 
 class Buffer:
-    """Pinned memory for one piece, which is used again and again."""
+    """Pinned memory for one piece, used repeatedly."""
 
     def __init__(self) -> None:
         self._memory: Tensor | None = None
         self._free: Event | None = None
 
     def is_busy_until(self, event: Event) -> None:
-        """Note that devices have work with the memory, which is done at ``event``."""
+        """Note that devices use the memory until ``event``."""
         self._free = event
 
     def await_on(self, stream: Stream) -> None:
-        """Let ``stream`` wait until no device has work with the memory."""
+        """Let ``stream`` wait until no device uses the memory."""
         if self._free is not None:
             stream.wait_event(self._free)
 
@@ -42,7 +42,7 @@ class Buffer:
             if self._free is not None:
                 self._free.synchronize()
             size = 1 << (piece.nbytes - 1).bit_length()
-            # One made in inference mode could not be written to outside of it.
+            # A tensor made in inference mode could not be written to outside of it.
             with torch.inference_mode(False):
                 self._memory = backend.empty_pinned(
                     torch.empty(size, dtype=torch.uint8, device="meta")
@@ -59,14 +59,14 @@ def _buffers(
 
 @contextmanager
 def buffers_for(device: torch.device, backend: StreamBackend) -> Iterator[Iterator[Buffer]]:
-    """Lend the two buffers of a device to one transfer, by turns and without end."""
+    """Lend the two buffers of a device to one transfer, as an endless alternating iterator."""
     lock, turns = _buffers(backend, device)
     with lock:
-        yield turns  # the one that has waited longest is first
+        yield turns  # the least recently used buffer comes first
 
 
 def pieces(x: Tensor, out: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the same parts of both, none of them empty or longer than a piece."""
+    """Yield matching parts of both tensors, none of them empty or larger than a piece."""
     if x.nbytes <= PIECE_NBYTES:
         if x.numel():
             yield x, out

@@ -13,7 +13,7 @@ from ._streams import Stream, StreamBackend, backend_of, kept_with_backend, reco
 
 @dataclass(frozen=True, slots=True)
 class DeviceStreams:
-    """A device and its streams for one call: it computes, sends and receives at the same time."""
+    """A device and its streams for one call: for computing, for incoming and outgoing copies."""
 
     device: torch.device
     backend: StreamBackend
@@ -25,10 +25,10 @@ class DeviceStreams:
 def streams_on(
     device: torch.device, spec: DeviceSpec | None = None, peer: torch.device | None = None
 ) -> DeviceStreams:
-    """Return the streams to use now: the caller's current one to compute, pooled ones to copy.
+    """Return the streams to use now: the current one for computing, and shared ones for copies.
 
-    ``spec`` names others to use instead. ``peer`` is the device to copy to or from: what goes to
-    one need not wait for what goes to another.
+    ``spec`` may name other streams. ``peer`` is the device at the other end of the copies; each
+    peer has its own streams, so that copies to different devices do not wait for each other.
     """
     backend = backend_of(device)
     compute = None if spec is None else spec.compute_stream
@@ -49,14 +49,14 @@ def _pair(
 
 
 def follow_caller(streams: DeviceStreams) -> None:
-    """Let the stream that computes wait for the one that is current, if it is another."""
+    """Let the compute stream wait for the current stream, if they differ."""
     current = streams.backend.current_stream(streams.device)
     if streams.compute != current:
         streams.compute.wait_event(recorded_on(current, streams.backend))
 
 
 def let_caller_follow(streams: DeviceStreams, result: Tensor | None = None) -> None:
-    """Let the stream that is current wait for the one that computes, and use what it returns."""
+    """Let the current stream wait for the compute stream, and mark the result as used on it."""
     current = streams.backend.current_stream(streams.device)
     if streams.compute != current:
         current.wait_event(recorded_on(streams.compute, streams.backend))

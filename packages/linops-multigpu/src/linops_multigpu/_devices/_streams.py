@@ -1,7 +1,7 @@
-"""Streams and events of any kind of device, behind one small interface.
+"""Streams and events of all kinds of devices, behind one small interface.
 
-All that this package asks of streams goes through a `StreamBackend`, so that the same code runs on
-what `torch.accelerator` knows, on a CPU, and on the simulated devices that prove the order right.
+The package uses streams only through a `StreamBackend`. So the same code runs on the devices of
+`torch.accelerator`, on a CPU, and on simulated devices, which check the order.
 """
 
 from __future__ import annotations
@@ -22,35 +22,35 @@ Made = TypeVar("Made")
 
 
 class Event(Protocol):
-    """A point in the work of a stream, to wait for; of the kind of :class:`torch.Event`."""
+    """A point in the work of a stream that others can wait for; like :class:`torch.Event`."""
 
     def record(self, stream: Stream) -> None:
-        """Be the point at which ``stream`` has done all that it was given so far."""
+        """Mark the point at which ``stream`` has finished its work so far."""
 
     def synchronize(self) -> None:
-        """Let the host wait for it."""
+        """Let the host wait for the event."""
 
 
 @runtime_checkable
 class Stream(Protocol):
-    """A queue of work on a device; of the kind of :class:`torch.Stream`."""
+    """A queue of work on a device; like :class:`torch.Stream`."""
 
     @property
     def device(self) -> torch.device:
-        """Where it works."""
+        """The device of the stream."""
 
     def wait_event(self, event: Event) -> None:
-        """Let what it is given from now on wait for ``event``; the host goes on."""
+        """Let all later work of the stream wait for ``event``; the host continues."""
 
     def synchronize(self) -> None:
-        """Let the host wait for all that it was given."""
+        """Let the host wait for all work of the stream so far."""
 
 
 class HostBackend:
-    """Where what was called has happened: a CPU, and devices of which there are only shapes."""
+    """Devices without streams: a CPU, and devices that have only shapes."""
 
     def current_stream(self, device: torch.device) -> Stream:
-        """Return the stream on which the caller's work on ``device`` goes."""
+        """Return the current stream of ``device``."""
         return _HostStream(device)
 
     new_stream = current_stream
@@ -64,10 +64,10 @@ class HostBackend:
         return nullcontext()
 
     def record_use(self, tensor: Tensor, stream: Stream) -> None:
-        """Keep the memory of ``tensor`` until ``stream`` is done with what it was given so far."""
+        """Keep the memory of ``tensor`` until ``stream`` has finished its work so far."""
 
     def can_reach(self, device: torch.device, peer: torch.device) -> bool:
-        """Whether ``device`` can read and write the memory of ``peer`` by itself."""
+        """Whether ``device`` has direct access to the memory of ``peer``."""
         return device == peer
 
     def empty_pinned(self, like: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ class HostBackend:
 
 
 class _AcceleratorBackend:
-    """The streams of whatever `torch.accelerator` stands for here."""
+    """The streams of the accelerator that `torch.accelerator` finds."""
 
     def current_stream(self, device: torch.device) -> Stream:
         return cast(Stream, torch.accelerator.current_stream(device))
@@ -89,7 +89,7 @@ class _AcceleratorBackend:
 
     @contextmanager
     def using(self, stream: Stream) -> Iterator[None]:
-        # A torch.Stream can make itself current, but for one thread at a time.
+        # torch.Stream is a context manager, too, but only for one thread at a time.
         device = torch.accelerator.current_device_index()
         before = torch.accelerator.current_stream(stream.device)
         torch.accelerator.set_stream(cast(torch.Stream, stream))
@@ -105,7 +105,7 @@ class _AcceleratorBackend:
     def can_reach(self, device: torch.device, peer: torch.device) -> bool:
         if device.type != peer.type:
             return False
-        # Only CUDA says; of others torch takes care itself.
+        # Only CUDA can be asked; for other devices torch chooses a route itself.
         return device.type != "cuda" or torch.cuda.can_device_access_peer(device, peer)
 
     def empty_pinned(self, like: Tensor) -> Tensor:
@@ -113,11 +113,11 @@ class _AcceleratorBackend:
 
 
 StreamBackend: TypeAlias = HostBackend | _AcceleratorBackend
-"""What a kind of device says of its streams; one of simulated devices has the same methods."""
+"""The interface to the streams of a kind of device; simulated devices have the same methods."""
 
 
 def recorded_on(stream: Stream, backend: StreamBackend) -> Event:
-    """Return a fresh event: the point at which ``stream`` has done what it was given so far."""
+    """Return a fresh event: the point at which ``stream`` has finished its work so far."""
     event = backend.new_event(stream.device)
     event.record(stream)
     return event
@@ -125,19 +125,19 @@ def recorded_on(stream: Stream, backend: StreamBackend) -> Event:
 
 @dataclass(frozen=True)
 class _HostStream:
-    """The thread that calls."""
+    """The stream of a host: the calling thread."""
 
     device: torch.device
 
     def wait_event(self, event: Event) -> None:
-        event.synchronize()  # what comes next on this stream is what comes next
+        event.synchronize()  # waiting now makes all later work wait
 
     def synchronize(self) -> None:
         pass
 
 
 class HostEvent:
-    """A point that is past when it is recorded."""
+    """An event on a host: it has happened as soon as it is recorded."""
 
     def record(self, stream: Stream) -> None:
         pass
@@ -147,7 +147,7 @@ class HostEvent:
 
 
 def as_stream(what: str, stream: object) -> Stream:
-    """Return ``stream``; refuse what is none with a TypeError."""
+    """Return ``stream``; raise TypeError if it is not a stream."""
     if not isinstance(stream, Stream):
         raise TypeError(f"{what} must be a stream, got {stream!r}")
     return stream
@@ -155,17 +155,17 @@ def as_stream(what: str, stream: object) -> Stream:
 
 _BACKENDS: dict[str, StreamBackend] = {}
 _HOST, _ACCELERATOR = HostBackend(), _AcceleratorBackend()
-# All work of "mps" goes on one queue, in which torch keeps the order.
+# All work of "mps" runs on one queue, and torch keeps its order.
 _WITHOUT_STREAMS = frozenset(["cpu", "meta", "mps"])
 
 
 def register_backend(device_type: str, backend: StreamBackend) -> None:
-    """Have the streams of all devices of a type go through ``backend``."""
+    """Use ``backend`` for the streams of all devices of a type."""
     _BACKENDS[device_type] = backend
 
 
 def backend_of(device: torch.device) -> StreamBackend:
-    """Return what knows the streams of ``device``."""
+    """Return the stream backend of ``device``."""
     backend = _BACKENDS.get(device.type)
     if backend is not None:
         return backend
@@ -173,17 +173,17 @@ def backend_of(device: torch.device) -> StreamBackend:
         return _HOST
     accelerator = torch.accelerator.current_accelerator(check_available=True)
     if accelerator is not None and accelerator.type == device.type:
-        register_backend(device.type, _ACCELERATOR)  # for good: it does not go away
+        register_backend(device.type, _ACCELERATOR)  # permanently, because it will not disappear
         return _ACCELERATOR
-    # A device that is not there can only be that of fake tensors, whose work is never done.
+    # A device that does not exist can only occur with fake tensors, which do no work.
     return _HOST
 
 
 def kept_with_backend(
     make: Callable[[StreamBackend, Key], Made],
 ) -> Callable[[StreamBackend, Key], Made]:
-    """Return a function that makes something once for each key, and keeps it with the backend."""
-    lock = threading.RLock()  # to find a route can take a transfer
+    """Decorator: make an object once for each key, and keep it as long as the backend lives."""
+    lock = threading.RLock()  # reentrant, because finding a route may start a transfer
     kept = weakref.WeakKeyDictionary[StreamBackend, dict[Key, Made]]()
 
     @wraps(make)

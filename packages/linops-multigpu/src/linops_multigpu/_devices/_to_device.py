@@ -1,4 +1,4 @@
-"""Moving vectors between devices, as a linear operator."""
+"""ToDevice: moving vectors between devices, as a linear operator."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from ._transfer import send
 class ToDevice(SliceableLinop):
     """The identity from vectors on one device to vectors on another.
 
-    Its adjoint goes the opposite way, and its normal operator is the identity. Where both
-    devices are the same nothing is copied.
+    Its adjoint moves vectors back, and its normal operator is the identity. If both devices are the
+    same, nothing is copied.
 
-    A copy is made by streams for copies, so that both devices can go on. On the current streams,
-    and for the host, it is as if it were made at once. The same is true of gradients.
+    Copies run on copy streams, so both devices go on computing. You need no synchronisation: on the
+    current streams and on the host, the result can be used at once. The same holds for gradients.
 
     Parameters
     ----------
     idevice, odevice : torch.device or str
-        Where inputs are, and where outputs are to be.
+        The device of inputs, and that of outputs.
     ioshape : sequence of dimensions, optional
-        Any by default.
+        Default: any shape.
     istream, ostream : stream, optional
-        The streams that send and receive, as the transfer streams of a :class:`DeviceSpec`.
+        The streams that send and receive, like the transfer stream of a :class:`DeviceSpec`.
 
     Raises
     ------
     ValueError
-        If a device has no such name, or a stream is that of another device; when called, if the
+        If a device name is invalid, or a stream belongs to another device. When called: if the
         input is not on ``idevice``.
     TypeError
-        If a stream is none.
+        If a stream is not a stream.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class ToDevice(SliceableLinop):
 
     @property
     def idevice(self) -> torch.device:
-        """Where inputs are."""
+        """The device of inputs."""
         return self._ends[0].device
 
     @property
@@ -78,17 +78,17 @@ class ToDevice(SliceableLinop):
 
     @property
     def odevice(self) -> torch.device:
-        """Where outputs are."""
+        """The device of outputs."""
         return self._ends[1].device
 
     @property
     def istream(self) -> Stream | None:
-        """The stream that was given to send."""
+        """The given stream that sends."""
         return self._ends[0].transfer_stream
 
     @property
     def ostream(self) -> Stream | None:
-        """The stream that was given to receive."""
+        """The given stream that receives."""
         return self._ends[1].transfer_stream
 
     @property
@@ -104,7 +104,7 @@ class ToDevice(SliceableLinop):
             return x
         return sent(x, here, there)
 
-    adj_fn = fn  # the ends of an adjoint are exchanged
+    adj_fn = fn  # the adjoint has the two ends exchanged
 
     def adjoint(self) -> NamedLinop:
         other = cast(Self, super().adjoint())
@@ -116,7 +116,7 @@ class ToDevice(SliceableLinop):
 
 
 class _Sent(Function):
-    """A copy to another device that autograd, forward mode and vmap follow."""
+    """A copy to another device that autograd, forward mode and vmap can follow."""
 
     @staticmethod
     def forward(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
@@ -130,7 +130,7 @@ class _Sent(Function):
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
-        # In a thread of autograd's, which waits for the streams that are current there.
+        # This runs in a thread of autograd, which waits for the streams that are current there.
         return sent(gradient, *ctx.way_back), None, None
 
     @staticmethod
@@ -146,8 +146,8 @@ class _Sent(Function):
 
 
 def sent(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
-    """Return a copy of ``x`` on another device; compiled code is broken up around it."""
-    # Streams are no part of a graph. The compiler is only asked for where it is at work, because
-    # to import it takes a second and adds a filter to the warnings.
+    """Return a copy of ``x`` on another device; torch.compile breaks the graph here."""
+    # Streams cannot be part of a graph. The compiler is used only while it is compiling, because
+    # importing it takes a second and adds a warning filter.
     apply = torch.compiler.disable(_Sent.apply) if torch.compiler.is_compiling() else _Sent.apply
     return cast(Tensor, apply(x, here, there))

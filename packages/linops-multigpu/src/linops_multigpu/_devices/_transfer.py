@@ -1,8 +1,9 @@
-"""Copies between devices: issued on streams, in order, and safe from those who own the memory.
+"""Copies between devices: issued on streams, in order, and safe for the owners of the memory.
 
-Each end of a copy has a stream for copies, so that both devices go on computing. Memory belongs to
-the stream on which it was allocated, and is used again when that stream has gone past the last use
-*it* knows of: it must have waited for a use on any other stream, or the allocator been told.
+Each end of a copy has a copy stream, so that both devices go on computing. Memory belongs to the
+stream on which it was allocated. The allocator reuses it when that stream has passed the last use
+*it* knows of. So before memory is freed, its stream must have waited for all uses on other streams,
+or `record_use` must have told the allocator.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ _LOG_OF_EACH = logging.getLogger("linops_multigpu.transfers")
 
 
 class Route(Enum):
-    """How the bytes go; the value is what a log says."""
+    """The way of the bytes; the value is the text for the log."""
 
     NONE = "nothing to send"
-    TORCH = "by torch"  # where no streams are: a CPU, shapes without values
+    TORCH = "by torch"  # for devices without streams: a CPU, shapes without values
     TO_DEVICE = "host to device"
     TO_HOST = "device to host"
     DIRECT = "device to device"
@@ -46,7 +47,7 @@ class Route(Enum):
 
 
 def route_between(source: torch.device, destination: torch.device) -> Route:
-    """Return the way from one device to another; through the host, with a warning, if it must."""
+    """Return the route between two devices; warn once if it goes through the host."""
     if source == destination:
         return Route.NONE
     if active_fake_mode() is not None:
@@ -68,7 +69,7 @@ def _route(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Rout
     if not here.can_reach(source, destination):
         reason = "there is no peer access"
     elif not _arrives_as_sent(source, destination):
-        reason = "a test between them did not arrive as it was sent"
+        reason = "a test transfer between them arrived corrupted"
     else:
         return Route.DIRECT
     _LOG.warning(
@@ -77,15 +78,15 @@ def _route(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Rout
     return Route.STAGED
 
 
-# Numbers without a pattern, so that neither lost nor exchanged nor repeated words go unseen; a
-# quarter of a mebibyte, which is more than one packet of any bus.
+# Words without a pattern, so that lost, exchanged or repeated words are noticed. A quarter of a
+# mebibyte is more than one packet of any bus.
 _N_WORDS, _MIX = 1 << 15, -7046029254386353131
 
 
 def _arrives_as_sent(source: torch.device, destination: torch.device) -> bool:
     with torch.no_grad():
         sent = torch.arange(1, _N_WORDS + 1, device="cpu").mul_(_MIX)
-        # What is there before is not what is sent, or a copy that does nothing might pass.
+        # The target starts with other values, otherwise a copy that does nothing might pass.
         arrived = torch.zeros_like(sent).to(destination)
         arrived.copy_(sent.to(source))
         return torch.equal(arrived.cpu(), sent)
@@ -93,20 +94,20 @@ def _arrives_as_sent(source: torch.device, destination: torch.device) -> bool:
 
 @dataclass(slots=True)
 class Transfer:
-    """A copy that was issued and may be under way; call ``receive``, then ``release``."""
+    """A copy that was issued and may not be finished; call ``receive``, then ``release``."""
 
     sent: Tensor
     source: DeviceStreams
     destination: DeviceStreams
     copy: Tensor
-    """Its memory belongs to the stream for what comes in."""
+    """The result; its memory belongs to the stream for incoming copies."""
     arrived: Event | None = None
-    """When the copy has its values; None if at once."""
+    """The event after which the copy has its values; None if it has them already."""
     departed: Event | None = None
-    """When what was sent has been read; None if at once."""
+    """The event after which the source has been read; None if it has been read already."""
 
     def receive(self) -> Tensor:
-        """Return the result, for which the stream that computes at the destination waits."""
+        """Return the result; the compute stream of the destination waits for it."""
         there = self.destination
         if self.arrived is not None:
             there.compute.wait_event(self.arrived)
@@ -114,13 +115,13 @@ class Transfer:
         return self.copy
 
     def release(self) -> None:
-        """Let the source compute on, which may change x, only when x has been read."""
+        """Let the compute stream of the source wait until x has been read; then x may change."""
         if self.departed is not None:
             self.source.compute.wait_event(self.departed)
 
 
 def send(x: Tensor, source: DeviceStreams, destination: DeviceStreams) -> Tensor:
-    """Return ``x`` at the destination; streams that compute may use both as if it had arrived."""
+    """Return ``x`` at the destination; the compute streams may use both at once."""
     transfer = issue(x, source, destination)
     result = transfer.receive()
     transfer.release()
@@ -136,10 +137,10 @@ def issue(
     into: Tensor | None = None,
     vacant: Event | None = None,
 ) -> Transfer:
-    """Start a copy of ``x`` on the streams for copies; autograd does not follow.
+    """Start a copy of ``x`` on the copy streams; autograd does not follow it.
 
-    It starts when x is ``ready`` and ``into``, memory on another device with streams, is
-    ``vacant``: by default when the stream that computes there has done what it was given so far.
+    It starts when x is ``ready`` and ``into`` is ``vacant`` (memory on another device with
+    streams). Default: when the compute stream there has finished its work so far.
     """
     if x.device != source.device:
         raise ValueError(f"a vector to send must be on {source.device}, got {x.device}")
@@ -153,7 +154,7 @@ def issue(
             there = x.to(destination.device) if into is None else into.copy_(x)
             return Transfer(x, source, destination, there)
         if x.is_conj() or x.is_neg():
-            # What copies bytes knows nothing of signs that are still to be changed.
+            # A copy of bytes would lose the lazy conjugation and negation.
             if ready is not None:
                 source.compute.wait_event(ready)
             with source.backend.using(source.compute):
@@ -177,9 +178,9 @@ def issue(
 def _direct(
     x: Tensor, out: Tensor, source: DeviceStreams, destination: DeviceStreams
 ) -> tuple[Event, Event]:
-    """Copy on streams that have waited for what they must; return when it arrived and departed."""
-    # torch makes the current stream of each end wait for that of the other, so both must be those
-    # for copies; the one of the destination is already.
+    """Copy on streams that already wait for both ends; return when it arrived and departed."""
+    # torch makes the current streams of the two ends wait for each other, so both must be copy
+    # streams. That of the destination is current already.
     with source.backend.using(source.outgoing):
         out.copy_(x, non_blocking=True)
     arrived = recorded_on(destination.incoming, destination.backend)
@@ -200,10 +201,10 @@ def _through_pinned(
                 pinned.copy_(piece, non_blocking=True)
             if not is_from_host:
                 filled = recorded_on(source.outgoing, source.backend)
-                buffer.is_busy_until(filled)  # should the next copy not even start
+                buffer.is_busy_until(filled)  # in case the next copy does not start
                 destination.incoming.wait_event(filled)
             if not place.is_contiguous():
-                # With gaps the bytes are no one run, and torch may read them before they are there.
+                # With gaps, torch copies through a temporary and may read it too early.
                 pinned = pinned.to(place.device, non_blocking=True)
             place.copy_(pinned, non_blocking=True)
             buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
@@ -214,12 +215,12 @@ def _through_pinned(
 
 
 def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:
-    # Fresh pinned memory each time: the caller may keep it.
+    # Make new pinned memory each time, because the caller may keep the result.
     order = memory_order(x)
     there = source.backend.empty_pinned(x.permute(order))
     if not x.is_contiguous():
         strides = there.permute(sorted(order, key=order.__getitem__)).stride()
-        # No view, which autograd would not let its owner write to.
+        # Not a view, because autograd would not let the caller write to it.
         there = torch.empty(0, dtype=x.dtype, device="cpu").set_(
             there.untyped_storage(), 0, x.shape, strides
         )

@@ -1,1 +1,1 @@
-"""The plan of a call: what is sent, computed and added, in which order; carrying it out."""
+"""The plan of a call (what is sent, computed and added, in which order) and its execution."""

@@ -1,4 +1,4 @@
-"""One call of an operator whose parts share something: looked at once for all of them."""
+"""A scope of one call, so that parts of an operator check and send what they share only once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _CALL: ContextVar[dict[Hashable, Any] | None] = ContextVar("call", default=None)
 
 @contextmanager
 def one_call() -> Iterator[None]:
-    """Let all that happens inside be one call of this thread, also another call.
+    """Treat everything inside the block, also nested calls, as one call of this thread.
 
-    What parts of it share is made once for all, so a change of weights by the call is not seen.
+    Shared objects are made once for the whole call, so changes of weights during it are not seen.
     """
     if _CALL.get() is not None:
         yield
@@ -29,7 +29,7 @@ def one_call() -> Iterator[None]:
 
 
 def once_a_call(key: Hashable, make: Callable[[], T]) -> T | None:
-    """Return what was made under this key in this call, or else is now; None outside of a call."""
+    """Return the object for a key, made once per call; return None outside of a call."""
     call = _CALL.get()
     if call is None:
         return None

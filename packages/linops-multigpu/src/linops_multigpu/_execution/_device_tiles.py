@@ -1,4 +1,4 @@
-"""Where the parts of a table work."""
+"""The devices of the parts of a table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .._devices._device_spec import DeviceSpec
 
 @dataclass(frozen=True)
 class DevicePair:
-    """Another device than the base, and the streams to use there and on the base for it."""
+    """A device other than the base, and the streams to use there and on the base for it."""
 
     device: DeviceSpec
     base: DeviceSpec
@@ -27,11 +27,11 @@ class DeviceTiles:
 
     tiles: Tiles
     base: DeviceSpec
-    """Where input and output are."""
+    """The device of input and output."""
 
     @cached_property
     def pairs(self) -> list[DevicePair]:
-        """The other devices, each with its streams once."""
+        """The other devices, each with its streams, without repetitions."""
         places = (cast(DevicePair | None, part.place) for part in self.tiles.parts)
         return list(dict.fromkeys(pair for pair in places if pair is not None))
 

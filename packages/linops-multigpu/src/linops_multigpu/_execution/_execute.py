@@ -1,4 +1,4 @@
-"""Carrying out a plan: what one thread issues to the streams of all devices."""
+"""Executing a plan: one thread issues the work of all devices to their streams."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def execute(
     record_start: Callable[[Stream], Event],
     watched: Callable[[Sequence[Action]], Iterable[Action]] = iter,
 ) -> Tensor | None:
-    """Return what the parts make, as the plan says; None if they return nothing.
+    """Execute a plan and return the output; None if the parts return nothing.
 
-    The result may be used on the current stream of the base device, or by the host if that is it.
-    All transfers start at the event that ``record_start`` records on the stream it is given;
-    ``watched`` returns the actions as they are to be issued, for somebody who wants to see each.
-    What a call has to remember is its own, so that several threads may apply one operator at once.
+    The result may be used on the current stream of the base device, or on the host if that is the
+    base. All transfers start after the event that ``record_start`` records on the given stream.
+    ``watched`` wraps the sequence of actions, for example in a progress bar. All state belongs to
+    the call, so several threads may apply one operator at the same time.
     """
     dtype: torch.dtype | None = None
     while True:
@@ -40,19 +40,19 @@ def execute(
                 execution.carry_out(number, action)
             return execution.joined()
         except BaseException as error:
-            # What is dropped now may still be in use anywhere.
+            # Memory that is freed now may still be in use on any stream.
             execution.synchronize()
             if not isinstance(error, WiderDtype):
                 raise
-            dtype = error.dtype  # all is computed again, for an output of this dtype
+            dtype = error.dtype  # compute everything again for an output of this dtype
 
 
 class _Execution:
-    """One application of a plan.
+    """One execution of a plan.
 
-    The memory of a tensor belongs to the stream on which it was allocated, and is used again, once
-    the host has let go of it, by what comes next on that stream. So a tensor is dropped when that
-    stream has been told to wait for all that use it.
+    The memory of a tensor belongs to the stream on which it was allocated. Once the host has freed
+    it, later work on that stream reuses it. So a tensor is dropped only after that stream waits for
+    all uses of it.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class _Execution:
         for streams in self.given:
             follow_caller(streams)
         with self.base.backend.using(self.base.compute):
-            # Once for all parts: what copies bytes knows nothing of signs.
+            # Once for all parts, because copies of bytes lose lazy conjugation and negation.
             tensors = [tensor.resolve_conj().resolve_neg() for tensor in work.tensors]
         self.reads = [reads.views(x) for reads, x in zip(work.reads, tensors, strict=True)]
         self.output = output_on(self.base)(plan, self.base, work, dtype)
@@ -89,7 +89,7 @@ class _Execution:
         self.start = record_start(self.base.compute)
 
     def carry_out(self, number: int, action: Action) -> None:
-        """Issue an action to its stream."""
+        """Issue an action on its stream."""
         if action.kind is Kind.COMPUTE and action.device == self.plan.base:
             self.compute_here(action)
         else:
@@ -127,7 +127,7 @@ class _Execution:
     def summed(self, onto: int, result: Tensor) -> Tensor:
         total = self.results.pop(onto)
         if self.plan.actions[onto].onto is None:
-            return total + result  # the first may be the input or a weight
+            return total + result  # out of place, because the first may be the input or a weight
         return total.add_(result)
 
     def collect(self, number: int, action: Action) -> None:
@@ -157,12 +157,12 @@ class _Execution:
         return self.lanes[cast(int, self.lane_of[action.tile])]
 
     def note(self, number: int, event: Event | None) -> None:
-        """Remember when an action is done, if it is not already: what a host did is."""
+        """Note the event after which an action is done. Actions of a host are done already."""
         if event is not None and not isinstance(event, HostEvent):
             self.done[number] = event
 
     def prepare(self, stream: Stream, action: Action) -> None:
-        """Let the stream wait for what the action needs, and drop what nobody needs then."""
+        """Let the stream wait for what the action needs, then drop tensors nobody needs."""
         for number in action.after:
             if number in self.done:
                 stream.wait_event(self.done[number])
@@ -171,14 +171,14 @@ class _Execution:
             self.transfers.pop(number, None)
 
     def prepare_base(self, stream: Stream, action: Action) -> None:
-        """Let a stream of the base device wait; a host is to go on, and waits for what arrives."""
+        """Let a stream of the base device wait. A host continues, and waits only for arrivals."""
         if not isinstance(self.base.backend, HostBackend):
             self.prepare(stream, action)
 
     def joined(self) -> Tensor | None:
-        """Return the output, for which the caller's stream on the base device waits.
+        """Return the output; the current stream of the base device waits for it.
 
-        Nor may a stream use again what is dropped now before all is done that uses it here.
+        Also, no stream may reuse memory that is dropped now before all its users here are done.
         """
         if self.output.y is not None:
             self.output.finish()
@@ -204,10 +204,10 @@ class _Execution:
 
 
 def keep_view_of(operands: Sequence[Tensor], result: Tensor) -> None:
-    """Keep the memory of a result that is a view of what its part reads.
+    """Keep the memory of a result that is a view of an operand of its part.
 
-    It belongs to the stream for what comes in, and outlives what the result is a view of. The
-    stream that computes, which is current, waits for all other users before the result is dropped.
+    The memory belongs to the stream for incoming copies, and is used longer than the operand. The
+    compute stream, which is current, waits for all other users before the result is dropped.
     """
     storage = result.untyped_storage()._cdata
     if any(operand.untyped_storage()._cdata == storage for operand in operands):

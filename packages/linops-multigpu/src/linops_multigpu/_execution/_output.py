@@ -1,4 +1,4 @@
-"""The output of a batched operator: the memory on the base device, and how results get there."""
+"""The output of a batched operator: its memory on the base device, and how results get there."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Lane:
 
 
 class WiderDtype(Exception):
-    """A result does not go into the output, which must be of a wider dtype."""
+    """A result does not fit into the dtype of the output; a wider dtype is needed."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__(dtype)
@@ -34,9 +34,10 @@ class WiderDtype(Exception):
 
 
 class DeviceOutput(Output):
-    """An output on a device, of a dtype or a wider one.
+    """An output on a device.
 
-    Results are copied to their places, or to buffers to be added.
+    Results are copied to their slices, or to buffers if they are to be added. `dtype` is the least
+    dtype of the output.
     """
 
     def __init__(
@@ -46,7 +47,7 @@ class DeviceOutput(Output):
         self.plan, self.base, self.dtype = plan, base, dtype
 
     def admitted(self, number: int, result: Tensor) -> Tensor:
-        """Return a result in the dtype of the output, which is made for the first one."""
+        """Return a result in the dtype of the output; the first result makes the output."""
         with self.base.backend.using(self.base.compute):
             self.slice_for(number, result)
         assert self.y is not None
@@ -60,11 +61,11 @@ class DeviceOutput(Output):
         return new(self.layout.shape(like.shape), dtype=dtype, device=self.plan.base)
 
     def promoted(self, y: Tensor, dtype: torch.dtype) -> Tensor:
-        """Refuse to go on: results may be on their way."""
+        """Raise WiderDtype, because results may be on their way to the old output."""
         raise WiderDtype(dtype)
 
     def write(self, result: Tensor, action: Action) -> None:
-        """Write or add to the output, on the stream that computes on the base device."""
+        """Write or add to the output, on the compute stream of the base device."""
         with self.base.backend.using(self.base.compute):
             if action.adds:
                 self.slices[action.tile].add_(result)
@@ -72,7 +73,7 @@ class DeviceOutput(Output):
                 self.slices[action.tile].copy_(result)
 
     def use(self, y: Tensor) -> None:
-        """Have memory for the output, and buffers."""
+        """Use this memory for the output, and make the buffers."""
         super().use(y)
         lengths = [0] * self.plan.n_slots
         for action in self.plan.actions:
@@ -83,52 +84,52 @@ class DeviceOutput(Output):
         self.vacant = recorded_on(self.base.compute, self.base.backend)
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
-        """Start the way of a result to its place, or to a buffer."""
+        """Start the copy of a result to its slice, or to a buffer."""
         into = self.slices[action.tile] if action.slot is None else self.buffer(action)
         return issue(result, lane.there, lane.here, ready=ready, into=into, vacant=self.vacant)
 
     def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
-        """Put a result of the base device where it belongs, after what was collected there."""
+        """Write a result of the base device to its slice, after the results collected before."""
         for event in after:
             self.base.compute.wait_event(event)
         self.write(result, action)
 
     def buffer(self, action: Action) -> Tensor:
-        """Return the part of a buffer that holds what is to be added."""
+        """Return the part of a buffer that holds the result of an action."""
         assert action.slot is not None
         place = self.slices[action.tile]
         return self.slots[action.slot][: place.numel()].view(place.shape)
 
     def add(self, action: Action) -> None:
-        """Add what is in the buffer."""
+        """Add the result in the buffer to its slice."""
         self.write(self.buffer(action), action)
 
     def finish(self) -> None:
-        """Do nothing: whoever uses the output waits for the copies to it."""
+        """Do nothing: the users of the output wait for the copies."""
 
 
 class HostOutput(DeviceOutput):
-    """An output on the host, which puts what arrives where it belongs, in the order of the plan.
+    """An output on the host, which writes results to their slices in the order of the plan.
 
-    It does so as late as it can, for it has to wait then: when so many results are on their way
-    that no more pinned memory should be taken for them.
+    Writing has to wait for the result to arrive, so it is done as late as possible: when the number
+    of results in pinned memory reaches the limit.
     """
 
     def use(self, y: Tensor) -> None:
-        """Have memory for the output, and nothing on the way to it."""
+        """Use this memory for the output; no results are on their way."""
         Output.use(self, y)
-        # No transfers, which would keep the memory of the devices.
+        # Not the transfers, which would keep memory of the devices.
         self.on_the_way: deque[tuple[Tensor, Event | None, Action]] = deque()
 
     def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
-        """Start the way of a result to pinned memory."""
+        """Start the copy of a result to pinned memory."""
         self.make_room()
         transfer = issue(result, lane.there, lane.here, ready=ready)
         self.on_the_way.append((transfer.copy, transfer.arrived, action))
         return transfer
 
     def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
-        """Put a result of the host where it belongs, when what is on the way has been put there."""
+        """Write a result of the host to its slice, after the results on their way."""
         if self.on_the_way:
             self.make_room()
             self.on_the_way.append((result, None, action))
@@ -136,26 +137,26 @@ class HostOutput(DeviceOutput):
             self.write(result, action)
 
     def make_room(self) -> None:
-        """Have at most so many results on the way that one more may be."""
+        """Write results until there is room for one more."""
         while len(self.on_the_way) >= self.plan.n_lanes * self.plan.max_in_flight:
             self.land()
 
     def land(self) -> None:
-        """Put the result where it belongs that has been on the way for longest."""
+        """Write the result that has been on its way longest."""
         result, arrived, action = self.on_the_way.popleft()
         if arrived is not None:
             arrived.synchronize()
         self.write(result, action)
 
     def add(self, action: Action) -> None:
-        """Do nothing: it is added in its turn, when it is there."""
+        """Do nothing: the result is added in its turn, after it has arrived."""
 
     def finish(self) -> None:
-        """Put all where it belongs."""
+        """Write all remaining results."""
         while self.on_the_way:
             self.land()
 
 
 def output_on(base: DeviceStreams) -> type[DeviceOutput]:
-    """Return the kind of output for a base device."""
+    """Return the class of outputs for a base device."""
     return HostOutput if isinstance(base.backend, HostBackend) else DeviceOutput

@@ -1,4 +1,4 @@
-"""What a batched operator does when it is applied, as data: the order of its execution."""
+"""The steps of a batched operator, as data, in the order of their execution."""
 
 from __future__ import annotations
 
@@ -13,68 +13,67 @@ from linops_core import Window
 from memmap import html_table
 
 _MAX_ROWS = 100
-"""Of a plan in a notebook: those of large plans would make it slow."""
+"""The most rows that a notebook shows; more would be slow."""
 
 
 class Kind(StrEnum):
-    """What an action does."""
+    """The kind of an action."""
 
     SEND = "send"
-    """Copy what a tile reads of the input from the base device to the tile's."""
+    """Copy the slice of the input that a tile reads from the base device to the tile's device."""
     COMPUTE = "compute"
-    """Apply a tile; on the base device, put the result where it belongs."""
+    """Apply a tile. On the base device, also write the result to its slice."""
     COLLECT = "collect"
-    """Copy a result, or the sum of a device's results, to the base device."""
+    """Copy a result, or the sum of the results of a device, to the base device."""
     ADD = "add"
-    """Add to the output what was collected."""
+    """Add a collected result to the output."""
 
 
 @dataclass(frozen=True)
 class Action:
     """One step of an execution.
 
-    Actions are issued in the order of the plan, each to a stream of its own kind: that of a device
-    for what is sent to it, for what it computes, for what is collected from it, and the caller's on
-    the base device. There it starts when the ones before it on that stream, and those that it
-    waits for, are done.
+    Actions are issued in the order of the plan. Each device has three streams: for inputs, for
+    computing, and for results; the base device uses the caller's stream. An action starts when the
+    earlier actions on its stream, and those it waits for, are done.
     """
 
     kind: Kind
     tile: int
-    """Position of the tile in the tiling; of a sum of several, the last."""
+    """Position of the tile in the table; of the last tile for a sum of several."""
     device: torch.device
-    """That of the tile."""
+    """The device of the tile."""
     window: Window
-    """Which part of the input is sent or read, or which part of the output is written."""
+    """The part of the input that is sent or read, or the part of the output that is written."""
     after: tuple[int, ...] = ()
     """Positions in the plan of the actions it waits for."""
     uses: tuple[int, ...] = ()
     """Positions of the actions whose tensors it reads."""
     drops: tuple[int, ...] = ()
-    """Positions of the actions whose tensors nobody needs once this one has waited."""
+    """Positions of the actions whose tensors are dropped after this one has waited."""
     onto: int | None = None
     """Position of the action to whose result this one adds its own, on the same device."""
     adds: bool = False
-    """Whether its result is added to what is in the output."""
+    """Whether its result is added to the contents of the output."""
     slot: int | None = None
-    """Of an action that collects what is to be added: which of the buffers holds it."""
+    """For collected results that are to be added: the number of their buffer."""
     operand: int = 0
-    """Of an action that sends: which tensor. In a backward pass the gradient is 0, the input 1."""
+    """For sends: the number of the tensor. In a backward pass 0 is the gradient, 1 the input."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The actions of one application, or of its backward pass, in the order of issue."""
+    """The actions of one call, or of its backward pass, in the order of issue."""
 
     actions: tuple[Action, ...]
     base: torch.device
-    """Where the input is and the output goes."""
+    """The device of input and output."""
     n_slots: int
-    """How many buffers on the base device hold what was collected and is to be added."""
+    """Number of buffers on the base device for collected results that are to be added."""
     max_in_flight: int
-    """How many inputs, and how many results, are on each device at a time."""
+    """The number of inputs, and of results, on each device at a time."""
     n_lanes: int
-    """How many other devices work, where one counts as often as it has streams."""
+    """The number of other devices that work; a device counts once for each of its streams."""
 
     def __str__(self) -> str:
         """Return a line for each action."""

@@ -1,4 +1,4 @@
-"""Planning: from tiles and their devices to the order of an execution."""
+"""Planning: from parts and their devices to the order of an execution."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ def planned(
     max_in_flight: int,
     lanes: Sequence[Hashable] | None = None,
 ) -> Plan:
-    """Return the plan of computing the parts of a table, each on its device.
+    """Return the plan for computing the parts of a table, each on its device.
 
-    What several parts on a device read is sent to it once; what several of them add up is added
-    there and collected once. On each device there are at most ``max_in_flight`` inputs and as many
-    results at a time, beside those that later parts still need. ``lanes`` are the same for parts
-    that compute on the same stream of the same device; by default their devices are.
+    A slice that several parts on a device read is sent there once. Results that are added up are
+    added on their device and collected once. Each device holds at most ``max_in_flight`` inputs and
+    as many results at a time, besides inputs that later parts still need. ``lanes`` are equal for
+    parts that compute on the same stream of the same device. By default there is one per device.
     """
     return _Planner(work, devices, base, max_in_flight, lanes or devices).plan()
 
 
 def check_window(what: str, max_in_flight: object) -> None:
-    """Refuse what cannot be a number of inputs and results on each device."""
+    """Raise an error unless the value can be a number of inputs and results on each device."""
     if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, Integral):
         raise TypeError(f"{what}: max_in_flight must be an integer, got {max_in_flight!r}")
     if max_in_flight < 1:
@@ -41,19 +41,19 @@ def check_window(what: str, max_in_flight: object) -> None:
 
 @dataclass
 class _Lane:
-    """What is on one device while a plan is made."""
+    """The contents of one device while a plan is made."""
 
     sent: list[dict[Slices, int]]
-    """Of each operand, the actions that send what tiles read, of what is there."""
+    """For each operand, the send actions whose slices are on the device."""
     sums: dict[Slices, int] = field(default_factory=dict)
-    """The action that computed the last of the results that are added up."""
+    """The action that computed the latest of the results that are added up."""
     collected: list[int] = field(default_factory=list)
-    """The actions that collect the results that are there, oldest first."""
+    """The collect actions whose results are still on the device, oldest first."""
 
 
 @dataclass
 class _Planner:
-    """Makes a plan, as :func:`planned` says."""
+    """Makes a plan; see :func:`planned`."""
 
     work: Work
     devices: Sequence[torch.device]
@@ -66,7 +66,7 @@ class _Planner:
         self.operands = [layout.windows for layout in work.reads]
         self.read_keys = [layout.keys for layout in work.reads]
         self.write_keys = work.layout.keys
-        # Where parts write slices of what others do, who comes first would matter: all are added.
+        # If slices overlap in part, the order of writes would matter, so all results are added.
         self.overlaps = work.layout.overlaps
         self.last_reader = [
             {place: tile for tile, place in enumerate(zip(self.lane_of, keys, strict=True))}
@@ -92,7 +92,7 @@ class _Planner:
         )
 
     def turn(self, tile: int) -> int:
-        """Return when a tile has its turn: last the host, which can issue nothing meanwhile."""
+        """Return when a tile is issued: the host comes last, because it blocks the thread."""
         device = self.devices[tile]
         return 2 if device.type == "cpu" else int(device == self.base)
 
@@ -101,14 +101,14 @@ class _Planner:
         return len(self.actions) - 1
 
     def is_written(self, tile: int) -> bool:
-        """Whether there is something where a tile writes, to which its result must be added."""
+        """Whether something was written where a tile writes, so that its result must be added."""
         return self.overlaps or self.write_keys[tile] in self.written
 
     def compute_here(self, tile: int) -> None:
         adds, after = False, tuple[int, ...]()
         if self.work.collects:
             adds = self.is_written(tile)
-            # What this device computes, it computes in order.
+            # This device computes in order, so it need not wait for its own actions.
             after = self.written.setdefault(self.write_keys[tile], ())
         reads = self.operands[-1][tile]
         self.issue(Action(Kind.COMPUTE, tile, self.base, reads, after=after, adds=adds))
@@ -125,7 +125,7 @@ class _Planner:
         key = self.write_keys[tile]
         earlier = lane.sums.get(key)
         after, drops = list(sources), list[int]()
-        # What is added to an earlier result takes no memory of its own.
+        # A result that is added to an earlier one takes no memory of its own.
         n_kept = self.max_in_flight - (earlier is None)
         n_excess = max(0, len(lane.collected) - n_kept)
         for oldest in lane.collected[:n_excess]:

@@ -1,4 +1,4 @@
-"""A plan in time: when each of its steps would run, and a picture of it."""
+"""The times at which the steps of a plan would run, and a picture of them."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from itertools import cycle
 
 from ._plan import Action, Kind
 
-# Of the kinds, in the order in which they come first.
+# Colours of the kinds of steps, in order of appearance.
 _COLOURS = ("#6baed6", "#74c476", "#fd8d3c", "#9e9ac8", "#fdd0a2", "#bdbdbd")
 _LEFT, _WIDTH, _ROW, _TOP = 130, 720, 26, 26  # pixels
 
 
 @dataclass(frozen=True)
 class Span:
-    """A step and when it would run, in the unit in which durations were given."""
+    """A step and when it would run, in the unit of the given durations."""
 
     engine: str
-    """A device, or the way from one to another: what does one thing at a time."""
+    """A device, or a link between two devices. It does one thing at a time."""
     kind: str
-    """What is done; those of one kind have a colour of their own."""
+    """The kind of step, which has its own colour."""
     label: str
-    """Of what, for instance the tile."""
+    """For example the tile."""
     start: float
     end: float
 
@@ -36,23 +36,23 @@ class Timeline:
     """
 
     spans: tuple[Span, ...]
-    """In the order of the plan."""
+    """The steps in the order of the plan."""
 
     @property
     def makespan(self) -> float:
-        """When all is done."""
+        """The time at which all steps are done."""
         return max((span.end for span in self.spans), default=0.0)
 
     @property
     def busy(self) -> dict[str, float]:
-        """How long each engine works, in the order in which they are used first."""
+        """The working time of each engine, in the order of their first use."""
         busy: dict[str, float] = {}
         for span in self.spans:
             busy[span.engine] = busy.get(span.engine, 0.0) + span.end - span.start
         return busy
 
     def to_svg(self) -> str:
-        """Return the picture: a row for each engine, a bar for each step, with its label.
+        """Return the picture: a row for each engine, and a labelled bar for each step.
 
         Examples
         --------
@@ -98,7 +98,7 @@ class Timeline:
 def timeline(actions: Sequence[Action], base: str, durations: Mapping[Kind, float]) -> Timeline:
     """Return when each action would run.
 
-    It starts when the one before it on its engine is done, and those that it waits for.
+    It starts when the action before it on its engine, and those that it waits for, are done.
     """
     free: dict[str, float] = {}
     spans: list[Span] = []

@@ -1,1 +1,1 @@
-"""Weights on the devices that use them: copies, what keeps them up to date, gradients."""
+"""Weights on the devices that use them: copies, updates, gradients."""

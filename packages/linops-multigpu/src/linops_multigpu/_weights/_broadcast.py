@@ -1,7 +1,7 @@
-"""Copies of weights that autograd follows from the weights to them, and back again.
+"""Copies of weights on a device that autograd connects to the weights.
 
-Of weights that several operators read, or read parts of, each byte is on the device once. So are
-the gradients: what several return for the same element is summed there, and sent back once.
+If several operators read a weight, or parts of it, each byte is on the device once. Gradients are
+treated in the same way: those of the same element are summed on the device and sent back once.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from ._gradient_sums import DeviceGradientSums, returned
 
 
 class Broadcast:
-    """Operators on copies of what they read, with gradients that reach what they read.
+    """Operators on copies of the tensors that they read, with gradients that reach these tensors.
 
-    Each of ``sources`` is an operator and what it reads, with its values of now, on another device.
+    Each of ``sources`` is an operator with up-to-date copies, on another device, of what it reads.
     """
 
     def __init__(self, sources: Iterable[tuple[NamedLinop, Sequence[Tensor]]]) -> None:
@@ -37,11 +37,11 @@ class Broadcast:
 
     @property
     def can_be_kept(self) -> bool:
-        """Whether it is of any call: what was computed from leaves is computed for one."""
+        """Whether it can be used for other calls; if a weight is not a leaf, it cannot."""
         return all(weight.is_leaf for weight in self._parts.weights)
 
     def linops(self) -> list[NamedLinop]:
-        """Return operators whose gradients reach the weights, which belong to one call."""
+        """Return operators whose gradients reach the weights; they belong to one call."""
         own = self._parts.weights
         parts = _BroadcastWeights.apply(self._parts, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
@@ -51,24 +51,24 @@ class Broadcast:
 
 
 def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:
-    """Return an operator on what it reads, sent to a device by what any transform follows."""
+    """Return an operator whose weights are sent to a device in a way that transforms can follow."""
     return source.with_weights(lambda tensor: _sent(tensor, device))
 
 
 def is_transformed() -> bool:
-    """Whether a transform of torch.func is at work, which only follows what is sent by itself."""
+    """Whether a transform of torch.func is active; it follows only weights that are sent alone."""
     return torch._C._are_functorch_transforms_active()
 
 
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:
-    """Return a tensor on a device, for autograd to follow."""
+    """Return a tensor on a device so that autograd follows it."""
     if tensor.device == device:
         return tensor
     return sent(tensor, DeviceSpec(tensor.device), DeviceSpec(device))
 
 
 class _BroadcastWeights(Function):
-    """From weights to the copies of their parts, which have been sent."""
+    """Connects weights to the copies of their parts, which have been sent before."""
 
     @staticmethod
     def forward(parts: WeightParts, *weights: Tensor) -> tuple[Tensor, ...]:
@@ -85,7 +85,7 @@ class _BroadcastWeights(Function):
 
 
 class _ReduceAdd(Function):
-    """From gradients of the copies to gradients of the weights."""
+    """Reduces the gradients of the copies to gradients of the weights."""
 
     @staticmethod
     def forward(parts: WeightParts, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:

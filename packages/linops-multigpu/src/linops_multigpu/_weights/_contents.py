@@ -1,4 +1,4 @@
-"""Fingerprints of what tensors hold: for writes that torch does not count."""
+"""Fingerprints of the contents of tensors, to detect writes that torch does not count."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from memmap import tensor_memory_span
 from .._execution._call import once_a_call
 
 _LENGTH = 1 << 15
-"""How many words of four bytes are summed up to one number."""
+"""The number of four-byte words that are summed to one number."""
 
 
 def has_contents(tensor: Tensor) -> bool:
-    """Whether there are values to compare: a meta tensor or a fake one has none."""
+    """Whether there are values to compare; meta and fake tensors have none."""
     is_fake = active_fake_mode() is not None or isinstance(tensor, FakeTensor)
     return not (is_fake or tensor.is_meta)
 
 
 def fingerprint(tensor: Tensor) -> tuple[int, ...]:
-    """Return numbers that change when a byte of the tensor does; computed once a call.
+    """Return numbers that change if a byte of the tensor changes; computed once per call.
 
-    The probability that a change leaves them as they were is below 2**-31.
+    The probability that they miss a change is below 2**-31.
     """
     found = once_a_call(("contents", id(tensor)), lambda: (_fingerprint_of(tensor), tensor))
     return _fingerprint_of(tensor) if found is None else found[0]
@@ -40,7 +40,7 @@ def _fingerprint_of(tensor: Tensor) -> tuple[int, ...]:
         n_whole = n_words // _LENGTH * _LENGTH
         factors = _factors().to(tensor.device)
         parts = [words[n_whole:][None], rest[None]]
-        # Of the host, as much as its cache holds with the products; other devices want more work.
+        # On the host, as many rows as fit into the cache; other devices need larger portions.
         n_rows = 16 if tensor.device.type == "cpu" else 512
         parts += torch.split(words[:n_whole].view(-1, _LENGTH), n_rows)
         sums = [(part * factors[: part.shape[1]]).sum(1) for part in parts]  # modulo 2**64
@@ -48,7 +48,7 @@ def _fingerprint_of(tensor: Tensor) -> tuple[int, ...]:
 
 
 def _bytes_of(tensor: Tensor) -> Tensor:
-    """Return the memory of a tensor as bytes; as a copy only where it has wide gaps."""
+    """Return the memory of a tensor as bytes; as a copy only if it has wide gaps."""
     span = tensor_memory_span(tensor)
     if span is None:
         return torch.empty(0, dtype=torch.uint8, device=tensor.device)
@@ -64,7 +64,7 @@ def _bytes_of(tensor: Tensor) -> Tensor:
 
 @cache
 def _factors() -> Tensor:
-    """Return random integers of 64 bits, the same in all processes."""
+    """Return random 64-bit integers, the same in all processes."""
     generator = torch.Generator().manual_seed(0)
     limits = torch.iinfo(torch.int64)
     return torch.randint(limits.min, limits.max, (_LENGTH,), generator=generator)

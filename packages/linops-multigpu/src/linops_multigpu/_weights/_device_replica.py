@@ -1,4 +1,4 @@
-"""An operator at work on another device than the one its weights are on."""
+"""DeviceReplica: an operator that works on another device than its weights."""
 
 from __future__ import annotations
 
@@ -20,31 +20,31 @@ from ._replica import Replica, ReplicaPart
 class DeviceReplica(Wrapper):
     r"""An operator that computes on another device, on copies that follow its weights.
 
-    The operator as it was given, the source, stays where it is: its parameters are those of
-    this module, to be trained, saved and loaded. The copies hold on the device what the source
-    reads (of a tile, its slices). When a tensor of the source has been written to or replaced,
-    it is copied anew before the next use. While autograd follows a tensor of the source, it follows
-    it to the copies, and gradients return: what tiles share is summed on the device and sent once.
+    The original operator, the source, stays where it is. Its parameters are those of this module:
+    train, save and load them. The device holds copies of what the source reads (for a tile, its
+    slices). If a tensor of the source was written to or replaced, it is copied again before the
+    next use. If a tensor of the source requires gradients, they return to it: gradients of shared
+    weights are summed on the device and sent back once.
 
-    Writes are seen as autograd sees them, by torch's version counter. Fused optimizers do not raise
-    it, so the contents of weights that require gradients are compared on each call. Writes to
-    frozen weights that torch does not count (``.data``, NumPy, DLPack) are not followed: write to
-    the weight itself under ``torch.no_grad()``, or make the operator anew. What was made in
-    inference mode is sent on each call.
+    Writes are detected by torch's version counter, as in autograd. Fused optimizers do not increase
+    it, so each call also compares the contents of weights that require gradients. Writes to frozen
+    weights that torch does not count (``.data``, NumPy, DLPack) are not detected: write to the
+    weight itself under ``torch.no_grad()``, or make the operator again. Tensors made in inference
+    mode are sent on each call.
 
     Parameters
     ----------
     source : NamedLinop
     device : torch.device
     copy : ReplicaPart, optional
-        The same operator on the device, up to date when called. Made here by default.
+        The same operator on the device, always up to date. By default it is made here.
 
     Raises
     ------
     TypeError
-        If ``source`` is no operator.
+        If ``source`` is not an operator.
     ValueError
-        If there is no such device.
+        If the device does not exist.
 
     Examples
     --------
@@ -66,11 +66,11 @@ class DeviceReplica(Wrapper):
         self.device = as_device(device)
         if copy is None:
             copy = ReplicaPart(Replica([source], probed(self.device)), 0)
-        self.copy = copy  # a function, so the copies are nobody's to train or save
+        self.copy = copy  # not a module, so that the copies are neither trained nor saved
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
-        """The device of its input: that on which it computes."""
+        """The device of its input, on which it computes."""
         return (self.device,)
 
     @property
@@ -80,7 +80,7 @@ class DeviceReplica(Wrapper):
 
     @property
     def source(self) -> NamedLinop:
-        """The operator as it was given, where it was given."""
+        """The original operator on its own device."""
         return self.linop
 
     @staticmethod
@@ -89,10 +89,10 @@ class DeviceReplica(Wrapper):
         y: Tensor = linop.up_to_date()(x)
         return y
 
-    adj_fn = fn  # source and copy of an adjoint are adjoints
+    adj_fn = fn  # the source and the copy of an adjoint are adjoints already
 
     def up_to_date(self) -> NamedLinop:
-        """Return the operator on the device, with the values that its weights have now."""
+        """Return the operator on the device, with the current values of its weights."""
         return self.copy()
 
     def _derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> DeviceReplica:
@@ -113,17 +113,17 @@ class DeviceReplica(Wrapper):
     without_fftshift = NamedLinop.without_fftshift
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the part of the operator for each of the windows, on the same device."""
+        """Return the restriction of the operator to each of the windows, on the same device."""
         return [self._derived(partial(tile_of, window=window)) for window in windows]
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
-        """Return the operator with other names for its dimensions."""
+        """Return the operator with renamed dimensions."""
         if not self._is_renamed_by(names):
             return self
         return self._derived(methodcaller("renamed", dict(names)))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the operator with ``shape``, which is its own with wildcards replaced."""
+        """Return the operator with ``shape``, which replaces the wildcards of its own shape."""
         return self._derived(methodcaller("resolved", ishape=shape.ishape, oshape=shape.oshape))
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
@@ -132,7 +132,7 @@ class DeviceReplica(Wrapper):
 
 
 def replicated_together(sources: Sequence[NamedLinop], device: torch.device) -> list[DeviceReplica]:
-    """Return the operators at work on ``device``, where they share what they share here."""
+    """Return replicas of the operators on ``device``; they share the copies of shared weights."""
     replica = Replica(sources, device)
     return [
         DeviceReplica(source, device, ReplicaPart(replica, position))

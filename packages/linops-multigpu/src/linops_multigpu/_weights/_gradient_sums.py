@@ -1,4 +1,4 @@
-"""Sums of the gradients of weights: made where their copies are, sent to the weights once."""
+"""Sums of the gradients of weights, made on the device of the copies and sent back once."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from .._devices._streams import backend_of
 from .._devices._transfer import Transfer, issue
 
 _N_UNDER_WAY = 4
-"""How many gradients are on their way to the weights at a time, at most."""
+"""The largest number of gradients that are on their way to the weights at a time."""
 
 
 class DeviceGradientSums(GradientSums):
     """Sums of gradients, over the parts of weights that one stream of a device computes with.
 
-    Parts of a weight that is on another device are summed in memory like that of their copies: of
-    parts that overlap each element once.
+    If a weight is on another device, the gradients of its parts are summed in memory laid out like
+    their copies; overlapping parts share each common element.
     """
 
     def __init__(self, parts: WeightParts) -> None:
@@ -30,10 +30,10 @@ class DeviceGradientSums(GradientSums):
         self._group_of = {number: group for group in parts.groups for number in group}
         self._views: dict[int, Tensor] = {}
         self.totals: list[tuple[list[int], Tensor]] = []
-        """What is to be sent, and the numbers of the parts whose gradients it holds."""
+        """The sums to be sent, each with the numbers of the parts whose gradients it holds."""
 
     def add(self, number: int, gradient: Tensor) -> None:
-        """Add the gradient of a part, on the stream that is current."""
+        """Add the gradient of a part, on the current stream."""
         part = self.parts.parts[number]
         if self.parts.roots[part.root].device == part.copy.device:
             super().add(number, gradient)
@@ -54,14 +54,14 @@ def _length(parts: WeightParts, group: list[int]) -> int:
 
 
 def _span(parts: WeightParts, group: list[int]) -> tuple[int, int]:
-    """Return where the copies of parts that overlap are, in elements of their storage."""
+    """Return the range of the copies of overlapping parts, in elements of their storage."""
     spans = [tensor_memory_span(parts.parts[number].copy) for number in group]
     found = [span for span in spans if span is not None]
     return min(first for first, _ in found), max(last for _, last in found) + 1
 
 
 def views(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
-    """Return what a total, or a copy of it, is for each part."""
+    """Return the view of a sum, or of a copy of it, for each part."""
     copies = [parts.parts[number].copy for number in group]
     if len(group) == 1:
         return [total.view(copies[0].shape)]
@@ -75,7 +75,7 @@ def views(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
 def returned(parts: WeightParts, sums: Iterable[DeviceGradientSums]) -> dict[int, Tensor]:
     """Return the gradients of weights, by number, each on the device of its weight.
 
-    It works on the streams that are current, which have waited for those that made the sums.
+    This works on the current streams, which must already wait for the streams that made the sums.
     """
     found = GradientSums(parts)
     totals: list[tuple[list[int], Tensor]] = []
@@ -99,7 +99,7 @@ def returned(parts: WeightParts, sums: Iterable[DeviceGradientSums]) -> dict[int
 
 
 def _land(found: GradientSums, group: list[int], transfer: Transfer) -> None:
-    """Add a total that has been sent."""
+    """Add a sum that has been sent."""
     arrived = transfer.receive()
     transfer.release()
     members = [found.parts.parts[number] for number in group]
@@ -108,7 +108,7 @@ def _land(found: GradientSums, group: list[int], transfer: Transfer) -> None:
     if len(group) > 1:
         whole = root.empty_like(arrived).zero_()
         for part, values in zip(members, own, strict=True):
-            part.of(whole).copy_(values)  # of what overlaps, the same twice
+            part.of(whole).copy_(values)  # overlapping parts write the same values
         found.add_whole(members[0].root, whole)
     elif (members[0].size, members[0].stride) == (root.shape, root.stride):
         found.add_whole(members[0].root, own[0])

@@ -1,4 +1,4 @@
-"""Copies of operators on another device, which are kept up to date."""
+"""Copies of operators on another device that are kept up to date."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from .._execution._call import once_a_call, one_call
 from ._broadcast import Broadcast, is_transformed, sent_by_itself
 from ._snapshot import Snapshot
 
-# One at a time: what two threads find to be outdated is sent once.
+# One thread at a time, so that outdated weights are sent once if two threads find them.
 _SENDING = threading.RLock()
 
 
 class Replica:
-    """Operators as they are, copied to one device together.
+    """Operators that are copied to one device together.
 
-    They are sent as one, so what they share arrives once; what is there already is not copied.
-    When a tensor of one has been written to, replaced or cast, all are sent again: into new
-    memory, because autograd may hold on to the old.
+    They are sent as one module, so shared weights arrive once. Weights on the device already are
+    not copied. If a tensor was written to, replaced or cast, all are sent again, into new memory,
+    because autograd may still hold the old.
     """
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
@@ -39,13 +39,13 @@ class Replica:
         self.now()
 
     def copy_of(self, position: int) -> NamedLinop:
-        """Return the copy of a source with the values that its tensors have now.
+        """Return the copy of a source with the current values of its tensors.
 
-        Whether they are those that were sent is found out once a call (:func:`one_call`) for all.
+        Within a call (:func:`one_call`), the copies are checked only once, for all sources.
         """
         if is_transformed():
             return sent_by_itself(self._sources[position], self._device)
-        # For each stream: it waits for what was sent, and what is sent now is sent on it.
+        # Separately for each stream, because each waits for what was sent before.
         stream = backend_of(self._device).current_stream(self._device)
         of_call = once_a_call(
             (self, torch.is_grad_enabled(), stream), lambda: self._linops(range(len(self._sources)))
@@ -53,10 +53,10 @@ class Replica:
         return self._linops([position])[0] if of_call is None else of_call[position]
 
     def now(self, positions: Sequence[int] | None = None) -> Copies:
-        """Return the copies of all sources; those at the positions, or all, are up to date."""
+        """Return the copies of all sources; those at the positions (or all) are up to date."""
         with _SENDING:
             if self._copies is None or not self._copies.show(positions):
-                # What is outdated goes first, so that the device never has to hold both.
+                # Free the outdated copies first, so that the device never holds both.
                 self._copies = None
                 self._copies = Copies(self._sources, self._device)
             self._copies.use()
@@ -69,12 +69,12 @@ class Replica:
         return [copies.linops[position] for position in positions]
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the copies, which are made again where they are used."""
+        """Return the attributes without the copies, which are made again when needed."""
         return {**vars(self), "_copies": None}
 
 
 class Copies:
-    """What operators read, as it was when it was sent, and the operators that read it there."""
+    """Copies of the tensors that operators read, with the operators that read the copies."""
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         self._sources, self._device, self._backend = sources, device, backend_of(device)
@@ -92,17 +92,17 @@ class Copies:
         self._broadcasts: dict[tuple[object, ...], Broadcast] = {}
 
     def show(self, positions: Sequence[int] | None = None) -> bool:
-        """Whether what the operators read, or some of them, is as it was."""
+        """Whether the tensors that the operators, or some of them, read have not changed."""
         if positions is None or len(positions) == len(self._snapshots):
             return self._snapshot.shows()
         return all(self._snapshots[position].shows() for position in positions)
 
     def recorded(self) -> tuple[bool, ...]:
-        """Return of each tensor of the operators whether autograd follows it now."""
+        """Return for each tensor of the operators whether it requires gradients now."""
         return self._snapshot.recorded()
 
     def broadcast(self, positions: Sequence[int]) -> Broadcast:
-        """Return how gradients of the copies reach what the sources read."""
+        """Return the object that connects gradients of the copies to the sources."""
         key = tuple(positions), self.recorded()
         found = self._broadcasts.get(key)
         if found is None:
@@ -113,7 +113,7 @@ class Copies:
         return found
 
     def use(self) -> None:
-        """Have the copies be there for what is given to the current stream of the device."""
+        """Make the copies available to the current stream of the device."""
         stream = self._backend.current_stream(self._device)
         if stream in self._users:
             return
@@ -124,7 +124,7 @@ class Copies:
 
 
 def _sent(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
-    """Return what stands on a device for each tensor, by the id of the tensor."""
+    """Return the tensors on a device, by the id of the original tensor."""
     away = nn.Module()
     for number, tensor in enumerate(tensors):
         if not is_there(tensor, device):
@@ -142,7 +142,7 @@ def is_there(tensor: Tensor, device: torch.device) -> bool:
 
 
 class ReplicaPart:
-    """One copy of a replica, or what is derived from it: returned up to date when called."""
+    """A function that returns one copy of a replica, or an operator derived from it, up to date."""
 
     def __init__(
         self,
@@ -151,15 +151,15 @@ class ReplicaPart:
         steps: tuple[Callable[[NamedLinop], NamedLinop], ...] = (),
     ) -> None:
         self.replica, self._position, self._steps = replica, position, steps
-        # By a weak key, not to keep an outdated copy in the memory of the device.
+        # The key is weak, so that outdated copies do not stay in the memory of the device.
         self._derived = weakref.WeakKeyDictionary[NamedLinop, NamedLinop]()
 
     def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaPart:
-        """Return what is derived from this in one step more."""
+        """Return the function for an operator derived in one more step."""
         return ReplicaPart(self.replica, self._position, (*self._steps, derive))
 
     def __call__(self) -> NamedLinop:
-        """Return what is derived from the copy as it is now."""
+        """Return the derived operator of the current copy."""
         origin = self.replica.copy_of(self._position)
         found = self._derived.get(origin)
         if found is None:
@@ -170,5 +170,5 @@ class ReplicaPart:
         return found
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Pickle without what was derived."""
+        """Pickle without the derived operators."""
         return type(self), (self.replica, self._position, self._steps)

@@ -1,4 +1,4 @@
-"""Whether the tensors of operators are what they were."""
+"""Detecting changes of the tensors of operators."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ._contents import fingerprint, has_contents
 
 
 class Snapshot:
-    """The tensors of operators at one moment.
+    """The state of the tensors of operators at one moment.
 
-    A comparison takes about a microsecond for each dictionary of a module, of which tiles share
-    most, and for each tensor. Writes are seen by torch's version counter, as autograd sees them.
+    A comparison takes about a microsecond for each dictionary of a module (tiles share most of
+    them) and for each tensor. Writes are detected by torch's version counter, as in autograd.
 
-    Fused optimizers write without raising that counter. So the contents of tensors that require
-    gradients are compared too, once a call, which takes as long as it takes to read them; but not
-    of those that are on ``device``, where they are used as they are. Optimizers write no others.
+    Fused optimizers do not increase that counter. So the contents of tensors that require gradients
+    are compared too, once per call; this takes the time to read them. Tensors on ``device`` are
+    used in place and need no comparison, and optimizers write to no other tensors.
     """
 
     def __init__(self, modules: Iterable[nn.Module], device: torch.device | None = None) -> None:
@@ -44,7 +44,7 @@ class Snapshot:
         )
 
     def _holds_same(self) -> bool:
-        """Whether the modules hold the objects that they held."""
+        """Whether the modules still hold the same objects."""
         now = [value for own in self._held for value in own.values()]
         return len(now) == len(self._members) and all(
             value is (None if member is None else member())
@@ -52,12 +52,12 @@ class Snapshot:
         )
 
     def recorded(self) -> tuple[bool, ...]:
-        """Return of each tensor whether autograd follows it now."""
+        """Return for each tensor whether it requires gradients now."""
         return tuple([seen.requires_grad() for seen in self._tensors])
 
 
 class _Seen:
-    """A tensor, and how it looked."""
+    """A tensor and its state at one moment."""
 
     def __init__(self, tensor: Tensor, device: torch.device | None) -> None:
         self._tensor = weakref.ref(tensor)
@@ -67,7 +67,7 @@ class _Seen:
 
     def looks_same(self) -> bool:
         tensor = self._tensor()
-        # Of a tensor made in inference mode nobody counts the writes.
+        # torch does not count writes to tensors made in inference mode.
         return tensor is not None and self._state.counts_writes and self._state.is_current(tensor)
 
     def holds_same(self) -> bool:
@@ -76,16 +76,16 @@ class _Seen:
             return False
         must_be_compared = self._must_be_compared(tensor)
         if self._contents is None:
-            # Gradients were switched on since: an optimizer may have written before this call.
+            # Gradients were switched on since, so an optimizer may have written before this call.
             return not must_be_compared
         if has_contents(tensor) and fingerprint(tensor) != self._contents:
             return False
         if not must_be_compared and has_contents(tensor):
-            self._contents = None  # gradients were switched off: this was the last comparison
+            self._contents = None  # gradients were switched off, so this was the last comparison
         return True
 
     def _must_be_compared(self, tensor: Tensor) -> bool:
-        """Whether an optimizer can write to the tensor, or could when its gradient was computed."""
+        """Whether an optimizer may write to the tensor now, or its gradient is still there."""
         is_trained = tensor.requires_grad or tensor.grad is not None
         return is_trained and self._is_read_elsewhere and has_contents(tensor)
 

@@ -19,11 +19,11 @@ from ._device_replica import DeviceReplica
 from ._gradient_sums import DeviceGradientSums, returned
 
 MOVING = (DeviceReplica, Tiled, ToDevice)
-"""What reads weights from several devices, or moves vectors between them."""
+"""Operators that read weights on several devices, or move vectors between devices."""
 
 
 class DeviceCopies(PartCopies):
-    """Copies of parts for training, each on its device; refused if one moves data inside."""
+    """Copies of parts for training, each on its device; raises if a part moves data inside."""
 
     def __init__(self, where: DeviceTiles) -> None:
         linops = where.tiles.linops
@@ -41,16 +41,16 @@ class DeviceCopies(PartCopies):
         super().__init__(where.tiles, sources, list(map(read_by, there)))
 
     def have_changed(self) -> bool:
-        """Whether a weight was written to, replaced or moved, also by what torch does not count."""
+        """Whether a weight was written to, replaced or moved, including writes torch misses."""
         with one_call():
             shown = all(sent.show() for sent in {*self._sent} if sent is not None)
             return not shown or super().have_changed() or self.were_replaced()
 
     def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
-        """Return the operator on leaves, for which the current stream waits, and the leaves.
+        """Return the operator on leaves, with the leaves; the current stream waits for them.
 
-        The stream of a backward pass may be another than that of the call, for which those who made
-        these copies have waited, as the streams that were given do.
+        A backward pass may use another stream than the forward pass. The copies were sent on the
+        streams of the forward pass.
         """
         sent = self._sent[number]
         if sent is not None:
@@ -58,11 +58,11 @@ class DeviceCopies(PartCopies):
         return super().trained(number)
 
     def recorded(self) -> Tiles:
-        """Return the table itself: it reads the weights of the call, which have not changed."""
+        """Return the table itself, because the weights have not changed since the call."""
         return self.tiles
 
     def new_sums(self) -> GradientSums:
-        """Return sums of gradients, of the parts of one place, on their device."""
+        """Return empty sums of gradients, for the parts of one place, on their device."""
         return DeviceGradientSums(self.parts)
 
     def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:

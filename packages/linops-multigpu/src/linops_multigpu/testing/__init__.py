@@ -1,4 +1,4 @@
-"""Simulated devices on a CPU: to prove that work on several streams is in order, without a GPU."""
+"""Simulated devices on a CPU, to check the order of work on several streams without a GPU."""
 
 from ._machine._cost import Interval as Interval
 from ._machine._streams import SCHEDULES as SCHEDULES

@@ -1,6 +1,6 @@
-"""A device type of torch whose operators are done in Python, on memory of the host.
+"""A device type of torch whose operators run in Python, on memory of the host.
 
-What rests on parts of torch that it does not promise to keep is all here.
+Everything that depends on internals of torch is in this file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NEEDED = (
     "torch.utils.backend_registration._DummyPrivateUse1Hook",
     "torch.utils.backend_registration._setup_privateuseone_for_python_backend",
 )
-_libraries: list[Library] = []  # what they register lasts as long as they do
+_libraries: list[Library] = []  # registrations last as long as these objects
 
 outside_of_modes = _disable_current_modes
 Kernel = Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any]
@@ -41,7 +41,7 @@ _active: list[tuple[Kernel, int]] = []  # at most one
 
 @contextmanager
 def activated(kernel: Kernel, n_devices: int) -> Iterator[None]:
-    """Have devices inside the block, and let ``kernel`` do every operator that meets them."""
+    """Activate devices inside the block; ``kernel`` runs every operator on them."""
     if _active:
         raise RuntimeError("simulated: one machine must end before the next one, got one inside")
     _active.append((kernel, n_devices))
@@ -58,7 +58,7 @@ def _kernel(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
 
 
 def register(own: Iterable[OpOverload]) -> None:
-    """Make torch know the device type and its own operators, once for the whole process."""
+    """Register the device type and its own operators with torch, once for the whole process."""
     if _libraries:
         return
     _check_torch()
@@ -83,9 +83,9 @@ def register(own: Iterable[OpOverload]) -> None:
     everything, aten = library("_", "IMPL"), library("aten", "IMPL")
     everything.fallback(_kernel, _KEY)
     for op in own:
-        # Where a dispatch mode was switched off half, as in `torch.tensor`, torch finds only these.
+        # If a dispatch mode is partly switched off, as in `torch.tensor`, torch finds only these.
         aten.impl(op, partial(_kernel, op), _KEY)
-    # A copy sees to conjugation by itself; torch would copy to a conjugated copy first, for ever.
+        # Copies handle conjugation themselves; otherwise torch would copy endlessly.
     for lazy in ("Conjugate", "Negative"):
         aten.impl("_copy_from", fallthrough_kernel, lazy)
     _libraries.extend([everything, aten])
@@ -93,7 +93,7 @@ def register(own: Iterable[OpOverload]) -> None:
 
 
 def _check_torch() -> None:
-    """Refuse a torch without what this needs, and to take the place of another accelerator."""
+    """Raise if torch lacks what this file needs, or knows another accelerator."""
     for path in _NEEDED:
         try:
             attrgetter(path.removeprefix("torch."))(torch)
@@ -108,12 +108,12 @@ def _check_torch() -> None:
 
 
 def _let_storages_fail() -> None:
-    """Let torch make storages on the host, which no tensor takes; it would end the process."""
+    """Let torch make storages on the host that no tensor uses; otherwise the process would end."""
     for path in Path(torch.__file__).parent.glob("lib/*c10.*"):
         c10 = ctypes.CDLL(str(path))
         get = getattr(c10, "_ZN3c1012GetAllocatorERKNS_10DeviceTypeE", None)
         put = getattr(c10, "_ZN3c1012SetAllocatorENS_10DeviceTypeEPNS_9AllocatorEh", None)
-        if get is not None and put is not None:  # another compiler names them otherwise
+        if get is not None and put is not None:  # other compilers use other names
             get.restype = ctypes.c_void_p
             allocator = ctypes.c_void_p(get(ctypes.byref(ctypes.c_int8(_CPU))))
             put(_PRIVATE_USE_1, allocator, 0)
@@ -139,12 +139,12 @@ def tensor_over(memory: Tensor, dtype: torch.dtype, index: int) -> Tensor:
 
 
 def counts_its_writes(op: OpOverload) -> bool:
-    """Whether torch counts what ``op`` writes before a mode sees it; its parts would not below."""
+    """Whether torch counts the writes of ``op`` before a mode sees it, but not of its parts."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "ADInplaceOrView")
 
 
 def without_memory(op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call the kernel of the CPU, which makes views of any storage: they touch no memory."""
+    """Call the CPU kernel, which makes views of any storage without touching memory."""
     return op.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *args, **kwargs)
 
 

@@ -1,7 +1,7 @@
-"""The happens-before checker: every access to memory comes after those that it depends on.
+"""The happens-before checker: every memory access must come after those it depends on.
 
-It looks at the order that the program asks for, not at the one that a run happens to take. So it
-finds the same races under every schedule.
+It checks the order that the program requires, not the order of one run. So it finds the same races
+under every schedule.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _PLUMBING = (
 )
 
 Clock: TypeAlias = dict[int, int]
-"""By the number of an actor, how many of its actions have happened; none is zero."""
+"""The number of actions of each actor that have happened; missing actors have zero."""
 
 Conflict: TypeAlias = tuple[int, int, bool, int]
-"""Of an earlier access: the actor, the time, whether it wrote, and on how many bytes."""
+"""An earlier access: the actor, its time, whether it wrote, and the number of bytes."""
 
 Bytes: TypeAlias = slice | NDArray[np.int64]
-"""Positions of bytes, each one once: what indexes an array with an entry per byte."""
+"""Positions of bytes, each once; can index an array with one entry per byte."""
 
 
 @dataclass(eq=False)
 class Actor:
-    """The host or a stream: its clock, and its actions in words, which are counted from one.
+    """The host or a stream: its clock, and descriptions of its actions, counted from one.
 
-    One action is ordered before another if the clock with which the other was begun has its number.
+    Action n is ordered before another action if the other one's clock has at least n for its actor.
     """
 
     number: int
@@ -51,25 +51,25 @@ class Actor:
 
 
 def learn(clock: Clock, other: Clock) -> None:
-    """Let ``clock`` know all that ``other`` knows."""
+    """Merge the clock ``other`` into ``clock``."""
     for actor, time in other.items():
         clock[actor] = max(time, clock.get(actor, 0))
 
 
 class Shadow:
-    """When each actor last wrote and read each byte; what came before the last write is forgotten.
+    """The last write and read of each byte by each actor. A write deletes older accesses.
 
-    The memory begins at ``address``; ``place`` is the device that it is on, for messages.
+    The memory begins at ``address``; ``place`` is its device, for messages.
     """
 
     def __init__(self, nbytes: int, place: str, address: int = 0) -> None:
         self.place, self.nbytes, self.address = place, nbytes, address
-        # Times of an actor, one per byte; zero is never.
+        # The times of an actor, one per byte; zero means never.
         self._written: dict[int, NDArray[np.int64]] = {}
         self._read: dict[int, NDArray[np.int64]] = {}
 
     def conflict(self, touched: Bytes, clock: Clock, *, writes: bool) -> Conflict | None:
-        """Return an access that ``clock`` does not know of, but for a read if this is one, too."""
+        """Return a conflicting access that ``clock`` does not know; two reads do not conflict."""
         accesses = [(actor, times, True) for actor, times in self._written.items()]
         if writes:
             accesses += [(actor, times, False) for actor, times in self._read.items()]
@@ -80,7 +80,7 @@ class Shadow:
         return None
 
     def note(self, touched: Bytes, actor: int, time: int, *, writes: bool) -> None:
-        """Remember an access; a write comes after all others, which are forgotten."""
+        """Note an access. A write comes after all others, so they are deleted."""
         if writes:
             for times in (*self._written.values(), *self._read.values()):
                 times[touched] = 0
@@ -91,7 +91,7 @@ class Shadow:
 
 
 def bytes_of(tensor: Tensor, address: int) -> Bytes:
-    """Return the bytes that a tensor's elements occupy, counted from ``address``.
+    """Return the bytes that the elements of a tensor occupy, counted from ``address``.
 
     Examples
     --------
@@ -111,19 +111,19 @@ def bytes_of(tensor: Tensor, address: int) -> Bytes:
     elements = np.zeros((), np.int64)
     for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements = elements[..., None] + np.arange(length, dtype=np.int64) * stride
-    # An expanded dimension touches the same element again.
+    # An expanded dimension touches the same element several times.
     starts = np.unique(elements) * itemsize + start
     return (starts[:, None] + np.arange(itemsize)).ravel()
 
 
 class RaceError(RuntimeError):
-    """Two accesses to the same memory happen in an order that nothing decides."""
+    """Two accesses to the same memory have no defined order."""
 
     __module__ = "linops_multigpu.testing"  # a traceback shows the name that users import
 
 
 class Checker:
-    """All actors, and the races between them."""
+    """All actors, and the races between their accesses."""
 
     def __init__(self) -> None:
         self.actors: list[Actor] = []
@@ -131,12 +131,12 @@ class Checker:
         self.host = self.new_actor("the host")
 
     def new_actor(self, name: str) -> Actor:
-        """Return an actor that knows nothing yet."""
+        """Return a new actor with an empty clock."""
         self.actors.append(Actor(len(self.actors), name))
         return self.actors[-1]
 
     def begin(self, actor: Actor, name: str, line: str | None = None) -> None:
-        """Begin an action: the host asks for it, so it comes after what the host knows."""
+        """Begin an action. The host issues it, so it comes after all that the host knows."""
         learn(actor.clock, self.host.clock)
         actor.actions.append(f"{name} ({line or calling_line()})")
         actor.clock[actor.number] = len(actor.actions)
@@ -144,7 +144,7 @@ class Checker:
     def access(
         self, actor: Actor, shadow: Shadow, tensor: Tensor, written: Sequence[Tensor]
     ) -> None:
-        """Let the last action of ``actor`` read a tensor, or write it if it is among those."""
+        """Let the last action of ``actor`` write a tensor if it is in ``written``, else read it."""
         writes = any(tensor is out for out in written)
         touched = bytes_of(tensor, shadow.address)
         self.compare(actor, shadow, touched, actor.clock, "write" if writes else "read")
@@ -153,7 +153,7 @@ class Checker:
     def compare(
         self, actor: Actor, shadow: Shadow, touched: Bytes, clock: Clock, verb: str
     ) -> None:
-        """Note a race if ``clock`` does not know what the last action of ``actor`` comes after."""
+        """Note a race if ``clock`` does not know an access that conflicts with the last action."""
         found = shadow.conflict(touched, clock, writes=verb != "read")
         if found is not None:
             number, time, wrote, nbytes = found
@@ -166,7 +166,7 @@ class Checker:
 
 
 def calling_line() -> str:
-    """Return the innermost line of source that is neither of this package nor of torch."""
+    """Return the innermost source line outside of this package and torch."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_PLUMBING):
         frame = frame.f_back

@@ -1,4 +1,4 @@
-"""The way in: simulated devices, and what their user asks of them and changes."""
+"""simulated: the entry point to simulated devices, and the methods for its users."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Device = torch.device | str
 
 
 class World(Machine):
-    """A machine with simulated devices, and the backend of their streams.
+    """A machine with simulated devices. It is also the backend of their streams.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class World(Machine):
 
     @property
     def races(self) -> list[str]:
-        """Accesses to the same memory in an order that nothing decides, in words."""
+        """Descriptions of accesses to the same memory without a defined order."""
         with self.entered():
             return list(self.checker.races)
 
@@ -50,17 +50,17 @@ class World(Machine):
 
     @contextmanager
     def attached(self) -> Iterator[None]:
-        """Check what this thread does with memory of the host, and keep autograd on it.
+        """Check this thread's accesses to host memory, and run autograd in this thread.
 
-        The thread that called :func:`simulated` is attached; another one has to say so.
+        The thread that called :func:`simulated` is attached; other threads must call this.
         """
-        # Threads of autograd's own would each have other current streams.
+        # Autograd's own threads would each have other current streams.
         one_thread = torch.autograd.set_multithreading_enabled(False)
         with HostAccess(self), HostReads(self), one_thread:
             yield
 
     def new_stream(self, device: Device) -> SimStream:
-        """Return a stream of its own."""
+        """Return a new stream."""
         return self.scheduler.new_stream(self.named(device))
 
     def new_event(self, device: Device | None = None) -> SimEvent:
@@ -73,30 +73,30 @@ class World(Machine):
             stream.synchronize()
 
     def record_use(self, tensor: Tensor, stream: SimStream) -> None:
-        """Keep the memory until ``stream`` is done with what it has when the last tensor goes."""
+        """Keep the memory until ``stream`` has done all work that it has when it is freed."""
         self.scheduler.check_own(stream)
         with self.entered():
             self.memory_of(tensor.device).record_use(tensor, stream)
 
     def empty_pinned(self, like: Tensor) -> Tensor:
-        """Return pinned memory of the host for a contiguous copy of ``like``."""
+        """Return pinned host memory for a contiguous copy of ``like``."""
         with self.entered():
             return self.host_memory.pin(torch.empty(like.shape, dtype=like.dtype))
 
     def is_pinned(self, tensor: Tensor) -> bool:
-        """Whether devices copy to and from ``tensor``, on the host, while the host goes on."""
+        """Whether copies between devices and ``tensor``, on the host, run asynchronously."""
         return self.host_memory.is_pinned(tensor)
 
     def allocated_nbytes(self, device: Device) -> int:
-        """Return how many bytes tensors on ``device`` have now."""
+        """Return the number of bytes that tensors on ``device`` take now."""
         return self.memory_of(device).allocated
 
     def peak_nbytes(self, device: Device) -> int:
-        """Return how many bytes tensors on ``device`` had at most."""
+        """Return the largest number of bytes that tensors on ``device`` took at a time."""
         return self.memory_of(device).peak
 
     def reset_peak(self) -> None:
-        """Let the peak of every device be what is allocated now."""
+        """Set the peak of every device to the bytes that are allocated now."""
         for memory in map(self.memory_of, self.devices):
             memory.peak = memory.allocated
 
@@ -107,21 +107,21 @@ class World(Machine):
         return (self.named(device), self.named(peer)) not in self.cut_links
 
     def cut_link(self, device: Device, peer: Device) -> None:
-        """Let ``device`` reach the memory of ``peer`` no more; copies go by way of the host."""
+        """Remove the access of ``device`` to the memory of ``peer``; copies use the host."""
         self.cut_links.add((self.named(device), self.named(peer)))
 
     def corrupt_link(self, source: Device, destination: Device) -> None:
-        """Let copies from ``source`` to ``destination`` arrive wrong, without an error."""
+        """Corrupt copies from ``source`` to ``destination``, without an error."""
         self.corrupt_links.add((self.named(source), self.named(destination)))
 
     def set_cost(self, *, copy: Duration = 0.0, kernel: Duration = 0.0) -> None:
-        """Say how long work takes from now on; time starts at zero.
+        """Set how long work takes from now on, and restart the clock at zero.
 
         Parameters
         ----------
         copy, kernel : float or function
-            Seconds of each copy between devices or with the host, and of anything else; or a
-            function of the name of the work and the bytes that it reads and writes.
+            Seconds of each copy between devices or with the host, and of all other work; or a
+            function that gets the name of the work and the bytes that it reads and writes.
         """
         with self.entered():
             self.copy_cost, self.kernel_cost = copy, kernel
@@ -137,7 +137,7 @@ class World(Machine):
         return max((interval.end for interval in self.timeline()), default=0.0)
 
     def busiest(self) -> tuple[str, float]:
-        """Return the engine that works longest, and for how many seconds."""
+        """Return the engine that works longest, and its seconds."""
         busy: dict[str, float] = defaultdict(float)
         for engine, _, start, end in self.timeline():
             busy[engine] += end - start
@@ -153,21 +153,21 @@ def simulated(
     seed: int = 0,
     check: bool = True,
 ) -> Iterator[World]:
-    """Have devices ``sim:0``, ``sim:1`` and so on inside the block, simulated on the CPU.
+    """Provide devices ``sim:0``, ``sim:1`` and so on inside the block, simulated on the CPU.
 
-    Tensors on them are ordinary ones with real values. Their work is done later, in one of the
-    orders that the program allows, and every access to memory is checked to come after those
-    that it depends on. The page "Simulated devices" says what is checked, and what is not.
+    Tensors on them are ordinary tensors with real values. Their work is done later, in one of the
+    orders that the program allows. Every memory access is checked to come after those it depends
+    on. The page "Simulated devices" says what is checked, and what is not.
 
     Parameters
     ----------
     n_devices : int
     memory : int, optional
-        Bytes that each device has. Any number by default.
+        The memory of each device in bytes. Default: unlimited.
     schedule : str
-        One of `SCHEDULES`: the order in which streams work. ``seed`` is that of ``random``.
+        The order in which streams work, one of `SCHEDULES`. ``seed`` is used by ``random``.
     check : bool
-        Whether the block ends with an error if there was a race.
+        Raise an error at the end of the block if there was a race.
 
     Yields
     ------
@@ -178,17 +178,17 @@ def simulated(
     RaceError
         At the end, if there was a race.
     RuntimeError
-        If torch is of a version in which this does not work, if there is another accelerator in
-        this process, or if a machine is simulated already.
+        If this version of torch is not supported, if there is another accelerator in this
+        process, or if a machine is simulated already.
     ValueError
-        If there is no such schedule, `n_devices` is less than one, or `memory` is negative.
+        If the schedule does not exist, `n_devices` is less than one, or `memory` is negative.
 
     Notes
     -----
-    A backward pass runs on the calling thread and the streams that are current; on a real device
-    each part runs on the stream of its forward. If the forward ran on streams of your own, make
-    them current (:meth:`World.using`) around the call of ``backward``: otherwise a race may be
-    reported that a real device does not have.
+    A backward pass runs on the calling thread and its current streams; on a real device each part
+    runs on the stream of its forward pass. If the forward pass ran on your own streams, make them
+    current (:meth:`World.using`) around the call of ``backward``. Otherwise a race may be reported
+    that a real device does not have.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def simulated(
     if not isinstance(n_devices, int) or n_devices < 1:
         raise ValueError(f"simulated: n_devices must be a positive integer, got {n_devices!r}")
     if memory is not None and (not isinstance(memory, int) or memory < 0):
-        raise ValueError(f"simulated: memory must be an integer from 0 or None, got {memory!r}")
+        raise ValueError(f"simulated: memory must be None or an integer >= 0, got {memory!r}")
     register(OWN)
     world = World(n_devices, memory, Scheduler(schedule, seed))
     with activated(partial(run, world), n_devices):

@@ -119,7 +119,7 @@ def test_tensors_outlive_the_machine_but_cannot_be_used() -> None:
     with pytest.raises(RuntimeError, match="must be used inside `with simulated"):
         x + 1
     with simulated(1) as world:
-        with pytest.raises(RuntimeError, match="must be of the machine that is simulated now"):
+        with pytest.raises(RuntimeError, match="must belong to the machine that is simulated now"):
             x + 1
         del x
         assert world.allocated_nbytes("sim:0") == 0
@@ -131,7 +131,7 @@ def test_an_address_outside_of_all_memory_is_refused(offset: int) -> None:
         x = torch.ones(N, device="sim:0")
         memory = world.memory_of("sim:0")
         assert memory.block_at(x.data_ptr() + NBYTES - 1) is memory.block_at(x.data_ptr())
-        with pytest.raises(RuntimeError, match="must be of the machine that is simulated now"):
+        with pytest.raises(RuntimeError, match="must belong to the machine that is simulated now"):
             memory.block_at(x.data_ptr() + offset)
 
 

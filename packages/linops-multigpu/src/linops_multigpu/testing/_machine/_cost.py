@@ -1,4 +1,4 @@
-"""How long a program takes on a machine that it has not got: a simulation by discrete events."""
+"""The time of a program on a simulated machine, by discrete events."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ class Interval(NamedTuple):
 
 
 def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
-    """Return all work with its time, by when it starts.
+    """Return all work with its times, ordered by start.
 
-    An engine, such as the link from one device to another, does one thing at a time, and so does a
+    An engine, such as the link from one device to another, does one thing at a time. So does a
     stream, in the order in which the work is ready. The host (the stream None) only waits.
     """
     before: dict[Task, list[Task]] = {}
     last: dict[SimStream | None, Task] = {}
     for stream, task in given:
         others = last.get(stream), last.get(None), task.awaits
-        # What was done before time started does not count.
+        # Work done before the clock was started does not count.
         before[task] = [other for other in others if other is not None and other in before]
         last[stream] = task
     numbers = {task: number for number, task in enumerate(before)}

@@ -1,4 +1,4 @@
-"""The simulated machine: what happens on it, and who is told of it."""
+"""The simulated machine: devices, memory, streams, links and a host."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ._memory import DeviceMemory, HostMemory
 from ._streams import Scheduler, SimStream, Task
 
 Duration: TypeAlias = float | Callable[[str, int], float]
-"""Seconds, or a function of the name of the work and its bytes that returns seconds."""
+"""Seconds, or a function that gets the name and bytes of the work and returns seconds."""
 
 
 class Machine:
@@ -45,7 +45,7 @@ class Machine:
         return self.devices[found.index or 0]
 
     def current_stream(self, device: torch.device | str) -> SimStream:
-        """Return the stream on which this thread's work on ``device`` goes."""
+        """Return the current stream of this thread on ``device``."""
         named = self.named(device)
         return self._current_streams.get((get_ident(), named), self._default_streams[named])
 
@@ -61,19 +61,19 @@ class Machine:
             self._current_streams[key] = before
 
     def memory_of(self, device: torch.device | str) -> DeviceMemory:
-        """Return the memory of a device, as it is now."""
+        """Return the memory of a device."""
         with self.entered():
             return self._memories[self.named(device)]
 
     def empty(
         self, device: torch.device, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
     ) -> Tensor:
-        """Return a new tensor on ``device``, for its current stream; its values are poison."""
+        """Return a new tensor on ``device``, for its current stream; its values are NaN."""
         stream = self.current_stream(device)
         return self.memory_of(device).empty(stream, size, stride, dtype)
 
     def on_host(self, tensor: Tensor) -> Tensor:
-        """Return a tensor of the host with the memory of ``tensor``, wherever that is."""
+        """Return a host tensor that shares the memory of ``tensor``."""
         if tensor.device.type == DEVICE_TYPE:
             return self.memory_of(tensor.device).twin(tensor)
         return tensor.data
@@ -88,7 +88,7 @@ class Machine:
         writes: Sequence[Tensor] = (),
         link: str | None = None,
     ) -> None:
-        """Let ``stream`` do something, on a link or the device's compute units, in its turn."""
+        """Give work to ``stream``; it runs in its turn, on a link or on the compute units."""
         self.checker.begin(stream.actor, name)
         for tensor in (*reads, *writes):
             if tensor.numel():
@@ -100,7 +100,7 @@ class Machine:
         self.scheduler.give(stream, Task(run, engine=engine, name=name, duration=duration))
 
     def host_access(self, touched: Sequence[Tensor], written: Sequence[Tensor], name: str) -> None:
-        """Check that the host may use memory of its own that devices use too."""
+        """Check that the host may use its own memory that devices use too."""
         for tensor in touched:
             found = self.host_memory.find(tensor)
             if found is not None:

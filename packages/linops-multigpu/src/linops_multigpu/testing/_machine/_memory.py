@@ -1,7 +1,7 @@
-"""Memory of simulated devices, as a caching allocator hands it out, and of the host beside them.
+"""Memory of simulated devices, with a caching allocator, and tracked memory of the host.
 
-Freed memory goes to the next tensor of that size on the stream that it was allocated on: at once,
-in the order in which the host asks. Uses on other streams must be recorded or waited for.
+Freed memory goes to the next tensor of that size on the stream that allocated it: at once, in the
+order in which the host asks. Uses on other streams must be recorded or waited for.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _AS_STRIDED = torch.ops.aten.as_strided.default
 
 
 class Block:
-    """Memory of one storage that ``stream`` allocated, and of those that come after it."""
+    """Memory of one storage that ``stream`` allocated, reused for later storages."""
 
     def __init__(self, stream: SimStream, nbytes: int) -> None:
         self.stream = stream
@@ -35,11 +35,11 @@ class Block:
         self.address = self.memory.data_ptr()
         self.shadow = Shadow(nbytes, str(stream.device), self.address)
         self.users: dict[SimStream, None] = {}
-        self.awaits: list[Task] = []  # until which it is in use, once it is free
+        self.awaits: list[Task] = []  # a freed block is in use until these are done
 
 
 class DeviceMemory:
-    """The memory of one device, of ``limit`` bytes."""
+    """The memory of one device, with a limit in bytes."""
 
     def __init__(self, device: torch.device, limit: int | None, scheduler: Scheduler) -> None:
         self._device = device
@@ -53,7 +53,7 @@ class DeviceMemory:
     def empty(
         self, stream: SimStream, size: Sequence[int], stride: Sequence[int], dtype: torch.dtype
     ) -> Tensor:
-        """Return a new tensor, for work on ``stream``; its values are poison."""
+        """Return a new tensor, for work on ``stream``; its values are NaN."""
         last = sum((length - 1) * step for length, step in zip(size, stride, strict=True))
         nbytes = (last + 1) * dtype.itemsize if all(size) else 0
         if nbytes == 0:
@@ -67,37 +67,37 @@ class DeviceMemory:
 
     def block_of(self, tensor: Tensor) -> Block:
         """Return the memory of a tensor with elements."""
-        # A storage of a part of a storage has an address inside of a block.
+        # The storage of a slice of a storage starts inside of a block.
         return self.block_at(tensor.untyped_storage().data_ptr())
 
     def block_at(self, address: int) -> Block:
-        """Return the memory that ``address`` is in."""
+        """Return the block that contains ``address``."""
         position = bisect_right(self._blocks, address, key=_BY_ADDRESS)
         block = self._blocks[position - 1] if position else None
         if block is None or address >= block.address + block.nbytes:
             raise RuntimeError(
-                f"simulated: a tensor must be of the machine that is simulated now, got one on a "
-                f"{self._device} of before"
+                f"simulated: a tensor must belong to the machine that is simulated now, got one on "
+                f"{self._device} of an earlier machine"
             )
         return block
 
     def twin(self, tensor: Tensor) -> Tensor:
-        """Return a tensor of the host with the memory of one on the device."""
+        """Return a host tensor that shares the memory of a tensor of the device."""
         if tensor.numel() == 0:
             return torch.empty_strided(tensor.size(), tensor.stride(), dtype=tensor.dtype)
         block = self.block_of(tensor)
-        # Cut first: an offset in elements could not say where a part of a storage starts.
+        # Slice the storage first, because it may not start at a multiple of the element size.
         storage = block.memory.untyped_storage()[tensor.data_ptr() - block.address :]
         plain = torch.empty(0, dtype=tensor.dtype)
         return conjugated_like(plain.set_(storage, 0, tensor.size(), tensor.stride()), tensor)
 
     def record_use(self, tensor: Tensor, stream: SimStream) -> None:
-        """Keep the memory of ``tensor`` until ``stream`` is done with what it was given by then."""
+        """Keep the memory of ``tensor`` until ``stream`` has finished its work so far."""
         if tensor.untyped_storage().nbytes():
             self.block_of(tensor).users[stream] = None
 
     def _allocated(self, stream: SimStream, nbytes: int) -> Block:
-        """Return memory that nobody uses, as if ``stream`` had written it."""
+        """Return unused memory; for the checker, ``stream`` has written it."""
         for block in self._free:
             fits = block.stream is stream and block.nbytes == nbytes
             if fits and all(point.done for point in block.awaits):
@@ -119,7 +119,7 @@ class DeviceMemory:
         reserved = self.allocated + sum(block.nbytes for block in self._free)
         if self._limit is None or reserved + nbytes <= self._limit:
             return
-        # What streams still use goes too: a real allocator waits for them here.
+        # Also drop blocks that streams still use; a real allocator would wait for them here.
         self._blocks = [block for block in self._blocks if block not in self._free]
         self._free.clear()
         if self.allocated + nbytes > self._limit:
@@ -129,11 +129,11 @@ class DeviceMemory:
             )
 
     def _release(self, block: Block) -> None:
-        # Torch may let go in any thread, also while an exception is on its way.
+        # torch may free memory in any thread, also while an exception is raised.
         self._scheduler.left.append(partial(self._take_back, block, calling_line()))
 
     def _take_back(self, block: Block, line: str) -> None:
-        """Let memory be used again whose last tensor went at a line of source."""
+        """Make a block available again, whose last tensor was freed at a source line."""
         checker, actor = self._scheduler.checker, block.stream.actor
         checker.begin(actor, "free", line)
         clock = dict(actor.clock)
@@ -148,25 +148,25 @@ class DeviceMemory:
 
 
 class HostMemory:
-    """The storages of the host that are pinned, or that a device has used."""
+    """Storages of the host that are pinned or were used by a device."""
 
     def __init__(self) -> None:
         self._known: dict[Shadow, weakref.ref[torch.UntypedStorage]] = {}
         self._pinned: set[Shadow] = set()
 
     def pin(self, fresh: Tensor) -> Tensor:
-        """Return a tensor whose storage counts as pinned from now on, filled with poison."""
-        # What was not copied there yet must not pass for it.
+        """Return a tensor whose storage counts as pinned from now on, filled with NaN."""
+        # Old contents must not look like a finished copy.
         torch.empty(0, dtype=torch.uint8).set_(fresh.untyped_storage()).fill_(POISON)
         self._pinned.add(self.track(fresh))
         return fresh
 
     def is_pinned(self, tensor: Tensor) -> bool:
-        """Whether a device copies to and from ``tensor`` while the host goes on."""
+        """Whether copies between a device and ``tensor`` run asynchronously."""
         return self.find(tensor) in self._pinned
 
     def track(self, tensor: Tensor) -> Shadow:
-        """Return what was done to the storage of ``tensor``; from now on it is known."""
+        """Return the access history of the storage of ``tensor``; start one if there is none."""
         found = self.find(tensor)
         if found is None:
             storage = tensor.untyped_storage()
@@ -175,10 +175,10 @@ class HostMemory:
         return found
 
     def find(self, tensor: Tensor) -> Shadow | None:
-        """Return what was done to the storage of ``tensor``, if it is known."""
+        """Return the access history of the storage of ``tensor``, if there is one."""
         self._known = {shadow: ref for shadow, ref in self._known.items() if ref() is not None}
         self._pinned.intersection_update(self._known)
-        # What is sparse has no address.
+        # Sparse tensors have no address.
         if tensor.device.type == "cpu" and tensor.layout == torch.strided:
             for shadow in self._known:
                 if shadow.address <= tensor.data_ptr() < shadow.address + shadow.nbytes:

@@ -1,4 +1,4 @@
-"""Streams that do later what they are given now, and events between them."""
+"""Simulated streams, which run their work later, and events between them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from .._device import outside_of_modes
 from .._order import Actor, Checker, Clock, calling_line, learn
 
 SCHEDULES = ("eager", "oldest", "newest", "alternating", "random")
-"""The names of all schedules, which say who works first where a program leaves that open."""
+"""The names of all schedules, which decide the order of work that the program leaves open."""
 
 
 @dataclass(eq=False)
 class Task:
-    """What a stream does when it gets to it: work, wait for another task, or just be waited for."""
+    """A task of a stream: work, a wait for another task, or a point that others wait for."""
 
     run: Callable[[], object] | None = None
     awaits: Task | None = None
     clock: Clock = field(default_factory=dict)
-    """What has happened when a task that others wait for is done."""
+    """What has happened before this task, if others wait for it."""
     engine: str = ""
-    """What works, where that takes time."""
+    """The engine that is busy, if the task takes time."""
     name: str = ""
     duration: float = 0.0
     done: bool = False
@@ -51,9 +51,10 @@ class SimStream:
         return f"<{self.actor.name}>"
 
     def wait_event(self, event: SimEvent) -> None:
-        """Let what it is given from now on wait for ``event``; the host goes on.
+        """Let all later work wait for ``event``; the host continues.
 
-        It waits for nothing if that was not recorded, as on a real device; that counts as a race.
+        As on a real device, an event that was not recorded is not waited for; this counts as a
+        race.
         """
         self.scheduler.check_own(event)
         with self.scheduler.entered():
@@ -67,29 +68,29 @@ class SimStream:
             self.scheduler.give(self, Task(awaits=event.point))
 
     def wait_stream(self, other: SimStream) -> None:
-        """Let what it is given from now on wait for all that ``other`` was given so far."""
+        """Let all later work wait for all work of ``other`` so far."""
         self.wait_event(other.record_event())
 
     def record_event(self) -> SimEvent:
-        """Return a new event that was recorded on it."""
+        """Return a new event recorded on this stream."""
         event = SimEvent(self.scheduler)
         event.record(self)
         return event
 
     def synchronize(self) -> None:
-        """Let the host wait for all that it was given."""
+        """Let the host wait for all work of the stream so far."""
         self.record_event().synchronize()
 
 
 class SimEvent:
-    """A point in a stream, made by :meth:`World.new_event`; a wait is for the last record."""
+    """A point in a stream, made by :meth:`World.new_event`. Waits are for the last record."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self.point: Task | None = None
         self.scheduler = scheduler
 
     def record(self, stream: SimStream) -> None:
-        """Be the point at which ``stream`` has done all that it was given so far."""
+        """Mark the point at which ``stream`` has finished its work so far."""
         self.scheduler.check_own(stream)
         with self.scheduler.entered():
             self.scheduler.checker.begin(stream.actor, "record")
@@ -97,13 +98,13 @@ class SimEvent:
             self.scheduler.give(stream, self.point)
 
     def synchronize(self) -> None:
-        """Let the host wait for it; for nothing if it was not recorded."""
+        """Let the host wait for the event; if it was not recorded, there is nothing to wait for."""
         if self.point is not None:
             self.scheduler.wait_for(self.point)
 
 
 class Scheduler:
-    """Keeps what all streams were given, and lets them work in the order of a schedule."""
+    """Holds the work of all streams, and runs it in the order of a schedule."""
 
     def __init__(self, schedule: str, seed: int) -> None:
         if schedule not in SCHEDULES:
@@ -112,37 +113,37 @@ class Scheduler:
             )
         self.checker = Checker()
         self.streams: list[SimStream] = []
-        # In the order in which the host gave them; those of the stream None are its own waits.
+        # In the order in which the host issued them; the waits of the host have the stream None.
         self.given: list[tuple[SimStream | None, Task]] = []
         self._schedule, self._random, self._last = schedule, random.Random(seed), -1
         self._lock = threading.RLock()
-        # What the next thread that enters is to do: to be left anywhere, also in finalizers.
+        # Work for the next thread that enters; it may be added anywhere, also in finalizers.
         self.left: deque[Callable[[], None]] = deque()
 
     @contextmanager
     def entered(self) -> Iterator[None]:
-        """Let no other thread inside of the block; what was left to do is done first."""
+        """Lock out other threads inside the block; pending work is done first."""
         with self._lock:
             while self.left:
                 self.left.popleft()()
             yield
 
     def check_own(self, thing: SimStream | SimEvent) -> None:
-        """Refuse what belongs to another machine: its clocks count other actors."""
+        """Raise if a stream or event belongs to another machine, whose clocks do not match."""
         if thing.scheduler is not self:
             raise ValueError(
                 "simulated: streams and events must be of one machine, got one of another"
             )
 
     def new_stream(self, device: torch.device) -> SimStream:
-        """Return a stream of its own."""
+        """Return a new stream."""
         with self.entered():
             actor = self.checker.new_actor(f"stream {len(self.streams)} of {device}")
             self.streams.append(SimStream(self, device, actor))
             return self.streams[-1]
 
     def give(self, stream: SimStream, task: Task) -> None:
-        """Let ``stream`` do something when it gets to it."""
+        """Give a task to ``stream``, which runs it in its turn."""
         self.given.append((stream, task))
         stream.tasks.append(task)
         n_steps = self._n_steps()
@@ -150,13 +151,13 @@ class Scheduler:
             n_steps -= 1
 
     def _n_steps(self) -> float:
-        """Return how many tasks are done, if there are so many, after one was given."""
+        """Return how many tasks to run, at most, after one was given."""
         if self._schedule == "random":
             return self._random.randrange(3)
         return math.inf if self._schedule == "eager" else 0
 
     def _pick(self, streams: Sequence[int]) -> int:
-        """Return one of the streams that have a task to do, given by number in ascending order."""
+        """Choose one of the streams that can run, given as ascending numbers."""
         if self._schedule == "random":
             return self._random.choice(streams)
         if self._schedule == "alternating":
@@ -172,7 +173,7 @@ class Scheduler:
             self.given.append((None, Task(awaits=point)))
 
     def finish(self, stream: SimStream) -> None:
-        """Let ``stream`` do all that it was given. The host does not learn of it."""
+        """Run all work of ``stream``, without the host learning that it is done."""
         point = Task()
         stream.tasks.append(point)
         self._run_until(point)
@@ -183,7 +184,7 @@ class Scheduler:
                 raise RuntimeError("simulated: some stream must be able to go on, got none")
 
     def _step(self) -> bool:
-        """Do one task, if there is one to do."""
+        """Run one task, if one is ready."""
         ready = [
             n for n, stream in enumerate(self.streams) if stream.tasks and stream.tasks[0].is_ready
         ]
@@ -192,7 +193,7 @@ class Scheduler:
         task = self.streams[self._pick(ready)].tasks.popleft()
         run, task.run = task.run, None
         if run is not None:
-            # In inference mode every tensor may be written to, and autograd hears nothing of it.
+            # In inference mode every tensor may be written to, and autograd does not follow.
             with outside_of_modes(), torch.inference_mode():
                 run()
         task.done = True

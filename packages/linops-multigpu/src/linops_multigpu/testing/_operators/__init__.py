@@ -1,1 +1,1 @@
-"""What the operators of torch do on the simulated machine, and on the host beside it."""
+"""The operators of torch on the simulated machine and on its host."""

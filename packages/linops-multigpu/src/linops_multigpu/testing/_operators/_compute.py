@@ -1,4 +1,4 @@
-"""Any operator on simulated devices: checked now, and computed when a stream gets to it."""
+"""Operators on simulated devices: checked at once, and computed later by a stream."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Options = dict[str, Any]
 
 
 def written_by(op: OpOverload, args: Arguments, kwargs: Options) -> list[Tensor]:
-    """Return the tensors among the arguments that ``op`` writes to."""
+    """Return the arguments that ``op`` writes to."""
     found = []
     for position, argument in enumerate(op._schema.arguments):
         if argument.alias_info is not None and argument.alias_info.is_write:
@@ -35,7 +35,7 @@ def tensors_in(values: Any) -> list[Tensor]:
 
 
 def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
-    """Return what ``op`` returns on a real device: tensors whose values will be there."""
+    """Return the results of ``op``: as on a real device, tensors that get their values later."""
     written = written_by(op, args, kwargs)
     device = _common_device(op, args, kwargs, written)
     stream = machine.current_stream(device)
@@ -48,13 +48,13 @@ def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) 
     kinds = [str(returned.type) for returned in op._schema.returns]
     returns = not kinds or any("Tensor" in kind for kind in kinds)
     shapes = _shapes(op, args, kwargs) if returns else None
-    if shapes is None:  # only the values tell
+    if shapes is None:  # the shapes depend on values
         found: list[Any] = []
         run = _on_host(machine, op, args, kwargs)
         machine.launch(stream, str(op), lambda: found.append(run()), reads=read, writes=written)
         of_values = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
         if not returns or of_values & set(op.tags):
-            stream.synchronize()  # as on every device
+            stream.synchronize()  # as on all devices
         else:
             machine.scheduler.finish(stream)
         if op._schema.is_mutable and op._schema.returns:
@@ -82,7 +82,7 @@ def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) 
 def _on_host(
     machine: Machine, op: OpOverload, args: Arguments, kwargs: Options
 ) -> Callable[[], Any]:
-    """Return the operator on the memory of the devices, to be computed on the host."""
+    """Return a function that computes the operator on the host, in the memory of the devices."""
 
     def twin_or_number(tensor: Tensor) -> Tensor:
         if tensor.device.type == DEVICE_TYPE:
@@ -95,7 +95,7 @@ def _on_host(
 
 
 def _sent(machine: Machine, device: torch.device, values: Tensor) -> Tensor:
-    """Return a tensor on the device with values that were found on the host."""
+    """Return a tensor on the device with values that were computed on the host."""
     tensor = machine.empty(device, values.size(), values.stride(), values.dtype)
     run = partial(machine.on_host(tensor).copy_, values)
     machine.launch(machine.current_stream(device), "result", run, writes=[tensor])
@@ -103,7 +103,7 @@ def _sent(machine: Machine, device: torch.device, values: Tensor) -> Tensor:
 
 
 def _callable(op: OpOverload, args: Arguments) -> Callable[..., Any]:
-    """Return what can be called: torch hands over numbers where this overload takes tensors."""
+    """Return the overload, or the operator if torch passes numbers for tensors."""
     taken = zip(op._schema.arguments, args, strict=False)
     is_given_a_number = any(
         isinstance(value, (int, float, complex)) and str(argument.type) == "Tensor"
@@ -113,7 +113,7 @@ def _callable(op: OpOverload, args: Arguments) -> Callable[..., Any]:
 
 
 def _with_random_numbers(op: OpOverload, kwargs: Options) -> Options:
-    """Return the options with a generator, seeded now: the order of streams must not matter."""
+    """Return the options with a seeded generator, so that the order of streams does not matter."""
     if torch.Tag.nondeterministic_seeded not in op.tags or kwargs.get("generator") is not None:
         return kwargs
     if not any(argument.name == "generator" for argument in op._schema.arguments):
@@ -137,7 +137,7 @@ def _fill(run: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> None
 def _shapes(
     op: OpOverload, args: Arguments, kwargs: Options
 ) -> tuple[Any, list[tuple[Tensor, Tensor]]] | None:
-    """Return what ``op`` returns, as shapes, and what it resizes; None if only values tell."""
+    """Return the shapes of the results, and resized tensors; None if shapes depend on values."""
     metas: dict[Tensor, Tensor] = {}  # by identity, as tensors hash
 
     def shape(tensor: Tensor) -> Tensor:
@@ -163,7 +163,7 @@ def _shapes(
 def _common_device(
     op: OpOverload, args: Arguments, kwargs: Options, written: list[Tensor]
 ) -> torch.device:
-    """Return the device that all arguments are on; numbers on the host, only read, are on all."""
+    """Return the device of all arguments; scalars of the host may be used on any device."""
     found = dict.fromkeys(
         tensor.device
         for tensor in tensors_in((args, kwargs))
@@ -180,7 +180,7 @@ def _common_device(
 
 
 def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:
-    """Give a tensor another size, and memory if it has none; others could not follow to more."""
+    """Resize a tensor; allocate memory only if it has none, as views could not follow."""
     nbytes = math.prod(size) * tensor.element_size()
     storage, offset = tensor.untyped_storage(), tensor.storage_offset()
     if offset * tensor.element_size() + nbytes > storage.nbytes():

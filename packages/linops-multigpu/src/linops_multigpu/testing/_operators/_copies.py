@@ -1,10 +1,11 @@
 """Copies from one device to another and between a device and the host.
 
-As in ``aten/src/ATen/native/cuda/Copy.cu``, a copy between devices runs on the current stream of
-the source, which waits for that of the destination before, and the other way round after it. One
-with the host runs on the current stream of the device, and the host waits for it unless the caller
-said ``non_blocking`` and its memory is pinned: if not, it is read at once. Whether a device that
-has to unpack pinned memory reads it at once or later counts as not known, so as both.
+The rules are those of ``aten/src/ATen/native/cuda/Copy.cu``. A copy between devices runs on the
+current stream of the source. Before it, this stream waits for that of the destination; after it,
+the destination waits for the source. A copy from or to the host runs on the current stream of the
+device. The host waits for it, unless the caller passed ``non_blocking`` and the host memory is
+pinned. Memory that is not pinned is read at once. If pinned memory must be unpacked, torch may read
+it at once or later; both are checked.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from .._machine._streams import SimStream
 def copy(
     machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool = False
 ) -> Tensor:
-    """Return the destination, a tensor elsewhere or on the same device, with values of another."""
+    """Copy the values of a tensor to one on the same or another device, and return that."""
     source = source.expand(destination.shape)
     if destination.numel() == 0:
         return destination
@@ -42,7 +43,7 @@ def copy(
 def _between_devices(machine: Machine, source: Tensor, destination: Tensor) -> None:
     reaches = (source.device, destination.device) not in machine.cut_links
     if not (reaches or _is_one_run(source, destination)):
-        # Only bytes can go by way of the host: the rest is done at both ends.
+        # Only contiguous bytes can go through the host: pack and unpack at the ends.
         packed = source.to(destination.dtype).contiguous()
         landed = torch.empty_like(destination, memory_format=torch.contiguous_format)
         _between_devices(machine, packed.resolve_conj().resolve_neg(), landed)
@@ -96,7 +97,7 @@ def _arrive(destination: Tensor, values: Tensor, is_corrupt: bool) -> None:
 
 
 def _is_one_run(source: Tensor, destination: Tensor) -> bool:
-    """Whether the copy is one of bytes from one address to another."""
+    """Whether the copy moves one run of bytes."""
     return (
         source.dtype == destination.dtype
         and source.is_conj() == destination.is_conj()
@@ -106,7 +107,7 @@ def _is_one_run(source: Tensor, destination: Tensor) -> bool:
 
 
 def _run(tensor: Tensor) -> list[tuple[int, int]] | None:
-    """Return how the axes lie in memory, or None if there are gaps between the elements."""
+    """Return the axes as they lie in memory, or None if there are gaps between the elements."""
     axes = zip(tensor.shape, tensor.stride(), strict=True)
     axes_with_steps = [(length, stride) for length, stride in axes if length > 1]
     extent = 1 + sum((length - 1) * stride for length, stride in axes_with_steps)

@@ -1,4 +1,4 @@
-"""Where operators of torch are met: on devices, to be computed later, and on the host."""
+"""Dispatch of torch operators: on simulated devices, and on the host."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _INDEXED = (aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, 
 
 
 def run(machine: Machine, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Do what ``op`` does on a real device."""
+    """Run ``op`` as on a real device."""
     with machine.entered():
         special = _SPECIAL.get(op)
         if special is not None:
@@ -31,7 +31,7 @@ def run(machine: Machine, op: OpOverload, args: tuple[Any, ...], kwargs: dict[st
         if op.is_view or op.overloadpacket is aten.set_:
             return without_memory(op, args, kwargs)
         if op.overloadpacket in _INDEXED and len(args) > 1:
-            # Positions may come from the host, on every kind of device.
+            # As on every device, indices may be on the host.
             device = args[0].device
             indices = [None if index is None else index.to(device) for index in args[1]]
             args = (args[0], indices, *args[2:])
@@ -58,7 +58,7 @@ def _to_copy(
     if made.device.type == "meta":
         return made
     if made.device.type != DEVICE_TYPE and non_blocking:
-        # As torch does for accelerators: the caller is to wait for the copy.
+        # As torch does for accelerators: the caller has to wait for the copy.
         machine.host_memory.pin(made)
     return copy(machine, tensor, made, non_blocking)
 
@@ -79,18 +79,18 @@ _SPECIAL: dict[OpOverload, Callable[..., Any]] = {
     aten._to_copy.default: _to_copy,
     aten._local_scalar_dense.default: partial(_as, aten._local_scalar_dense.default),
     aten.resize_.default: _resize,
-    # Of these torch has only stubs for devices that it does not know.
+    # For unknown devices torch has only stubs of these.
     aten.convolution_overrideable.default: partial(_as, aten.convolution.default),
     aten.convolution_backward_overrideable.default: _convolution_backward,
 }
 OWN = tuple(_SPECIAL)
-"""Operators that torch would do itself, or do without a tensor of the device type."""
+"""Operators that torch would otherwise run itself, or without a tensor of the device type."""
 
 
 class HostAccess(TorchDispatchMode):
-    """Checks what operators read and write on the host, on the thread that entered it.
+    """Checks the reads and writes of operators on the host, in the thread that entered it.
 
-    Writes are counted in the versions of tensors where any mode keeps torch from it.
+    It also counts writes in the versions of tensors, if a mode keeps torch from counting them.
     """
 
     def __init__(self, machine: Machine) -> None:
@@ -108,7 +108,7 @@ class HostAccess(TorchDispatchMode):
         written = written_by(func, args, options)
         if not func.is_view:
             tensors = tensors_in((args, options))
-            # Operators on devices see to what they take from the host by themselves.
+            # Operators on devices check their own accesses to the host.
             devices = [options.get("device"), *(tensor.device for tensor in tensors)]
             if not any(device and torch.device(device).type == DEVICE_TYPE for device in devices):
                 with self._machine.entered():
@@ -119,7 +119,7 @@ class HostAccess(TorchDispatchMode):
         return result
 
 
-# What reads the memory of a tensor by other means than operators, or lets others read it.
+# Functions that read the memory of a tensor without operators, or let others read it.
 _READERS = {
     *(Tensor.tolist, Tensor.numpy, Tensor.__array__, Tensor.__dlpack__),
     *(Tensor.__repr__, Tensor.__format__, torch.tensor, torch.as_tensor, torch.asarray),
@@ -127,9 +127,9 @@ _READERS = {
 
 
 class HostReads(TorchFunctionMode):
-    """Checks what is read on the host past operators, on the thread that entered it.
+    """Checks reads of host memory without operators, in the thread that entered it.
 
-    What shares memory, such as a NumPy array, counts as read when it is made.
+    An object that shares memory, such as a NumPy array, counts as read when it is made.
     """
 
     def __init__(self, machine: Machine) -> None:
