@@ -36,7 +36,7 @@ def analysis(x: Tensor, axis: int, lowpass: Filter) -> Tensor:
 
 
 def synthesis(y: Tensor, axis: int, lowpass: Filter) -> Tensor:
-    """Return the x of which :func:`analysis` makes ``y``: its adjoint and its inverse."""
+    """Return the inverse of :func:`analysis`, which is its adjoint."""
     axis %= y.ndim
     half = y.shape[axis] // 2
     taps = _taps(lowpass)
@@ -63,7 +63,7 @@ def _taps(lowpass: Filter) -> list[_Tap]:
 
 
 def _extended(x: Tensor, axis: int, first: int, last: int) -> Tensor:
-    """Return one period and what is around it: elements ``first`` to N - 1 + ``last``."""
+    """Return elements ``first`` to N - 1 + ``last`` of the periodic signal."""
     period = x.shape[axis]
     at = torch.arange(first, period + last, device=x.device).remainder(period)
     return x.index_select(axis, at)

@@ -18,7 +18,7 @@ def check_parts_pass(linop: NamedLinop, totals: Totals) -> None:
     Raises
     ------
     NotImplementedError
-        If a dimension that is cut is no batch dimension of it.
+        If a dimension that is cut is not a batch dimension of the operator.
     """
     for dim in totals.cut:
         if not _lets_through(linop, dim):

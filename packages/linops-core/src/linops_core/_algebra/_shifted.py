@@ -139,7 +139,7 @@ def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
 
 
 def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Tensor:
-    """Return those of what is circulant along the axes: the Fourier transform of a column."""
+    """Return the eigenvalues of a circulant operator: the Fourier transform of a column."""
     impulse = ones
     for axis in axes:
         first = torch.arange(ones.shape[axis], device=ones.device) == 0

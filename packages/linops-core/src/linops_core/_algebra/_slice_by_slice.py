@@ -68,7 +68,7 @@ class Slices(NamedTuple):
 def slices_of(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
     """Return how to compute a chain of ``parts`` slice by slice; None if it is not to be.
 
-    It is not where autograd or anybody else follows what is computed on the way.
+    None also if autograd or a hook records intermediate results.
     """
     if is_dynamo_compiling() or type(x) is not Tensor:
         return None

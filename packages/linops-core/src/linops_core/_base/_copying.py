@@ -55,7 +55,7 @@ def with_attributes(linop: Module, attributes: dict[str, Any]) -> Module:
 
 
 def shallow_copy(module: Module) -> Module:
-    """Return a copy of ``module`` with the same tensors in dictionaries of its own."""
+    """Return a copy of ``module`` with its own dictionaries of the same tensors."""
     other: Module = object.__new__(type(module))
     state: dict[str, Any] = module.__getstate__()  # type: ignore[no-untyped-call]
     own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}

@@ -25,7 +25,7 @@ def hull(pieces: Iterable[slice]) -> slice:
 
 
 def common(pieces: Iterable[slice | None]) -> slice | None:
-    """Return what is in every piece, None being all; it may be empty."""
+    """Return the intersection of the pieces, where None is all; it may be empty."""
     ends = [(piece.start, piece.stop) for piece in pieces if piece is not None]
     if not ends:
         return None

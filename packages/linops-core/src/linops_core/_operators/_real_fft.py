@@ -115,7 +115,7 @@ class RealFFT(GridOperator[WholeAxis]):
 
     @property
     def n_points(self) -> int:
-        """Length of the dimension of which half the spectrum is kept."""
+        """Length of the last dimension, which has half a spectrum."""
         return int(self._axes[-1].lengths[0] or 0)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Matrices of operators: complex ones, and those over (Re x, Im x) where there is no complex one.
+"""Matrices of operators: complex ones, or real ones over (Re x, Im x).
 
 A complex tensor is the matrix itself. A real one has twice the rows and columns.
 """

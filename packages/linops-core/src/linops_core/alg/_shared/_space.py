@@ -181,7 +181,7 @@ def generator_of(totals: Totals, seed: int) -> Generator:
 
 def _random(x: Tensor, generator: Generator, count: int | None = None) -> Tensor:
     shape = x.shape if count is None else (count, x.numel())
-    # Drawn on the CPU, whatever the default device, so that a seed means the same everywhere.
+    # Drawn on the CPU, so that a seed gives the same numbers on all devices.
     return torch.randn(shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
 
 

@@ -59,7 +59,7 @@ class StackedOperators(nn.Module):
             self.adjoints = list(adjoints)
 
     def _check_inputs(self) -> None:
-        """Refuse operators of which it is known that they have other inputs than the first."""
+        """Raise an error if operators are known to have different inputs."""
         linops = [(n, A) for n, A in enumerate(self.operators) if isinstance(A, NamedLinop)]
         if any(A.totals("input") is not None for _, A in linops):
             return  # sizes of shares, which ranks compare

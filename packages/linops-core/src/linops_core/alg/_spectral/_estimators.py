@@ -206,7 +206,7 @@ class _Mean:
         self.count += 1
         if self.count == 1:
             self.mean = sample
-            # Squares of differences are taken in this unit, so that none leaves its range.
+            # Squares of differences in this unit stay in range.
             self.unit = BatchedVectors().unit(sample)
             self.squares = torch.zeros_like(sample.detach().abs())
             return

@@ -137,7 +137,7 @@ def _steps(
 def _fixed_steps(
     A: Operator, v: Tensor, batch: BatchedVectors, n_steps: int
 ) -> tuple[Tensor, Tensor]:
-    """Return v and the eigenvalue after as many steps, of which no number is read."""
+    """Return v and the eigenvalue after a fixed number of steps that read no values."""
     unit = batch.unit(v)
     v = v / unit
     v = v / batch.norm(v)  # NaN if it is zero

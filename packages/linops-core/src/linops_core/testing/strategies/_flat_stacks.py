@@ -18,12 +18,12 @@ from ._matrices import dense_operators
 from ._spaces import Space, Spaces
 
 _NEW = (("F", "G"), ("J", "L"))
-"""Names of what is merged, in the output and in the input."""
+"""Names of the merged dimensions in the output and in the input."""
 
 
 @dataclass(frozen=True)
 class FlatSides:
-    """Spaces of which one or both are a batch and one more dimension, along which blocks stand."""
+    """Spaces with one or both sides flat: a batch and one dimension that is divided into blocks."""
 
     where: Spaces
     batch: Space
@@ -71,7 +71,7 @@ def flat_stacks(draw: st.DrawFn, sides: FlatSides) -> Known:
             if of_blocks is None:
                 shapes.append(whole)
                 continue
-            # What is left over belongs to the last operand.
+            # The rest belongs to the last operand.
             left = of_blocks[number:] if number == n_operands - 1 else [of_blocks[number]]
             merged = draw(factors(sum(left)))
             sizes.update(zip(names, merged, strict=False))
@@ -107,7 +107,7 @@ def flat_stacks(draw: st.DrawFn, sides: FlatSides) -> Known:
 def flat_matrix(
     parts: Sequence[Known], where: Spaces, batch: Space, row: str | None, column: str | None
 ) -> Tensor:
-    """Return the matrix of operators side by side, of which each has a part of row or column."""
+    """Return the matrix of operators side by side, which divide the rows or the columns."""
     ends = where.lengths(where.oshape), where.lengths(where.ishape)
     whole = torch.zeros([*ends[0], *ends[1]], dtype=torch.complex128)
     starts = [0, 0]

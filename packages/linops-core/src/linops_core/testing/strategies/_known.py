@@ -1,4 +1,4 @@
-"""Operators of which everything is known, the laws that hold between them and their matrices."""
+"""Operators with known matrices, and the laws that hold between them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Known:
         return sizes_of(linop, {**self.spaces.sizes, **self.inner})
 
     def dense(self, linop: NamedLinop, sizes: Mapping[str, int] | None = None) -> Tensor:
-        """Return the matrix of an operator that is derived from this one, of the kind of its own.
+        """Return the matrix of a derived operator, complex or real like the matrix of this one.
 
         ``sizes`` are those of :meth:`sizes_of` by default.
         """

@@ -183,7 +183,7 @@ def plain_functions(draw: st.DrawFn, where: Spaces) -> Known:
 
 
 class OpaqueLinop(NamedLinop):
-    """A matrix, as somebody would write it who says nothing about dimensions."""
+    """A matrix as a NamedLinop without roles of dimensions."""
 
     matrix: Tensor
 
@@ -195,7 +195,7 @@ class OpaqueLinop(NamedLinop):
         self.n_columns, self.n_rows = where.lengths(where.ishape), where.lengths(where.oshape)
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``, or None where it is not in the shapes."""
+        """Return the length of ``dim``, or None if it is not in the shapes."""
         columns = zip(self.shape.columns, self.n_columns, strict=True)
         rows = zip(self.shape.rows, self.n_rows, strict=True)
         return {**dict(columns), **dict(rows)}.get(NamedDimension(dim))
@@ -212,7 +212,7 @@ class OpaqueLinop(NamedLinop):
 
 
 class OpaqueWithNormal(OpaqueLinop):
-    """The same for somebody who also gives the normal operator."""
+    """The same with a closed form of the normal operator."""
 
     @staticmethod
     def normal_fn(linop: OpaqueWithNormal, x: Tensor, /) -> Tensor:

@@ -82,7 +82,7 @@ def that_pick(where: Spaces) -> list[Moves]:
 
 
 def placed(draw: st.DrawFn, one: Moves) -> dict[str, Space]:
-    """Return how the operator is told its dimensions: all of them, or only those it moves."""
+    """Return the arguments that name all dimensions, or only the moved ones."""
     names: dict[str, Space] = {}
     n_last = len(one.here)
     if one.where.ishape[-n_last:] != one.here or draw(st.booleans()):

@@ -20,7 +20,7 @@ class Along:
 
     where: Spaces
     dims: tuple[str, ...]
-    """The last of which may have another length in the output."""
+    """The transformed dimensions; the last one may change its length."""
     result: tuple[str, ...]
 
 

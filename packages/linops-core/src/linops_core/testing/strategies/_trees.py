@@ -139,7 +139,7 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     else:
         linop = draw(st.sampled_from([known.linop.N, known.linop.gram, known.linop.normal()]))
     then = draw(st.sampled_from(["alone", "regularised", "squared"]))
-    if then == "regularised":  # what is added or follows may speak of the output as of the input
+    if then == "regularised":  # operators that are added or follow may use the names of the input
         linop = linop - 2 * Identity(linop.ishape)
         matrix = matrix - 2 * torch.eye(len(matrix))
     elif then == "squared":
@@ -231,7 +231,7 @@ def side_by_side(
     idim: str | None,
     odim: str | None,
 ) -> Known:
-    """Return what is known of parts of these lengths along a dimension of input or output."""
+    """Return the known composition of parts with these lengths along a dimension."""
     rows, columns = where.lengths(where.oshape), where.lengths(where.ishape)
     matrices = alike(*(part.matrix for part in parts))
     if not matrices[0].is_complex():  # real and imaginary parts come first
@@ -271,7 +271,7 @@ def combined(
     where: Spaces,
     opaque: Iterable[str] = (),
 ) -> Known:
-    """Return what is known of a composition; ``opaque`` is what it makes impossible to slice."""
+    """Return the known composition; it cannot be sliced along ``opaque``."""
     inner: dict[str, int] = {}
     clashing: set[str] = set()
     for part in parts:
