@@ -122,7 +122,7 @@ class Tiled(Composite):
             return self.out_of_place(x, self.tiles)
 
     def out_of_place(self, x: Tensor, tiles: Tiles) -> Tensor:
-        """Return the result of such a table for x, using only operations that can be followed."""
+        """Return the result of a table for x, by operations that autograd and compilers follow."""
         return applied_out_of_place(tiles, x)
 
     def _is_trained(self) -> bool:

@@ -214,7 +214,7 @@ class Tiles:
         """Return the table of A^H A, or None if A and its adjoint must be applied in sequence.
 
         Parts that write disjoint slices each have their own normal operator. Parts that write to
-        the same elements have one together; ``of_group`` returns it for their table.
+        the same elements share one; ``of_group`` returns it for their table.
         """
         groups = self.output.groups
         if len(groups) == 1 and len(self.parts) > 1:

@@ -61,7 +61,7 @@ class Alignment:
 
     @property
     def exists(self) -> bool:
-        """Whether there is a way."""
+        """Whether the two patterns match."""
         return (0, 0) in self.live
 
     def may_stay(self, pair: Pair) -> bool:

@@ -43,7 +43,7 @@ def create_batched_linop(
     """Return an operator equal to ``linop`` that works tile by tile, on the devices of a spec.
 
     Each tile works on its device. Its input is sent there, and its output is sent back to the base
-    device. A device receives each byte of the weights that its tiles read once. The operator itself
+    device. A device receives the weights that its tiles read, each byte once. The operator itself
     does not change, and the result has the same parameters: later writes to them are detected, and
     gradients reach them from every device. The backward pass computes each tile again, so a
     training step needs the workspace of the tiles in flight. Your own operators must return the

@@ -95,7 +95,7 @@ class Region:
 
 
 class Regions:
-    """Regions, found by the identities and the addresses of their source storages."""
+    """A collection of regions, found by the identities or addresses of their source storages."""
 
     def __init__(self) -> None:
         self.by_storage: dict[object, Region] = {}

@@ -94,7 +94,7 @@ def layouts_overlap(a: Layout, b: Layout) -> bool:
 # Programs ask for a few pairs of shapes again and again.
 @lru_cache(maxsize=4096)
 def _equation_of(a_dims: Dims, b_dims: Dims) -> Equation:
-    """The equation that has a solution for the distance of two layouts if they share a byte."""
+    """An equation for the distance of two layouts, solvable exactly if they share a byte."""
     # The sums of steps of both layouts are the bytes of another layout.
     strides, counts = zip(*a_dims, *b_dims, strict=True)
     sums = normalise(0, counts, strides, 1)

@@ -13,7 +13,7 @@ from ._layout import Layout, normalise
 
 
 class StorageSpace:
-    """Address space of one storage without addresses: of meta, fake or copy-on-write tensors.
+    """The address space of one storage that has no addresses (meta, fake, copy-on-write tensors).
 
     It holds the storage, so that no other storage gets the identity while a view of it exists.
     """
