@@ -26,6 +26,7 @@ TOGETHER = ["integration_tests", "README.md", "CONTRIBUTING.md", "docs"]
 SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 # Without options of its own, a run of the tests has a process for each core; a file stays in one.
 PARALLEL = ["--numprocesses=logical", "--maxprocesses=8", "--dist=loadfile"]
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 PEERS = ["sigpy", "pylops", "mrpro", "pywavelets", "astra-toolbox"]  # what benchmarks compare with
@@ -117,14 +118,14 @@ def tests(session: nox.Session, package: str) -> None:
     install(session, package)
     session.run("python", "-c", IMPORT_ALL_MODULES, import_name(package), log=False)
     install(session, package, extra=extras(package), group="test")
-    session.run("pytest", f"packages/{package}", *(session.posargs or PARALLEL))
+    session.run("pytest", f"packages/{package}", *(session.posargs or PARALLEL), env=ONE_THREAD)
 
 
 @nox.session
 def integration(session: nox.Session) -> None:
     """Test what only holds between packages, and run the code in the documents."""
     install(session, *PACKAGES, extra="testing", group="integration")
-    session.run("pytest", *TOGETHER, *(session.posargs or PARALLEL))
+    session.run("pytest", *TOGETHER, *(session.posargs or PARALLEL), env=ONE_THREAD)
 
 
 @nox.session(default=False)

@@ -318,5 +318,7 @@ def check(known: Known) -> None:
 
 # To shrink what simulated devices do would take minutes.
 PHASES = (Phase.explicit, Phase.reuse, Phase.generate)
-Steps.TestCase.settings = settings(max_examples=15, stateful_step_count=20, phases=PHASES)
+Steps.TestCase.settings = settings(
+    max_examples=settings().max_examples // 3, stateful_step_count=20, phases=PHASES
+)
 test_after_any_sequence_of_steps = Steps.TestCase

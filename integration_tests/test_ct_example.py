@@ -6,7 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from linops_core import NamedLinop
 from linops_imaging import phantoms
 
+Interrupted = Callable[..., list[tuple[int, str]]]
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL = ["--size", "64", "--views", "24", "--iterations", "20", "--weight", "0.002"]
 FEW = ["--size", "12", "--views", "3", "--iterations", "1"]
@@ -168,43 +169,29 @@ def test_the_option_that_is_wrong_is_named(ct: ModuleType, options: dict[str, st
     assert line.startswith("ct: ") and any(option in line for option in options), line
 
 
-INTERRUPTED_AT = """
-import os, runpy, signal, sys
-moment, name, script = sys.argv[1:4]
-sys.argv = sys.argv[3:]
-sys.path.insert(0, os.path.dirname(script))
-armed = [True]
-
-def interrupt(event, arguments):
-    if armed and event == moment and str(arguments[0]).endswith(name):
-        armed.clear()
-        signal.raise_signal(signal.SIGINT)
-
-sys.addaudithook(interrupt)
-runpy.run_path(script, run_name="__main__")
-"""
-
-
-@pytest.mark.parametrize(
-    ("moment", "name"),
-    [
-        ("import", "torch"),
-        ("import", "torchlinops"),
+# What is imported before the script begins; at which audit events it is interrupted then.
+MOMENTS = {
+    (): [("import", "torch"), ("import", "torchlinops")],
+    ("torchlinops",): [
         ("os.mkdir", "here"),
         ("open", "ct.json"),
         ("import", "matplotlib.pyplot"),
         ("os.rename", "ct.json"),
     ],
-)
+}
+
+
+@pytest.mark.parametrize("imported", MOMENTS)
 def test_an_interrupt_ends_in_one_line_and_leaves_nothing_behind(
-    moment: str, name: str, tmp_path: Path
+    imported: tuple[str, ...], tmp_path: Path, interrupted: Interrupted
 ) -> None:
-    script = str(EXAMPLES / "ct.py")
-    options = [*FEW, "--output", str(tmp_path / "made" / "here")]
-    command = [sys.executable, "-c", INTERRUPTED_AT, moment, name, script, *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "ct: interrupted\n")
-    assert files(tmp_path) == set()
+    runs = []
+    for number, moment in enumerate(MOMENTS[imported]):
+        (folder := tmp_path / str(number)).mkdir()
+        runs.append((*moment, [*FEW, "--output", str(folder / "made" / "here")]))
+    found = interrupted("ct.py", imported, runs)
+    assert found == [(130, "ct: interrupted\n")] * len(runs)
+    assert [files(tmp_path / str(number)) for number in range(len(runs))] == [set()] * len(runs)
 
 
 def test_an_interrupt_while_it_computes_ends_in_one_line(tmp_path: Path) -> None:

@@ -230,7 +230,7 @@ VIOLATIONS = {
     "default device": "import torch; torch.set_default_device('meta')",
     "gradient mode": "import torch; torch.set_grad_enabled(False)",
     "anomaly mode": "import torch; torch.autograd.set_detect_anomaly(True)",
-    "deterministic algorithms": "import torch; torch.use_deterministic_algorithms(True)",
+    "deterministic algorithms": "import torch; torch._C._set_deterministic_algorithms(True)",
     "precision of products": "import torch; torch.set_float32_matmul_precision('medium')",
     "denormal numbers": "import torch; torch.set_flush_denormal(True)",
     "modes of torch": "import torch; torch.overrides.BaseTorchFunctionMode().__enter__()",

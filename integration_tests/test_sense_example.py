@@ -21,6 +21,7 @@ from linops_core import NamedLinop
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 Main = Callable[..., int]
+Interrupted = Callable[..., list[tuple[int, str]]]
 
 
 def brain(folder: Path) -> Path:
@@ -392,31 +393,11 @@ def test_one_slice_is_reported_with_the_shape_that_was_given(
     assert "kspace.npy, C x Nx x Ny = 2 x 24 x 20; nothing" in capsys.readouterr().out
 
 
-INTERRUPTED_AT = """
-import os, runpy, signal, sys
-moment, name, script = sys.argv[1:4]
-sys.argv = sys.argv[3:]
-sys.path.insert(0, os.path.dirname(script))
-armed = [True]
-
-def interrupt(event, arguments):
-    if armed and event == moment and str(arguments[0]).endswith(name):
-        armed.clear()
-        signal.raise_signal(signal.SIGINT)
-
-sys.addaudithook(interrupt)
-runpy.run_path(script, run_name="__main__")
-"""
-
-
-@pytest.mark.parametrize(
-    ("moment", "name"),
-    [
-        ("import", "numpy"),
-        ("import", "torch"),
-        ("import", "torch.fx"),
-        ("import", "torchlinops"),
-        ("import", "linops_multigpu"),
+# What is imported before the script begins; at which audit events it is interrupted then.
+MOMENTS = {
+    (): [("import", "numpy"), ("import", "torch"), ("import", "torch.fx")],
+    ("torch",): [("import", "torchlinops"), ("import", "linops_multigpu")],
+    ("torchlinops",): [
         ("open", "brain.npy"),
         ("os.mkdir", "made"),
         ("os.mkdir", "here"),
@@ -426,17 +407,23 @@ runpy.run_path(script, run_name="__main__")
         ("open", "sense.png"),
         ("os.rename", "sense.json"),
     ],
-)
+}
+
+
+@pytest.mark.parametrize("imported", MOMENTS)
 def test_an_interrupt_ends_in_one_line_and_leaves_nothing_behind(
-    moment: str, name: str, tmp_path: Path
+    imported: tuple[str, ...], tmp_path: Path, interrupted: Interrupted
 ) -> None:
-    output = tmp_path / "made" / "here"
-    options = ["--image", str(brain(tmp_path)), "--iterations", "2", "--output", str(output)]
-    script = str(EXAMPLES / "sense.py")
-    command = [sys.executable, "-c", INTERRUPTED_AT, moment, name, script, *options]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "sense: interrupted\n")
-    assert files(tmp_path) == {"brain.npy"}
+    runs = []
+    for number, moment in enumerate(MOMENTS[imported]):
+        (folder := tmp_path / str(number)).mkdir()
+        output = str(folder / "made" / "here")
+        options = ["--image", str(brain(folder)), "--iterations", "2", "--output", output]
+        runs.append((*moment, options))
+    found = interrupted("sense.py", imported, runs)
+    assert found == [(130, "sense: interrupted\n")] * len(runs)
+    for number in range(len(runs)):
+        assert files(tmp_path / str(number)) == {"brain.npy"}
 
 
 def test_an_interrupt_while_it_computes_ends_in_one_line(tmp_path: Path) -> None:
@@ -455,12 +442,10 @@ def test_an_interrupt_while_it_computes_ends_in_one_line(tmp_path: Path) -> None
     assert files(tmp_path) == {"brain.npy"}
 
 
-@pytest.mark.parametrize(("moment", "name"), [("import", "torch"), ("import", "linops_core")])
-def test_an_interrupt_of_a_rank_ends_in_one_line(moment: str, name: str) -> None:
-    script = str(EXAMPLES / "sense_ranks.py")
-    command = [sys.executable, "-c", INTERRUPTED_AT, moment, name, script]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (130, "sense_ranks: interrupted\n")
+def test_an_interrupt_of_a_rank_ends_in_one_line(interrupted: Interrupted) -> None:
+    runs = [("import", "torch", []), ("import", "linops_core", [])]
+    found = interrupted("sense_ranks.py", (), runs)
+    assert found == [(130, "sense_ranks: interrupted\n")] * 2
 
 
 @pytest.mark.gpu

@@ -122,11 +122,8 @@ def test_a_network_is_one_graph(kind: type[Network], backend: str) -> None:
 
 # Of torch, wherever a graph ends with a tensor that has a gradient.
 @pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
-@pytest.mark.parametrize("kind", [Applies, Solves])
-def test_a_network_that_builds_operators_in_forward_is_compiled_around_that(
-    kind: type[Network],
-) -> None:
-    network, counter = kind(), CompileCounter()
+def test_a_network_that_builds_operators_in_forward_is_compiled_around_that() -> None:
+    network, counter = Applies(), CompileCounter()
     check(network, torch.compile(network, backend=counter))
     assert 0 < counter.frame_count <= 3  # for one size of a batch, and for all
 

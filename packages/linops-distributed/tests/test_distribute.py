@@ -7,27 +7,31 @@ from linops_distributed import plan_mesh
 from linops_distributed.testing import Ranked
 from linops_distributed.testing.strategies import cases, check_gradients, check_plan, check_values
 
+few = settings(max_examples=settings().max_examples // 3)  # over one rank, two, three and four
 
+
+@few
 @given(st.data())
 def test_it_is_its_matrix(ranks: Ranked, data: st.DataObject) -> None:
     case = data.draw(cases(ranks.n_ranks))
     ranks.run(lambda rank: check_values(case, ranks.mesh(**case.mesh)))
 
 
+@few
 @given(st.data())
 def test_gradients_are_those_of_one_process(ranks: Ranked, data: st.DataObject) -> None:
     case = data.draw(cases(ranks.n_ranks))
     ranks.run(lambda rank: check_gradients(case, ranks.mesh(**case.mesh)))
 
 
-@settings(max_examples=15)  # each is run without data, and with data for what is sent
+@few  # each is run without data, and with data for what is sent
 @given(st.data())
 def test_a_plan_is_what_is_sent(ranks: Ranked, data: st.DataObject) -> None:
     case = data.draw(cases(ranks.n_ranks))
     ranks.run(lambda rank: check_plan(case, ranks.mesh(**case.mesh)))
 
 
-@settings(max_examples=15)
+@few
 @given(st.data())
 def test_a_mesh_is_planned_without_it(ranks: Ranked, data: st.DataObject) -> None:
     case = data.draw(cases(ranks.n_ranks))

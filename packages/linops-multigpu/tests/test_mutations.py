@@ -41,7 +41,7 @@ from linops_multigpu._execution import _execute, _output
 from linops_multigpu._execution._device_tiles import DevicePair
 from linops_multigpu._execution._planner import planned
 from linops_multigpu._weights import _replica, _training
-from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
+from linops_multigpu.testing import RaceError, World, simulated
 from linops_split import Part, Tiles
 
 pytestmark = pytest.mark.usefixtures("simulation")
@@ -238,7 +238,7 @@ PROGRAMS: list[tuple[Program, str]] = [
 ]
 
 
-@pytest.mark.parametrize("schedule", SCHEDULES)
+@pytest.mark.parametrize("schedule", ["newest", "random"])
 @pytest.mark.parametrize(("program", "base"), PROGRAMS)
 def test_nothing_is_seen_where_nothing_is_with_a_bug(
     program: Program, base: str, schedule: str

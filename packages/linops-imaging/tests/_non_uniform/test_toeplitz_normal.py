@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -45,7 +45,8 @@ class TestToeplitz(BaseNamedLinopTests):
         super().check_followed(way, dtype, rtol and 1e-4)
 
     def make_linop(self) -> NamedLinop:
-        return transform(locations(7))
+        sizes = (3, 2)
+        return transform(locations(4, sizes=sizes), sizes)
 
     def sizes(self) -> Mapping[str, int]:
         return {"C": 2}
@@ -66,6 +67,7 @@ class TestToeplitzOfWeightedFrames(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=3), st.integers(0, 99))
 def test_it_is_the_normal_matrix(sizes: list[int], seed: int) -> None:
     A = transform(locations(4, sizes=(*sizes,), seed=seed), (*sizes,), batch_shape=(), tol=1e-6)

@@ -93,7 +93,7 @@ def written_out(matrix: Tensor, x: Tensor, weights: list[nn.Parameter]) -> list[
     return [y.detach(), *found]
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples // 2)
 @given(st.data())
 def test_a_table_is_the_sum_of_its_parts(data: st.DataObject) -> None:
     table = data.draw(tables())

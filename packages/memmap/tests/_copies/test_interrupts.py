@@ -159,11 +159,15 @@ COPIES: dict[str, Callable[[torch.nn.Module], object]] = {
     "copy to meta": lambda module: ModuleMemoryMap(module).copy_to(module, "meta"),
 }
 
+# Every way with the tensors that most is known of; and each kind of way with the others.
+WAYS = {
+    "tied": {*MOVES, *COPIES} - {"to meta, low_memory", *(way for way in MOVES if "pack" in way)},
+    "viewed": {"to meta with a map", "to float64, low_memory"},
+    "of_other_layouts": {"to meta", "copy"},
+    "recurrent": set[str](),
+}
 CASES = [
-    (kind, way)
-    for kind in MODULES
-    for way in [*MOVES, *COPIES]
-    if IS_THOROUGH or (kind != "recurrent" and "pack" not in way and way != "to meta, low_memory")
+    (kind, way) for kind in MODULES for way in [*MOVES, *COPIES] if IS_THOROUGH or way in WAYS[kind]
 ]
 
 
