@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from torch import Tensor
 
 from linops_core import FFT, Dense, Identity, Kronecker, NamedLinop, Role, SimpleLinop
@@ -20,6 +20,7 @@ def matrix(n_rows: int, n_columns: int, o: str, i: str, seed: int = 0) -> Dense:
     return Dense(weight, (o, i), ("...", i), ("...", o))
 
 
+@settings(max_examples=settings().max_examples // 3)
 @given(kronecker_products())
 def test_the_matrix_is_the_product_whole_and_in_tiles(known: Known) -> None:
     check(known)

@@ -47,6 +47,7 @@ def test_a_composition_is_its_matrix_whole_and_in_tiles(known: Known) -> None:
     check(known)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(trees(3))
 def test_a_deep_composition_is_its_matrix_whole_and_in_tiles(known: Known) -> None:
     check(known)

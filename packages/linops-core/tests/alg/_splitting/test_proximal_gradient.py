@@ -1,7 +1,7 @@
 """The proximal gradient method and split Bregman: what they share with FISTA and ADMM."""
 
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linops_core import Dense
@@ -27,6 +27,7 @@ def problem(dtype: torch.dtype, seed: int) -> tuple[Dense, torch.Tensor, torch.T
     return Dense.from_einstr(matrix, "MN,N->M"), matrix, y
 
 
+@settings(max_examples=settings().max_examples // 3)
 @given(dtypes, seeds)
 def test_it_finds_what_fista_finds(dtype: torch.dtype, seed: int) -> None:
     A, _, y = problem(dtype, seed)
@@ -60,6 +61,7 @@ def test_hard_thresholds_end_at_a_point_that_is_best_on_its_support(
     assert float(gradient[support].abs().amax()) < 1e-6 if bool(support.any()) else True
 
 
+@settings(max_examples=settings().max_examples // 4)
 @given(dtypes, seeds, st.floats(0.3, 3.0))
 def test_split_bregman_is_admm_with_a_fixed_weight(
     dtype: torch.dtype, seed: int, rho: float
