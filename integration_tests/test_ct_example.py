@@ -185,7 +185,7 @@ MOMENTS = {
 def test_an_interrupt_ends_in_one_line_and_leaves_nothing_behind(
     imported: tuple[str, ...], tmp_path: Path, interrupted: Interrupted
 ) -> None:
-    runs = []
+    runs: list[tuple[str, str, list[str]]] = []
     for number, moment in enumerate(MOMENTS[imported]):
         (folder := tmp_path / str(number)).mkdir()
         runs.append((*moment, [*FEW, "--output", str(folder / "made" / "here")]))

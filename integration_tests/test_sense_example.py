@@ -414,7 +414,7 @@ MOMENTS = {
 def test_an_interrupt_ends_in_one_line_and_leaves_nothing_behind(
     imported: tuple[str, ...], tmp_path: Path, interrupted: Interrupted
 ) -> None:
-    runs = []
+    runs: list[tuple[str, str, list[str]]] = []
     for number, moment in enumerate(MOMENTS[imported]):
         (folder := tmp_path / str(number)).mkdir()
         output = str(folder / "made" / "here")
@@ -443,7 +443,10 @@ def test_an_interrupt_while_it_computes_ends_in_one_line(tmp_path: Path) -> None
 
 
 def test_an_interrupt_of_a_rank_ends_in_one_line(interrupted: Interrupted) -> None:
-    runs = [("import", "torch", []), ("import", "linops_core", [])]
+    runs: list[tuple[str, str, list[str]]] = [
+        ("import", "torch", []),
+        ("import", "linops_core", []),
+    ]
     found = interrupted("sense_ranks.py", (), runs)
     assert found == [(130, "sense_ranks: interrupted\n")] * 2
 
