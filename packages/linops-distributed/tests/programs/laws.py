@@ -6,6 +6,7 @@ import sys
 from datetime import timedelta
 from functools import cache
 from math import prod
+from resource import RUSAGE_SELF, getrusage
 
 import torch
 import torch.distributed as dist
@@ -34,6 +35,26 @@ def connected(sizes: tuple[tuple[str, int], ...]) -> DeviceMesh:
     lengths = dict(sizes)
     numbers = torch.arange(prod(lengths.values())).reshape(*lengths.values())
     return DeviceMesh("cpu", numbers, mesh_dim_names=(*lengths,))
+
+
+def check_memory(mesh: DeviceMesh) -> None:
+    """Check how many shares more a rank needs while the first one sends each its own.
+
+    Before all else, because what is measured is the most that a process ever had.
+    """
+
+    def sent(n_rows: int) -> float:
+        linop = None
+        if rank == 0:
+            weight = torch.ones(n_rows, 8, dtype=torch.complex64)
+            linop = Dense(weight, ("N", "C"), ("N",), ("N", "C"))
+        before = getrusage(RUSAGE_SELF).ru_maxrss
+        distribute_linop(linop, mesh, {"C": "r"}, scatter_from=0)
+        return (getrusage(RUSAGE_SELF).ru_maxrss - before) * 1024
+
+    sent(16)  # what is needed once
+    n_shares = sent(2**20) / (2**20 * 8 * 8 / mesh.size())
+    assert n_shares < (2.2 if rank == 0 else 1.2), n_shares
 
 
 def check_scanner(mesh: DeviceMesh) -> None:
@@ -97,6 +118,7 @@ def check_laws(n_ranks: int) -> None:
     laws_hold()
 
 
+check_memory(connected((("r", 4),)))
 for n_ranks in (4, 3, 2):
     mesh = connected((("r", n_ranks),))
     if rank < n_ranks:
