@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -78,6 +78,7 @@ def whole(A: NamedLinop, y: Tensor) -> Tensor:
     return A.full_output(y.detach())
 
 
+@settings(max_examples=8)
 @given(st.data())
 def test_it_is_that_of_one_process(ranks: Ranked, data: st.DataObject) -> None:
     """Values, normals, and gradients to the input and to weights."""

@@ -162,14 +162,15 @@ class DistributedLinop(NamedLinop):
 
     def _call_of(self, x: Tensor) -> tuple[object, ...] | None:
         """Return what must be alike on all ranks; None where x is no share of a vector."""
-        sharding, names = self._shardings["input"], self.ishape
-        if not isinstance(x, Tensor) or any(
-            not -x.ndim <= axis < x.ndim for axis in sharding.axes(names)
-        ):
+        if not isinstance(x, Tensor):
             return None
-        whole = sharding.whole_shape(x.shape, names)
-        is_share = sharding.local_shape(whole, names) == x.shape
-        return (str(x.dtype), whole, *self._follows(x)) if is_share else None
+        sharding, whole = self._shardings["input"], [*x.shape]
+        for axis, cut in sharding.axes(self.ishape).items():
+            own = cut.piece(sharding.at[cut.mesh_dim])
+            if not -x.ndim <= axis < x.ndim or whole[axis] != own.stop - own.start:
+                return None
+            whole[axis] = cut.length
+        return str(x.dtype), tuple(whole), *self._follows(x)
 
     def _compare_calls(self, x: Tensor, call: tuple[object, ...] | None) -> None:
         """Refuse on all ranks what is wrong on one of them, or is not alike.

@@ -58,7 +58,13 @@ with refused("planted"):
     made(Fails)(torch.ones(2))
 with refused("calls must be the same on all ranks, got dtype"):
     (B if rank else A)(torch.ones(2))
+with refused("N must have size 2, got 3"):
+    made()(torch.ones(2 + rank))
 A(torch.ones(2)), B(torch.ones(2))
+with refused("a call with another input than before"):
+    A(torch.ones(2 + rank))
+with refused("a call with another input than before"):
+    A(torch.ones(2, dtype=torch.float64 if rank else torch.float32))
 with refused("calls must be the same on all ranks, got the sum of the output"):
     (B if rank else A)(torch.ones(2))
 torch.testing.assert_close(A(torch.ones(2)), torch.full((6,), 4.0))
