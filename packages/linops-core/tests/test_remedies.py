@@ -6,7 +6,17 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import DCT, FFT, Convolution, Dense, Diagonal, NamedLinop, RealFFT, VStack
+from linops_core import (
+    DCT,
+    FFT,
+    Convolution,
+    Dense,
+    Diagonal,
+    NamedLinop,
+    RealFFT,
+    SimpleLinop,
+    VStack,
+)
 from linops_core.alg import (
     conjugate_gradients,
     estimate_trace,
@@ -28,11 +38,13 @@ from linops_core.alg import (
     soft_threshold,
     svd,
 )
+from linops_core.testing import dottest
 
 D = Diagonal(torch.tensor([2.0, -3.0]), ("N",))
 X = torch.ones(2)
 WIDE = Diagonal(torch.ones(2, dtype=torch.float64), ("N",))
 MAPS = Dense(torch.ones(2, 3), ("C", "N"), ("N",), ("C", "N"))
+SINGLE = SimpleLinop(lambda x: x * 0.1, lambda y: y * (0.1 + 3e-8), None, ("N",))
 NAN = torch.full((3, 3), torch.nan)
 
 
@@ -124,6 +136,10 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
             ValueError,
             r"^estimate_trace: A must map a space to itself, .*; give vectors of torch.complex64",
         ),
+        (lambda: VStack([D, D]), TypeError, r"got <class 'list'>; unpack it, VStack\(\*linops\)"),  # type: ignore[arg-type]
+        (lambda: dottest(D, like=X.long()), TypeError, r"dottest: like must be of a floating"),
+        (lambda: dottest(SINGLE, {"N": 5}), ValueError, r"relative difference of .*; give dtypes="),
+        (lambda: FFT(1).to_dense(), ValueError, r"the size of Nx must be known .*; like= takes a"),
         (lambda: DCT(("N",))(X.bfloat16()), TypeError, r"DCT .*: the dtype must .*bfloat16; conv"),
         (lambda: RealFFT(("N",), 2)(X.bfloat16()), TypeError, r"RealFFT .*: the dtype .*bfloat16"),
     ],

@@ -302,3 +302,53 @@ def test_zeros_and_identities_are_blocks_like_others() -> None:
     one, other = V.blocks(V(x))
     assert one.tolist() == [0, 1, 2] and other.tolist() == [0, 0]
     assert V.N(x).tolist() == [0, 1, 2]
+
+
+def pairs() -> dict[str, tuple[NamedLinop, str]]:
+    """Return stacks, each with a dimension that one operand keeps and another sums over."""
+    weight = Diagonal(values(2, 3), ("B", "N"))
+    matrix = Dense(values(4, 3, seed=1), ("M", "N"), ("B", "N"), ("B", "M"))
+    both = Dense(values(3, 3, seed=2), ("P", "N"), ("B", "N"), ("B", "P", "N"))
+    return {
+        "a column": (VStack(weight, matrix), "N"),
+        "a column of more": (VStack(both, matrix, weight), "N"),
+        "a column without a batch": (VStack(weight, matrix, batch_dims=()), "N"),
+        "its rows": (VStack(weight, matrix), "Rows"),
+        "a row": (HStack(weight.H, matrix.H), "N"),
+        "a row without a batch": (HStack(weight.H, both.H, batch_dims=()), "N"),
+        "the other way": (VStack(weight, matrix).H, "N"),
+    }
+
+
+@pytest.mark.parametrize("name", pairs())
+def test_what_one_operand_keeps_and_another_sums_over_is_cut(name: str) -> None:
+    A, dim = pairs()[name]
+    x = values(*[size for size in A.sizes("input") if size is not None], seed=3)
+    assert A.role(dim) in (Role.INPUT, Role.OUTPUT)
+    size = A.size(dim)
+    assert size is not None
+    pieces = [{ND(dim): slice(0, 1)}, {ND(dim): slice(1, size)}]
+    if A.role(dim) is Role.INPUT:
+        axis = A.ishape.index(ND(dim))
+        parts = [
+            A.split(A, piece)(x.narrow(axis, s.start, s.stop - s.start))
+            for piece in pieces
+            for s in piece.values()
+        ]
+        found = torch.stack(parts).sum(0)
+    else:
+        found = torch.cat([A.split(A, piece)(x) for piece in pieces], A.oshape.index(ND(dim)))
+    torch.testing.assert_close(found, A(x))
+
+
+def test_normals_of_stacks_keep_the_closed_forms_of_their_parts() -> None:
+    A, _ = pairs()["a column"]
+    x = values(2, 3, seed=4)
+    torch.testing.assert_close(A.N(x), A.H(A(x)))
+    assert "Slice" not in repr(A.N)
+
+
+def test_sizes_of_the_input_tell_those_of_the_output() -> None:
+    stack = VStack(FFT(1), Identity(("...", "Nx")), sizes={"Nx": 4})
+    assert stack.size("Rows") == 8
+    torch.testing.assert_close(stack.blocks(stack(values(4)))[1], values(4))

@@ -14,7 +14,7 @@ from .._base._unused_names import UnusedNames
 from ._composite import Composite
 
 REMEDY = (
-    "if dimensions differ in their names alone, rename them, as by A.renamed({'N': 'M'}) or where "
+    "if dimensions differ in their names alone, rename them by A.renamed({'old': 'new'}) or where "
     "the operator is made; if in their order, put a Rearrange behind it"
 )
 
@@ -88,7 +88,8 @@ def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:
     """Check that there are operators and nothing else."""
     for linop in linops:
         if not isinstance(linop, NamedLinop):
-            raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}")
+            advice = f"; unpack it, {owner}(*linops)" if isinstance(linop, (list, tuple)) else ""
+            raise TypeError(f"{owner}: operands must be NamedLinops, got {type(linop)}{advice}")
     if not linops:
         raise ValueError(f"{owner}: there must be at least one operator, got none")
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from .._base._linop import NamedLinop
 from .._base._sizes import input_space
 from .._kernels._complex import real_part
+from ..alg._shared._checks import check_vector
 from ..alg._shared._space import Space, added, spaces_of
 
 Item = TypeVar("Item")
@@ -153,6 +154,8 @@ def dottest(
     generator = of_image = space.generator(seed)
     if not (space.is_whole and image.is_whole):
         of_image = image.generator(seed + 1)
+    if isinstance(like, Tensor):
+        check_vector("dottest", "like", like)
     lengths, own, device = input_space(A, sizes, like, device=device)
     if dtypes is None:
         dtypes = (torch.float64, torch.complex128) if like is None else (own,)
@@ -212,5 +215,11 @@ def _described(factors: Sequence[complex]) -> str:
     mean = sum(factors) / len(factors)
     if not max(abs(factor - mean) for factor in factors) <= 1e-4 * abs(mean):
         return "what is no multiple of the adjoint"
+    if abs(mean - 1) <= 1e-6:
+        difference = max(abs(factor - 1) for factor in factors)
+        return (
+            f"the adjoint but for a relative difference of {difference:.1g}, as in a lower "
+            "precision; give dtypes=[torch.float32], or rtol="
+        )
     number = f"{mean.real:.6g}" if abs(mean.imag) <= 1e-6 * abs(mean) else f"({mean:.6g})"
     return f"{number} times the adjoint"

@@ -16,6 +16,7 @@ from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
 from ..._base._unused_names import UnusedNames
 from ..._kernels._pattern import parsed
+from .._picks import Slice
 from .._rearrange import Rearrange
 from ._blocks import Layout
 
@@ -101,6 +102,7 @@ def flattened(
     order. ``shared`` has the lengths of the other side that operators know.
     """
     lengths = _lengths(owner, linop, side, batch, by_dimension(owner, sizes), shared)
+    linop, lengths = _named_apart(linop, side, lengths, dim)
     names = dims_of(linop.shape, side)
     axes = {name: "..." if name == ELLIPSES else f"axis{at}" for at, name in enumerate(names)}
     before = " ".join(axes.values())
@@ -115,6 +117,25 @@ def flattened(
         linop = Chain(linop, layout) if side == "output" else Chain(layout.H, linop)
     layout_of_block = Layout(parsed(before), parsed(after), of_axes)
     return FlatPart(linop, prod(lengths.values()), layout_of_block)
+
+
+def _named_apart(
+    linop: NamedLinop, side: Side, lengths: dict[NamedDimension, int], dim: NamedDimension
+) -> tuple[NamedLinop, dict[NamedDimension, int]]:
+    """Return the operator with names of their own for dimensions to merge that the other side has.
+
+    A slice of the other side is then not one of the merged dimension, and can be cut all the same.
+    """
+    here, there = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
+    kept = {name: length for name, length in lengths.items() if name in there and length}
+    if not kept:
+        return linop, lengths
+    fresh = (dim,) if len(lengths) == 1 else UnusedNames({*linop.dims, dim}).each(kept)
+    pieces = {str(name): slice(None) for name in kept}
+    whole = Slice(pieces, tuple(kept.values()), shape=here, to=fresh)
+    apart = dict(zip(kept, fresh, strict=True))
+    linop = Chain(linop, whole) if side == "output" else Chain(whole.H, linop)
+    return linop, {apart.get(name, name): length for name, length in lengths.items()}
 
 
 def _renamable(
@@ -143,6 +164,7 @@ def _lengths(
             f"{owner}: the dimensions of the {side} must have names, got {linop.signature}"
         )
     across = {there: here for here, there in linop.linked_positions()}
+    opposite = linop.ishape if side == "output" else linop.oshape
     if side == "input":
         across = {here: there for there, here in across.items()}
     for place, (name, own) in enumerate(zip(names, linop.sizes(side), strict=True)):
@@ -155,7 +177,8 @@ def _lengths(
                 f"one that has to be merged with others; name its dimensions, as by "
                 f"A.resolved(ishape=...)"
             )
-        size = given.get(name, known)
+        other = opposite[across[place]] if place in across else name
+        size = given.get(name, given.get(other) if known is None else known)
         if not isinstance(size, Integral) or size < 0 or known not in (None, size):
             rule = "known or given in sizes, as an integer from 0" if known is None else known
             raise ValueError(
