@@ -36,10 +36,12 @@ WITNESSES = [
     "deepinv",
     "finufft",
     "ismrmrd",
+    "mrpro",
     "pylops",
     "pyproximal",
     "pywavelets",
     "scikit-image",
+    "sigpy",
 ]
 # Extras that the tests of a package do without: DeepInverse brings torchvision along.
 ONLY_WITNESSED = ["deepinv"]
@@ -132,6 +134,8 @@ def integration(session: nox.Session) -> None:
 def witnesses(session: nox.Session) -> None:
     """Compare with other programs; those of Debian take part where they are installed."""
     install(session, "linops-imaging", extra="ismrmrd,nifti,testing", group="test")
+    # The README compares with versions of these.
+    install(session, "torchlinops")
     session.install(PINNED, *WITNESSES)
     session.run("pytest", "witnesses", *session.posargs)
 
@@ -316,13 +320,13 @@ def reference_python(session: nox.Session) -> Path:
 
 @nox.session(default=False)
 def reference(session: nox.Session) -> None:
-    """Run the programs of the migration page with torch-named-linops: see what it prints."""
+    """Check with torch-named-linops what the migration page and the README say of it."""
     python = str(reference_python(session))
     # None of our settings: they are for ours, as the warnings that are errors.
     options = ["--noconftest", f"--config-file={os.devnull}", "--rootdir=.", "--quiet"]
     options += ["--import-mode=importlib", "-p", "no:cacheprovider"]
-    command = [python, "-m", "pytest", *options, "integration_tests/migration", *session.posargs]
-    session.run(*command, external=True)
+    tested = ["integration_tests/migration", "witnesses/test_comparison_table.py"]
+    session.run(python, "-m", "pytest", *options, *tested, *session.posargs, external=True)
 
 
 @nox.session(default=False)
