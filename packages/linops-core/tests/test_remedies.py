@@ -45,6 +45,7 @@ X = torch.ones(2)
 WIDE = Diagonal(torch.ones(2, dtype=torch.float64), ("N",))
 MAPS = Dense(torch.ones(2, 3), ("C", "N"), ("N",), ("C", "N"))
 SINGLE = SimpleLinop(lambda x: x * 0.1, lambda y: y * (0.1 + 3e-8), None, ("N",))
+TWO = {"N": 2}
 NAN = torch.full((3, 3), torch.nan)
 
 
@@ -139,6 +140,16 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
         (lambda: VStack([D, D]), TypeError, r"got <class 'list'>; unpack it, VStack\(\*linops\)"),  # type: ignore[arg-type]
         (lambda: dottest(D, like=X.long()), TypeError, r"dottest: like must be of a floating"),
         (lambda: dottest(SINGLE, {"N": 5}), ValueError, r"relative difference of .*; give dtypes="),
+        (
+            lambda: SimpleLinop(lambda x: torch.from_numpy(x.numpy().cumsum())).H(X),
+            ValueError,
+            r"SimpleLinop .*: forward must be a function of torch alone .*; or give adjoint=",
+        ),
+        (
+            lambda: SimpleLinop(torch.fft.rfft, None, None, ("N",), ("K",), sizes=TWO).H(1j * X),
+            ValueError,
+            r"SimpleLinop .* take complex vectors unless is_complex_linear=False, got",
+        ),
         (lambda: FFT(1).to_dense(), ValueError, r"the size of Nx must be known .*; like= takes a"),
         (lambda: DCT(("N",))(X.bfloat16()), TypeError, r"DCT .*: the dtype must .*bfloat16; conv"),
         (lambda: RealFFT(("N",), 2)(X.bfloat16()), TypeError, r"RealFFT .*: the dtype .*bfloat16"),

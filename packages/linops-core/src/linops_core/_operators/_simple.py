@@ -168,6 +168,14 @@ class SimpleLinop(NamedLinop):
                 f"dimension, got {error}; give other names to what has another size in the output, "
                 "and sizes= of what only the input has"
             ) from error
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:
+            raise ValueError(
+                f"{self.signature}: forward must be a function of torch alone for an adjoint by "
+                f"autograd, and take complex vectors unless is_complex_linear=False, got {error}; "
+                "or give adjoint="
+            ) from error
 
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input for that of an output."""
