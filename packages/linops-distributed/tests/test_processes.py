@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
-SECONDS = 120  # that a test waits for a program; programs end themselves after it, whatever they do
+SECONDS = 300  # that a test waits for a program; programs end themselves after it, whatever they do
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 

@@ -216,6 +216,8 @@ def scattered(
     structures = told[members.index(source)]
     assert structures is not None
     own: list[Tensor] = []
+    n_bytes = max((t.nbytes for part in parts for t in _distinct(part)), default=0)
+    room = torch.empty(n_bytes, dtype=torch.uint8)
     device = ranks.mesh.device_type if ranks.mesh is not None else "cpu"
     with ranks.step(owner, what, ranks.names):
         for other, structure in zip(members, structures, strict=True):
@@ -225,7 +227,14 @@ def scattered(
                     own = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
                 else:
                     for tensor in tensors:
-                        dist.send(_flat(tensor.detach().contiguous()), other)
+                        packed = tensor.detach()
+                        if not packed.is_contiguous() or packed.is_conj():
+                            # Into the same memory each time, so that there is one at a time.
+                            if room.device != packed.device:
+                                room = room.to(packed.device)
+                            place = room[: packed.nbytes].view(packed.dtype)
+                            packed = place.view(packed.shape).copy_(packed)
+                        dist.send(_flat(packed), other)
             elif other == ranks.rank:
                 for like in _distinct(pickle.loads(structure)):
                     tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
