@@ -206,3 +206,8 @@ def test_elements_between_elements_have_no_position() -> None:
 def test_what_has_no_memory_has_no_span() -> None:
     with pytest.raises(TypeError, match="must be strided"):
         tensor_memory_span(torch.eye(2).to_sparse())
+
+
+def test_the_same_addresses_in_two_spaces_are_other_bytes() -> None:
+    layouts = [Layout(2, 6, ((1, 4),))]
+    assert Footprint("RAM", layouts) == Footprint("RAM", layouts) != Footprint("GPU", layouts)

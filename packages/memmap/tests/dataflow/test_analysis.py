@@ -186,6 +186,21 @@ def test_a_partly_overwritten_value_is_still_read_where_it_stands() -> None:
     ]
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_one_element_that_was_not_overwritten_still_stands(first: int) -> None:
+    tensor = Tensor("A", (4,))
+    left = 3 - 3 * first
+    program = [
+        FillOperation("all").set_outputs(row(tensor, 0, 4)),
+        FillOperation("but one").set_outputs(row(tensor, first, first + 3)),
+        TransformOperation("read").set_inputs(row(tensor, left, left + 1)),
+    ]
+    assert kinds(analyze_dependencies(program)) == [
+        "all -> but one (WAW, implicit)",
+        "all -> read (RAW, implicit)",
+    ]
+
+
 def test_writes_that_overlap_one_another_take_a_byte_away_only_once() -> None:
     tensor = Tensor("A", (6,))
     program = [

@@ -143,16 +143,8 @@ def test_the_peak_stays_when_less_is_allocated_later() -> None:
         assert world.peak_nbytes("sim:0") == NBYTES
 
 
-def run_apart(program: str) -> None:
-    """Run a program in a process of its own, which a crash would end instead of this one."""
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-
-
-def test_a_tensor_goes_while_an_exception_is_on_its_way() -> None:
-    run_apart("""
+APART = {
+    "a tensor goes while an exception is on its way": """
 import torch
 from linops_multigpu.testing import simulated
 with simulated(1) as world:
@@ -164,11 +156,8 @@ with simulated(1) as world:
             assert world.allocated_nbytes("sim:0") == 16
         else:
             raise AssertionError
-""")
-
-
-def test_a_tensor_goes_when_there_is_no_memory_for_the_next() -> None:
-    run_apart("""
+""",
+    "a tensor goes when there is no memory for the next": """
 import torch
 from linops_multigpu.testing import simulated
 with simulated(1, memory=1000) as world:
@@ -180,11 +169,8 @@ with simulated(1, memory=1000) as world:
             assert world.allocated_nbytes("sim:0") == 200
         else:
             raise AssertionError
-""")
-
-
-def test_memory_that_goes_with_an_exception_is_checked() -> None:
-    run_apart("""
+""",
+    "memory that goes with an exception is checked": """
 import torch
 from linops_multigpu.testing import simulated
 with simulated(1, check=False) as world:
@@ -204,4 +190,17 @@ with simulated(1, check=False) as world:
     (race,) = world.races
     assert "free" in race, race
     assert "weakref" not in race, race
-""")
+""",
+}
+
+
+def test_memory_goes_with_an_exception() -> None:
+    """One after the other, in a process of its own, which a crash would end instead of this one."""
+    runs = [f"exec({program!r}, {{}})\nprint({what!r})" for what, program in APART.items()]
+    done = subprocess.run(
+        [sys.executable, "-u", "-c", "\n".join(runs)],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [*APART], done.stderr
