@@ -237,3 +237,17 @@ def test_what_is_no_such_problem_is_refused(
 def test_an_adjoint_that_is_none_is_noticed() -> None:
     with pytest.raises(ValueError, match=r"conjugate_gradients: A must be Hermitian"):
         admm(lambda x: 2 * x, torch.ones(2), soft_threshold(0.1), adjoint=lambda x: -4 * x)
+
+
+def test_a_solution_of_zero_does_not_drive_rho_out_of_its_range() -> None:
+    # x is rounding and z zero, so that the relative residual of the constraint stays 1.
+    generator = torch.Generator().manual_seed(0)
+    row = torch.randn(1, 11, generator=generator, dtype=torch.complex64) * 0.0142
+    y = torch.randn(1, generator=generator, dtype=torch.complex64) * 26451
+    A, weights = Dense(row, ("M", "N")), []
+    options: Any = {"eps_rel": 1e-9, "max_num_iters": 400, "rho": 3.2e-5}
+    x = admm(
+        A, y, soft_threshold(1663.0), callback=lambda s: weights.append(s.values["rho"]), **options
+    )
+    assert float(x.abs().max()) < 1e-6
+    assert max(weights) <= 3.2e-5 * 2.0**60

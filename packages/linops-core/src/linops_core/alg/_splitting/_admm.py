@@ -22,6 +22,7 @@ from .._shared._vectors import BatchedVectors
 from ._problem import PenalizedProblem
 
 _NAME = "admm"
+_MOST = 2.0**60  # by which rho may change
 
 
 def admm(
@@ -107,6 +108,7 @@ def admm(
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
     split = problem.L
+    first_rho = rho
     last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
     eps_abs /= problem.unit
     pair = problem.A
@@ -180,6 +182,8 @@ def admm(
             values = {"primal": primal, "dual": dual, "rho": rho}
             if loop.iteration <= last_change_of_rho:
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
+                if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
+                    factor = 1.0  # a residual of zero would double it until it overflows
                 rho, u = rho * factor, u / factor
             loop.z, loop.u, loop.rho, loop.primal, loop.dual = z, u, rho, primal, dual
             del z, u
