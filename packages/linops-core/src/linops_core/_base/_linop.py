@@ -15,6 +15,7 @@ from memmap import html_table
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .. import config
+from .._kernels._freed_memory import keep_freed
 from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
 from ._arithmetic import Arithmetic
 from ._conversions import Conversions
@@ -155,6 +156,7 @@ class NamedLinop(Arithmetic, Conversions):
             if facts is not None and may_be_remembered(x.shape):
                 is_all = self._is_checked_by_shapes and type(self).forward is NamedLinop.forward
                 self._found["checked"] = facts, y.shape, is_all
+                keep_freed(x, y)
         return y
 
     def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:

@@ -21,6 +21,23 @@ def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None 
     return torch.addcmul(x, scale, z, out=None if is_recorded(x, z, scale) else into)
 
 
+def scaled_sum(x: Tensor, scale: float, z: Tensor, into: Tensor | None) -> Tensor:
+    """Return x + scale z; in the memory of ``into``, if there is some, unless autograd follows."""
+    is_free = into is not None and not is_recorded(x, z, into)
+    return torch.add(x, z, alpha=scale, out=into if is_free else None)
+
+
+def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
+    """Return x + factor (z - x); in the memory of ``into`` unless autograd follows."""
+    return torch.lerp(x, z, factor, out=None if is_recorded(x, z, into) else into)
+
+
+def unshared(x: Tensor, *others: Tensor) -> Tensor | None:
+    """Return x, to be written into again; None where one of the others lies in its memory."""
+    own = x.untyped_storage()._cdata
+    return None if any(own == other.untyped_storage()._cdata for other in others) else x
+
+
 def is_moderate(units: float | Tensor) -> bool:
     """Whether squares of sums of squares in these units are in range; a unit may be 0."""
     if isinstance(units, Tensor):

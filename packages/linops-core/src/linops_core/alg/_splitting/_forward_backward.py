@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from ..._kernels._tracing import is_recorded
 from .._proximals._proximal import Proximal
 from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, rounding_of
+from .._shared._products import extrapolated, scaled_sum, unshared
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem
@@ -65,20 +65,25 @@ def forward_backward(
 
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
         residual = _residual(pair, loop.image, y)
+        # Memory that all steps write into; a proximal map may return what it was given.
+        misfit = argument = move = bend = None
         yield loop.x, {"change": math.inf, "residual": residual, "step": loop.step}, None
         while True:
             x, image, z, z_image, step = loop.x, loop.image, loop.z, loop.z_image, loop.step
-            misfit = z_image - y
+            misfit = scaled_sum(z_image, -1, y, misfit)
             gradient = pair.adjoint(misfit)
             check_like(owner, "the output of the adjoint", gradient, "x", x)
             while True:
-                found = problem.proximal(torch.sub(z, gradient, alpha=step), step)
+                argument = scaled_sum(z, -step, gradient, argument)
+                found = problem.proximal(argument, step)
                 check_like(owner, "what the proximal map returns", found, "x", x)
                 found_image = pair.forward(found)
-                move = found - z
-                vectors = (move, found, z)
+                argument = unshared(argument, found)
+                move = scaled_sum(found, -1, z, move)
+                bend = scaled_sum(found_image, -1, z_image, bend)
+                argument = scaled_sum(found, -1, x, argument)
                 length, size, z_size, bent, slope = pair.magnitudes(
-                    vectors, [found_image - z_image], products=[(move, found - x)]
+                    (move, found, z), [bend], products=[(move, argument)]
                 )
                 # Rounding of both images limits the curvature.
                 known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
@@ -103,10 +108,10 @@ def forward_backward(
                 loop.age = 1.0
             before, loop.age = loop.age, (1 + math.sqrt(1 + 4 * loop.age**2)) / 2
             momentum = 1 + (before - 1) / loop.age
-            loop.z = _extrapolated(x, found, momentum, into=z)
-            loop.z_image = _extrapolated(image, found_image, momentum, into=z_image)
+            loop.z = extrapolated(x, found, momentum, into=z)
+            loop.z_image = extrapolated(image, found_image, momentum, into=z_image)
             loop.x, loop.image, loop.step = found, found_image, step
-            del found, found_image, gradient, misfit, move, vectors  # before others are made
+            del found, found_image, gradient  # before others are made
             del x, image, z, z_image
             residual = _residual(pair, loop.image, y) if progress.is_watched else math.nan
             values = {"change": length / (size or 1.0), "residual": residual, "step": step}
@@ -125,10 +130,6 @@ class _Loop:
     z_image: Tensor
     step: float
     age: float = 1.0
-
-
-def _extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
-    return torch.lerp(x, z, factor, out=None if is_recorded(x, z) else into)
 
 
 def _residual(A: OperatorPair, image: Tensor, y: Tensor) -> float:

@@ -16,7 +16,7 @@ from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import checkpoint_of, probed
 from .._shared._checks import check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._products import add_scaled
+from .._shared._products import add_scaled, extrapolated, scaled_sum, unshared
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
@@ -51,7 +51,7 @@ def pdhg(
 
     It converges if :math:`\tau \sigma |K|^2 \le 1`. A step applies K and its adjoint once.
 
-    It keeps at most five vectors of the input and six of the output, results of K, its adjoint and
+    It keeps at most five vectors of the input and seven of the output, results of K, its adjoint and
     the proximal maps included. It waits for the device once in a step. Gradients flow through the
     steps, and autograd keeps all steps; tau and sigma are constants.
 
@@ -146,22 +146,28 @@ def pdhg(
         root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
         root_of_p = math.sqrt(pair.output.count(loop.p)) if eps_abs else 0.0
         values = {"primal": math.inf, "dual": math.inf, "tau": loop.tau, "sigma": loop.sigma}
+        # Memory that all steps write into; a proximal map may return what it was given.
+        of_p = of_x = None
         yield loop.x, values, None
         while True:
             x, p, image, ahead = loop.x, loop.p, loop.image, loop.ahead
             tau, sigma, norm = loop.tau, loop.sigma, loop.norm
-            p_new = proximal_dual(torch.add(p, ahead, alpha=sigma), sigma)
+            of_p = scaled_sum(p, sigma, ahead, of_p)
+            p_new = proximal_dual(of_p, sigma)
+            of_p = unshared(of_p, p_new)
             check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
             back = pair.adjoint(p_new)
             check_like(_NAME, "the output of the adjoint", back, "x0", x)
-            x_new = proximal_g(torch.sub(x, back, alpha=tau), tau)
+            of_x = scaled_sum(x, -tau, back, of_x)
+            x_new = proximal_g(of_x, tau)
+            of_x = unshared(of_x, x_new)
             del back  # freed here, because the next vectors need the memory
             check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
             image_new = pair.forward(x_new)
-            p_move = p - p_new
-            ahead = add_scaled(ahead - image_new, 1 / sigma, p_move)
+            of_p, of_x = scaled_sum(p, -1, p_new, of_p), scaled_sum(x, -1, x_new, of_x)
+            ahead = add_scaled(add_scaled(ahead, -1, image_new), 1 / sigma, of_p)
             moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
-                [x - x_new, x_new], [image - image_new, ahead, p_new, p_move]
+                [of_x, x_new], [image - image_new, ahead, p_new, of_p]
             )
             primal = moved / tau
             goals = (
@@ -175,9 +181,9 @@ def pdhg(
             reason = reason_of_both((primal, dual), goals, noises)
             if moved <= precision * x_size and p_moved <= precision * p_size:
                 reason = reason or StopReason.ROUNDING
-            loop.ahead = torch.lerp(image, image_new, 2.0)
+            loop.ahead = extrapolated(image, image_new, 2.0, into=ahead)
             loop.x, loop.p, loop.image = x_new, p_new, image_new
-            del x, p, image, ahead, x_new, p_new, p_move, image_new
+            del x, p, image, ahead, x_new, p_new, image_new
             # At the level of rounding, the ratio of two moves does not show the norm.
             shown = 0.0
             if moved > 16 * precision * x_size:

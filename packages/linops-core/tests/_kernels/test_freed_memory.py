@@ -1,0 +1,82 @@
+"""Memory that was freed is kept for what is computed next."""
+
+import os
+import platform
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from linops_core import Diagonal
+from linops_core._kernels import _freed_memory
+from linops_core._kernels._freed_memory import keep_freed
+
+ONE_MIB = 2**18  # of float32
+
+PAGES_OF_STEPS = f"""
+import resource, sys, torch
+from linops_core import Diagonal
+
+def pages():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+
+torch.set_num_threads(1)
+x, weight = torch.ones({ONE_MIB}), torch.ones({ONE_MIB})
+D = Diagonal(weight, ("N",))
+step = D if sys.argv[1] == "operator" else weight.mul
+for _ in range(3):
+    step(step(x))
+before = pages()
+for _ in range(10):
+    step(step(x))
+print(pages() - before)
+"""
+
+
+def new_pages(way: str, **variables: str) -> int:
+    """Return how many pages the system hands out in 20 products of 256 pages each."""
+    others = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC")}
+    others.pop("GLIBC_TUNABLES", None)
+    found = subprocess.run(
+        [sys.executable, "-c", PAGES_OF_STEPS, way],
+        env={**others, **variables},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return int(found.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the memory of glibc")
+def test_an_operator_gets_no_new_pages_from_the_system() -> None:
+    assert new_pages("operator") < 3 * 256  # of 20 * 256
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the memory of glibc")
+def test_a_limit_that_the_user_has_set_stays() -> None:
+    assert new_pages("operator", MALLOC_MMAP_THRESHOLD_="65536") > 10 * 256
+
+
+def test_what_is_asked_for_grows_with_the_tensors_up_to_a_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_freed_memory, "_kept", 0)
+    keep_freed(torch.empty(5, device="meta"))
+    assert _freed_memory._kept == 0
+    keep_freed(torch.ones(1000), torch.ones(10))
+    assert _freed_memory._kept == 16000
+    keep_freed(torch.ones(10))
+    assert _freed_memory._kept == 16000
+    keep_freed(torch.empty(2**23))
+    assert _freed_memory._kept == _freed_memory._LONGEST < 2**25
+
+
+def test_a_call_with_a_new_shape_asks_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_freed_memory, "_kept", 0)
+    D = Diagonal(torch.ones(100), ("N",))
+    D(torch.ones(100))
+    assert _freed_memory._kept == 1600
+    _freed_memory._kept = 0
+    D(torch.ones(100))
+    assert _freed_memory._kept == 0

@@ -1,0 +1,131 @@
+"""Steps of solvers write into the vectors that they have."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from linops_core.alg import conjugate_gradients, fista, pdhg, proximal_gradient
+
+N = 50
+WEIGHT = torch.linspace(1, 30, N, dtype=torch.float64)
+
+Map = Callable[..., Tensor]
+Solve = Callable[[Map, Tensor, int], Tensor]
+
+
+class NewVectors(TorchDispatchMode):
+    """Counts tensors of the size of a vector that lie in memory of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.count, self.counts = 0, True
+
+    def __torch_dispatch__(
+        self,
+        function: Any,
+        _: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Any = None,
+    ) -> object:
+        found = function(*args, **(kwargs or {}))
+        if self.counts:
+            given = {storage_of(x) for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
+            tensors = [x for x in tree_leaves(found) if isinstance(x, Tensor) and x.numel() >= N]
+            self.count += sum(storage_of(x) not in given for x in tensors)
+        return found
+
+    @contextmanager
+    def elsewhere(self) -> Iterator[None]:
+        """Count none of what is done within."""
+        self.counts = False
+        yield
+        self.counts = True
+
+
+def storage_of(x: Tensor) -> int:
+    return x.untyped_storage()._cdata
+
+
+def products(x: Tensor) -> Tensor:
+    return WEIGHT * x
+
+
+def smaller(z: Tensor, t: float) -> Tensor:
+    return z / (1 + t)
+
+
+def itself(z: Tensor, t: float) -> Tensor:
+    return z
+
+
+def by_cg(A: Map, y: Tensor, steps: int, preconditioned: bool = False) -> Tensor:
+    other = A if preconditioned else None
+    return conjugate_gradients(A, y, None, steps, 1e-14, 0, preconditioner=other)
+
+
+def by_fista(A: Map, y: Tensor, steps: int, g: Map = smaller) -> Tensor:
+    return fista(A, y, g, None, steps, 0, adjoint=A, step=1e-3)
+
+
+def by_proximal_gradient(A: Map, y: Tensor, steps: int, g: Map = smaller) -> Tensor:
+    return proximal_gradient(A, y, g, None, steps, 0, adjoint=A, step=1e-3)
+
+
+def by_pdhg(A: Map, y: Tensor, steps: int, g: Map = smaller) -> Tensor:
+    return pdhg(A, g, g, y, steps, eps_rel=0, adjoint=A)
+
+
+def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
+    """Return how many vectors are made, by the operator none."""
+    with NewVectors() as found:
+
+        def A(x: Tensor) -> Tensor:
+            with found.elsewhere():
+                return products(x)
+
+        solve(A, y, steps)
+    return found.count
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize(
+    ("solve", "of_maps"),
+    [
+        (by_cg, 0),
+        (partial(by_cg, preconditioned=True), 0),
+        (by_fista, 1),
+        (by_proximal_gradient, 1),
+        (by_pdhg, 4 + 1),  # the maps, that of a conjugate, and the difference of two images
+    ],
+)
+def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) -> None:
+    y = torch.ones(N, dtype=dtype)
+    assert new_vectors(solve, y, 15) - new_vectors(solve, y, 5) == 10 * of_maps
+
+
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg])
+def test_a_map_may_return_what_it_is_given(solve: Callable[..., Tensor]) -> None:
+    def copied(z: Tensor, t: float) -> Tensor:
+        return z.clone()
+
+    y = torch.linspace(-1, 1, N, dtype=torch.float64)
+    for steps in (1, 2, 7):
+        expected = solve(products, y, steps, copied)
+        assert torch.equal(solve(products, y, steps, itself), expected)
+
+
+@pytest.mark.parametrize("solve", [by_cg, by_fista, by_proximal_gradient, by_pdhg])
+def test_results_lie_in_memory_of_their_own(solve: Callable[..., Tensor]) -> None:
+    y, maps = torch.ones(N, dtype=torch.float64), [] if solve is by_cg else [itself]
+    first = solve(products, y, 5, *maps)
+    kept = first.clone()
+    second = solve(products, y, 7, *maps)
+    assert torch.equal(first, kept)
+    assert len({storage_of(x) for x in (first, second, y, WEIGHT)}) == 4
