@@ -24,8 +24,9 @@ class NewVectors(TorchDispatchMode):
     """Counts tensors of the size of a vector that lie in memory of their own."""
 
     def __init__(self) -> None:
-        super().__init__()
-        self.count, self.counts = 0, True
+        super().__init__()  # type: ignore[no-untyped-call]  # torch has no types here
+        self.count = 0
+        self.counts = True
 
     def __torch_dispatch__(
         self,
@@ -50,7 +51,7 @@ class NewVectors(TorchDispatchMode):
 
 
 def storage_of(x: Tensor) -> int:
-    return x.untyped_storage()._cdata
+    return int(x.untyped_storage()._cdata)
 
 
 def products(x: Tensor) -> Tensor:
@@ -91,7 +92,8 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
                 return products(x)
 
         solve(A, y, steps)
-    return found.count
+    count: int = found.count
+    return count
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
