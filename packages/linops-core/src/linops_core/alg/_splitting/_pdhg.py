@@ -52,8 +52,8 @@ def pdhg(
     It converges if :math:`\tau \sigma |K|^2 \le 1`. A step applies K and its adjoint once.
 
     It keeps at most five vectors of the input and seven of the output, results of K, its adjoint
-    and the proximal maps included. It waits for the device once in a step. Gradients flow through the
-    steps, and autograd keeps all steps; tau and sigma are constants.
+    and the proximal maps included. It waits for the device once in a step. Gradients flow through
+    the steps, and autograd keeps all steps; tau and sigma are constants.
 
     Parameters
     ----------
