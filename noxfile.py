@@ -256,10 +256,10 @@ def release(session: nox.Session) -> None:
     dist = Path("dist")
     shutil.rmtree(dist, ignore_errors=True)
     build_from(session, Path("packages", package), dist)
-    for wheel in dist.glob("*.whl"):
-        check_wheel(session, str(wheel))
+    (wheel,), (sdist,) = map(list, (dist.glob("*.whl"), dist.glob("*.tar.gz")))
+    check_wheel(session, str(wheel))
     session.install(PINNED, "--group=build")
-    session.run("twine", "check", "--strict", *map(str, sorted(dist.iterdir())))
+    session.run("twine", "check", "--strict", str(wheel), str(sdist))
     session.log(f"dist/ has {package} {version}")
 
 
