@@ -66,7 +66,7 @@ class Layout:
         numbers: dict[Slices, list[int]] = defaultdict(list)
         for number, key in enumerate(self.keys):
             numbers[key].append(number)
-        groups = _told_apart(list(numbers), [*self.axes])
+        groups = _separated(list(numbers), [*self.axes])
         return [sorted(n for key in group for n in numbers[key]) for group in groups]
 
     @cached_property
@@ -154,11 +154,11 @@ def cut_apart(
     return None
 
 
-def _told_apart(keys: list[Slices], dims: Sequence[NamedDimension]) -> Iterator[list[Slices]]:
+def _separated(keys: list[Slices], dims: Sequence[NamedDimension]) -> Iterator[list[Slices]]:
     """Yield groups of slices that can be separated by cuts."""
     found = cut_apart(keys, dims)
     if found is None:
         yield keys
     else:
         for group in found[1]:
-            yield from _told_apart(group, dims)
+            yield from _separated(group, dims)

@@ -63,7 +63,7 @@ def _report(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Let Python look for no cycles: it would look through all objects of a report many times."""
+    """Switch off the cycle collector, which would scan all objects of a report many times."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:

@@ -171,7 +171,7 @@ CASES = [
 ]
 
 
-def look_of(module: torch.nn.Module) -> list[list[Any]]:
+def properties_of(module: torch.nn.Module) -> list[list[Any]]:
     """Everything of the tensors of a module: identities, memory, numbers, counters, hooks."""
     found = []
     for path, tensor in tensors_of(module):
@@ -238,11 +238,11 @@ def test_an_interrupt_at_any_line_leaves_all_changed_or_nothing(
     module = make()
     with Trace() as trace:
         change(module)
-    after = relative(look_of(module))
+    after = relative(properties_of(module))
     for number, at in enumerate(places(trace.lines, every=40)):
         error = (KeyboardInterrupt, MemoryError)[number % 2]
         module = make()
-        before = look_of(module)
+        before = properties_of(module)
         allocated.clear()
         with Trace(at, error) as interrupt, suppress(error):
             change(module)
@@ -252,7 +252,7 @@ def test_an_interrupt_at_any_line_leaves_all_changed_or_nothing(
             continue
         assert torch.is_grad_enabled(), interrupt.lines[-1]
         assert not torch._C._is_torch_function_all_disabled(), interrupt.lines[-1]
-        look = look_of(module)
+        look = properties_of(module)
         is_before = look == before
         if not is_exact:
             is_before = is_before or relative(look, False) == relative(before, False)
@@ -292,14 +292,14 @@ def test_a_change_that_fails_is_taken_back_even_if_that_is_interrupted(
     ):  # not the guard, which is the first and the last
         for at in range(1000):
             module = make()
-            before = look_of(module)
+            before = properties_of(module)
             n_calls, fails_at = 0, number
             trace = Trace(at, KeyboardInterrupt)
             with pytest.raises((RuntimeError, KeyboardInterrupt)):
                 change(module)
             sys.settrace(None)
             torch.set_grad_enabled(True)
-            assert look_of(module) == before, (number, at, trace.lines[-1:])
+            assert properties_of(module) == before, (number, at, trace.lines[-1:])
             if not trace.has_raised:
                 break
         assert at > 5
@@ -333,14 +333,14 @@ def test_what_is_brought_back_comes_back_even_if_that_is_interrupted(
     met = places(trace.lines, every=40)
     for at in met:
         module = make()
-        before = look_of(module)
+        before = properties_of(module)
         n_allocations = 0
         trace = Trace(at, KeyboardInterrupt)
         with pytest.raises((torch.OutOfMemoryError, KeyboardInterrupt)):
             change(module)
         sys.settrace(None)
         torch.set_grad_enabled(True)
-        assert relative(look_of(module), False) == relative(before, False), trace.lines[-1:]
+        assert relative(properties_of(module), False) == relative(before, False), trace.lines[-1:]
     assert len(met) > 50
 
 

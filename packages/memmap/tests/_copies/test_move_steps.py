@@ -12,7 +12,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from memmap import AliasWarning, ModuleMemoryMap, MoveError, memory_aware_to, overlaps
 from memmap._copies._allocate import empty_bytes
-from memmap._copies._move_steps import _WayBack, move_steps
+from memmap._copies._move_steps import _MoveBack, move_steps
 from memmap._copies._plan import Plan, plan_of
 from memmap._modules._traverse import state_tensors
 from memmap.testing import Holder, content_of, modules, sharing_of, state_of
@@ -32,7 +32,7 @@ def three_groups() -> Holder:
     return module
 
 
-def look_of(module: torch.nn.Module) -> list[object]:
+def properties_of(module: torch.nn.Module) -> list[object]:
     """All that a failure must put back: everything but which storages there are."""
     state = state_of(module)
     tensors = [tensor for _, tensor in state]
@@ -137,12 +137,12 @@ def test_a_failure_at_any_group_puts_everything_back(
     move: Callable[..., None], fails_at: int, allocations: Allocations
 ) -> None:
     module = three_groups()
-    before = look_of(module)
+    before = properties_of(module)
     gradient = module.d.grad
     allocations.fails_at = fails_at
     with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
         move(module)
-    assert look_of(module) == before
+    assert properties_of(module) == before
     assert module.d.grad is gradient
     allocations.fails_at = None
     move(module)
@@ -156,7 +156,7 @@ def test_a_failure_of_any_commit_puts_everything_back(
     move: Callable[..., None], good: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = three_groups()
-    before = look_of(module)
+    before = properties_of(module)
     from memmap._modules._commit import Changes
 
     point, calls = Changes.point, []
@@ -173,7 +173,7 @@ def test_a_failure_of_any_commit_puts_everything_back(
         assert len(calls) <= good
     except RuntimeError as error:
         assert str(error) == "planted"
-        assert look_of(module) == before
+        assert properties_of(module) == before
 
 
 @pytest.mark.filterwarnings("ignore::memmap.AliasWarning")
@@ -182,7 +182,7 @@ def test_a_failure_of_any_commit_puts_everything_back(
 def test_random_modules_are_moved_or_put_back(
     cast: bool, module: torch.nn.Module, data: st.DataObject, pack: bool
 ) -> None:
-    before = look_of(module)
+    before = properties_of(module)
     values = [read(tensor) for _, tensor in state_of(module)]
     counted = Allocations()
 
@@ -198,7 +198,7 @@ def test_random_modules_are_moved_or_put_back(
         try:
             move(True)
         except torch.OutOfMemoryError:
-            assert look_of(module) == before
+            assert properties_of(module) == before
             counted.fails_at = None
             move(True)
     tensors = [tensor for _, tensor in state_of(module)]
@@ -228,12 +228,12 @@ def test_a_cast_that_rounds_keeps_its_source_until_nothing_can_fail(
     allocations: Allocations,
 ) -> None:
     module = Holder(a=torch.full((3,), 0.1), b=torch.ones(2), c=torch.ones(3))
-    before = look_of(module)
+    before = properties_of(module)
     watch(allocations, module)
     allocations.fails_at = 2
     with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
         memory_aware_to(module, dtype=torch.bfloat16, low_memory=True)
-    assert look_of(module) == before
+    assert properties_of(module) == before
     assert allocations.alive == [[True] * 3] * 3
     allocations.fails_at = None
     memory_aware_to(module, dtype=torch.bfloat16, low_memory=True)
@@ -242,11 +242,11 @@ def test_a_cast_that_rounds_keeps_its_source_until_nothing_can_fail(
 
 def test_a_move_to_meta_keeps_its_source_until_nothing_can_fail(allocations: Allocations) -> None:
     module = three_groups()
-    before = look_of(module)
+    before = properties_of(module)
     allocations.fails_at = 3
     with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
         memory_aware_to(module, "meta", low_memory=True)
-    assert look_of(module) == before
+    assert properties_of(module) == before
     memory_aware_to(module, "meta", low_memory=True)
     assert all(t.is_meta for _, t in state_of(module))
 
@@ -298,7 +298,7 @@ def test_interrupts_while_things_are_brought_back_leave_nothing_behind(
     n_interrupts: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = Holder(a=torch.arange(3.0), b=torch.arange(4.0), c=torch.arange(5.0))
-    before = look_of(module)
+    before = properties_of(module)
     n = 0
 
     def interrupted(nbytes: int, device: torch.device) -> torch.Tensor:
@@ -312,28 +312,28 @@ def test_interrupts_while_things_are_brought_back_leave_nothing_behind(
         monkeypatch.setattr(name, interrupted)
     with pytest.raises(KeyboardInterrupt):
         to_double(module)
-    assert look_of(module) == before
+    assert properties_of(module) == before
 
 
 def test_what_was_brought_back_is_not_brought_back_twice(
     allocations: Allocations, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = Holder(a=torch.arange(3.0), b=torch.arange(4.0), c=torch.arange(5.0))
-    before = look_of(module)
+    before = properties_of(module)
     allocations.fails_at = 2
-    bring_back, n_calls = _WayBack.__call__, 0
+    bring_back, n_calls = _MoveBack.__call__, 0
 
-    def interrupted(self: _WayBack) -> None:
+    def interrupted(self: _MoveBack) -> None:
         nonlocal n_calls
         n_calls += 1
         bring_back(self)
         if n_calls == 1:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(_WayBack, "__call__", interrupted)
+    monkeypatch.setattr(_MoveBack, "__call__", interrupted)
     with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
         to_double(module)
-    assert look_of(module) == before
+    assert properties_of(module) == before
     assert (n_calls, allocations.n) == (3, 5), "two were moved, one failed, two came back"
 
 
@@ -346,13 +346,13 @@ def test_a_gradient_that_is_exchanged_as_a_whole_is_put_back(
     module.p.grad = gradient = module.gradient
     module.last = torch.nn.Buffer(torch.ones(4))
     del whole
-    before = look_of(module)
+    before = properties_of(module)
     watch(allocations, module)
     allocations.fails_at = fails_at
     if fails_at < 4:
         with pytest.raises(torch.OutOfMemoryError, match="no memory left"):
             to_double(module)
-        assert look_of(module) == before
+        assert properties_of(module) == before
     else:
         to_double(module)
         assert gradient.dtype == torch.float64
@@ -405,12 +405,12 @@ def test_rnn_weights_are_the_parameters_after_a_failure(allocations: Allocations
 
 def test_waiting_for_nothing_and_giving_up_memory_exclude_each_other() -> None:
     module = three_groups()
-    before = look_of(module)
+    before = properties_of(module)
     with pytest.raises(ValueError, match="low_memory must not be combined with non_blocking"):
         memory_aware_to(module, "meta", low_memory=True, non_blocking=True)
     with pytest.raises(ValueError, match="low_memory must not be combined with non_blocking"):
         ModuleMemoryMap().memory_aware_to(module, "meta", low_memory=True, non_blocking=True)
-    assert look_of(module) == before
+    assert properties_of(module) == before
 
 
 @pytest.mark.usefixtures("everything_moves")

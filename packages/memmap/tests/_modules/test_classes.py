@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from memmap import MemoryReport, ModuleMemoryMap, memory_aware_deepcopy, memory_aware_to
-from memmap._modules._classes import asked_once, has_plain_state
+from memmap._modules._classes import cached_by_class, has_plain_state
 
 
 def own_class() -> torch.nn.Module:
@@ -65,7 +65,7 @@ def test_the_answer_of_a_class_that_has_died_is_not_that_of_another() -> None:
         asked.append(cls.__name__)
         return int(cls.__name__)
 
-    question = asked_once(number)
+    question = cached_by_class(number)
     # The later ones get the places of the earlier ones.
     for numbers in (range(100), range(100, 200)):
         classes = [type(str(number), (), {}) for number in numbers]

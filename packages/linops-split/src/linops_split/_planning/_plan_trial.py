@@ -64,8 +64,8 @@ class WithoutData:
                 yield
             except RuntimeError as error:
                 raise ValueError(
-                    f"{_culprit(error.__traceback__) or self._signature}: an operator to be "
-                    f"planned must not read the values of its tensors, got {error}"
+                    f"{_running_operator(error.__traceback__) or self._signature}: an operator "
+                    f"to be planned must not read the values of its tensors, got {error}"
                 ) from error
 
 
@@ -110,7 +110,7 @@ class Trial:
         return batch_linop(fresh, batch_sizes, sizes=self._sizes)
 
 
-def _culprit(traceback: TracebackType | None) -> str | None:
+def _running_operator(traceback: TracebackType | None) -> str | None:
     """Return the signature of the innermost operator that was running, or None."""
     signature = None
     while traceback is not None:

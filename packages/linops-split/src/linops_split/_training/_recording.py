@@ -76,7 +76,7 @@ class Backward(Work):
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
     ) -> Tensor | None:
-        """Return the gradient to the slice that a part read; add those to its weights to sums."""
+        """Return the gradient to the slice that a part read; sum the gradients to its weights."""
         gradient, x = operands
         is_followed = self.copies.is_followed(number)
         if not is_followed and not self.collects:

@@ -9,7 +9,7 @@ The steps of a copy:
    `Region` keeps the buffers that a larger deep copy (`CopiedStorages`) or a map (`DeviceMemory`)
    filled.
 4. rebuild: `Plan.assemble` makes sparse and nested tensors from the copies of their parts,
-   `Counters` lets copies share version counters, `dressed` gives them their classes.
+   `Counters` lets copies share version counters, `with_class_of` gives them their classes.
 5. publish: a move changes all tensors in one step (`commit`), or step by step with a way back
    (`carry_out`). A copy puts the tensors into the memo, and `reconstruct` makes the new module.
 """

@@ -33,7 +33,7 @@ def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> di
     return outside_references(pieces, inner)
 
 
-def tell_of_move(
+def warn_of_move(
     groups: Sequence[Group], outside: dict[int, int], strict: bool, module: torch.nn.Module
 ) -> None:
     """Warn or raise if an unknown tensor holds memory that is to move.
@@ -43,7 +43,7 @@ def tell_of_move(
     """
     if not outside:
         return
-    wholes = set() if strict else _wholes_outside(groups, module)
+    wholes = set() if strict else _storages_held_whole(groups, module)
     unexpected = {storage: number for storage, number in outside.items() if storage not in wholes}
     text = _text_of(groups, unexpected)
     if text and strict:
@@ -52,7 +52,7 @@ def tell_of_move(
         _warn(_MOVE.format("ignore AliasWarning", text))
 
 
-def _wholes_outside(groups: Iterable[Group], module: torch.nn.Module) -> set[int]:
+def _storages_held_whole(groups: Iterable[Group], module: torch.nn.Module) -> set[int]:
     """Storages that the caller holds completely, through a base of the views that move."""
     bases = held_bases(piece.tensor for group in groups for piece in group.pieces)
     bases = [base for base in bases if union_nbytes([base]) == base.untyped_storage().nbytes()]
@@ -62,7 +62,7 @@ def _wholes_outside(groups: Iterable[Group], module: torch.nn.Module) -> set[int
     return {base.untyped_storage()._cdata for base in bases if id(base) not in inside}
 
 
-def tell_of_copy(plan: Plan) -> None:
+def warn_of_copy(plan: Plan) -> None:
     """Warn if a copy does not share memory that its source shares."""
     # torch copies elements below a byte, and keeps them with the storages copied here.
     kept = [

@@ -31,7 +31,7 @@ def empty_bytes(nbytes: int, device: torch.device) -> torch.Tensor:
 
 
 def whole_pages(start: int, nbytes: int, page: int) -> tuple[int, int]:
-    """Addresses of the first byte of, and past, the pages that lie in some bytes as a whole."""
+    """Start and end address of the whole pages within some bytes."""
     return -(-start // page) * page, (start + nbytes) // page * page
 
 

@@ -10,10 +10,10 @@ import torch
 
 from .._modules._at_once import keeps_grad_mode
 from .._modules._counters import Counters
-from .._modules._rebuild import dressed
+from .._modules._rebuild import with_class_of
 from .._modules._reconstruct import reconstruct
 from .._modules._traverse import Found, attributes_of, traverse
-from ._aliases import tell_of_copy
+from ._aliases import warn_of_copy
 from ._checks import check_module_type
 from ._deepcopy_memo import CopiedStorages
 from ._plan import Plan, plan_of
@@ -111,7 +111,7 @@ def memory_aware_deepcopy(
     unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
     plan = plan_of(others, detach)
     if is_outermost:
-        tell_of_copy(plan)
+        warn_of_copy(plan)
     # The memo keeps these objects alive, so that their ids stay valid.
     memo.setdefault(id(memo), []).append((reached, plan))
     # Clones come first: parts of sparse tensors may be views of them.
@@ -154,7 +154,7 @@ def put_copies(
         plan.assemble(plain, lambda part: copy.deepcopy(part, memo))
     sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
     for source in sources:
-        made = dressed(plain[id(source)], source)
+        made = with_class_of(plain[id(source)], source)
         if id(source) in cloned:
             torch._C._swap_tensor_impl(memo[id(source)], made)
         else:

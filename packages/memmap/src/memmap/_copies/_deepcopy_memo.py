@@ -14,7 +14,7 @@ import torch
 
 from .._errors import StorageError
 from .._modules._counters import Counters
-from .._modules._rebuild import bytes_of, dressed, view_like
+from .._modules._rebuild import bytes_of, view_like, with_class_of
 from .._modules._traverse import path_text
 from ._buffers import copied
 from ._placement import Region, Regions
@@ -63,7 +63,7 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     def clone(self, sources: list[torch.Tensor]) -> dict[int, torch.Tensor]:
         """Copies of tensors that fill their storages, by their ids."""
         with torch.no_grad():
-            copies = {id(source): dressed(source.clone(), source) for source in sources}
+            copies = {id(source): with_class_of(source.clone(), source) for source in sources}
         self.made |= copies
         self._cloned |= {source.untyped_storage()._cdata: source for source in sources}
         return copies

@@ -19,7 +19,7 @@ from ._deepcopy import copy_attachments, memory_aware_deepcopy, put_copies
 from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
 from ._move_steps import Target
-from ._placement import Copied, DeviceMemory, look_of
+from ._placement import Copied, DeviceMemory, properties_of
 from ._plan import Group, plan_of
 from ._spans import Pack
 
@@ -237,7 +237,7 @@ class ModuleMemoryMap:
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
             copied = there.copies.get(id(item.tensor))
-            if copied is not None and copied.look == look_of(item.tensor):
+            if copied is not None and copied.properties == properties_of(item.tensor):
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Copy every tensor, also those in objects that copy themselves.
@@ -256,7 +256,7 @@ class ModuleMemoryMap:
 
         made = reconstruct(module, memo, complete)
         for source in sources:
-            there.copies[id(source)] = Copied(source, memo[id(source)], look_of(source))
+            there.copies[id(source)] = Copied(source, memo[id(source)], properties_of(source))
         self._known = known
         return made
 

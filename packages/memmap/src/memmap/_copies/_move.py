@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from .._errors import MoveError
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._traverse import Found, path_text, state_tensors, traverse
-from ._aliases import held_outside, tell_of_move
+from ._aliases import held_outside, warn_of_move
 from ._buffers import new_views
 from ._cast import cast_of
 from ._checks import (
@@ -195,7 +195,7 @@ def _planned(
         known = {id(item.tensor) for item in found}
         rest = plan_of([item for item in others if id(item.tensor) not in known], detach=True)
         outside = held_outside([plan, rest])
-    tell_of_move(groups, outside, strict, module)
+    warn_of_move(groups, outside, strict, module)
     return move_steps(plan, groups, all_at_once=not low_memory), held
 
 

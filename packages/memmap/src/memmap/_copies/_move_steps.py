@@ -96,12 +96,12 @@ def carry_out(
                 _change(step, target, fill, changes)
                 del step, changes
                 if origin is not None:
-                    done[-1] = found, _WayBack(found, origin)
+                    done[-1] = found, _MoveBack(found, origin)
         except BaseException:
-            _take_back(done, stranded)
+            _undo_steps(done, stranded)
             raise
     except BaseException as error:
-        _take_back(done, stranded)  # again, because an interrupt may have stopped the first time
+        _undo_steps(done, stranded)  # again, because an interrupt may have stopped the first time
         if stranded:
             names = ", ".join(path_text(item.path) for item in stranded)
             raise MoveError(
@@ -156,7 +156,7 @@ def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin |
     return _Origin(devices.pop(), types)
 
 
-class _WayBack:
+class _MoveBack:
     """Moves tensors back after their old memory was freed."""
 
     def __init__(self, found: list[Found], origin: _Origin) -> None:
@@ -178,7 +178,7 @@ class _WayBack:
         return new_views(group, device, False, cast_by(group, types))
 
 
-def _take_back(done: _Done, stranded: list[Found]) -> None:
+def _undo_steps(done: _Done, stranded: list[Found]) -> None:
     """Undo steps, the last one first; tensors of steps that cannot be undone become `stranded`.
 
     The list is emptied on the way. A step may be undone again if it was interrupted.

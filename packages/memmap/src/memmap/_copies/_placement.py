@@ -68,7 +68,7 @@ class Region:
             if storage._cdata not in self.sources:
                 self.sources[storage._cdata] = StorageWeakRef(storage)
 
-    def is_met_by(self, piece: Piece) -> bool:
+    def shares_memory_with(self, piece: Piece) -> bool:
         """Whether a piece lies in another storage that shares memory with the storages here."""
         start, stop = piece.view.storage_span
         is_other = piece.tensor.untyped_storage()._cdata not in self.sources
@@ -180,7 +180,7 @@ class DeviceMemory:
         region = self.regions.meeting(group)
         if region is None:
             return
-        piece = next(piece for piece in group.pieces if region.is_met_by(piece))
+        piece = next(piece for piece in group.pieces if region.shares_memory_with(piece))
         raise StorageError(
             f"{path_text(piece.path)}: storages that share memory must be known before one of "
             f"them is placed, got one that shares memory with what is on {self.device} {_HINT}"
@@ -198,23 +198,23 @@ class DeviceMemory:
 
 
 class Copied(NamedTuple):
-    """A copy, its source (kept alive so that its id stays valid), and the source's look then."""
+    """A copy, its source (kept alive so that its id stays valid), and the properties then."""
 
     source: torch.Tensor
     copy: torch.Tensor
-    look: list[object]
+    properties: list[object]
 
 
-def look_of(source: torch.Tensor) -> list[object]:
+def properties_of(source: torch.Tensor) -> list[object]:
     """Properties of a tensor and its gradients that a copy keeps, except values and attributes."""
-    look: list[object] = []
+    properties: list[object] = []
     tensor: torch.Tensor | None = source
     while tensor is not None:
-        look += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
+        properties += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
         for part, view in _parts_of(tensor):
-            look += [part.dtype, StorageWeakRef(part.untyped_storage()), view]
+            properties += [part.dtype, StorageWeakRef(part.untyped_storage()), view]
         tensor = tensor.grad if tensor.is_leaf else None
-    return look
+    return properties
 
 
 def _parts_of(tensor: torch.Tensor) -> list[tuple[torch.Tensor, View]]:

@@ -34,7 +34,7 @@ _PARAMETRIZED = "torch.nn.utils.parametrize"
 _REDUCERS = ("__reduce_ex__", "__reduce__")
 
 
-def asked_once(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]], Answer]:
+def cached_by_class(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]], Answer]:
     """Cache the answers of a function of classes, without keeping the classes alive."""
     answers: dict[int, Answer] = {}
 
@@ -51,7 +51,7 @@ def asked_once(question: Callable[[type[Any]], Answer]) -> Callable[[type[Any]],
     return ask
 
 
-@asked_once
+@cached_by_class
 def kind_of(cls: type[Any]) -> int:
     """The kind of the instances of a class, one of the constants above."""
     if issubclass(cls, torch.Tensor):
@@ -80,7 +80,7 @@ def has_plain_state(cls: type[Any]) -> bool:
     return cls not in copyreg.dispatch_table and _takes_no_part_in_reduce(cls)
 
 
-@asked_once
+@cached_by_class
 def _takes_no_part_in_reduce(cls: type[Any]) -> bool:
     # The state of a module is its __dict__ without the NO_STATE entry. A parametrized module
     # forbids pickling, but copies itself in the same way. Lists and dictionaries also have items.

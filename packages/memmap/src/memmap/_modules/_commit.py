@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from .._errors import MoveError
 from ._at_once import Call, at_once, attribute_set
 from ._counters import Counters, is_counted
-from ._rebuild import dressed
+from ._rebuild import with_class_of
 from ._refcounts import known_uses, n_uses_inside
 from ._traverse import Found, path_text
 
@@ -123,8 +123,8 @@ class Changes:
 
     def __init__(self, further: Iterable[tuple[Call, Call]] = ()) -> None:
         self._calls: list[Call] = []
-        self._ways_back: list[Callable[[], list[Call]]] = []
-        self._refusals: list[_Refusal] = []
+        self._undo_calls: list[Callable[[], list[Call]]] = []
+        self._blocks: list[_BackwardBlock] = []
         for call, back in further:
             self._add(call, back)
 
@@ -138,9 +138,9 @@ class Changes:
 
     def undo(self) -> None:
         """Undo the changes made so far, the last one first. Calling this twice is harmless."""
-        at_once([call for way_back in reversed(self._ways_back) for call in way_back()])
-        for refusal in self._refusals:
-            refusal.lift()
+        at_once([call for undo_call in reversed(self._undo_calls) for call in undo_call()])
+        for block in self._blocks:
+            block.lift()
 
     def point(self, tensor: torch.Tensor, new: torch.Tensor) -> None:
         """Point a tensor to other memory."""
@@ -148,11 +148,11 @@ class Changes:
 
     def exchange(self, tensor: torch.Tensor, new: torch.Tensor) -> None:
         """Exchange the C++ tensor of a tensor object; attributes and hooks stay with the object."""
-        other = dressed(new, tensor)
+        other = with_class_of(new, tensor)
         if tensor.requires_grad and n_uses_inside(tensor):
-            refusal = _Refusal(get_gradient_edge(tensor).node)
-            self._refusals.append(refusal)
-            self._add(*attribute_set(refusal, "is_active", True, False))
+            block = _BackwardBlock(get_gradient_edge(tensor).node)
+            self._blocks.append(block)
+            self._add(*attribute_set(block, "is_active", True, False))
         # torch.utils.swap_tensors also exchanges attributes, and refuses bases of known views.
         # Hooks are listed in the Python object but called by the C++ tensor.
         swap: list[Call] = [partial(_swap, tensor, other)]
@@ -165,7 +165,7 @@ class Changes:
         self._calls += swap
         # The parts of wrapper subclasses, and the device of a fake tensor, are attributes.
         self._calls.append(partial(attributes.update, other.__dict__))
-        self._ways_back.append(lambda: restore if tensor._cdata == identity else swap + restore)
+        self._undo_calls.append(lambda: restore if tensor._cdata == identity else swap + restore)
 
     def set_gradient(
         self, owner: torch.Tensor, new: torch.Tensor | None, old: torch.Tensor | None
@@ -175,10 +175,10 @@ class Changes:
 
     def _add(self, call: Call, back: Call) -> None:
         self._calls.append(call)
-        self._ways_back.append(lambda: [back])
+        self._undo_calls.append(lambda: [back])
 
 
-class _Refusal:
+class _BackwardBlock:
     """A hook that stops a graph from running backward while it is active."""
 
     def __init__(self, node: Node) -> None:

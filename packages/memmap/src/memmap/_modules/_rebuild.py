@@ -61,7 +61,7 @@ def view_like(
     return tensor
 
 
-def dressed(plain: torch.Tensor, source: T) -> T:
+def with_class_of(plain: torch.Tensor, source: T) -> T:
     """Turn a plain tensor into the class of `source`, with the same ``requires_grad``."""
     cls = type(source)
     if type(plain) is not cls:

@@ -56,7 +56,7 @@ class Node:
 
 
 def _with(values: Sequence[T], value: T) -> list[T]:
-    """Return the list with one more value, or a new one in the place of an empty tuple."""
+    """Append a value to a list and return it; make a new list instead of an empty tuple."""
     made = values if isinstance(values, list) else [*values]
     made.append(value)
     return made

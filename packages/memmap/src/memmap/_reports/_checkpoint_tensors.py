@@ -87,7 +87,7 @@ class TensorWalk:
         maker = value.maker.name if isinstance(value.maker, Global) else ""
         if maker in _TENSORS:
             self._add_tensor(value, maker, self._name(path))
-            # The first are its storage, offset, sizes and strides.
+            # The first four are its storage, offset, sizes and strides.
             yield from _numbered(value.arguments, ".arguments", first=4)
         elif maker == _WITHOUT_STORAGE:
             self.entries.unplaced.append(self._name(path))
@@ -199,7 +199,7 @@ def _are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
 
 
 def _numbered(values: Iterable[object], text: str = "", first: int = 0) -> Parts:
-    """Yield the values, from the first on, that may have tensors inside; there may be very many."""
+    """Yield, in order, the values that may contain tensors. There may be very many."""
     for index, value in islice(enumerate(values), first, None):
         if isinstance(value, (tuple, Node)):
             yield f"{text}[{index}]", value

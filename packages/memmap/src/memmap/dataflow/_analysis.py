@@ -72,17 +72,17 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
         reads = memory.accesses(index, operation.input_views)
         writes = memory.accesses(index, operation.output_views)
         for access in reads:
-            _note(found, HazardKind.RAW, access.standing.writes, access)
+            _note(found, HazardKind.RAW, access.live.writes, access)
         for access in writes:
-            _note(found, HazardKind.WAR, access.standing.reads, access)
-            _note(found, HazardKind.WAW, access.standing.writes, access)
+            _note(found, HazardKind.WAR, access.live.reads, access)
+            _note(found, HazardKind.WAW, access.live.writes, access)
         # The operation reads before it writes, so its own writes also end its reads.
         for access in reads:
-            access.standing.reads.add(access.region.layout, access)
+            access.live.reads.add(access.region.layout, access)
         for access in writes:
-            _overwrite(access.standing.reads, access.region)
-            _overwrite(access.standing.writes, access.region)
-            access.standing.writes.add(access.region.layout, access)
+            _overwrite(access.live.reads, access.region)
+            _overwrite(access.live.writes, access.region)
+            access.live.writes.add(access.region.layout, access)
         edges += [
             Dependency(program[earlier], operation, earlier, index, kind, tuple(pairs.values()))
             for (earlier, kind), pairs in sorted(found.items(), key=lambda item: item[0])
@@ -125,7 +125,7 @@ class _Access:
     index: int
     view: MemoryView
     region: _Region
-    standing: _Standing
+    live: _LiveAccesses
     _holes: LayoutIndex[_Region] | None = None
     _n_left: int = 0
 
@@ -161,7 +161,7 @@ class _Access:
         return n_bytes(common) - n_bytes(intersect(common, covered))
 
 
-class _Standing:
+class _LiveAccesses:
     """The accesses that can still cause hazards in one address space: reads and writes."""
 
     def __init__(self) -> None:
@@ -173,7 +173,7 @@ class _Memory:
     """All address spaces of a program."""
 
     def __init__(self) -> None:
-        self._spaces: defaultdict[Hashable, _Standing] = defaultdict(_Standing)
+        self._spaces: defaultdict[Hashable, _LiveAccesses] = defaultdict(_LiveAccesses)
         self._regions: dict[View, _Region | None] = {}
 
     def accesses(self, index: int, views: Iterable[MemoryView]) -> list[_Access]:
@@ -190,16 +190,16 @@ class _Memory:
         return made
 
 
-def _meeting(standing: LayoutIndex[_Access], region: _Region) -> list[_Access]:
+def _meeting(live: LayoutIndex[_Access], region: _Region) -> list[_Access]:
     """Accesses that touch a byte of a region that has not been overwritten since."""
-    return [access for access in standing.may_meet(region.layout) if access.still_meets(region)]
+    return [access for access in live.may_meet(region.layout) if access.still_meets(region)]
 
 
-def _overwrite(standing: LayoutIndex[_Access], region: _Region) -> None:
+def _overwrite(live: LayoutIndex[_Access], region: _Region) -> None:
     """Remove the bytes of a write from all accesses."""
-    for access in _meeting(standing, region):
+    for access in _meeting(live, region):
         if access.is_ended_by(region):
-            standing.discard(access.region.layout, access)
+            live.discard(access.region.layout, access)
 
 
 # Pairs of views (by their identities) for each earlier operation and kind of hazard.
@@ -207,8 +207,8 @@ _Pairs: TypeAlias = dict[tuple[int, int], tuple[MemoryView, MemoryView]]
 _Found: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
 
 
-def _note(found: _Found, kind: HazardKind, standing: LayoutIndex[_Access], access: _Access) -> None:
+def _note(found: _Found, kind: HazardKind, live: LayoutIndex[_Access], access: _Access) -> None:
     """Note the hazards of one kind between earlier accesses and a new one."""
-    for earlier in _meeting(standing, access.region):
+    for earlier in _meeting(live, access.region):
         pairs = found.setdefault((earlier.index, kind), {})
         pairs[id(earlier.view), id(access.view)] = earlier.view, access.view
