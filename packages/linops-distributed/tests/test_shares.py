@@ -11,6 +11,7 @@ from torch import Tensor
 from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Window
 from linops_core.testing.strategies import trees
 from linops_distributed import DistributedLinop, distribute_linop
+from linops_distributed._shares import _distinct
 from linops_distributed.testing import Ranked
 from linops_split.execution import read_by
 from linops_split.testing import cuttable_dims
@@ -174,3 +175,14 @@ def test_weights_that_ranks_do_not_share_alike(two: Ranked) -> None:
     refused(two, lambda share: Hidden(), text, sizes={"C": 4})
     mask = MASK.clone().requires_grad_()  # of which a rank without work has no copy
     refused(two, lambda share: masked(MAPS[:1], mask), text, sizes={"C": 1})
+
+
+def test_a_weight_and_its_bits_as_integers_are_two_tensors() -> None:
+    weight = torch.ones(3)
+    A = (
+        Diagonal(weight, ("N",))
+        @ Diagonal(weight.view(torch.int32), ("N",))
+        @ Diagonal(weight, ("N",))
+    )
+    assert {tensor.dtype for tensor in _distinct(A)} == {torch.float32, torch.int32}
+    assert len(_distinct(A)) == 2
