@@ -1,4 +1,4 @@
-"""From an operator and a placement to the part of this rank."""
+"""Distribution of an operator over the ranks of a mesh."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
 _NAME = "distribute_linop"
-_SERIALS = count()  # of operators; the numbers of the first rank of their mesh count
+_SERIALS = count()  # numbers of operators; those of the first rank of the mesh are used
 
 
 def distribute_linop(
@@ -46,61 +46,60 @@ def distribute_linop(
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     scatter_from: int | None = None,
 ) -> DistributedLinop:
-    """Return the operator of which each rank of a mesh computes its share.
+    """Return an operator of which each rank of a mesh computes its share.
 
-    A dimension that is placed is cut along a dimension of the mesh, one share for each index, as
-    long as those of ``torch.chunk``: the last ones may be shorter, or empty. Vectors that have the
-    dimension are sharded. Where only the input has it, or neither side, the ranks have parts of a
-    sum, and the output is summed over that dimension of the mesh; where only the output has it,
-    that holds for the adjoint. All else is replicated.
+    ``placement`` maps dimensions to dimensions of the mesh. A placed dimension is cut into shares
+    like those of ``torch.chunk``: the last ones may be shorter, or empty. Vectors that have the
+    dimension are sharded. If only the input has it, or neither side, each rank has a partial sum,
+    and the output is summed over that dimension of the mesh. If only the output has it, the adjoint
+    is summed. Other dimensions are replicated.
 
-    The grid of an FFT or a DCT may be cut, too: along one dimension in its input, and another one
-    on the same dimension of the mesh in its output. Between the transforms of single dimensions
-    each rank sends each other one what this one lacks.
+    The grid of an FFT or a DCT can be cut, too: along one dimension of its input, and along another
+    one of its output, which is placed on the same dimension of the mesh. Ranks exchange data
+    between the transforms of single dimensions.
 
-    Every rank calls it. Where all have the operator, nothing is copied: a part has views.
+    Every rank must call it. If all ranks have the operator, nothing is copied: shares are views.
 
     Parameters
     ----------
     linop : NamedLinop, function, sequence of them, or None
-        The same on all ranks; or with ``scatter_from`` that of one rank, and None on the others; or
-        a function that returns the part of the operator between slices, which are given for each
-        dimension that is placed. Then a rank holds no more than its share. A sequence of such
-        functions, and of operators that all ranks have, is their composition, first one first.
+        The same operator on all ranks. Or, with ``scatter_from``, the operator on one rank and None
+        on the others. Or a function that gets a slice of each placed dimension and returns that
+        tile of the operator; then a rank holds only its share. Or a sequence of such functions and
+        of operators that all ranks have: their composition, the first one is applied first.
     mesh : DeviceMesh
-        With names for its dimensions.
+        Its dimensions must have names.
     placement : mapping of dimension to str
-        The dimensions to cut, each with a dimension of the mesh; two dimensions with one, where no
-        vector has both. What is left out of one grid of a transform is chosen: the first dimension
-        that is free and not the one that is cut in the other grid.
+        The dimensions to cut, each with a dimension of the mesh. Two dimensions may share a
+        dimension of the mesh if no vector has both. If only one grid of a transform is placed, a
+        dimension of the other grid is chosen: the first free one that is not cut in the first grid.
     batch_specs : BatchSpec or sequence of BatchSpec, optional
-        How each rank cuts its share again, for :func:`linops_multigpu.create_batched_linop`.
+        Cuts the share of each rank into tiles, see :func:`linops_multigpu.create_batched_linop`.
     ordered : bool
-        Sum in the order of the ranks, whatever the backend and the length of a message: the same
-        bits for the same shares. A sum alone took 1.6 to 1.9 times as long, with gloo.
+        Whether to sum in the order of the ranks, which gives the same bits for the same shares.
+        With gloo, such a sum took 1.6 to 1.9 times as long.
     sizes : mapping of dimension to int, optional
-        Of dimensions that the operator does not know, such as the batch of an FFT; of all that are
-        placed where a function makes the shares.
+        Sizes that the operator does not know, such as the batch of an FFT. If a function makes the
+        shares: sizes of all placed dimensions.
     scatter_from : int, optional
-        The rank that has the operator. It sends each rank the bytes of its share, one tensor after
-        the other, and keeps a copy of its own; of its own memory it needs those, and one tensor of
-        a share at a time. Weights that are sent, or that a function makes, are trained as those of
-        the share: see ``A.parameters()`` and ``A.buffers()``. The gradient of one that is not cut
-        is summed over the ranks that have copies of it.
+        The rank that has the operator. It sends each rank the bytes of its share, one tensor at a
+        time, and keeps a copy of its own share. Weights that are sent, or made by a function, are
+        trained as weights of the share: see ``A.parameters()`` and ``A.buffers()``. The gradient of
+        a weight that is not cut is summed over the ranks that have copies of it.
 
     Raises
     ------
     TypeError
-        If an argument is not of its type.
+        If an argument has a wrong type.
     SplitError
-        If the operator does not have the dimension, cannot be cut along it, or does not know how
-        long it is; no rank has communicated then, and the words are the same on all of them.
+        If the operator does not have the dimension, cannot be cut along it, or does not know its
+        length. No rank has communicated then, and the message is the same on all ranks.
     ValueError
-        If the mesh has no names, or not that dimension, or one is given to two dimensions of a
-        vector; or if the ranks do not have the same operator, placement and sizes.
+        If the mesh has no names or lacks a dimension, if two dimensions of a vector are placed on
+        the same dimension of the mesh, or if operator, placement or sizes differ between ranks.
     NotImplementedError
-        If weights that are sent or loaded require gradients, and ranks do not know which of them
-        are copies of each other, or some ranks have no work.
+        If weights that are sent or loaded require gradients, and it is not known which of them are
+        copies of each other, or some ranks have no work.
     RuntimeError
         If a rank does not answer before the timeout of the process group.
 
@@ -177,7 +176,7 @@ def _tile(
     dims = share.whole.dims - sharding.cuts.keys()
     given = {dim: size for dim, size in sizes.items() if dim in dims}
     is_complex_linear = share.whole.is_complex_linear and share.tile.is_complex_linear
-    what = "whether it is linear over complex numbers"  # one without work does not know
+    what = "whether it is linear over complex numbers"  # a rank without work does not know
     owner = f"{_NAME}: {share.whole.signature}"
     told = ranks.told(is_complex_linear, owner, what)
     sums: Sequence[tuple[str, ...]] = ()
@@ -212,7 +211,7 @@ def _halo(step: Halo, ranks: Ranks, lengths: Mapping[NamedDimension, int]) -> Ha
 
 
 def _specs_for(share: Share, specs: Sequence[BatchSpec], is_all: bool) -> Sequence[BatchSpec]:
-    """Return what specs say of a part: of the dimensions along which it can be cut."""
+    """Return the specs of a part, restricted to the dimensions along which it can be cut."""
     if is_all:
         return specs
     found = []
@@ -254,23 +253,24 @@ def plan_mesh(
     like: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> MeshPlan:
-    """Return what the ranks of a mesh would send, without any: in one process, nothing computed.
+    """Return the communication of a mesh of any size, in one process and without computing.
 
     Parameters
     ----------
     linop, placement, ordered, sizes
         As for :func:`distribute_linop`.
     mesh : mapping of str to int
-        How many ranks there would be along each dimension.
+        Number of ranks along each dimension.
     like : Tensor, optional
-        A whole input: of its size and dtype. By default of what the operator and ``sizes`` know.
+        A tensor of the size and dtype of a whole input. By default the sizes follow from the
+        operator and ``sizes``.
     dtype : torch.dtype, optional
-        Of the input; needed where no weight is complex. By default that of complex weights.
+        Dtype of the input; needed if no weight is complex. By default that of complex weights.
 
     Raises
     ------
     SplitError, ValueError, TypeError
-        As by :func:`distribute_linop`; or if the input is not known.
+        As for :func:`distribute_linop`; or if the input is not known.
 
     Examples
     --------
@@ -303,9 +303,9 @@ def plan_mesh(
     plans: list[RankPlan] = []
 
     def lengths_at(at: Mapping[str, int]) -> tuple[object, ...]:
-        """Return what two ranks that do the same have alike."""
+        """Return a key that is equal for ranks that do the same."""
         places = [(cut, at[cut.mesh_dim]) for cut in cuts]
-        # Those that read the same may have other shares of it.
+        # Ranks that read equal lengths may have different shares.
         return tuple(place if cut.reads else cut.lengths[place] for cut, place in places)
 
     for number, at in enumerate(first.coordinates()):
@@ -380,7 +380,7 @@ def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchS
 
 
 def _prepare(ranks: Ranks, sharding: Sharding, shape: NamedShape) -> None:
-    """Make the groups of ranks that will talk, in the same order on all of them."""
+    """Make the process groups, in the same order on all ranks."""
     for names in (shape.ishape, shape.oshape, ()):
         ranks.prepare(sharding.absent_from(names))
         ranks.prepare(sharding.present_in(names))
@@ -390,7 +390,7 @@ def _prepare(ranks: Ranks, sharding: Sharding, shape: NamedShape) -> None:
 
 
 def _signature(linop: NamedLinop) -> list[object]:
-    """Return what must be alike on all ranks: operators, sizes, dtypes of weights, options."""
+    """Return everything that must be equal on all ranks: operators, sizes, dtypes, options."""
     found: list[object] = []
     for module in linop.modules():
         if isinstance(module, NamedLinop):

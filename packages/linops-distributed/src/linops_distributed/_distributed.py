@@ -1,4 +1,4 @@
-"""An operator over ranks: its vectors, whole, in shares and as DTensors."""
+"""The base class of operators over ranks: vectors as shares, whole, and as DTensors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ShareSum:
-    """Adds up numbers of the shares of a vector over ranks; equal where the same ranks add."""
+    """Sums numbers of the shares of a vector over ranks; equal for the same ranks."""
 
     dims: tuple[str, ...]
     mesh: DeviceMesh | None
@@ -55,12 +55,12 @@ class ShareSum:
 class DistributedLinop(NamedLinop):
     """An operator over the ranks of a mesh; made by :func:`distribute_linop`.
 
-    It takes and returns the tensors of its rank: the share of a vector along the dimensions that
-    are cut, and the whole along the others. A result to which several ranks add is summed over
-    them, and is then the same on all of them. Given a DTensor it returns one.
+    It takes and returns tensors of its rank: shares along the cut dimensions, whole along the
+    others. A result with partial sums on several ranks is summed over them and is then equal on all
+    of them. Given a DTensor, it returns a DTensor.
 
-    ``A.H``, ``A.N`` and gradients, to the input and to weights, work in the same way. All ranks
-    must call the same operators in the same order.
+    ``A.H``, ``A.N`` and gradients to input and weights work in the same way. All ranks must call
+    the same operators in the same order.
     """
 
     ranks: Ranks
@@ -69,23 +69,23 @@ class DistributedLinop(NamedLinop):
 
     @property
     def sharding(self) -> Sharding:
-        """What the ranks have of its vectors."""
+        """The shares of its vectors."""
         here, there = self._shardings["input"], self._shardings["output"]
         return here if here is there else replace(here, cuts={**there.cuts, **here.cuts})
 
     @property
     def window(self) -> Window:
-        """The share of this rank: its slice of each dimension that is cut."""
+        """The slice of each cut dimension that this rank has."""
         return self.sharding.window
 
     def extra_repr(self) -> str:
-        """Return what ``repr`` says: the rank and its share."""
+        """Return the text of ``repr``: the rank and its share."""
         pieces = ", ".join(f"{dim} {p.start}:{p.stop}" for dim, p in self.window.items())
         return f"rank {self.ranks.rank} of {self.ranks.size(self.ranks.names)}: {pieces}"
 
     @property
     def step_owner(self) -> str:
-        """What is said of it where ranks meet: an adjoint may have the names of the operator."""
+        """Its name in steps; an adjoint may have the same dimensions as the operator."""
         return ", ".join([self.signature, *sorted(self._derived)])
 
     # Whole vectors, and DTensors
@@ -96,7 +96,7 @@ class DistributedLinop(NamedLinop):
         Raises
         ------
         ValueError
-            If a dimension that is cut has another length.
+            If a cut dimension has a wrong length.
         """
         return self._shardings["input"].local(x, self.ishape, f"{self.signature}: local_input")
 
@@ -105,7 +105,7 @@ class DistributedLinop(NamedLinop):
         return self._shardings["output"].local(y, self.oshape, f"{self.signature}: local_output")
 
     def full_output(self, y: Tensor) -> Tensor:
-        """Return the whole output, on all ranks, given the share of each; all ranks call it."""
+        """Return the whole output on all ranks, given the shares; all ranks must call it."""
         owner = f"{self.signature}: full_output"
         sharding = self._shardings["output"]
         for axis, cut in sharding.axes(self.oshape).items():
@@ -124,17 +124,17 @@ class DistributedLinop(NamedLinop):
 
     @property
     def input_placements(self) -> tuple[Placement, ...]:
-        """How an input is spread over the mesh, as a DTensor says it."""
+        """Placements of an input, as in DTensor."""
         return self._shardings["input"].placements(self.ishape)
 
     @property
     def output_placements(self) -> tuple[Placement, ...]:
-        """How an output is spread over the mesh, as a DTensor says it."""
+        """Placements of an output, as in DTensor."""
         return self._shardings["output"].placements(self.oshape)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return A x, of the share of this rank or of a DTensor."""
-        module = sys.modules.get("torch.distributed.tensor")  # or there is no DTensor
+        """Return A x for the share of this rank or for a DTensor."""
+        module = sys.modules.get("torch.distributed.tensor")  # otherwise there is no DTensor
         if module is not None and isinstance(x, module.DTensor):
             return self._of_dtensor(x)
         ranks, owner = self.ranks, self.step_owner
@@ -152,16 +152,16 @@ class DistributedLinop(NamedLinop):
         return y
 
     def _follows(self, x: Tensor) -> tuple[bool, bool]:
-        """Return whether autograd follows the input, and whether it follows the result."""
+        """Return whether autograd records the input, and whether it records the result."""
         is_followed = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
         return is_followed and x.requires_grad, is_followed
 
     def _is_trained(self) -> bool:
-        """Whether autograd follows a weight: that is for the parts to say."""
+        """Whether a weight requires gradients; the parts implement it."""
         return False
 
     def _call_of(self, x: Tensor) -> tuple[object, ...] | None:
-        """Return what must be alike on all ranks; None where x is no share of a vector."""
+        """Return the facts that must be equal on all ranks; None if x is not a share."""
         if not isinstance(x, Tensor):
             return None
         sharding, whole = self._shardings["input"], [*x.shape]
@@ -173,10 +173,9 @@ class DistributedLinop(NamedLinop):
         return str(x.dtype), tuple(whole), *self._follows(x)
 
     def _compare_calls(self, x: Tensor, call: tuple[object, ...] | None) -> None:
-        """Refuse on all ranks what is wrong on one of them, or is not alike.
+        """Raise an error on all ranks if an input is wrong on one of them or differs.
 
-        Ranks that call the operator as before do not compare anything: they find out where they
-        meet first.
+        Repeated calls do not compare anything: the first message of the call shows a difference.
         """
         ranks, owner = self.ranks, self.step_owner
         failure: Exception | None = None
@@ -233,18 +232,18 @@ class DistributedLinop(NamedLinop):
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
         dtype: torch.dtype | None = None,
     ) -> MeshPlan:
-        """Return what the ranks send when A, A.H and A.N are called; all ranks call it.
+        """Return the communication of A, A.H and A.N; all ranks must call it.
 
-        Nothing is computed, and no vector is sent: the operators run without data.
+        Nothing is computed and no vector is sent: the operators run without data.
 
         Parameters
         ----------
         like : Tensor, optional
-            A share of an input: of its size, strides and dtype. Instead of it:
+            A tensor of the size, strides and dtype of a share of an input. Instead of it:
         sizes : mapping of dimension to int, optional
-            Of the dimensions of the input that the operator does not know.
+            Sizes of the input dimensions that the operator does not know.
         dtype : torch.dtype, optional
-            Of the input; needed where no weight is complex. By default that of complex weights.
+            Dtype of the input; needed if no weight is complex. By default that of complex weights.
 
         Raises
         ------
@@ -257,7 +256,7 @@ class DistributedLinop(NamedLinop):
         )
 
     def totals(self, side: Side) -> Totals:
-        """Return how numbers of the shares of a vector are added up over the ranks."""
+        """Return how numbers of the shares of a vector are reduced over the ranks."""
         names = self.ishape if side == "input" else self.oshape
         sharding, ranks, owner = self._shardings[side], self.ranks, self.step_owner
         dims = sharding.present_in(names)
@@ -278,14 +277,14 @@ class DistributedLinop(NamedLinop):
     # Derived operators
 
     def adjoint(self) -> NamedLinop:
-        """Return the adjoint, of shares of the output."""
+        """Return the adjoint, on shares of the output."""
         other = self._marked(super().adjoint(), "adjoint")
         here, there = self._shardings["input"], self._shardings["output"]
         other._shardings = {"input": there, "output": here}
         return other
 
     def conj(self) -> NamedLinop:
-        """Return the conjugate, of the same shares."""
+        """Return the conjugate, on the same shares."""
         other = super().conj()
         return other if other is self else self._marked(other, "conjugate")
 
@@ -304,7 +303,7 @@ class DistributedLinop(NamedLinop):
         return other
 
     def without_fftshift(self, dims: object) -> NamedLinop | None:
-        """Return None: what one rank can leave out another may not."""
+        """Return None: all ranks must make the same simplifications."""
         return None
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -315,7 +314,7 @@ class DistributedLinop(NamedLinop):
         raise SplitError(f"{self.signature}: it cannot be split: {self.why_opaque('')}")
 
     def _refuse_what_follows(self, x: Tensor) -> None:
-        """Refuse a transform of torch that cannot follow what ranks send."""
+        """Raise an error for a transform of torch that cannot record communication."""
         is_plain = type(x) in (Tensor, torch.nn.Parameter) or self.ranks.is_dry
         if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
             self._refuse_transforms()

@@ -1,4 +1,4 @@
-"""What a rank would send and compute, found by running its operator without data."""
+"""Dry runs: an operator runs without data to find what a rank sends and computes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,9 @@ def dry_run(
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
     dtype: torch.dtype | None,
 ) -> RankPlan:
-    """Return what this rank sends and computes in a forward, an adjoint and a normal.
+    """Return what this rank sends and computes in A, A.H and A.N.
 
-    The ranks still tell each other what they compare in first calls: one without work knows from
-    them what it would return.
+    Ranks still compare their first calls: a rank without work learns its output from them.
     """
     owner = f"{linop.signature}: plan"
     if like is None and dtype is None:
@@ -64,7 +63,7 @@ def _complex_dtype(linop: NamedLinop) -> torch.dtype | None:
 
 
 class _Counting(TorchDispatchMode):
-    """Counts the bytes that operations read and write before each time that something is sent."""
+    """Counts the bytes that operations read and write between steps of communication."""
 
     def __init__(self, ranks: Ranks) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -85,7 +84,7 @@ class _Counting(TorchDispatchMode):
         return found
 
     def steps(self) -> tuple[Step, ...]:
-        """Return what was computed and sent, in its order."""
+        """Return computation and communication in order."""
         found: list[Step] = []
         for number, sent in enumerate([*self._sent, None]):
             if self._computed[number]:

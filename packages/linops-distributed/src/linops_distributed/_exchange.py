@@ -1,4 +1,4 @@
-"""The same vector, cut along another dimension: ranks send each other what they lack of it."""
+"""Exchanges after which a vector is cut along another dimension."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from ._sharding import Sharding
 
 
 class Exchange(DistributedLinop):
-    """The identity of a vector that is cut along one dimension before and along another after.
+    """The identity of a vector, cut along one dimension before and along another one after.
 
-    Each rank along a dimension of the mesh sends to each other one, in one all_to_all, the part
-    that this one has afterwards. No element is sent twice, nor to a rank that has it. The adjoint
-    is the exchange in the other direction.
+    One all_to_all along a dimension of the mesh sends each rank the part that it has afterwards. No
+    element is sent twice, or to a rank that has it. The adjoint is the exchange in the other
+    direction.
 
     Parameters
     ----------
     names : tuple of dimensions
-        Those of the vector.
+        Dimensions of the vector.
     before, after : Sharding
-        How it is cut. Along one dimension of the mesh they differ.
+        The cuts of the vector; they differ along one dimension of the mesh.
     ranks : Ranks
     """
 
     _is_real = True
     gain: float | None = 1.0
-    """It keeps the norm."""
+    """The exchange keeps the norm."""
 
     def __init__(
         self, names: tuple[NamedDimension, ...], before: Sharding, after: Sharding, ranks: Ranks
@@ -44,7 +44,7 @@ class Exchange(DistributedLinop):
 
     @property
     def moved(self) -> tuple[NamedDimension, ...]:
-        """The dimension that is cut before, and the one that is cut after."""
+        """The dimensions that are cut before and after the exchange."""
         before, after = (self._shardings[side].cuts for side in ("input", "output"))
         (whole,), (cut,) = before.keys() - after.keys(), after.keys() - before.keys()
         return whole, cut
@@ -57,10 +57,10 @@ class Exchange(DistributedLinop):
         y: Tensor = _Exchanged.apply(x, linop)  # type: ignore[no-untyped-call]  # of torch
         return y
 
-    adj_fn = fn  # in the other direction, because the shardings of an adjoint are swapped
+    adj_fn = fn  # the shardings of an adjoint are swapped
 
     def exchanged(self, x: Tensor) -> Tensor:
-        """Return what this rank has of the vector afterwards: a view of memory of its own."""
+        """Return the share of this rank after the exchange: a view of new memory."""
         before, after = self._shardings["input"], self._shardings["output"]
         whole, cut = self.moved
         (at_whole,) = (at for at, c in before.axes(self.ishape).items() if c is before.cuts[whole])
@@ -75,7 +75,7 @@ class Exchange(DistributedLinop):
         )
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
-        """Return that all dimensions keep their lengths, but for those two."""
+        """Return the positions of all dimensions but the two that change."""
         return [(at, at) for at, dim in enumerate(self.ishape) if dim not in self.moved]
 
     def size(self, dim: NamedDimension | str) -> int | None:
@@ -83,7 +83,7 @@ class Exchange(DistributedLinop):
         return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths of what is cut on either side."""
+        """Return the lengths of the dimensions that are cut on a side."""
         own = self._shardings[side]
         whole = {dim: cut.length for dim, cut in self.sharding.cuts.items()}
         return tuple([{**whole, **own.lengths}.get(dim) for dim in self.ishape])
@@ -93,7 +93,7 @@ class Exchange(DistributedLinop):
         return Identity(self.ishape)
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return the way there and back around ``inner``, and a number without it."""
+        """Return A^H inner A, or the identity without ``inner``."""
         is_number = isinstance(inner, Scalar)
         return cast(NamedLinop, inner) if is_number else super().normal(inner)
 

@@ -1,4 +1,4 @@
-"""What ranks read of a vector beyond their shares of it: others send them that much."""
+"""Halos: the parts of a vector that ranks read beyond their shares."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ from ._sharding import Cut, Sharding
 
 
 class HaloExchange(Exchange):
-    """From the share of each rank to what it reads, along one dimension of a vector.
+    """Extends the share of each rank to the slice that it reads, along one dimension of a vector.
 
-    What a rank has already is not sent, nor what it does not read: where no rank reads more than
-    it has, nothing is sent. The adjoint sends back what was read, and each rank adds that to its
-    share, in the order of the ranks.
+    Ranks send only elements that another rank reads and does not have. The adjoint sends the halos
+    back, and each rank adds them to its share in the order of the ranks.
 
     Parameters
     ----------
     names : tuple of dimensions
-        Those of the vector.
+        Dimensions of the vector.
     dim : dimension
-        That of which ranks read more.
+        The dimension with halos.
     before, after : Sharding
-        Of the shares, and of what is read.
+        The shares, and the slices that ranks read.
     ranks : Ranks
     """
 
@@ -51,7 +50,7 @@ class HaloExchange(Exchange):
         return (self._dim,)
 
     def exchanged(self, x: Tensor) -> Tensor:
-        """Return what this rank has afterwards: new memory."""
+        """Return the slice that this rank reads, in new memory."""
         before, after = (self._shardings[side].cuts[self._dim] for side in ("input", "output"))
         axes = self._shardings["input"].axes(self.ishape)
         (axis,) = (at % x.ndim for at, cut in axes.items() if cut is before)
@@ -77,23 +76,23 @@ class HaloExchange(Exchange):
         return other
 
     def own_normal(self) -> NamedLinop:
-        """Return the way there and back: what several ranks read is added up."""
+        """Return the normal operator: elements that several ranks read are added up."""
         return NamedLinop.own_normal(self)
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return the way there and back around ``inner``."""
+        """Return A^H inner A."""
         return NamedLinop.normal(self, inner)
 
 
 def _common(x: Tensor, axis: int, own: slice, other: slice) -> Tensor:
-    """Return the part of a slice of a vector that is in another slice, too."""
+    """Return the part of a slice that is also in another slice."""
     start = max(own.start, other.start)
     length = max(0, min(own.stop, other.stop) - start)
     return x.narrow(axis, start - own.start if length else 0, length)
 
 
 def _sends(before: Cut, after: Cut) -> bool:
-    """Return whether any rank has afterwards what it does not have before, or the other way."""
+    """Return whether any rank sends in this exchange or in its adjoint."""
     shares, read = (before, after) if before.reads is None else (after, before)
     pairs = zip(shares.pieces, read.pieces, strict=True)
     return any(r.start < s.start or r.stop > s.stop for s, r in pairs if r.start < r.stop)

@@ -1,4 +1,4 @@
-"""What the ranks of a mesh send, as data: bytes, an estimate of the time, and a picture of it."""
+"""Plans of communication: bytes that ranks send, an estimate of the time, and a picture."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ._ranks import MARK_RIDES, Sent
 
 @dataclass(frozen=True)
 class Computed:
-    """What a rank computes between two steps in which it sends."""
+    """Computation of a rank between two steps of communication."""
 
     n_bytes: int
-    """That its operations read and write, each by itself."""
+    """Bytes that the operations read and write."""
 
 
 Step: TypeAlias = Computed | Sent
@@ -25,13 +25,15 @@ Step: TypeAlias = Computed | Sent
 
 @dataclass(frozen=True)
 class Link:
-    """The way between ranks, by the model of latency and bandwidth.
+    """The connection between ranks, by the model of latency and bandwidth.
 
-    A sum of m bytes over n ranks takes 2 L latencies and the time to send 2 (n-1)/n m bytes, where
-    L is ceil(log2 n), or n-1 if the backend sums in a ring. What is gathered, m bytes from each
-    rank, takes L latencies and the time of (n-1) m bytes; an exchange in which m bytes leave a
-    rank takes n-1 latencies and their time. An ordered sum takes n-1+L latencies and the time of
-    2 (n-1)/n m bytes. The mark of a step, where it does not ride with a sum, takes 2 L latencies.
+    L is ceil(log2 n) for n ranks, or n-1 if the backend sums in a ring.
+
+    - A sum of m bytes: 2 L latencies and the time to send 2 (n-1)/n m bytes.
+    - An ordered sum: n-1+L latencies and the time to send 2 (n-1)/n m bytes.
+    - A gather of m bytes from each rank: L latencies and the time to send (n-1) m bytes.
+    - An exchange in which m bytes leave a rank: n-1 latencies and the time to send m bytes.
+    - The mark of a step, if it is not sent with a sum: 2 L latencies.
 
     References
     ----------
@@ -40,11 +42,11 @@ class Link:
     """
 
     latency: float
-    """Seconds until a rank has a message without content of another."""
+    """Seconds for an empty message."""
     bandwidth: float
-    """Bytes per second that a rank sends while it receives as many."""
+    """Bytes per second that a rank sends while it receives as many bytes."""
     is_ring: bool = False
-    """Whether sums go from rank to rank, as with gloo; NCCL has trees for short ones."""
+    """Whether sums use a ring, as in gloo; NCCL uses trees for short messages."""
 
     def __post_init__(self) -> None:
         if not (self.latency >= 0 and self.bandwidth > 0):
@@ -54,7 +56,7 @@ class Link:
             )
 
     def seconds(self, sent: Sent) -> float:
-        """Return how long a step takes, with the mark of its order."""
+        """Return the time of a step, with its mark."""
         n, size = sent.n_ranks, sent.n_bytes / self.bandwidth
         hops = n - 1 if self.is_ring else ceil(log2(n))
         rides = sent.kind.endswith("sum") and sent.n_bytes <= MARK_RIDES
@@ -73,38 +75,38 @@ Links: TypeAlias = Link | Mapping[str, Link]
 
 @dataclass(frozen=True)
 class RankPlan:
-    """What some ranks do, each the same: one after the other, for each kind of call."""
+    """The steps of ranks that do the same, for each kind of call."""
 
     ranks: tuple[int, ...]
     steps: Mapping[str, tuple[Step, ...]]
-    """For ``"forward"``, ``"adjoint"`` and ``"normal"``."""
+    """Steps for ``"forward"``, ``"adjoint"`` and ``"normal"``."""
 
     def sent(self, work: str) -> tuple[Sent, ...]:
-        """Return what is sent."""
+        """Return the steps of communication."""
         return tuple(step for step in self.steps[work] if isinstance(step, Sent))
 
     def n_bytes(self, work: str) -> int:
-        """Return how many bytes are summed, gathered or exchanged, at each of the ranks."""
+        """Return the number of bytes that each of the ranks sums, gathers or exchanges."""
         return sum(sent.n_bytes for sent in self.sent(work))
 
 
 @dataclass(frozen=True)
 class MeshPlan:
-    """What the ranks of a mesh send in a forward, an adjoint and a normal; ``str`` is a table."""
+    """The communication of a mesh in A, A.H and A.N; ``str`` is a table."""
 
     signature: str
     mesh: Mapping[str, int]
-    """The dimensions of the mesh, and how many ranks there are along each."""
+    """Dimensions of the mesh, with the number of ranks along each."""
     plans: tuple[RankPlan, ...]
-    """Of all ranks, those together that do the same."""
+    """One plan for each group of ranks that do the same."""
 
     @property
     def works(self) -> tuple[str, ...]:
-        """What the plan is for: forward, adjoint and normal."""
+        """Kinds of calls: forward, adjoint and normal."""
         return tuple(self.plans[0].steps)
 
     def of_rank(self, rank: int) -> RankPlan:
-        """Return what a rank does."""
+        """Return the plan of a rank."""
         return next(plan for plan in self.plans if rank in plan.ranks)
 
     def seconds(self, work: str, links: Links, memory_bandwidth: float = inf) -> float:
@@ -112,25 +114,25 @@ class MeshPlan:
         return self.timeline(work, links, memory_bandwidth).makespan
 
     def timeline(self, work: str, links: Links, memory_bandwidth: float = inf) -> Timeline:
-        """Return when the ranks compute and send, by the model of latency and bandwidth.
+        """Return a timeline of computing and sending, by the model of latency and bandwidth.
 
-        Ranks wait for the slowest before they send. First calls, in which ranks compare what they
-        have, take longer.
+        Before each step ranks wait for the slowest one. First calls take longer, because ranks
+        compare their operators and inputs.
 
         Parameters
         ----------
         work : {"forward", "adjoint", "normal"}
         links : Link or mapping of dimension of the mesh to Link
-            The way between all ranks, or those along each dimension. What goes along several takes
-            the time of the slowest.
+            The connection between all ranks, or one for each dimension of the mesh. A step along
+            several dimensions takes the time of the slowest.
         memory_bandwidth : float
-            Bytes per second that the operations of a rank read and write; by default they take no
-            time.
+            Bytes per second that the operations of a rank read and write. By default computing
+            takes no time.
 
         Raises
         ------
         ValueError
-            If ``work`` is none of the plan, a dimension has no link, or ``memory_bandwidth`` is not
+            If ``work`` is not in the plan, a dimension has no link, or ``memory_bandwidth`` is not
             positive.
         """
         if work not in self.works:
@@ -169,7 +171,7 @@ class MeshPlan:
         return max(links[dim].seconds(sent) for dim in sent.mesh_dims)
 
     def __str__(self) -> str:
-        """Return a line for each kind of call and each step, and the bytes of the ranks."""
+        """Return one line for each kind of call and each step, with the bytes of the ranks."""
         sizes = " x ".join(f"{name} {size}" for name, size in self.mesh.items())
         lines = [f"{self.signature} on a mesh of {sizes}"]
         for work in self.works:
@@ -200,7 +202,7 @@ def merged(signature: str, mesh: Mapping[str, int], plans: Sequence[RankPlan]) -
 
 
 def _rounds(steps: Sequence[Step]) -> list[tuple[int, Sent | None]]:
-    """Return pairs of bytes that are computed with, and what is sent then; last comes None."""
+    """Return pairs: bytes of the computation, and the step after it (None after the last)."""
     rounds: list[tuple[int, Sent | None]] = []
     computed = 0
     for step in steps:

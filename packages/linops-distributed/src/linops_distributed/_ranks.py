@@ -1,4 +1,4 @@
-"""The ranks of a mesh and what they send each other: sums, comparisons, what is gathered."""
+"""The ranks of a mesh and their communication: sums, gathers, exchanges, comparisons."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# A message of more bytes than this takes so long that one more, of a few numbers, does not matter;
-# to copy one of fewer bytes takes less time than one more message.
+# Above this number of bytes, an extra message of a few numbers is negligible. Below it, copying the
+# message is faster than sending an extra one.
 MARK_RIDES = 2**20
 
 
@@ -32,7 +32,7 @@ class OrderError(RuntimeError):
 
 @dataclass(frozen=True)
 class Sent:
-    """What a rank has sent in one step: counted by what is asked of torch.distributed."""
+    """The bytes of one call of torch.distributed at a rank."""
 
     step: str
     kind: str
@@ -45,54 +45,54 @@ class Sent:
 
 @dataclass(frozen=True)
 class Meeting:
-    """The first message of a call, in place of which a rank can say that it makes another one."""
+    """The first message of a call; a rank can send another mark in its place."""
 
     dims: tuple[str, ...]
     n_numbers: int
-    """That go with the mark; none where the mark goes before them."""
+    """Numbers that are sent with the mark; 0 if the mark is sent before them."""
     dtype: torch.dtype
     device: torch.device
 
 
 @dataclass(eq=False)
 class Ranks:
-    """The ranks of a mesh, from the view of one of them.
+    """The ranks of a mesh, seen from one of them.
 
-    Every collective is within a step that has a name. An error of the transport says it, with the
-    operator and the rank: a rank that does not come is an error after the timeout of the group.
-    Ranks that meet at different steps find out, and nothing is summed.
+    Every collective belongs to a named step. Errors of the transport name the step, the operator
+    and the rank. A rank that does not arrive is an error after the timeout of the group. If ranks
+    meet at different steps, all get an error, and nothing is summed.
     """
 
     sizes: Mapping[str, int]
-    """The dimensions of the mesh, and how many ranks there are along each."""
+    """Dimensions of the mesh, with the number of ranks along each."""
     at: Mapping[str, int]
     """The index of this rank along each of them."""
     numbers: Sequence[int]
     """The numbers of all ranks of the mesh, in its order."""
     ordered: bool = False
     mesh: DeviceMesh | None = None
-    """What connects the ranks; there is none where a mesh is planned."""
+    """The DeviceMesh; None while a mesh is planned."""
     is_dry: bool = False
-    """Whether what would be sent is only noted."""
+    """Whether communication is only recorded and not done."""
     heard: Iterator[object] | None = None
-    """Where a mesh is planned: what the first rank has told, for one that has no work."""
+    """While a mesh is planned: objects of the first rank, for ranks without work."""
     said: list[object] = field(default_factory=list)
-    """Where a mesh is planned: what this rank has told."""
+    """While a mesh is planned: objects of this rank."""
     log: list[Sent] | None = None
-    """Where to write down what is sent, if anybody wants to know."""
+    """A list to record communication in, or None."""
     serial: int = 0
-    """The number of the operator that was distributed; the same on all ranks."""
+    """Number of the distributed operator, the same on all ranks."""
     calls: set[object] = field(init=False, default_factory=set)
-    """What ranks have compared: operators, with dtype, shape and gradient of an input."""
+    """Calls that ranks have compared: operator, and dtype, shape and gradient of the input."""
     meetings: dict[str, Meeting] = field(init=False, default_factory=dict)
-    """Where ranks meet first when they call an operator."""
+    """The first message of each compared call."""
     met: Meeting | None = field(init=False, default=None)
-    """Where ranks have met first in the call that goes on."""
+    """The first message of the current call."""
     _groups: dict[tuple[str, ...], dist.ProcessGroup] = field(default_factory=dict)
 
     @classmethod
     def of(cls, mesh: DeviceMesh, ordered: bool = False) -> Self:
-        """Return the ranks of a mesh with names, in which this process has a rank."""
+        """Return the ranks of a mesh with names that contains this process."""
         names = mesh.mesh_dim_names or ()
         sizes = dict(zip(names, mesh.shape, strict=True))
         at = dict(zip(names, mesh.get_coordinate() or (), strict=True))
@@ -105,18 +105,18 @@ class Ranks:
 
     @property
     def rank(self) -> int:
-        """The number of this rank, of all."""
+        """The global number of this rank."""
         number = 0
         for name, size in self.sizes.items():
             number = number * size + self.at[name]
         return self.numbers[number]
 
     def size(self, dims: Sequence[str]) -> int:
-        """Return how many ranks differ along these dimensions."""
+        """Return the number of ranks along these dimensions."""
         return prod(self.sizes[dim] for dim in dims)
 
     def prepare(self, dims: Sequence[str]) -> None:
-        """Make the group of the ranks that differ along these dimensions; all ranks call it."""
+        """Make the process group along these dimensions; all ranks must call it."""
         dims = tuple(dims)
         if self.mesh is not None and dims and dims not in self._groups:
             if len(dims) == 1:
@@ -127,7 +127,7 @@ class Ranks:
             self._groups[dims] = group
 
     def __deepcopy__(self, memo: dict[int, object]) -> Ranks:
-        return self  # a group of processes is there once
+        return self  # a process group cannot be copied
 
     def __reduce__(self) -> tuple[object, ...]:
         raise TypeError(
@@ -137,7 +137,7 @@ class Ranks:
 
     @contextmanager
     def step(self, owner: str, what: str, dims: Sequence[str]) -> Iterator[None]:
-        """Say the operator, the rank and the step in an error of the transport."""
+        """Add the operator, the rank and the step to errors of the transport."""
         try:
             yield
         except OrderError:
@@ -179,7 +179,7 @@ class Ranks:
     def joined(
         self, x: Tensor, dim: str, lengths: Sequence[int], axis: int, owner: str, what: str
     ) -> Tensor:
-        """Return the parts of all ranks along one dimension of the mesh, one after the other."""
+        """Return the concatenated parts of all ranks along one dimension of the mesh."""
         if len(lengths) == 1:
             return x
         rows = x.resolve_conj().resolve_neg().movedim(axis, 0)
@@ -206,19 +206,19 @@ class Ranks:
         owner: str,
         what: str,
     ) -> Tensor:
-        """Return the share of a vector that is cut along another axis than the share x of it.
+        """Return the share of a vector that is cut along another axis, given the share x.
 
         Parameters
         ----------
         dim : str
-            The dimension of the mesh along which ranks send to each other.
+            The dimension of the mesh along which ranks exchange data.
         whole, cut : (axis, lengths of its shares)
             The axis of x along which x is a share, and the one along which the result is.
         """
         (axis, lengths), (other, pieces) = whole, cut
         if len(lengths) == 1:
             return x
-        # With that axis first, what arrives is in its place. Packing resolves conjugates.
+        # With that axis first, received parts are contiguous. Packing resolves conjugates.
         parts = [part.movedim(axis, 0) for part in x.split(pieces, other)]
         own = parts[self.at[dim]]
         found = own.new_empty((sum(lengths), *own.shape[1:]))
@@ -234,7 +234,7 @@ class Ranks:
         def send(group: dist.ProcessGroup) -> None:
             dist.all_to_all_single(there, here, n_found, n_sent, group=group)
 
-        leaving = here[: len(packed) - own.numel()]  # as many as leave
+        leaving = here[: len(packed) - own.numel()]  # as many as are sent
         step = f"{self._step_name(owner, what)}: exchange of {x.dtype}"
         self.collective(send, leaving, "exchange", (dim,), owner, what, step)
         result: Tensor = found.movedim(0, axis)
@@ -248,14 +248,14 @@ class Ranks:
         owner: str,
         what: str,
     ) -> list[Tensor]:
-        """Return what each rank along a dimension of the mesh sends this one.
+        """Return the tensors that the ranks along a dimension of the mesh send to this one.
 
         Parameters
         ----------
         parts : sequence of Tensor
-            What each rank gets of this one, which keeps its own.
+            The tensor for each rank; the rank keeps its own one.
         shapes : sequence of shapes
-            Of what this rank gets.
+            Shapes of the received tensors.
         """
         at, own = self.at[dim], parts[self.at[dim]]
         sent = [own.new_empty(0) if n == at else part for n, part in enumerate(parts)]
@@ -283,20 +283,20 @@ class Ranks:
         what: str,
         step: str | None,
     ) -> None:
-        """Have ranks send to each other, and note it: all that operators send goes through here.
+        """Call a collective and record it; all communication of operators goes through here.
 
         Parameters
         ----------
         send : function of a process group
-            It calls torch.distributed; not called where ranks are not connected.
+            Calls torch.distributed. It is not called while a mesh is planned.
         sent : Tensor
-            Whose bytes are counted.
+            The tensor whose bytes are recorded.
         kind, dims
-            What is done with it, and along which dimensions of the mesh.
+            The kind of the collective, and the dimensions of the mesh.
         owner, what : str
             The operator and the step, for errors.
         step : str or None
-            What must be the same on all ranks, which is looked at before; None where ``send`` does.
+            Name of the step, which is compared between ranks before; None if ``send`` compares it.
         """
         dims = tuple(dims)
         if self.log is not None:
@@ -312,9 +312,9 @@ class Ranks:
             send(group)
 
     def interrupt(self, meeting: Meeting, owner: str, what: str, reason: str) -> None:
-        """Say, in place of the message that others send there, that this rank does something else.
+        """Send another mark in place of the message of the others.
 
-        It is an error on all of them, unless all do the same.
+        It is an error on all ranks, unless all do the same.
         """
         if self.is_dry:
             return
@@ -322,7 +322,7 @@ class Ranks:
             self._meet(meeting, self._step_name(owner, what), owner, reason)
 
     def _meet(self, meeting: Meeting, step: str, owner: str, reason: str = "") -> None:
-        """Compare marks, with zeros in place of the numbers that would go with them."""
+        """Compare marks, with zeros in place of the numbers that are sent with them."""
         group = self._groups[meeting.dims]
         mark = _mark(step, meeting.dtype, meeting.device)
         marks = torch.cat([mark.new_zeros(meeting.n_numbers), mark])
@@ -333,16 +333,16 @@ class Ranks:
         self._check_marks(marks[meeting.n_numbers :], mark, group, step + reason, owner)
 
     def _step_name(self, owner: str, what: str) -> str:
-        """Return what is the same on ranks that are at the same step, and only there."""
+        """Return the name of a step, which is equal on ranks only at the same step."""
         return f"{what} of {owner} (operator {self.serial})"
 
     def _check_marks(
         self, total: Tensor, mark: Tensor, group: dist.ProcessGroup, step: str, owner: str
     ) -> None:
-        """Refuse a sum of marks to which another rank has added where this one has not."""
+        """Raise an error if the sum of marks shows that another rank is at another step."""
         if total.is_cpu and torch.equal(total, mark * group.size()):
             return
-        # A dtype of few digits may not have that number, but it has zero.
+        # A dtype of few digits may round the number, but not zero.
         is_right = (total * (1 - mark) == 0).all()
         if not is_right.is_cpu:
             torch._assert_async(is_right, f"all ranks must be at the same step, got {step}")
@@ -353,7 +353,7 @@ class Ranks:
             raise OrderError(_differing(members, found, f"{owner}: calls"))
 
     def told(self, value: T, owner: str, what: str) -> list[T]:
-        """Return what every rank of the mesh says, in their order."""
+        """Gather an object of every rank, in order."""
         found: list[tuple[str, T] | None] = [None] * len(self.numbers)
         if self.mesh is None:
             self.said.append(value)
@@ -362,7 +362,7 @@ class Ranks:
         if len(found) == 1:
             return [value]
         step = self._step_name(owner, what)
-        # What ranks compare are values, also where operators run without those of tensors.
+        # Ranks compare values also while operators run without data.
         with self.step(owner, what, self.names), _disable_current_modes():
             dist.all_gather_object(found, (step, value), group=self._groups[self.names])
         pairs = [pair for pair in found if pair is not None]
@@ -371,21 +371,21 @@ class Ranks:
         return [one for _, one in pairs]
 
     def coordinates(self) -> list[dict[str, int]]:
-        """Return where in the mesh each rank is."""
+        """Return the coordinates of each rank in the mesh."""
         places = product(*map(range, self.sizes.values()))
         return [dict(zip(self.names, place, strict=True)) for place in places]
 
     def agree(self, value: object, owner: str, what: str) -> None:
-        """Refuse, on all ranks with the same words, what is not the same on all."""
+        """Raise the same error on all ranks if an object differs between ranks."""
         self.check_same(self.told(value, owner, what), owner, what)
 
     def check_same(self, values: Sequence[object], owner: str, what: str) -> None:
-        """Refuse what was told if it is not the same everywhere."""
+        """Raise an error if the gathered objects differ."""
         if text := _differing(self.numbers, values, f"{owner}: {what}"):
             raise ValueError(text)
 
     def attempted(self, action: Callable[[], T], owner: str, what: str) -> T:
-        """Return what an action returns; where it fails on one rank, raise an error on all."""
+        """Return the result of an action; if it fails on one rank, raise an error on all."""
         result: T | None = None
         failure: Exception | None = None
         try:
@@ -406,7 +406,7 @@ class Ranks:
 
 
 def _ordered_sum(flat: Tensor, n_ranks: int, group: dist.ProcessGroup) -> None:
-    """Sum in the order of the ranks: each rank sums its part of the tensor, and all get it."""
+    """Sum in the order of the ranks: each rank sums a part of the tensor and sends it to all."""
     size = -(-len(flat) // n_ranks)
     mine = flat.new_zeros(n_ranks * size)
     mine[: len(flat)] = flat
@@ -421,10 +421,10 @@ def _ordered_sum(flat: Tensor, n_ranks: int, group: dist.ProcessGroup) -> None:
 
 @lru_cache(maxsize=1024)
 def _mark(text: str, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return 64 numbers for a text: the bits of a hash of it, and their complements.
+    """Return 64 numbers for a text: the bits of its hash, and their complements.
 
-    In a sum over ranks with different texts, each rank finds that another one has added where its
-    own number is zero. No dtype rounds zeros and ones so that this is lost.
+    If texts differ, the sum over the ranks is not zero at some zero of each rank's own mark. Every
+    dtype represents zero and one exactly.
     """
     digest = blake2b(text.encode(), digest_size=4).digest()
     bits = [byte >> place & 1 for byte in digest for place in range(8)]
@@ -432,7 +432,7 @@ def _mark(text: str, dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 def _differing(ranks: Sequence[int], values: Sequence[object], subject: str) -> str:
-    """Return a message that says who has what, empty where all have the same."""
+    """Return a message with the object of each rank, empty if all are equal."""
     by_text: dict[str, list[int]] = {}
     for rank, text in zip(ranks, map(str, values), strict=True):
         by_text.setdefault(text, []).append(rank)

@@ -1,4 +1,4 @@
-"""In which steps an operator is computed: parts that each rank applies, and exchanges between."""
+"""The steps of an operator over ranks: local parts, and exchanges between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ._sharding import Cut, Pieces
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Cuts: TypeAlias = Mapping[NamedDimension, str]
-"""Dimensions that are cut, each with the dimension of the mesh."""
+"""Cut dimensions, each with its dimension of the mesh."""
 
 _NAME = "distribute_linop"
 
@@ -27,19 +27,19 @@ class Work:
     linops: tuple[NamedLinop, ...]
     cuts: Cuts
     source: int | None = None
-    """The number of what made it, where it must not be put together with others."""
+    """Number of the function that made it; parts of different functions are not joined."""
     reads: Mapping[NamedDimension, Pieces] = field(default_factory=dict)
-    """Of dimensions of the input of which ranks read more than their shares: what each reads."""
+    """For dimensions of the input with halos: the slice that each rank reads."""
 
     @property
     def linop(self) -> NamedLinop:
-        """Their composition."""
+        """The composition of the operators."""
         return self.linops[0] if len(self.linops) == 1 else Chain(*self.linops)
 
 
 @dataclass(frozen=True)
 class Move:
-    """An exchange: a vector is cut along another dimension afterwards."""
+    """An exchange after which a vector is cut along another dimension."""
 
     names: Dims
     before: Cuts
@@ -47,14 +47,14 @@ class Move:
 
     @property
     def mesh_dim(self) -> str:
-        """The dimension of the mesh along which ranks send to each other."""
+        """The dimension of the mesh along which ranks exchange data."""
         (whole,) = self.before.keys() - self.after.keys()
         return self.before[whole]
 
 
 @dataclass(frozen=True)
 class Halo:
-    """An exchange: a rank has, of one dimension, what it reads instead of its share."""
+    """An exchange after which a rank has its share and the halo along one dimension."""
 
     names: Dims
     cuts: Cuts
@@ -64,7 +64,7 @@ class Halo:
 
     @property
     def mesh_dim(self) -> str:
-        """The dimension of the mesh along which ranks send to each other."""
+        """The dimension of the mesh along which ranks exchange data."""
         return self.cuts[self.dim]
 
 
@@ -78,27 +78,27 @@ def steps_of(
     mesh: Mapping[str, int],
     given: Cuts,
 ) -> Steps:
-    """Return the steps of a composition, first one first, with as few exchanges as there can be.
+    """Return the steps of a composition in order, with the fewest exchanges.
 
     Parameters
     ----------
     works : sequence of Work
-        The operators, one each, and what of them is placed.
+        The operators, one each, with their placed dimensions.
     placement : mapping of dimension to dimension of the mesh
         As :func:`completed` returns it.
     lengths : mapping of dimension to int
-        Those that are known.
+        Known lengths.
     mesh : mapping of str to int
-        How many ranks there are along each dimension.
+        Number of ranks along each dimension.
     given : mapping of dimension to dimension of the mesh
-        The placement as it was given, for errors.
+        The placement of the user, for errors.
 
     Raises
     ------
     ValueError
         If two dimensions of a vector, or of an operator, are on one dimension of the mesh.
     SplitError
-        If a transform needs a dimension whole, and there is no other one to cut meanwhile.
+        If a transform needs a whole dimension, and no other dimension can be cut meanwhile.
     """
     found: Steps = []
     for work in works:
@@ -124,7 +124,7 @@ def steps_of(
 
 
 def axis_pairs(linop: NamedLinop) -> list[tuple[NamedDimension, NamedDimension]]:
-    """Return what each dimension of a grid becomes, of an operator along each by itself."""
+    """Return the output name of each grid dimension, if the operator acts along each separately."""
     if not isinstance(linop, GridOperator) or linop.along((), linop.ishape) is None:
         return []
     pairs = [(here, there) for here, there in linop.axis_dims if here and there]
@@ -136,8 +136,8 @@ def completed(
 ) -> dict[NamedDimension, str]:
     """Return the placement with a dimension for the other grid of each transform.
 
-    That is the first other one of its grid that is free. Where the output of an operator from a
-    space to itself has the grid of a transform, too, it is cut as its input is.
+    It is the first free one that is not cut in the placed grid. If an operator maps a space to
+    itself, its output is cut like its input.
     """
     found, n_before = dict(placement), -1
     of_grids = {dim for linop in linops for pair in axis_pairs(linop) for dim in pair}
@@ -161,7 +161,7 @@ def _complete(
     pairs: Sequence[tuple[NamedDimension, NamedDimension]],
     names: Dims,
 ) -> None:
-    """Place a dimension of one grid for each of the other grid that is placed."""
+    """Place a dimension of one grid for each placed dimension of the other grid."""
     for here, there in pairs:
         if here not in placement:
             continue
@@ -173,7 +173,7 @@ def _complete(
 
 
 def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedDimension, str]:
-    """Return what is placed of some dimensions, each on a dimension of the mesh of its own."""
+    """Return the placed ones of some dimensions; they must be on different mesh dimensions."""
     found = {dim: placement[dim] for dim in dims if dim in placement}
     if len({*found.values()}) < len(found):
         raise ValueError(
@@ -185,9 +185,9 @@ def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedD
 
 
 def _read_across(work: Work) -> list[tuple[NamedDimension, NamedDimension]]:
-    """Return a dimension of the input and one of the output for each that is cut in both.
+    """Return the pairs of input and output dimensions that are cut along the same mesh dimension.
 
-    None where an operator is made of shares, or its dimensions are not such pairs.
+    None if an operator is made of shares, or its dimensions are not such pairs.
     """
     (linop,) = work.linops
     here = [dim for dim in work.cuts if dim in linop.ishape and dim not in linop.oshape]
@@ -203,7 +203,7 @@ def _with_halos(
     lengths: Mapping[NamedDimension, int],
     mesh: Mapping[str, int],
 ) -> Iterator[Work | Halo]:
-    """Yield an operator behind the exchanges that give each rank what its share of it reads."""
+    """Yield the exchanges of halos that an operator needs, and then the operator."""
     (linop,) = work.linops
     cuts = {dim: name for dim, name in work.cuts.items() if dim in linop.ishape}
     before: dict[NamedDimension, Pieces] = {}
@@ -219,7 +219,7 @@ def _with_halos(
         after = {**before, here: reads}
         yield Halo(linop.ishape, cuts, here, before, after)
         before = after
-    # What is cut in the output says what is read of the input, so that goes first.
+    # The cut of the output determines what is read of the input.
     first = {there: work.cuts[there] for _, there in pairs}
     yield replace(work, cuts={**first, **work.cuts}, reads=before)
 
@@ -227,18 +227,18 @@ def _with_halos(
 def _read(
     linop: NamedLinop, here: NamedDimension, there: NamedDimension, piece: slice, length: int
 ) -> tuple[int, int]:
-    """Return what is read of a dimension for a slice of another one of the output."""
+    """Return the slice of an input dimension that a slice of the output reads."""
     if piece.start == piece.stop:
         return 0, 0
     read = tile_of(linop, {there: piece}).support(here)
     if read is None:
         return 0, length
     start = min(read.start, length - 1)
-    return start, max(start + 1, read.stop)  # one that reads nothing is given an element
+    return start, max(start + 1, read.stop)  # a rank that reads nothing gets one element
 
 
 def _together(before: Work | Move | Halo | None, step: Work | Move | Halo) -> Work | None:
-    """Return two steps as one, if ranks need send nothing between them."""
+    """Return two steps as one if there is no communication between them."""
     if not isinstance(before, Work) or not isinstance(step, Work):
         return None
     cuts = {**before.cuts, **step.cuts}
@@ -256,8 +256,8 @@ def _route(
 ) -> list[Work | Move]:
     """Return the steps of a transform: each dimension is transformed when it is whole.
 
-    The shortest way from the cuts of the input to those of the output, over all vectors between,
-    which differ in what is transformed and what is cut.
+    A search for the shortest path from the cuts of the input to those of the output. Its nodes are
+    the vectors between, with their transformed and cut dimensions.
     """
     become = dict(axis_pairs(linop))
     start, goal = (checked_cuts(names, placement) for names in (linop.ishape, linop.oshape))
@@ -300,7 +300,7 @@ def _route(
 def _moved(
     names: Dims, cuts: Cuts, goal: Cuts, lengths: Mapping[NamedDimension, int]
 ) -> Iterator[dict[NamedDimension, str]]:
-    """Yield all cuts that one exchange makes: those of the goal first, then of long dimensions."""
+    """Yield all cuts after one exchange: those of the goal first, then of long dimensions."""
     whole = [dim for dim in names if dim in lengths and dim not in cuts]
     for dim, mesh_dim in cuts.items():
         rest = {other: name for other, name in cuts.items() if other != dim}
@@ -309,9 +309,9 @@ def _moved(
 
 
 def gain_of(linops: Sequence[NamedLinop], lengths: Mapping[NamedDimension, int]) -> float | None:
-    """Return c where the normal of a chain of transforms is c times the identity, if it is known.
+    """Return c if the normal of a chain of transforms is known to be c times the identity.
 
-    Of their adjoint it is the same.
+    It is the same for the adjoint.
     """
     gain = 1.0
     for linop in linops:
@@ -328,9 +328,9 @@ def gain_of(linops: Sequence[NamedLinop], lengths: Mapping[NamedDimension, int])
 def known_lengths(
     linops: Sequence[NamedLinop], sizes: Mapping[NamedDimension, int]
 ) -> dict[NamedDimension, int]:
-    """Return the lengths of dimensions that operators know, or that follow from those given.
+    """Return the lengths that operators know, or that follow from the given ones.
 
-    But for names of dimensions that have several lengths along the chain.
+    Names with several lengths along the chain are left out.
     """
     lengths: dict[NamedDimension, set[int]] = {}
     for linop in linops:

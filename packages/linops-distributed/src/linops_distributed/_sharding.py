@@ -1,4 +1,4 @@
-"""Which slice of each named dimension a rank has: cuts of dimensions along those of a mesh."""
+"""The slice of each named dimension that a rank has."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ if TYPE_CHECKING:
     from torch.distributed.tensor import Placement
 
 Pieces: TypeAlias = tuple[tuple[int, int], ...]
-"""Where what each rank has of a dimension starts and stops."""
+"""Start and stop of the slice of each rank."""
 
 
 @dataclass(frozen=True)
 class Cut:
     """A dimension cut into one share for each index along a dimension of the mesh.
 
-    All shares have the same length but the last ones, which are shorter or empty, as those of
-    ``torch.chunk`` and of a DTensor.
+    All shares have the same length, except the last ones, which may be shorter or empty, as in
+    ``torch.chunk`` and DTensor.
     """
 
     mesh_dim: str
     n_shares: int
     length: int
-    """Of the whole dimension."""
+    """Length of the whole dimension."""
     reads: Pieces | None = None
-    """What each rank has where that is more than its share."""
+    """The slice of each rank if it is more than its share."""
 
     @property
     def step(self) -> int:
-        """How long a full share is."""
+        """Length of a full share."""
         return -(-self.length // self.n_shares)
 
     def piece(self, index: int) -> slice:
-        """Return what the rank of an index has.
+        """Return the slice of the rank at an index.
 
         Examples
         --------
@@ -53,26 +53,25 @@ class Cut:
 
     @property
     def pieces(self) -> list[slice]:
-        """What each rank has."""
+        """The slice of each rank."""
         return [self.piece(index) for index in range(self.n_shares)]
 
     @property
     def lengths(self) -> list[int]:
-        """How long the shares are."""
+        """Lengths of the shares."""
         return [piece.stop - piece.start for piece in self.pieces]
 
 
 @dataclass(frozen=True)
 class Sharding:
-    """What the ranks have of the vectors of an operator.
+    """The shares of vectors on the ranks.
 
-    A dimension that is cut is sharded along its dimension of the mesh where a vector has it. A
-    vector that does not have it is summed over that dimension of the mesh if it is computed there,
-    and replicated if it is read there.
+    If a vector has a cut dimension, it is sharded along the dimension of the mesh. If it does not,
+    it is summed over that dimension of the mesh (an output) or replicated along it (an input).
     """
 
     mesh: Mapping[str, int]
-    """The dimensions of the mesh, and how many ranks there are along each."""
+    """Dimensions of the mesh, with the number of ranks along each."""
     at: Mapping[str, int]
     """The index of this rank along each of them."""
     cuts: Mapping[NamedDimension, Cut]
@@ -84,17 +83,17 @@ class Sharding:
 
     @property
     def lengths(self) -> dict[NamedDimension, int]:
-        """How long the share of this rank is along each dimension that is cut."""
+        """Length of the share of this rank along each cut dimension."""
         return {dim: piece.stop - piece.start for dim, piece in self.window.items()}
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to do for this rank."""
+        """Whether this rank has no work."""
         return 0 in self.lengths.values()
 
     @property
     def leaves_some_idle(self) -> bool:
-        """Whether there is nothing to do for some rank."""
+        """Whether some rank has no work."""
         return any(0 in cut.lengths for cut in self.cuts.values())
 
     def absent_from(self, names: Iterable[NamedDimension]) -> tuple[str, ...]:
@@ -113,7 +112,7 @@ class Sharding:
         return self.present_in(self.cuts)
 
     def along(self, names: Iterable[NamedDimension]) -> Sharding:
-        """Return what is cut of a vector with these names."""
+        """Return the cuts of a vector with these names."""
         present = {*names}
         return replace(self, cuts={dim: cut for dim, cut in self.cuts.items() if dim in present})
 
@@ -157,8 +156,8 @@ class Sharding:
         return tuple(shape)
 
     def placements(self, names: tuple[NamedDimension, ...]) -> tuple[Placement, ...]:
-        """Return what a DTensor says of it: for each dimension of the mesh an axis, or none."""
-        # Its import takes a second, and changes what torch.load accepts.
+        """Return the placements of a DTensor: for each dimension of the mesh an axis, or none."""
+        # The import takes a second, and changes which classes torch.load accepts.
         from torch.distributed.tensor import Replicate, Shard
 
         found: dict[str, Placement] = {
@@ -167,5 +166,5 @@ class Sharding:
         return tuple(found.get(name, Replicate()) for name in self.mesh)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> Sharding:
-        """Return the same with other names for dimensions."""
+        """Return the sharding with other names for dimensions."""
         return replace(self, cuts={names.get(dim, dim): cut for dim, cut in self.cuts.items()})

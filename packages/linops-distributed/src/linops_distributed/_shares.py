@@ -1,4 +1,4 @@
-"""The share of this rank: of an operator that all have, that one rank has, or that is loaded."""
+"""The share of this rank, from an operator that all ranks or one rank have, or loaded."""
 
 from __future__ import annotations
 
@@ -22,51 +22,51 @@ from ._sharding import Cut, Pieces, Sharding
 
 Sizes: TypeAlias = Mapping[NamedDimension, int]
 Loader: TypeAlias = Callable[[Window], NamedLinop]
-"""Makes the part of an operator that is between slices."""
+"""Makes the tile of an operator between slices."""
 
 
 @dataclass(frozen=True)
 class Share:
-    """What this rank computes."""
+    """The share of an operator that this rank computes."""
 
     tile: NamedLinop
     whole: NamedLinop
     """The operator of all ranks; of shares that were loaded or sent one like it, without weights.
     """
     structure: NamedLinop
-    """An operator with the same names of dimensions, those inside too, on all ranks."""
+    """An operator with the same names of dimensions on all ranks, also inside."""
     sharding: Sharding
     source: NamedLinop
-    """What holds the weights that are trained."""
+    """The module with the weights to train."""
     has_own_weights: bool = False
-    """Whether those are of this rank alone."""
+    """Whether the weights belong to this rank only."""
 
 
 def shared(work: Work, ranks: Ranks, sizes: Sizes) -> Share:
-    """Return the share of an operator that all ranks have: views of its weights."""
+    """Return the share of an operator that all ranks have, with views of its weights."""
     linop = work.linop
     sharding = _sharding_of(linop, ranks, work, sizes)
     return Share(_part(linop, sharding), linop, linop, sharding, linop)
 
 
 class Spaces(Zero):
-    """The spaces of an operator that a function made, which fits neighbours as that one does."""
+    """The spaces of an operator made by a function; they fit neighbours as the operator does."""
 
-    # Not as a module, because its weights are nowhere.
+    # Not a submodule, because its weights have no memory.
     _like: tuple[NamedLinop, ...] = ()
 
     @property
     def name(self) -> str:
-        """What it is called where it does not fit."""
+        """The name in messages."""
         return "the operator of a function"
 
     @property
     def structure(self) -> NamedLinop:
-        """The operator of one rank, with weights that have no memory."""
+        """The operator of one rank, with weights without memory."""
         return self._like[0] if self._like else self
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the same for an input with these dimensions; see :class:`NamedLinop`."""
+        """Return the spaces for an input with these dimensions; see :class:`NamedLinop`."""
         fitted = self._like[0].fitted_to(dims) if self._like else None
         if fitted is None:
             return None
@@ -77,17 +77,17 @@ class Spaces(Zero):
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a function made."""
+    """The result of a function that makes shares."""
 
     tile: NamedLinop | None
-    """None where there was nothing to make for this rank."""
+    """The tile; None if this rank has no work."""
     whole: NamedLinop
-    """An operator with the shape of that of all ranks, and without weights."""
+    """An operator with the shape of the whole, without weights."""
     placed: frozenset[NamedDimension]
-    """Dimensions that are cut, which the operator has."""
+    """The cut dimensions of the operator."""
 
     def share(self, ranks: Ranks, cuts: Cuts, sizes: Sizes, whole: NamedLinop) -> Share:
-        """Return the share of this rank; ``whole`` has the wildcards of the shape resolved."""
+        """Return the share of this rank; in ``whole`` the wildcards are resolved."""
         sharding = sharded(ranks, cuts, sizes)
         if self.tile is None:
             tile = _idle_like(cast(Zero, whole), sharding, whole.signature)
@@ -101,10 +101,11 @@ class Loaded:
 def loaded(
     loader: Loader, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str, *, is_all: bool
 ) -> Loaded:
-    """Return what a function makes of the share of this rank; ``is_all`` if there is no other one.
+    """Return the result of a function for the share of this rank.
 
-    It is not called for a share that is empty along a dimension that its operator has. Ranks with
-    such shares wait until others tell which dimensions that are.
+    ``is_all`` says that the function makes the whole operator. It is not called for a share that is
+    empty along a dimension of its operator. Ranks with such shares learn the dimensions from
+    others.
     """
     for dim in placement:
         if dim not in sizes:
@@ -162,14 +163,14 @@ def loaded(
 def _pickled(spaces: Zero | None) -> bytes:
     try:
         return pickle.dumps(spaces)
-    except Exception:  # an operator with a function that cannot be sent, which is done without
+    except Exception:  # it has a function that cannot be pickled
         if isinstance(spaces, Spaces):
             spaces._like = ()
         return pickle.dumps(spaces)
 
 
 def structure_of(linop: object, source: int, ranks: Ranks, owner: str) -> NamedLinop:
-    """Return the operator that one rank has, on all ranks, with weights that have no memory."""
+    """Return on all ranks the operator that one rank has, with weights without memory."""
     ranks.prepare(ranks.names)
 
     def told_by_source() -> bytes | None:
@@ -197,9 +198,9 @@ def scattered(
     sizes: Sizes,
     owner: str,
 ) -> Share:
-    """Return the share of an operator that one rank has, which sends each tensor of each share.
+    """Return the share of an operator that one rank has; it sends the tensors of each share.
 
-    All ranks have ``work``, of what :func:`structure_of` makes of it.
+    All ranks have ``work`` with the result of :func:`structure_of`.
     """
     whole, members, is_source = work.linop, ranks.numbers, ranks.rank == source
     sharding = _sharding_of(whole, ranks, work, sizes)
@@ -259,7 +260,7 @@ def _distinct(linop: NamedLinop) -> list[Tensor]:
 
 
 def _emptied(linop: NamedLinop) -> NamedLinop:
-    """Return the operator with tensors that have no elements in memory."""
+    """Return the operator with tensors without memory."""
     made: dict[object, Tensor] = {}
 
     def empty(tensor: Tensor) -> Tensor:
@@ -271,7 +272,7 @@ def _emptied(linop: NamedLinop) -> NamedLinop:
 
 
 def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
-    """Return the operator with these for its distinct tensors."""
+    """Return the operator with other tensors for its distinct ones."""
     number = {_key(tensor): place for place, tensor in enumerate(_distinct(linop))}
     return reading(linop, [tensors[number[_key(tensor)]] for tensor in read_by(linop)])
 
@@ -282,7 +283,7 @@ def sharded(
     lengths: Sizes,
     reads: Mapping[NamedDimension, Pieces] | None = None,
 ) -> Sharding:
-    """Return what ranks have where these dimensions, of these lengths, are cut."""
+    """Return the sharding for cut dimensions of these lengths."""
     reads = reads or {}
     found = {
         dim: Cut(name, ranks.size((name,)), lengths[dim], reads.get(dim))
@@ -292,9 +293,9 @@ def sharded(
 
 
 def _sharding_of(linop: NamedLinop, ranks: Ranks, work: Work, sizes: Sizes) -> Sharding:
-    """Return the cuts; refused where the operator cannot be cut so, before anything is sent."""
+    """Return the cuts; raise an error before anything is sent if they are impossible."""
     lengths = {dim: _length(linop, dim, sizes) for dim in work.cuts}
-    # One tile for each: what is wrong with a dimension is found without making the table.
+    # One tile of each dimension finds errors without making the table.
     tile_grid(linop, {dim: length or 1 for dim, length in lengths.items()}, sizes=sizes)
     return sharded(ranks, work.cuts, lengths, work.reads)
 
@@ -306,7 +307,7 @@ def _length(linop: NamedLinop, dim: NamedDimension, sizes: Sizes) -> int:
 
 def _part(linop: NamedLinop, sharding: Sharding) -> NamedLinop:
     """Return the share of a rank, cut along one dimension after the other."""
-    # Also where this rank has work: all are to refuse it with the same words.
+    # Also if this rank has work: all ranks must raise the same error.
     zero = Zero.like(linop) if sharding.leaves_some_idle else None
     idle = _idle_like(zero, sharding, linop.signature) if sharding.leaves_some_idle else linop
     if sharding.is_empty:
@@ -318,7 +319,7 @@ def _part(linop: NamedLinop, sharding: Sharding) -> NamedLinop:
 
 
 def _idle_like(zero: Zero | None, sharding: Sharding, owner: str) -> NamedLinop:
-    """Return what stands for the share of a rank without work."""
+    """Return the operator of a rank without work."""
     if zero is None:
         raise SplitError(
             f"{owner}: each rank must have work where wildcards of input and output are not the "

@@ -1,4 +1,4 @@
-"""From what ranks have of an operator to its steps, with the share of this rank of each."""
+"""The steps of an operator, with the share of this rank of each step."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ._route import Cuts, Halo, Move, Steps, Work, completed, known_lengths, ste
 from ._shares import Loaded, Loader, Share, Sizes, loaded, scattered, shared, structure_of
 
 Source: TypeAlias = NamedLinop | Loader
-"""An operator that all ranks have, or a function that makes shares of one."""
+"""An operator that all ranks have, or a function that makes shares."""
 Shares: TypeAlias = list[Share | Move | Halo]
-"""Steps, with the share of this rank of each that computes."""
+"""Steps, with the share of this rank of each computing step."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of an operator, first one first."""
+    """The steps of an operator in order."""
 
     whole: NamedLinop
     steps: Steps
     placement: Cuts
-    """With what was left to choose."""
+    """The placement, completed."""
     lengths: Mapping[NamedDimension, int]
 
     def sizes_in(self, work: Work) -> Sizes:
@@ -96,7 +96,7 @@ def shares_of_one(
 def shares_made(
     sources: Sequence[Source], ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
 ) -> tuple[Plan, Shares]:
-    """Return the steps of functions that make shares, and of operators that all ranks have."""
+    """Return the steps of a sequence of functions and operators."""
     made: list[Loaded | None] = []
     linops: list[NamedLinop] = []
     for number, source in enumerate(sources):

@@ -1,4 +1,4 @@
-"""An operator that ranks compute in steps, between which they send each other parts of vectors."""
+"""An operator over ranks in several steps, with exchanges between them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ._sharding import Sharding
 
 
 class DistributedSteps(DistributedLinop, Wrapper):
-    """An operator made of operators over ranks, which knows what a rank has of its vectors.
+    """An operator made of operators over ranks, with the shardings of its vectors.
 
     Parameters
     ----------
     linop : NamedLinop
-        Of tensors of this rank: mostly a chain of parts and exchanges.
+        The operator on tensors of this rank: mostly a chain of parts and exchanges.
     shardings : mapping of side to Sharding
     ranks : Ranks
     """
@@ -30,7 +30,7 @@ class DistributedSteps(DistributedLinop, Wrapper):
 
     @property
     def name(self) -> str:
-        """The name given, else that of all operators over ranks."""
+        """The given name, else the default name of operators over ranks."""
         return self._name or DistributedLinop.__name__
 
     @staticmethod
@@ -41,7 +41,7 @@ class DistributedSteps(DistributedLinop, Wrapper):
     adj_fn = fn  # the operand of an adjoint is an adjoint
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
-        """Return A^H inner A. Steps that keep the norm, but for a number, are left out."""
+        """Return A^H inner A; steps whose normal is a number are replaced by it."""
         linops, number = self.linop.flatten(), 1.0
         while inner is None and linops:
             gain = getattr(linops[-1], "gain", None)
@@ -59,7 +59,7 @@ class DistributedSteps(DistributedLinop, Wrapper):
 
 
 def in_steps(linops: Sequence[DistributedLinop], ranks: Ranks) -> DistributedLinop:
-    """Return the composition of operators over ranks, first one first."""
+    """Return the composition of operators over ranks; the first one is applied first."""
     first, last = linops[0], linops[-1]
     if len(linops) == 1:
         return first

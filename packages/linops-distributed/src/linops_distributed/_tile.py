@@ -1,4 +1,4 @@
-"""An operator of which each rank computes one part, and the sum of what they compute."""
+"""An operator of which each rank computes one part, with a sum over ranks."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ._weights import RankCopies, trained_weights
 
 
 class DistributedTile(DistributedLinop, Tiled):
-    """An operator of which each rank computes one part; their results may have to be summed."""
+    """An operator of which each rank computes one part; results are summed if necessary."""
 
     _agreed: dict[object, tuple[torch.dtype, tuple[int, ...]]]
 
@@ -47,7 +47,7 @@ class DistributedTile(DistributedLinop, Tiled):
         sums_of_weights: Sequence[tuple[str, ...]] = (),
     ) -> None:
         self._shardings, self.ranks = {"input": sharding, "output": sharding}, ranks
-        # In a tuple, or its weights would be this rank's as well.
+        # In a tuple, so that its weights are not weights of this rank.
         self._weights_of, self._structure = (source,), (structure,)
         self._gain, self._is_complex_linear = gain, is_complex_linear
         self._sums_of_weights = sums_of_weights
@@ -55,22 +55,22 @@ class DistributedTile(DistributedLinop, Tiled):
 
     @property
     def name(self) -> str:
-        """The name given, else that of all operators over ranks."""
+        """The given name, else the default name of operators over ranks."""
         return self._name or DistributedLinop.__name__
 
     @property
     def dims(self) -> frozenset[NamedDimension]:
-        """All dimensions that have a name here: the same on ranks with and without work."""
+        """All named dimensions: the same on ranks with and without work."""
         return self._shape.dims | self._structure[0].dims
 
     @property
     def is_complex_linear(self) -> bool:
-        """Whether complex numbers commute with it: the same on ranks with and without work."""
+        """Whether it is linear over the complex numbers, equal on all ranks."""
         return self._is_complex_linear
 
     @property
     def gain(self) -> float | None:
-        """The number c where A^H A and A A^H are c times the identity, and all ranks know it."""
+        """The number c if A^H A and A A^H are known to be c times the identity."""
         return self._gain
 
     # Calls
@@ -84,11 +84,11 @@ class DistributedTile(DistributedLinop, Tiled):
             self._refuse_transforms()
 
     def out_of_place(self, x: Tensor, tiles: Tiles) -> Tensor:
-        """Refuse second derivatives: a sum over ranks is no function that torch knows."""
+        """Raise an error for second derivatives: torch cannot differentiate a sum over ranks."""
         self._refuse_transforms()
 
     def execute(self, work: Work) -> Tensor | None:
-        """Return what this rank computes, summed with what the others add to the same elements."""
+        """Return the result of this rank, summed with those of the other ranks."""
         is_backward = isinstance(work, Backward)
         names = self.ishape if is_backward else self.oshape
         sides = [self.oshape, self.ishape] if is_backward else [self.ishape]
@@ -115,7 +115,7 @@ class DistributedTile(DistributedLinop, Tiled):
             except Exception as error:
                 if work.collects:
                     text = f"{what}, which failed with {type(error).__name__}: {error}"
-                    with suppress(OrderError):  # it is for the others
+                    with suppress(OrderError):  # for the other ranks
                         self.ranks.sum(self._zeros(work, key, names), dims, self.step_owner, text)
                 raise
         else:
@@ -128,14 +128,14 @@ class DistributedTile(DistributedLinop, Tiled):
         return self.ranks.sum(y, dims, self.step_owner, what)
 
     def _zeros(self, work: Work, key: object, names: tuple[NamedDimension, ...]) -> Tensor:
-        """Return what a rank adds that computes nothing."""
+        """Return the zeros that a rank without work adds."""
         dtype, whole = self._agreed[key]
         return work.tensors[0].new_zeros(self.sharding.local_shape(whole, names), dtype=dtype)
 
     def _agreement(
         self, key: object, y: Tensor | None, names: tuple[NamedDimension, ...], what: str
     ) -> tuple[torch.dtype, tuple[int, ...]]:
-        """Return the dtype and the whole shape of a result, which must be the same on all ranks."""
+        """Return the dtype and the whole shape of a result; they must be equal on all ranks."""
         own = None if y is None else (y.dtype, self.sharding.whole_shape(y.shape, names))
         told = self.ranks.told((key, own), self.step_owner, what)
         self.ranks.check_same([one for one, _ in told], self.step_owner, what)
@@ -170,7 +170,7 @@ class DistributedTile(DistributedLinop, Tiled):
         self._agreed = {}
 
     def adjoint(self) -> NamedLinop:
-        """Return the adjoint, of the adjoint of the part."""
+        """Return the adjoint."""
         other = cast(DistributedTile, super().adjoint())
         other._structure = (self._structure[0].H,)
         return other
@@ -183,18 +183,18 @@ class DistributedTile(DistributedLinop, Tiled):
         return other
 
     def own_normal(self) -> NamedLinop:
-        """Return the normal operator: of the normals of the parts, if outputs are not summed."""
+        """Return the normal operator; if outputs are not summed, by the normals of the parts."""
         if self.sharding.absent_from(self.oshape):
             normal = NamedLinop.own_normal(self)
             here = self.sharding.along(self.ishape)
             names = dict(zip(self.ishape, normal.oshape, strict=True))
             sides: dict[Side, Sharding] = {"input": here, "output": here.renamed(names)}
             return DistributedSteps(normal, sides, self.ranks)
-        # By the same names on all ranks, whatever their parts are.
+        # The same names on all ranks, for any parts.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
         normal = cast(DistributedTile, self._marked(self.with_tiles(normals), "normal"))
         normal._gain, normal._structure = None, (self._structure[0].N,)
-        # Where a rank reads more than its share, the output has what it reads by another name.
+        # With a halo, the output has another name for the slice that is read.
         names = dict(zip(self.ishape, normal.oshape, strict=True))
         cuts = {**self.sharding.cuts, **self.sharding.renamed(names).cuts}
         sharding = replace(self.sharding, cuts=cuts)

@@ -1,4 +1,4 @@
-"""Gradients to weights that several ranks have: what each rank finds is summed over them."""
+"""Gradients to weights that several ranks have: they are summed over the ranks."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from ._ranks import Ranks
 from ._sharding import Sharding
 
 Summed = Callable[[Tensor, Sequence[str], str], Tensor]
-"""Returns the sum of a tensor over dimensions of the mesh, in a step of that name."""
+"""Returns the sum of a tensor over dimensions of the mesh; takes the name of the step."""
 
 
 def trained_weights(linop: NamedLinop) -> list[Tensor]:
-    """Return the weights of an operator that autograd follows, each once."""
+    """Return the weights of an operator that require gradients, each once."""
     parts = WeightParts()
     for tensor in read_by(linop):
         parts.add(tensor, tensor)
@@ -28,14 +28,14 @@ def trained_weights(linop: NamedLinop) -> list[Tensor]:
 def mesh_dims_of_weights(
     linop: NamedLinop, sharding: Sharding, ranks: Ranks, owner: str
 ) -> list[tuple[str, ...]]:
-    """Return over which dimensions of the mesh the gradient of each weight of a share is summed.
+    """Return the dimensions of the mesh over which the gradient of each weight is summed.
 
-    That is along which ranks have copies of it: where no dimension of it is cut.
+    Ranks have copies of a weight along a dimension of the mesh if no dimension of it is cut there.
 
     Raises
     ------
     NotImplementedError
-        On all ranks, if one does not know which weights are copies of those of others.
+        On all ranks, if it is not known which weights are copies of each other.
     """
     weights = trained_weights(linop)
     cut: dict[int, set[str]] = {}
@@ -70,15 +70,15 @@ def mesh_dims_of_weights(
 
 
 class RankCopies(PartCopies):
-    """Copies of the part of this rank, with all weights that any rank computes gradients of.
+    """Copies of the part of this rank, with all weights for which any rank computes gradients.
 
     Parameters
     ----------
     tiles : Tiles
     weights : sequence of Tensor
-        Those of the whole operator, in the same order on all ranks.
+        Weights of the whole operator, in the same order on all ranks.
     mesh_dims : sequence of sequence of str
-        Over which dimensions of the mesh the gradient of each is summed.
+        Dimensions of the mesh over which the gradient of each weight is summed.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class RankCopies(PartCopies):
         self._summed = summed
         for weight in weights:
             self.parts.add(weight, weight)
-        self._versions = self._versions_now()  # of these, too
+        self._versions = self._versions_now()  # also for these
         numbers = {id(weight): number for number, weight in enumerate(self.parts.weights)}
         if len(numbers) != len(weights) or not all(id(weight) in numbers for weight in weights):
             raise NotImplementedError(
@@ -105,7 +105,7 @@ class RankCopies(PartCopies):
         }
 
     def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
-        """Return the gradients of the weights, by their numbers, of all ranks together."""
+        """Return the gradients of the weights by number, summed over all ranks."""
         found = super().returned(sums)
         for number, dims in self._mesh_dims.items():
             weight = self.parts.weights[number]

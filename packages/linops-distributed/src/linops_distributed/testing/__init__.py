@@ -1,6 +1,6 @@
-"""Ranks in threads of one process, which talk by gloo as processes do: for tests.
+"""Ranks as threads of one process, which communicate by gloo, for tests.
 
-It needs parts of torch that are made for torch's own tests. Strategies are in
+It uses parts of torch that are made for the tests of torch. Strategies are in
 ``linops_distributed.testing.strategies``, which needs hypothesis.
 """
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 _isolate = _distributed_c10d._set_thread_isolation_mode  # type: ignore[attr-defined]  # not in stubs
 
-# What all threads shared before there were ranks, once for each ranks_in_threads that goes on.
+# The state before, once for each active ranks_in_threads.
 _before: list[Any] = []
 
 
@@ -37,9 +37,9 @@ class Ranked:
         self._meshes: dict[object, DeviceMesh] = {}
 
     def attempt(self, function: Callable[[int], T]) -> list[tuple[int, T | BaseException]]:
-        """Return each rank with what a function of it returns or raises; who is done comes first.
+        """Return each rank with the result or error of a function, in the order of completion.
 
-        After an error the ranks are connected anew.
+        After an error, the ranks are connected anew.
         """
         found = self._called(function)
         if any(isinstance(result, BaseException) for _, result in found):
@@ -48,7 +48,7 @@ class Ranked:
         return found
 
     def run(self, function: Callable[[int], T]) -> list[T]:
-        """Return what a function of the rank returns on each; raise the error that came first."""
+        """Return the result of a function on each rank; raise the first error."""
         found = self.attempt(function)
         for _, result in found:
             if isinstance(result, BaseException):
@@ -96,13 +96,13 @@ class Ranked:
 
 @contextmanager
 def ranks_in_threads(n_ranks: int, timeout: float = 300.0) -> Iterator[Ranked]:
-    """Have ranks of a process group of gloo, each in a thread of this process.
+    """Run the ranks of a gloo process group as threads of this process.
 
     Parameters
     ----------
     n_ranks : int
     timeout : float
-        Seconds that a rank waits for another.
+        Seconds that a rank waits for the others.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def ranks_in_threads(n_ranks: int, timeout: float = 300.0) -> Iterator[Ranked]:
     from torch.testing._internal.distributed.multi_threaded_pg import ThreadLocalWorld
 
     _before.append(_before[0] if _before else distributed_c10d._world)
-    if len(_before) == 1:  # others in this process are in the same one
+    if len(_before) == 1:  # other threads of this process use the same one
         distributed_c10d._world = ThreadLocalWorld()  # type: ignore[assignment]  # it acts as one
         _isolate(True)
     ranked = Ranked(n_ranks, timeout)
@@ -133,6 +133,6 @@ def ranks_in_threads(n_ranks: int, timeout: float = 300.0) -> Iterator[Ranked]:
         for thread in threads:
             thread.join()
         before = _before.pop()
-        if not _before:  # whoever ends last, puts it back
+        if not _before:  # the last one restores it
             _isolate(False)
             distributed_c10d._world = before

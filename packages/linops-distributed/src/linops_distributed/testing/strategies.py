@@ -1,4 +1,4 @@
-"""Random operators over ranks, and what must hold of them: against their matrices."""
+"""Random operators over ranks, and checks against their matrices."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ MESHES: dict[int, list[dict[str, int]]] = {
     3: [{"rows": 3}],
     4: [{"rows": 4}, {"rows": 2, "columns": 2}],
 }
-"""Shapes of meshes of as many ranks."""
+"""Shapes of meshes by number of ranks."""
 
 
 @dataclass
 class Case:
-    """An operator, the sizes of a mesh and what is cut along it."""
+    """An operator, the sizes of a mesh, and a placement."""
 
     known: Known
     mesh: dict[str, int]
@@ -67,11 +67,11 @@ class Case:
 
 @st.composite
 def cases(draw: st.DrawFn, n_ranks: int) -> Case:
-    """Draw an operator, and dimensions of it to cut along those of a mesh of as many ranks.
+    """Draw an operator, a mesh of this number of ranks, and a placement.
 
-    A dimension of the input may be on the same one as a dimension of the output.
+    A dimension of the input and one of the output may be on the same dimension of the mesh.
     """
-    # Of an operator that is linear over the reals only, parts may return real or complex numbers.
+    # Parts of an operator that is linear over the reals only may return real or complex numbers.
     known = draw(trees().filter(lambda known: known.linop.is_complex_linear))
     mesh = draw(st.sampled_from(MESHES[n_ranks]))
     dims = draw(st.permutations(cuttable_dims(known.linop)))
@@ -90,7 +90,7 @@ def cases(draw: st.DrawFn, n_ranks: int) -> Case:
 
 
 def _is_one(linop: NamedLinop, mesh: dict[str, int], placement: dict[str, str]) -> bool:
-    """Return whether no part of an operator has more than one dimension on one of the mesh."""
+    """Return whether no part has two dimensions on the same dimension of the mesh."""
     pairs = {ND.infer(dim): name for dim, name in placement.items()}
     ranks = Ranks(mesh, dict.fromkeys(mesh, 0), range(prod(mesh.values())), is_dry=True)
     try:
@@ -143,12 +143,12 @@ def check_gradients(case: Case, mesh: DeviceMesh) -> None:
 
 
 def check_plan(case: Case, mesh: DeviceMesh) -> None:
-    """Check that what is planned for this rank is what it sends."""
+    """Check that this rank sends what its plan says."""
     A = case.made(mesh)
     x, y = A.local_input(case.input), A.local_output(case.output)
 
     def sent(linop: NamedLinop, vector: Tensor) -> tuple[Sent, ...]:
-        linop(vector)  # ranks may compare what they have in a first call
+        linop(vector)  # ranks may compare in a first call
         A.ranks.log = []
         linop(vector)
         return tuple(A.ranks.log)
