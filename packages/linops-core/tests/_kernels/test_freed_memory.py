@@ -25,17 +25,23 @@ torch.set_num_threads(1)
 x, weight = torch.ones({ONE_MIB}), torch.ones({ONE_MIB})
 D = Diagonal(weight, ("N",))
 step = D if sys.argv[1] == "operator" else weight.mul
+
+def several():
+    kept = [step(x)]
+    for _ in range(5):
+        kept.append(step(kept[-1]))
+
 for _ in range(3):
-    step(step(x))
+    several()
 before = pages()
-for _ in range(10):
-    step(step(x))
+for _ in range(5):
+    several()
 print(pages() - before)
 """
 
 
 def new_pages(way: str, **variables: str) -> int:
-    """Return how many pages the system hands out in 20 products of 256 pages each."""
+    """Return how many pages the system hands out in 30 products of 256 pages each."""
     others = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC")}
     others.pop("GLIBC_TUNABLES", None)
     found = subprocess.run(
@@ -50,7 +56,8 @@ def new_pages(way: str, **variables: str) -> int:
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the memory of glibc")
 def test_an_operator_gets_no_new_pages_from_the_system() -> None:
-    assert new_pages("operator") < 3 * 256  # of 20 * 256
+    # Where blocks lie is random: without a higher limit, some processes keep them as well.
+    assert max(new_pages("operator") for _ in range(3)) < 2 * 256  # of 30 * 256
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the memory of glibc")
