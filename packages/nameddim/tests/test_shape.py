@@ -1,7 +1,5 @@
 import copy
 import pickle
-from pathlib import Path
-from textwrap import indent
 
 import pytest
 from hypothesis import given
@@ -136,13 +134,6 @@ def test_second_ellipsis_is_refused() -> None:
         NS("A", ("...", "A", "...", "B"))
     with pytest.raises(ValueError, match="batch_shape must have at most one ellipsis"):
         NS("A", "A", batch_shape=("...", "..."))
-
-
-def test_error_of_the_readme_is_that_of_the_code() -> None:
-    with pytest.raises(ValueError, match="at most one ellipsis") as caught:
-        NS(("C", "...", "Nx", "..."))
-    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-    assert indent(str(caught.value), "    ") in readme
 
 
 @pytest.mark.parametrize("key", ["H", "N", "dims", "resolve", "other_shapes", "_private", "a b"])
