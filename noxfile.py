@@ -237,9 +237,9 @@ def try_alone(session: nox.Session, package: str, dist: Path) -> None:
     example = first_example(Path("packages", package, "README.md"))
     session.run("uv", "venv", "--quiet", "--clear", str(folder))
     session.run("uv", "pip", "install", "--quiet", f"--python={python}", PINNED, *map(str, wheels))
+    program = f"{IMPORT_ALL_MODULES}\n{example}"
     # -I: nothing is imported from the tree.
-    for program in ([IMPORT_ALL_MODULES, import_name(package)], [example]):
-        session.run(python, "-I", "-c", *program, external=True, log=False)
+    session.run(python, "-I", "-c", program, import_name(package), external=True, log=False)
     session.log(f"{package}: its wheel alone runs the example of its README")
 
 
