@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -15,13 +16,33 @@ from ._kaiser_bessel import padded_size
 _STEP = 2**20
 
 
+# Bytes of the quadrants of a kernel that are computed at a time, or those of one if it is more.
+_QUADRANTS = 2**24
+
+
+class Phases(NamedTuple):
+    """Weights of points times phases, for some quadrants of a kernel."""
+
+    locs: Tensor
+    """(K, D)."""
+    weights: Tensor
+    """(K,)."""
+    turns: Tensor
+    """Cycles for a location of 1 along each axis, (B, D)."""
+
+    def at(self, points: slice) -> Tensor:
+        """Return the values of some of the points, (B, P)."""
+        angles = 2 * math.pi * (self.turns @ self.locs[points].T)
+        return torch.polar(self.weights[points].to(angles.dtype).expand_as(angles), angles)
+
+
 def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     """Return the sizes of the grid of the convolution: even, and at least 2 N - 1."""
     return tuple([padded_size(2 * size - 1, 1.0) for size in sizes])
 
 
 def kernel_of(
-    locs: Tensor, weights: Tensor, sizes: Sequence[int], adjoint: Callable[[Tensor], Tensor]
+    locs: Tensor, weights: Tensor, sizes: Sequence[int], adjoint: Callable[[Phases], Tensor]
 ) -> Tensor:
     r"""Return the transform of :math:`T_d = \frac1{\prod N} \sum_j w_j e^{2 \pi i l_j d / N}`.
 
@@ -39,7 +60,7 @@ def kernel_of(
     sizes : sequence of int
         D numbers N.
     adjoint : callable
-        The adjoint of a NUFFT of these locations.
+        The adjoint of a NUFFT of these locations, of some `Phases` at once.
 
     Returns
     -------
@@ -49,29 +70,29 @@ def kernel_of(
     padded = convolution_sizes(sizes)
     shape = (*padded[:-1], padded[-1] // 2 + 1)
     half = torch.zeros(shape, dtype=torch.complex128, device=locs.device)
-    firsts = [(0, -size) for size in sizes[:-1]]
-    for corner in product(*firsts, (0,)):
+    corners = [*product(*[(0, -size) for size in sizes[:-1]], (0,))]
+    step = max(1, _QUADRANTS // (math.prod(sizes) * half.element_size()))
+    for some in (corners[at : at + step] for at in range(0, len(corners), step)):
         # Index 0 of the image has the difference of the corner of the quadrant.
-        turns = [(first + n // 2) / n for first, n in zip(corner, sizes, strict=True)]
-        angles = (locs * torch.tensor(turns, dtype=locs.dtype, device=locs.device)).sum(-1)
-        quadrant = adjoint(torch.polar(weights.to(locs.dtype), 2 * math.pi * angles))
-        places = [
-            slice(first % larger, (first + n - 1) % larger + 1)
-            for first, n, larger in zip(corner, sizes, padded, strict=True)
-        ]
-        half[tuple(places)] = quadrant
+        first = torch.tensor(some, dtype=locs.dtype, device=locs.device)
+        middle = torch.tensor([n // 2 for n in sizes], dtype=locs.dtype, device=locs.device)
+        turns = (first + middle) / torch.tensor(sizes, dtype=locs.dtype, device=locs.device)
+        for corner, quadrant in zip(some, adjoint(Phases(locs, weights, turns)), strict=True):
+            places = [
+                slice(first % larger, (first + n - 1) % larger + 1)
+                for first, n, larger in zip(corner, sizes, padded, strict=True)
+            ]
+            half[tuple(places)] = quadrant
     kernel: Tensor = torch.fft.hfftn(half, s=padded, dim=tuple(range(-len(sizes), 0)))
     return kernel / math.sqrt(math.prod(sizes))
 
 
-def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int]) -> Tensor:
-    """Return images (B, ...) convolved by a kernel whose transform is ``kernel``."""
-    result = torch.empty_like(x, memory_format=torch.contiguous_format)
+def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int], into: Tensor) -> None:
+    """Write images (B, ...) convolved with what has the transform ``kernel``, some at a time."""
     step = max(1, _STEP // (kernel.numel() * x.element_size()))
     padded, kernel = kernel.shape, kernel.movedim(0, -1).contiguous()
-    for some, part in zip(x.split(step), result.split(step), strict=True):
+    for some, part in zip(x.split(step), into.split(step), strict=True):
         part.copy_(_cropped(_spectrum(some, padded).mul_(kernel), sizes))
-    return result
 
 
 def _spectrum(x: Tensor, sizes: Sequence[int]) -> Tensor:

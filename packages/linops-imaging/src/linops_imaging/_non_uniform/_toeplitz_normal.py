@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from functools import reduce
 from itertools import product
@@ -21,10 +22,13 @@ from linops_core import (
 )
 from nameddim import ND, get_nd_shape
 
-from ._kaiser_bessel import chosen
+from ._kaiser_bessel import chosen, padded_size
 from ._kept import Kept, may_be_kept, place_of
 from ._oversampled_fft import gridded_transform
-from ._toeplitz import convolved, kernel_of
+from ._toeplitz import Phases, convolved, kernel_of
+
+# Points that are gridded at a time for a kernel, at least: their weights are in memory.
+_POINTS = 2**13
 
 
 class Transform(Protocol):
@@ -113,8 +117,21 @@ class ToeplitzNormal(Wrapper):
             1e-11 if dtype == torch.float64 else 2e-5, sizes, torch.float64
         )
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
-        linop = gridded_transform(at, sizes, oversampling, width, (ND("P"),), image, grid, (), 0)
-        return kernel_of(at, weights.reshape(-1), sizes, linop.H).to(dtype)
+        n_nodes = math.prod([padded_size(size, oversampling) for size in sizes])
+        step = max(_POINTS, n_nodes // 16)  # adding up grids then takes less than gridding
+
+        def adjoint(phases: Phases) -> Tensor:
+            total: Tensor | None = None
+            for start in range(0, len(at), step):
+                points = slice(start, start + step)
+                options = (sizes, oversampling, width, (ND("P"),), image, grid, (ND("B"),), 0)
+                fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
+                part = interpolate.H(phases.at(points))
+                total = part if total is None else total.add_(part)
+            assert total is not None
+            return fourier.H(total)
+
+        return kernel_of(at, weights.reshape(-1), sizes, adjoint).to(dtype)
 
     def _convolved(self, x: Tensor) -> Tensor:
         if not x.numel():
@@ -129,7 +146,7 @@ class ToeplitzNormal(Wrapper):
         )  # batch, frames, image
         result = torch.empty_like(images, memory_format=torch.contiguous_format)
         for frame, kernel in enumerate(self.kernels()):
-            result[:, frame] = convolved(images[:, frame], kernel, sizes)
+            convolved(images[:, frame], kernel, sizes, into=result[:, frame])
         return result.reshape(moved.shape).movedim(last, at)
 
     def _parts(self) -> Sequence[NamedLinop]:
