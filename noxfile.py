@@ -29,7 +29,8 @@ PARALLEL = ["--numprocesses=logical", "--maxprocesses=8", "--dist=loadfile"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
-PEERS = ["sigpy", "pylops", "mrpro", "pywavelets", "astra-toolbox"]  # what benchmarks compare with
+# What benchmarks compare with.
+PEERS = ["sigpy", "pylops", "pyproximal", "mrpro", "deepinv", "pywavelets", "astra-toolbox"]
 # Programs that share no code with us.
 WITNESSES = [
     "astra-toolbox",

@@ -58,14 +58,14 @@ def importable(names: Iterable[str]) -> dict[str, Any]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if name == "mrpro":
-                    _let_torchvision_load()
+                    let_torchvision_load()
                 found[name] = importlib.import_module(name)
         except Exception as error:  # whatever goes wrong there, the others can be timed
             print(f"{name} is left out: {type(error).__name__}: {error}")
     return found
 
 
-def _let_torchvision_load() -> None:
+def let_torchvision_load() -> None:
     """Declare two functions that it expects, and mrpro does not call, where its binaries differ."""
     try:
         importlib.import_module("torchvision")

@@ -90,6 +90,8 @@ def run(name: str, reference: str | None) -> Measured:
     if name == REFERENCE and reference is not None:
         python = reference
         env.pop("PYTHONPATH", None)  # which may lead to our package of that name
+    if reference is not None:
+        env["REFERENCE_PYTHON"] = reference  # bench_jobs has a process for it
     load = os.getloadavg()[0]
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:

@@ -1,0 +1,66 @@
+"""The jobs with DeepInverse: its physics, priors and optimizers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from deepinv.optim import FISTA, L2, WaveletPrior
+from deepinv.physics import Blur, MultiCoilMRI
+from torch import Tensor
+
+from jobs.network import gradient_of, network
+
+ARRAYS = "torch"
+WITH = "DeepInverse"
+ABSENT = {
+    "sense_radial": "its non-Cartesian physics makes trajectories of its own",
+    "radial_frames": "its non-Cartesian physics makes trajectories of its own",
+    "wavelet": "its wavelet prior leaves the coarsest level free",
+    "total_variation": "its total variation is of real images, and of both differences at once",
+    "tomography": "its X-ray transform is another discretisation; that of ASTRA needs a GPU",
+    "calibration": "it has no ESPIRiT of its own",
+}
+
+
+def sense_cartesian(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, steps: int) -> Any:
+    physics = MultiCoilMRI(mask=mask.float(), coil_maps=maps)
+    y = physics.from_torch_complex(kspace[None])
+    x = physics.prox_l2(0.0, y, 1 / weight, solver="CG", max_iter=steps, tol=0)
+    return physics.to_torch_complex(x)
+
+
+def sense_volume(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, steps: int) -> Any:
+    physics = MultiCoilMRI(mask=mask.float(), coil_maps=maps[None], three_d=True)
+    y = physics.from_torch_complex(kspace[None])
+    x = physics.prox_l2(0.0, y, 1 / weight, solver="CG", max_iter=steps, tol=0)
+    return physics.to_torch_complex(x)
+
+
+def modl(
+    kspace: Tensor,
+    maps: Tensor,
+    mask: Tensor,
+    weight: float,
+    target: Tensor,
+    parameters: Tensor,
+    steps: int,
+) -> Any:
+    denoise = network(parameters)
+    physics = MultiCoilMRI(mask=mask.float(), coil_maps=maps, implicit_backward_solver=True)
+    y = physics.from_torch_complex(kspace[None])
+    x = physics.to_torch_complex(physics.A_adjoint(y))[0]
+    for _ in range(3):
+        z = physics.from_torch_complex(denoise(x)[None])
+        found = physics.prox_l2(z, y, 1 / weight, solver="CG", max_iter=steps, tol=0)
+        x = physics.to_torch_complex(found)[0]
+    (x - target).abs().square().sum().backward()
+    return gradient_of(denoise)
+
+
+def deblurring(blurred: Tensor, kernel: Tensor, weight: float, steps: int) -> Any:
+    physics = Blur(filter=kernel[None, None], padding="valid", use_fft=True)
+    prior = WaveletPrior(level=3, wv="haar", p=1)
+    model = FISTA(data_fidelity=L2(), prior=prior, lambda_reg=weight, stepsize=1.0, max_iter=steps)
+    with torch.no_grad():
+        return model(blurred[None, None], physics)
