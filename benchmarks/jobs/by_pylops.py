@@ -71,12 +71,12 @@ def deblurring(blurred: Array, kernel: Array, weight: float, steps: int) -> Any:
     n, edge = blurred.shape[0] + kernel.shape[0] - 1, kernel.shape[0] // 2
     B = Convolve2D((n, n), kernel, offset=(edge, edge), dtype="float32")
     inner = np.arange(n * n).reshape(n, n)[edge:-edge, edge:-edge]
-    A = pylops.Restriction(n * n, inner.ravel(), dtype="float32") * B
+    A = pylops.Restriction(n * n, inner.ravel(), dtype="float32", forceflat=True) * B
     weights = np.full((n, n), weight, np.float32)
     weights[: n // 8, : n // 8] = 0
     W = DWT2D((n, n), wavelet="haar", level=3, dtype="float32")
     misfit = pyproximal.L2(Op=A, b=blurred.ravel())
-    sparse = pyproximal.Orthogonal(pyproximal.L1(sigma=weights), W)
+    sparse = pyproximal.Orthogonal(pyproximal.L1(sigma=weights.ravel()), W)
     start = np.zeros(n * n, np.float32)
     return ProximalGradient(misfit, sparse, start, tau=1.0, niter=steps, acceleration="fista")
 
