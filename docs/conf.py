@@ -21,6 +21,7 @@ extensions = [
     "printed_output",
     "public_names",
     "public_reference",
+    "scrolled_pictures",
     "sphinx_copybutton",
 ]
 html_theme = "furo"
