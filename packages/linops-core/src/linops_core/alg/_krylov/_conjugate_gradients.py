@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._base._linop import NamedLinop
 from ..._kernels._tracing import is_recorded
 from .._shared._checkpoint import Checkpoint, State, check_not_recorded, checkpoint_of
 from .._shared._checks import (
@@ -28,7 +29,7 @@ from .._shared._checks import (
 )
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._products import add_scaled, is_moderate
+from .._shared._products import add_scaled, inner, is_moderate
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors
 from ._chunks import chunks_of
@@ -236,6 +237,10 @@ class Loop:
     """Factor of the direction in the next direction."""
     norm_of_A: Numbers = 0.0
     direction: Tensor | None = None
+    length: float = 0.0
+    """Norm of the direction if the next step may be a plain one, else 0."""
+    image: Tensor | None = None
+    """A times the next direction, which ``direction`` is then."""
 
 
 class Run:
@@ -253,6 +258,8 @@ class Run:
         first_system: int | None = None,
     ) -> None:
         self.A, self.preconditioner, self.batch, self.y = A, preconditioner, batch, y
+        # In the first steps A has checked its input and output.
+        self.A_again: Operator = A._call_again if isinstance(A, NamedLinop) else A
         # The unit of A, if its own unit would exceed the range of the dtype.
         self.unit_of_A: Tensor | None = None
         image = None if x0 is None else self.forward(x0)
@@ -372,58 +379,70 @@ class Run:
         yield self, self.values(progress), check.reasons
         # If several processes have parts of the vectors, a step has one reduction.
         is_at_once = batch.totals.add is not None and self.preconditioner is None
+        is_whole = not batch.axes and batch.totals.add is None and batch.has_complex_products
+        is_plain = is_whole and self.preconditioner is None and self.y.is_cpu
+        is_plain &= self.y.dtype == self.residual.dtype  # no half precision
         if not self.loop.is_anew:
             searched = self.searched()
         for iteration in count(self.loop.iteration + 1):
             loop = self.loop
-            if loop.is_anew or loop.direction is None:
-                searched = self.searched()
-                (energy,) = self.scalars(batch.inner(self.residual, searched))
-                direction = searched.clone()
-                first, norm = on_host(energy, batch.norm(searched))
-                check.begin(first, norm.real)
+            measured = self.plain_step() if loop.length else None
+            if measured is not None:
+                direction, previous = loop.direction, loop.energy
+                energy, norm_of_A, searched = measured.energy, measured.norm, self.residual
             else:
-                energy, direction = loop.energy, loop.direction
-                direction = add_scaled(searched, loop.factor, direction, into=direction)
-            image = self.forward(direction)
-            if iteration == 1:
-                image = self.in_chosen_unit(image)
-            is_checked, lengths = check.n_steps < N_CHECKED, [direction, image]
-            pairs = [(direction, image), (searched, image)][: 1 + (is_checked or is_at_once)]
-            if is_at_once:
-                lengths.append(self.residual)
-            curvature, *numbers = self.scalars(*batch.measured(pairs, lengths))
-            cross, (length, image_length, *known) = (
-                numbers[: len(pairs) - 1],
-                numbers[len(pairs) - 1 :],
-            )
-            if known:
-                energy = known[0] ** 2
-            norm_of_A = largest_ratio(loop.norm_of_A, image_length, length)
-            floor = check.definite.floor(norm_of_A, length)
-            step = self.ratio(energy, curvature, curvature.real > floor)
-            self.x = add_scaled(self.x, step, direction)
-            self.residual = add_scaled(self.residual, -step, image)
-            del image  # freed before the next one is made
-            searched = self.searched()
-            previous, norms = energy, list[Numbers]()
-            if known:
-                energy, *norms = self.foreseen(energy, step, cross[0], image_length)
-            if not norms:
-                vectors = self.residual, searched
-                measured = batch.measured([vectors], vectors if self.preconditioner else ())
-                energy, *norms = self.scalars(*measured)
-                norms = norms or [energy.real**0.5] * 2
-            found = [curvature, energy, step, length, image_length, norm_of_A, *norms]
-            found += cross if is_checked else []
-            if isinstance(curvature, Tensor) or isinstance(energy, Tensor):
-                found = on_host(*found)
-                found[2:8] = [number.real for number in found[2:8]]
-            check.step(Measured(*found))
+                if loop.is_anew or loop.direction is None:
+                    searched = self.searched()
+                    (energy,) = self.scalars(batch.inner(self.residual, searched))
+                    direction = searched.clone()
+                    first, norm = on_host(energy, batch.norm(searched))
+                    check.begin(first, norm.real)
+                else:
+                    energy, direction = loop.energy, loop.direction
+                    if loop.image is None:
+                        direction = add_scaled(searched, loop.factor, direction, into=direction)
+                image = self.forward(direction) if loop.image is None else loop.image
+                if iteration == 1:
+                    image = self.in_chosen_unit(image)
+                is_checked, lengths = check.n_steps < N_CHECKED, [direction, image]
+                pairs = [(direction, image), (searched, image)][: 1 + (is_checked or is_at_once)]
+                if is_at_once:
+                    lengths.append(self.residual)
+                curvature, *numbers = self.scalars(*batch.measured(pairs, lengths))
+                cross, (length, image_length, *known) = (
+                    numbers[: len(pairs) - 1],
+                    numbers[len(pairs) - 1 :],
+                )
+                if known:
+                    energy = known[0] ** 2
+                norm_of_A = largest_ratio(loop.norm_of_A, image_length, length)
+                floor = check.definite.floor(norm_of_A, length)
+                step = self.ratio(energy, curvature, curvature.real > floor)
+                self.x = add_scaled(self.x, step, direction)
+                self.residual = add_scaled(self.residual, -step, image)
+                del image  # freed before the next one is made
+                loop.image = None
+                searched = self.searched()
+                previous, norms = energy, list[Numbers]()
+                if known:
+                    energy, *norms = self.foreseen(energy, step, cross[0], image_length)
+                if not norms:
+                    vectors = self.residual, searched
+                    sizes = vectors if self.preconditioner else ()
+                    energy, *norms = self.scalars(*batch.measured([vectors], sizes))
+                    norms = norms or [energy.real**0.5] * 2
+                found = [curvature, energy, step, length, image_length, norm_of_A, *norms]
+                found += cross if is_checked else []
+                if isinstance(curvature, Tensor) or isinstance(energy, Tensor):
+                    found = on_host(*found)
+                    found[2:8] = [number.real for number in found[2:8]]
+                measured = Measured(*found)
+            check.step(measured)
             if iteration == progress.limit:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
             factor, is_anew = self.ratio(energy, previous, previous.real > 0), check.has_to_verify
-            self.loop = Loop(iteration, is_anew, energy, factor, norm_of_A, direction)
+            length = measured.direction if is_plain and not is_anew else 0.0
+            self.loop = Loop(iteration, is_anew, energy, factor, norm_of_A, direction, length)
             if is_anew:
                 del searched  # freed, because it keeps the memory of the residual
                 self.verify()
@@ -432,6 +451,39 @@ class Run:
                 if is_last or iteration % checkpoint.every == 0:
                     checkpoint.save(iteration, self.state())
             yield self, self.values(progress), check.reasons
+
+    def plain_step(self) -> Measured | None:
+        """Do a step of one whole vector with two inner products; norms follow from the last step.
+
+        The residual r is orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2.
+        As r^H A p = p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2.
+
+        Return None if the curvature is not surely positive, or autograd records: the general step
+        goes on from the direction and its image.
+        """
+        loop, check = self.loop, self.check
+        direction, energy = loop.direction, loop.energy.real
+        if check.n_steps < N_CHECKED or direction is None or self.unit_of_A is not None:
+            return None
+        if is_recorded(self.residual, direction):
+            return None
+        direction = torch.add(self.residual, direction, alpha=loop.factor, out=direction)
+        loop.image = image = self.A_again(direction)
+        check_like(_NAME, "the output of A", image, "y", direction)
+        if image.requires_grad:
+            return None
+        length = math.sqrt(energy + (loop.factor * loop.length) ** 2)
+        curvature = inner(direction, image).item()
+        if not curvature.real > check.definite.floor(loop.norm_of_A, length):
+            return None
+        loop.image = None
+        step = energy / curvature.real
+        self.x = torch.add(self.x, direction, alpha=step, out=self.x)
+        self.residual = torch.add(self.residual, image, alpha=-step, out=self.residual)
+        found = inner(self.residual, self.residual).item().real
+        norm, image_length = math.sqrt(found), math.sqrt(energy + found) / step
+        largest = max(loop.norm_of_A, image_length / length)
+        return Measured(curvature, found, step, length, image_length, largest, norm, norm)
 
     def foreseen(
         self, energy: float, step: float, cross: complex, image_length: float

@@ -1,0 +1,83 @@
+"""Steps of one vector that derive norms from the last step have the numbers of general steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core.alg import conjugate_gradients
+from linops_core.alg._krylov import _conjugate_gradients
+from linops_core.alg._krylov._convergence_check import ConvergenceCheck
+
+NUMBERS = ["norm", "length", "loss", "residual", "energy", "searched", "age", "n_steps"]
+
+
+def system(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
+    """Return a matrix with eigenvalues from 1 to 100, and a right-hand side."""
+    generator = torch.Generator().manual_seed(seed)
+    basis, _ = torch.linalg.qr(torch.randn(n, n, dtype=dtype, generator=generator))
+    matrix = (basis * torch.logspace(0, 2, n, dtype=torch.float64)) @ basis.mH
+    # Little of the largest eigenvalues: later steps show the norm.
+    weights = torch.logspace(0, -9, n, dtype=torch.float64)
+    return (matrix + matrix.mH) / 2, basis @ (weights * torch.ones(n, dtype=dtype))
+
+
+def numbers_of(
+    matrix: Tensor, y: Tensor, n_checked: int | None, n_steps: int = 12
+) -> tuple[Tensor, dict[str, Any]]:
+    """Return the solution and the numbers of the check after some steps."""
+    checks = []
+
+    class Noted(ConvergenceCheck):
+        def __init__(self, *args: Any) -> None:
+            super().__init__(*args)
+            checks.append(self)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_conjugate_gradients, "ConvergenceCheck", Noted)
+        if n_checked is not None:
+            patch.setattr(_conjugate_gradients, "N_CHECKED", n_checked)
+        x = conjugate_gradients(matrix.mv, y, max_num_iters=n_steps, gtol=1e-12, ltol=0)
+    return x, {name: vars(checks[0])[name] for name in NUMBERS}
+
+
+@given(st.sampled_from([torch.float64, torch.complex128]), st.integers(0, 2**16))
+def test_their_numbers_are_those_of_general_steps(dtype: torch.dtype, seed: int) -> None:
+    matrix, y = system(20, dtype, seed)
+    x, numbers = numbers_of(matrix, y, None)
+    same, measured = numbers_of(matrix, y, 100)  # no step is plain
+    torch.testing.assert_close(x, same, rtol=1e-10, atol=1e-10)
+    assert numbers == pytest.approx(measured, rel=1e-6)
+    _, of_first_steps = numbers_of(matrix, y, None, n_steps=3)
+    assert numbers["norm"] > 1.1 * of_first_steps["norm"]
+
+
+def test_a_matrix_whose_curvature_is_negative_late_is_refused() -> None:
+    matrix, y = system(20, torch.float64, 0)
+    calls = 0
+
+    def changing(p: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return matrix.mv(p) if calls < 8 else -matrix.mv(p)
+
+    with pytest.raises(ValueError, match="A must be Hermitian and positive definite"):
+        conjugate_gradients(changing, y, max_num_iters=12, gtol=1e-12, ltol=0)
+
+
+def test_an_output_of_another_shape_in_a_late_step_is_refused() -> None:
+    matrix, y = system(20, torch.float64, 0)
+    calls = 0
+
+    def changing(p: Tensor) -> Tensor:
+        nonlocal calls
+        calls += 1
+        return matrix.mv(p)[: 20 if calls < 8 else 19]
+
+    with pytest.raises(ValueError, match="the output of A must have the shape and dtype of y"):
+        conjugate_gradients(changing, y, max_num_iters=12, gtol=1e-12, ltol=0)
