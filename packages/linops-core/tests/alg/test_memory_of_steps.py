@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from linops_core.alg import conjugate_gradients, fista, pdhg, proximal_gradient
+from linops_core.alg import admm, conjugate_gradients, fista, huber, pdhg, proximal_gradient
 
 N = 50
 WEIGHT = torch.linspace(1, 30, N, dtype=torch.float64)
@@ -102,9 +102,10 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
     [
         (by_cg, 0),
         (partial(by_cg, preconditioned=True), 0),
-        (by_fista, 1),
-        (by_proximal_gradient, 1),
-        (by_pdhg, 4 + 1),  # the maps, that of a conjugate, and the difference of two images
+        (by_fista, 1 + 1),  # the map, and its argument
+        (by_proximal_gradient, 1 + 1),
+        # The maps, the argument of g, that of a conjugate, and the difference of two images.
+        (by_pdhg, 4 + 1 + 1),
     ],
 )
 def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) -> None:
@@ -121,6 +122,60 @@ def test_a_map_may_return_what_it_is_given(solve: Callable[..., Tensor]) -> None
     for steps in (1, 2, 7):
         expected = solve(products, y, steps, copied)
         assert torch.equal(solve(products, y, steps, itself), expected)
+
+
+def by_admm(A: Map, y: Tensor, steps: int, g: Map = smaller) -> Tensor:
+    return admm(A, y, g, max_num_iters=steps, eps_rel=0, adjoint=A)
+
+
+def written(z: Tensor, t: float) -> Tensor:
+    """Write into the argument, and return it."""
+    return z.clamp_(min=0)
+
+
+def through_numpy(z: Tensor, t: float) -> Tensor:
+    """Write into the memory of the argument, and return it as another storage."""
+    array = z.numpy()
+    array[array < 0] = 0
+    return torch.from_numpy(array)
+
+
+@pytest.mark.parametrize("g", [written, through_numpy])
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg, by_admm])
+def test_a_map_may_write_into_what_it_is_given(solve: Callable[..., Tensor], g: Map) -> None:
+    def positive(z: Tensor, t: float) -> Tensor:
+        return z.clamp(min=0)
+
+    y = torch.linspace(-1, 1, N, dtype=torch.float64)
+    for steps in (1, 2, 7):
+        expected = solve(products, y, steps, positive)
+        assert torch.equal(solve(products, y, steps, g), expected)
+
+
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg, by_admm])
+def test_a_map_may_keep_what_it_is_given(solve: Callable[..., Tensor]) -> None:
+    kept: list[tuple[Tensor, Tensor]] = []
+
+    def keeping(z: Tensor, t: float) -> Tensor:
+        kept.append((z, z.clone()))
+        return smaller(z, t)
+
+    solve(products, torch.linspace(-1, 1, N, dtype=torch.float64), 7, keeping)
+    assert all(torch.equal(z, copy) for z, copy in kept)
+
+
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg])
+def test_arguments_of_maps_of_this_library_are_written_into(
+    solve: Callable[..., Tensor],
+) -> None:
+    y = torch.ones(N, dtype=torch.float64)
+
+    def own(z: Tensor, t: float) -> Tensor:
+        return penalty(z, t)
+
+    penalty = huber(1.0, 0.5)
+    ours, theirs = (new_vectors(partial(solve, g=g), y, 15) for g in (penalty, own))
+    assert theirs - ours >= 14
 
 
 @pytest.mark.parametrize("solve", [by_cg, by_fista, by_proximal_gradient, by_pdhg])

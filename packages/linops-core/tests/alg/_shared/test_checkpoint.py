@@ -16,10 +16,13 @@ from linops_core.alg import (
     Step,
     StopReason,
     admm,
+    box,
     fista,
+    l2_ball,
     l2_squared,
     lsmr,
     lsqr,
+    no_penalty,
     pdhg,
     proximal_gradient,
     soft_threshold,
@@ -27,6 +30,7 @@ from linops_core.alg import (
 )
 
 Solver = Callable[..., Tensor]
+Proximal = Callable[[Tensor, float], Tensor]
 LIMIT = 6
 
 
@@ -141,6 +145,44 @@ def test_a_file_of_another_problem_is_refused(name: str, tmp_path: Path) -> None
         with pytest.raises(ValueError, match=match):
             solver(*arguments, **{**files, **options, **more})
     assert torch.equal(solver(A, y, x0, 0.1, **files, **options), x)
+
+
+def penalised_by_pdhg(A: Dense, y: Tensor, g: Proximal, **options: Any) -> Tensor:
+    return pdhg(A, l2_squared(1.0, center=y), g, torch.zeros(5), **options)
+
+
+@pytest.mark.parametrize("solver", [fista, proximal_gradient, admm, penalised_by_pdhg])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (soft_threshold(20.0), soft_threshold(21.0)),
+        (soft_threshold(1e-3), soft_threshold(1.1e-3)),
+        (box(0.0, 10.0), box(0.0, 11.0)),
+        (l2_ball(100.0), l2_ball(101.0)),
+    ],
+)
+def test_maps_that_differ_at_some_scale_only(
+    solver: Callable[..., Tensor], first: Proximal, second: Proximal, tmp_path: Path
+) -> None:
+    """All of them give 0, or what they are given, for some random vector."""
+    A, y, _ = problem(torch.float32, 1.0, 0)
+    files = {"checkpoint": tmp_path / "x.pt", "max_num_iters": 3}
+    solver(A, y, first, **files)
+    with pytest.raises(ValueError, match="differs in the proximal map"):
+        solver(A, y, second, **files)
+
+
+def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
+    """One bit of a number: torch reads the file without an error."""
+    A, y, _ = problem(torch.float64, 1.0, 0)
+    file = tmp_path / "x.pt"
+    x = fista(A, y, no_penalty(), max_num_iters=3, checkpoint=file)
+    content = bytearray(file.read_bytes())
+    content[content.find(x.numpy().tobytes()) + 6] ^= 8
+    file.write_bytes(content)
+    torch.load(file)
+    with pytest.raises(ValueError, match=r"x\.pt must be a checkpoint of fista, got what cannot"):
+        fista(A, y, no_penalty(), max_num_iters=3, checkpoint=file)
 
 
 @pytest.mark.parametrize("name", SOLVERS)

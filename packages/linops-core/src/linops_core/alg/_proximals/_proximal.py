@@ -3,8 +3,10 @@ r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from typing import TypeAlias
 
 import torch
@@ -127,6 +129,32 @@ def checked_proximal(
             "need not converge; linops_core.alg.proximal_gradient takes it"
         )
     return applied_in_half(owner, on_parts(owner, name, proximal, space or Space()), dtype, name)
+
+
+def reusable(argument: Tensor, proximal: Proximal, found: Tensor) -> Tensor | None:
+    """Return the argument of a proximal map, whose memory solvers then write into.
+
+    None if the result lies in it, or for a function of the user. That function may keep its
+    argument, or return its memory as another storage, as ``torch.from_numpy`` does.
+    """
+    is_ours = isinstance(proximal, ProximalMap) and proximal.owner is not None
+    is_apart = found.untyped_storage()._cdata != argument.untyped_storage()._cdata
+    return argument if is_ours and is_apart else None
+
+
+def probe(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:
+    """Return a sum of results for z at scales from 1e-7 to 1e7, which tells maps from each other.
+
+    At one scale alone, thresholds above it would all give 0, and bounds above it would give z.
+    Other scales than 1 are left out if squares, in the unit of the map, leave the range of the
+    dtype.
+    """
+    range_of = torch.finfo(dtype)
+    lowest, highest = math.sqrt(range_of.tiny) / unit, math.sqrt(range_of.max) / unit
+    scales = [16.0**exponent for exponent in range(-6, 7)]
+    scales = [scale for scale in scales if scale == 1 or lowest < scale < highest]
+    # In new memory each, because a map may write into its argument, or into its last result.
+    return reduce(torch.add, (proximal(z * scale, 1.0) / scale for scale in scales))
 
 
 def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:

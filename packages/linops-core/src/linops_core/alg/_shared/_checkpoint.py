@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -170,6 +171,9 @@ class Checkpoint:
         if self.processes is not None and self.processes.count > 1:
             remedy += "; those of the other ranks as well"
         try:
+            with zipfile.ZipFile(path) as parts:  # torch does not compare the checksums
+                if (damaged := parts.testzip()) is not None:
+                    raise ValueError(f"damaged: {damaged}")
             content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
             if content["solver"] != self.owner:
                 raise ValueError("a file of another kind")

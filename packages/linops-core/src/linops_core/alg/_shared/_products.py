@@ -32,12 +32,6 @@ def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
     return torch.lerp(x, z, factor, out=None if is_recorded(x, z, into) else into)
 
 
-def unshared(x: Tensor, *others: Tensor) -> Tensor | None:
-    """Return x, to be written into again; None where one of the others lies in its memory."""
-    own = x.untyped_storage()._cdata
-    return None if any(own == other.untyped_storage()._cdata for other in others) else x
-
-
 def is_moderate(units: float | Tensor) -> bool:
     """Whether squares of sums of squares in these units are in range; a unit may be 0."""
     if isinstance(units, Tensor):

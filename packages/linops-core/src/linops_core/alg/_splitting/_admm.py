@@ -153,10 +153,9 @@ def admm(
             )  # of the system that is solved, once a step has shown it
             del run  # freed, because the next lines need the memory
             image = split.forward(x)
-            shifted = image + u
-            z = problem.proximal(shifted, 1 / rho)
+            z = problem.proximal(image + u, 1 / rho)
             check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-            u = shifted - z
+            u = image + u - z  # again, because the map may have written into its argument
             back = split.adjoint(u)
             stationary = torch.add(normal(x) - target, back, alpha=rho)
             slope, back_size, target_size, x_size, gap, *sizes = magnitudes(

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._proximals._proximal import Proximal
+from .._proximals._proximal import Proximal, reusable
 from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._products import extrapolated, scaled_sum, unshared
+from .._shared._products import extrapolated, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem
@@ -65,7 +65,7 @@ def forward_backward(
 
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
         residual = _residual(pair, loop.image, y)
-        # Memory that all steps write into; a proximal map may return what it was given.
+        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
         misfit = argument = move = bend = None
         yield loop.x, {"change": math.inf, "residual": residual, "step": loop.step}, None
         while True:
@@ -78,7 +78,7 @@ def forward_backward(
                 found = problem.proximal(argument, step)
                 check_like(owner, "what the proximal map returns", found, "x", x)
                 found_image = pair.forward(found)
-                argument = unshared(argument, found)
+                argument = reusable(argument, problem.proximal, found)
                 move = scaled_sum(found, -1, z, move)
                 bend = scaled_sum(found_image, -1, z_image, bend)
                 argument = scaled_sum(found, -1, x, argument)

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from .._proximals._composed import conjugate
-from .._proximals._proximal import Proximal, checked_proximal
+from .._proximals._proximal import Proximal, checked_proximal, probe, reusable
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import checkpoint_of, probed
 from .._shared._checks import check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._products import add_scaled, extrapolated, scaled_sum, unshared
+from .._shared._products import add_scaled, extrapolated, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
@@ -136,8 +136,9 @@ def pdhg(
         loop = _Loop(x, p, image, image.clone(), *lengths)
         if saved is not None:
             known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
-            known["the proximal map of f"] = pair.output, penalty(known["K"][1], 1.0)
-            known["the proximal map of g"] = pair.input, proximal_g(pair.input.random_like(x), 1.0)
+            known["the proximal map of f"] = pair.output, probe(penalty, known["K"][1], dtype)
+            random = pair.input.random_like(x)
+            known["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
             options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
             saved.begin({"max_num_iters": max_num_iters, **options}, known, loop=loop)
         return loop
@@ -146,7 +147,7 @@ def pdhg(
         root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
         root_of_p = math.sqrt(pair.output.count(loop.p)) if eps_abs else 0.0
         values = {"primal": math.inf, "dual": math.inf, "tau": loop.tau, "sigma": loop.sigma}
-        # Memory that all steps write into; a proximal map may return what it was given.
+        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
         of_p = of_x = None
         yield loop.x, values, None
         while True:
@@ -154,13 +155,12 @@ def pdhg(
             tau, sigma, norm = loop.tau, loop.sigma, loop.norm
             of_p = scaled_sum(p, sigma, ahead, of_p)
             p_new = proximal_dual(of_p, sigma)
-            of_p = unshared(of_p, p_new)
             check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
             back = pair.adjoint(p_new)
             check_like(_NAME, "the output of the adjoint", back, "x0", x)
             of_x = scaled_sum(x, -tau, back, of_x)
             x_new = proximal_g(of_x, tau)
-            of_x = unshared(of_x, x_new)
+            of_x = reusable(of_x, proximal_g, x_new)
             del back  # freed here, because the next vectors need the memory
             check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
             image_new = pair.forward(x_new)

@@ -7,7 +7,7 @@ from typing import cast
 
 from torch import Tensor
 
-from .._proximals._proximal import Proximal, checked_proximal
+from .._proximals._proximal import Proximal, checked_proximal, probe
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import probed
 from .._shared._checks import check_vector
@@ -68,7 +68,8 @@ class PenalizedProblem:
         if split.name == "L":
             found |= probed(split, x)
         image = split.forward(pair.input.random_like(x.detach()))
-        return {**found, "the proximal map": (split.output, self.proximal(image, 1.0))}
+        known = probe(self.proximal, image, self.dtype, self.unit)
+        return {**found, "the proximal map": (split.output, known)}
 
     def solve(self, steps: Iterator[Iterate[Tensor]], progress: Progress) -> Tensor:
         """Return the last x of the steps, in the unit and the precision of y."""
