@@ -7,7 +7,6 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any
 
 import torch
@@ -384,9 +383,11 @@ class Run:
         is_plain &= self.y.dtype == self.residual.dtype  # no half precision
         if not self.loop.is_anew:
             searched = self.searched()
-        for iteration in count(self.loop.iteration + 1):
+        is_shown = progress.is_watched or checkpoint is not None
+        while True:
             loop = self.loop
-            measured = self.plain_step() if loop.length else None
+            measured = self.plain_steps(0 if is_shown else progress.limit)
+            iteration = loop.iteration + 1
             if measured is not None:
                 direction, previous = loop.direction, loop.energy
                 energy, norm_of_A, searched = measured.energy, measured.norm, self.residual
@@ -452,38 +453,61 @@ class Run:
                     checkpoint.save(iteration, self.state())
             yield self, self.values(progress), check.reasons
 
-    def plain_step(self) -> Measured | None:
-        """Do a step of one whole vector with two inner products; norms follow from the last step.
+    def plain_steps(self, limit: int) -> Measured | None:
+        """Do steps of one whole vector, up to the first one to which a rule of checks may apply.
 
-        The residual r is orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2.
-        As r^H A p = p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2.
+        A step takes two inner products; norms follow from the last step. The residual r is
+        orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2. As r^H A p is
+        p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2.
 
-        Return None if the curvature is not surely positive, or autograd records: the general step
-        goes on from the direction and its image.
+        Return the numbers of the last step, which are to be checked. None if it was not done: the
+        curvature is not surely positive, or autograd records. The general step goes on then.
         """
         loop, check = self.loop, self.check
-        direction, energy = loop.direction, loop.energy.real
-        if check.n_steps < N_CHECKED or direction is None or self.unit_of_A is not None:
+        x, r, p, length = self.x, self.residual, loop.direction, loop.length
+        if check.n_steps < N_CHECKED or p is None or not length or self.unit_of_A is not None:
             return None
-        if is_recorded(self.residual, direction):
+        if is_recorded(r, p):
             return None
-        direction = torch.add(self.residual, direction, alpha=loop.factor, out=direction)
-        loop.image = image = self.A_again(direction)
-        check_like(_NAME, "the output of A", image, "y", direction)
-        if image.requires_grad:
-            return None
-        length = math.sqrt(energy + (loop.factor * loop.length) ** 2)
-        curvature = inner(direction, image).item()
-        if not curvature.real > check.definite.floor(loop.norm_of_A, length):
-            return None
-        loop.image = None
-        step = energy / curvature.real
-        self.x = torch.add(self.x, direction, alpha=step, out=self.x)
-        self.residual = torch.add(self.residual, image, alpha=-step, out=self.residual)
-        found = inner(self.residual, self.residual).item().real
-        norm, image_length = math.sqrt(found), math.sqrt(energy + found) / step
-        largest = max(loop.norm_of_A, image_length / length)
-        return Measured(curvature, found, step, length, image_length, largest, norm, norm)
+        noise, root, lowest = check.definite.noise, check.precision**0.5, check.lowest()
+        ltol = 0.0 if check.gtol else check.ltol
+        dot = torch.vdot if r.ndim == 1 else inner
+        measured, n_done, n_most = None, 0, limit - loop.iteration - 1
+        energy, factor, norm = loop.energy.real, loop.factor, loop.norm_of_A
+        loss, of_x = check.loss, check.length
+        while True:
+            image = self.A_again(torch.add(r, p, alpha=factor, out=p))
+            check_like(_NAME, "the output of A", image, "y", p)
+            squared = energy + (factor * length) ** 2
+            curvature = dot(p, image).item()
+            if image.requires_grad or not curvature.real > noise * norm * squared:
+                loop.image = image
+                break
+            step, length = energy / curvature.real, math.sqrt(squared)
+            x.add_(p, alpha=step)
+            r.add_(image, alpha=-step)
+            found = dot(r, r).item().real
+            residual, of_image = math.sqrt(found), math.sqrt(energy + found) / step
+            largest, decrease = max(norm, of_image / length), 0.5 * step * energy
+            if not (
+                residual > lowest
+                and n_done < n_most
+                and curvature.real > noise * largest * squared
+                and abs(curvature.imag) <= root * length * of_image
+                and residual + of_image + of_x + step * length < math.inf
+                and (not ltol or decrease > ltol * abs(loss - decrease))
+            ):
+                measured = Measured(
+                    curvature, found, step, length, of_image, largest, residual, residual
+                )
+                break
+            n_done, loss, of_x = n_done + 1, loss - decrease, of_x + step * length
+            factor, energy, norm = found / energy, found, largest
+        if n_done:
+            check.note_steps(n_done, norm, energy, loss, of_x)
+        loop.iteration += n_done
+        loop.energy, loop.factor, loop.norm_of_A = energy, factor, norm
+        return measured
 
     def foreseen(
         self, energy: float, step: float, cross: complex, image_length: float

@@ -108,8 +108,6 @@ class ConvergenceCheck:
 
     def step(self, measured: Measured) -> None:
         """Check A and the preconditioner by the numbers of a step, and stop solved systems."""
-        if measured.cross is None and self.has_passed(measured):
-            return
         self.n_steps += 1
         self._check_curvature(measured)
         self._check_finite(measured.energy, measured.residual, measured.searched, measured.step)
@@ -136,28 +134,18 @@ class ConvergenceCheck:
             self.definite.note_rounding(measured, self.energy)
         self.energy, self.searched = measured.energy.real, measured.searched
 
-    def has_passed(self, measured: Measured) -> bool:
-        """Note a step of one system to which no rule applies; return whether it is one."""
-        curvature, energy, step, direction, image, norm, residual, searched, _ = measured
-        if isinstance(self.size, Tensor) or searched != residual or self.active is not True:
-            return False
-        size, decrease = self.size, 0.5 * step * self.energy
-        loss, root = self.loss - decrease, self.precision**0.5
-        if (
-            not residual > max(self.goal, self.gtol * size, self.precision * size)
-            or not residual + abs(loss) + image + direction < math.inf
-            or not curvature.real > self.definite.floor(norm, direction)
-            or abs(curvature.imag) > root * direction * image
-            or abs(energy.imag) > root * residual * residual
-            or not (self.gtol or not self.ltol or decrease > self.ltol * abs(loss))
-        ):
-            return False
-        self.n_steps += 1
-        self.age += 1
-        self.norm, self.length = norm, self.length + step * direction
-        self.loss, self.residual = loss, residual
-        self.energy, self.searched = energy.real, searched
-        return True
+    def lowest(self) -> float:
+        """Return a residual of one system; no rule applies to residuals above it."""
+        return float(max(self.goal, self.gtol * self.size, self.precision * self.size))
+
+    def note_steps(
+        self, n_steps: int, norm: float, energy: float, loss: float, length: float
+    ) -> None:
+        """Note steps of one system to which no rule applies, by the numbers of the last one."""
+        self.n_steps += n_steps
+        self.age += n_steps
+        self.norm, self.energy, self.loss, self.length = norm, energy, loss, length
+        self.residual = self.searched = math.sqrt(energy)
 
     @property
     def has_to_verify(self) -> bool:
