@@ -1,5 +1,3 @@
-import copy
-import sys
 from typing import Any, cast
 
 import numpy as np
@@ -101,29 +99,3 @@ def test_what_is_no_index_of_an_operand_is_refused() -> None:
         A[2]
     with pytest.raises(TypeError, match=r"must be an integer or a slice, got 'N'; to cut a dim"):
         A["N"]  # type: ignore[call-overload]  # that is the test
-
-
-def nested(depth: int) -> NamedLinop:
-    A, B = two()
-    made: NamedLinop = A
-    for level in range(depth):
-        made = Chain(made, B) if level % 2 else Add(made, B)
-    return made
-
-
-def test_operators_that_are_nested_too_deep_are_refused_and_others_work() -> None:
-    deepest = (sys.getrecursionlimit() - 100) // 8
-    A, x = nested(deepest), torch.ones(3)
-    assert torch.equal(copy.deepcopy(A)(x), A(x))
-    assert A.H.H(x) is not None and A.N(x) is not None and repr(A)
-    with pytest.raises(RecursionError, match=rf"nested at most {deepest} deep, got {deepest + 1}"):
-        nested(deepest + 1)
-
-
-def test_sums_and_products_one_by_one_are_flat() -> None:
-    A, B = two()
-    total = product = A
-    for _ in range(1000):
-        total, product = total + B, product @ B
-    assert len(cast(Add, total)) == 1001
-    assert torch.equal(product(torch.ones(3)), Chain(*[B] * 1000, A)(torch.ones(3)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import ClassVar, Self, SupportsIndex, cast, overload
 
@@ -20,21 +19,6 @@ from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_
 from .._base._sides import Side, dims_of
 from .._base._totals import Totals
 from .._kernels._tracing import constant_when_compiled
-
-FRAMES = 8
-"""Python's calls inside of each other that a level of nesting takes in a copy, which takes most."""
-OTHER_FRAMES = 100
-
-
-def check_depth(name: str, depth: int) -> None:
-    """Refuse operators that are nested deeper than Python can follow, before they are used."""
-    limit = sys.getrecursionlimit()
-    if depth * FRAMES > limit - OTHER_FRAMES:
-        raise RecursionError(
-            f"{name}: operators must be nested at most {(limit - OTHER_FRAMES) // FRAMES} deep, "
-            f"got {depth}: Python's recursion limit is {limit}. Expand products of sums, as "
-            "A @ C + B @ C for (A + B) @ C, or raise it by sys.setrecursionlimit"
-        )
 
 
 class Composite(NamedLinop):
@@ -62,8 +46,6 @@ class Composite(NamedLinop):
         operands = {str(position): linop for position, linop in enumerate(linops)}
         self._operands = tuple(operands)  # other attached modules are no operands
         self._modules.update(operands)
-        self._depth = 1 + max([linop._depth for linop in operands.values()], default=0)
-        check_depth(type(self).__name__, self._depth)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:

@@ -71,8 +71,6 @@ class NamedLinop(Arithmetic, Conversions):
 
     saved_with: ClassVar[tuple[type, ...]] = ()
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
-    _depth: int = 0
-    """How many compositions are inside of each other here."""
     _takes_out: ClassVar[bool] = False
     """Whether ``fn`` and ``adj_fn`` take ``out=``, memory for the result."""
     _is_checked_by_shapes: ClassVar[bool] = False
