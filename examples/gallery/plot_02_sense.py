@@ -75,7 +75,7 @@ print(A)
 # %%
 # The scan, and the image again
 # -----------------------------
-# The zero-filled image :math:`A^H y` takes what was not measured for zero. Conjugate gradients
+# The zero-filled image :math:`A^H y` has zeros for what was not measured. Conjugate gradients
 # find the image that explains the samples. ``A.N`` is not ``A.H`` after ``A``: it counts samples
 # on the grid instead of gathering and scattering them, and leaves out the shifts of the centred
 # transforms.

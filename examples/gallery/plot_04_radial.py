@@ -4,7 +4,7 @@ Radial MRI: a non-uniform Fourier transform and its normal operator
 
 Spokes through the centre of k-space do not lie on a grid. ``NUFFT`` computes the samples of an
 image on them. Least squares need its normal operator many times: ``toeplitz=True`` makes that one
-a convolution, which is the cheaper the more samples there are.
+a convolution, which takes as long for many samples as for few.
 """
 
 # %%

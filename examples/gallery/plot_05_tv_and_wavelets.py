@@ -65,7 +65,8 @@ flat = tl.alg.admm(
 # Wavelets
 # --------
 # The transform is unitary, so the proximal map of a penalty of the coefficients is that of the
-# coefficients, there and back. The approximations in the first corner are not sparse, and go free.
+# coefficients, between W and its adjoint. The approximations in the first corner are not sparse, so
+# they have no penalty.
 
 W = tl.Wavelet("db4", GRID, SIZES, n_levels=3)
 weights = torch.full(SIZES, weight)

@@ -94,7 +94,7 @@ except AdjointError as refused:
 # Slices
 # ------
 # The angles can be worked on in parts, on one device or on several, without another line of code;
-# the image cannot, and whoever tries is told why.
+# the image cannot, and the error says why.
 
 print({dim: str(A.role(dim)) for dim in ("Nx", "T")})
 tiles, _, places = tl.split_linop(A, {"T": 25})
