@@ -164,6 +164,66 @@ def test_a_map_may_keep_what_it_is_given(solve: Callable[..., Tensor]) -> None:
     assert all(torch.equal(z, copy) for z, copy in kept)
 
 
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg, by_admm])
+@pytest.mark.parametrize("g", [smaller, huber(1.0, 0.5)])
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+def test_derivatives_by_transforms_are_those_of_autograd(
+    solve: Callable[..., Tensor], g: Map
+) -> None:
+    y = torch.linspace(-1, 2, N, dtype=torch.float64)
+
+    def size(y: Tensor) -> Tensor:
+        return solve(products, y, 5, g).square().sum()
+
+    wanted = torch.autograd.functional.jacobian(size, y)
+    torch.testing.assert_close(torch.func.grad(size)(y), wanted)
+    if solve is by_admm:
+        return  # its conjugate gradients have no forward mode
+    along = torch.func.jvp(size, (y,), (torch.ones_like(y),))[1]
+    torch.testing.assert_close(along, wanted.sum())
+
+
+class IntoOneBuffer:
+    """A function that returns the same memory in each call."""
+
+    def __init__(self, function: Map, through_numpy: bool) -> None:
+        self.function, self.through_numpy = function, through_numpy
+        self.buffer = torch.empty(N, dtype=torch.float64)
+
+    def __call__(self, *arguments: Any) -> Tensor:
+        if self.through_numpy:
+            self.buffer.numpy()[:] = self.function(*arguments).numpy()
+            return torch.from_numpy(self.buffer.numpy())
+        return self.buffer.copy_(self.function(*arguments))
+
+
+@pytest.mark.parametrize("through_numpy", [False, True])
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg, by_admm])
+def test_an_operator_that_returns_one_buffer_is_refused(
+    solve: Callable[..., Tensor], through_numpy: bool
+) -> None:
+    A = IntoOneBuffer(products, through_numpy)
+    with pytest.raises(ValueError, match=r"must return new memory in each call, got the memory"):
+        solve(A, torch.ones(N, dtype=torch.float64), 7)
+
+
+@pytest.mark.parametrize("through_numpy", [False, True])
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg])
+def test_a_map_that_returns_one_buffer_is_refused(
+    solve: Callable[..., Tensor], through_numpy: bool
+) -> None:
+    g, y = IntoOneBuffer(smaller, through_numpy), torch.ones(N, dtype=torch.float64)
+    with pytest.raises(ValueError, match=r"the proximal map.* must return new memory"):
+        solve(products, y, 7, g)
+
+
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient])
+def test_a_map_may_return_one_constant(solve: Callable[..., Tensor]) -> None:
+    """The proximal map of the indicator of a point."""
+    y, point = torch.ones(N, dtype=torch.float64), torch.arange(N, dtype=torch.float64)
+    assert torch.equal(solve(products, y, 7, lambda z, t: point), point)
+
+
 @pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg])
 def test_arguments_of_maps_of_this_library_are_written_into(
     solve: Callable[..., Tensor],

@@ -50,7 +50,7 @@ def test_what_is_no_multiple_is_said_to_be_none() -> None:
     class Transposed(Dense):
         adj_fn = staticmethod(lambda linop, y: linop.weight.mT @ y.to(linop.weight.dtype))
 
-    with pytest.raises(AdjointError, match=r"got what is no multiple of the adjoint"):
+    with pytest.raises(AdjointError, match=r"got something that is not a multiple of the adjoint"):
         dottest(Transposed(W))
 
 

@@ -29,6 +29,11 @@ def is_recorded(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
+def is_transformed() -> bool:
+    """Whether torch.func is at work, whose tensors have no memory that can be compared."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
 def constant_when_compiled(function: Function) -> Function:
     """Mark a function that a compiler calls instead of tracing it, and whose result is constant.
 

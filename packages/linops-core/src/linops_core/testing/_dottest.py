@@ -214,7 +214,7 @@ def _described(factors: Sequence[complex]) -> str:
     """Return the ratios of the two products in words."""
     mean = sum(factors) / len(factors)
     if not max(abs(factor - mean) for factor in factors) <= 1e-4 * abs(mean):
-        return "what is no multiple of the adjoint"
+        return "something that is not a multiple of the adjoint"
     if abs(mean - 1) <= 1e-6:
         difference = max(abs(factor - 1) for factor in factors)
         return (

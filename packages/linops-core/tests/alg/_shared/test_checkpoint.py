@@ -181,7 +181,9 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
     content[content.find(x.numpy().tobytes()) + 6] ^= 8
     file.write_bytes(content)
     torch.load(file)
-    with pytest.raises(ValueError, match=r"x\.pt must be a checkpoint of fista, got what cannot"):
+    with pytest.raises(
+        ValueError, match=r"x\.pt must be a checkpoint of fista, got a file that cannot"
+    ):
         fista(A, y, no_penalty(), max_num_iters=3, checkpoint=file)
 
 

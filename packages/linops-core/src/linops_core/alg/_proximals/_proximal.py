@@ -12,6 +12,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from ..._kernels._tracing import is_transformed
 from .._shared._checks import check_callable, checked_number
 from .._shared._precision import applied_in_half, widened
 from .._shared._space import Space
@@ -134,12 +135,13 @@ def checked_proximal(
 def reusable(argument: Tensor, proximal: Proximal, found: Tensor) -> Tensor | None:
     """Return the argument of a proximal map, whose memory solvers then write into.
 
-    None if the result lies in it, or for a function of the user. That function may keep its
-    argument, or return its memory as another storage, as ``torch.from_numpy`` does.
+    None if the result lies in it, under torch.func, or for a function of the user. That function
+    may keep its argument, or return its memory as another storage, as ``torch.from_numpy`` does.
     """
-    is_ours = isinstance(proximal, ProximalMap) and proximal.owner is not None
+    if is_transformed() or not isinstance(proximal, ProximalMap) or proximal.owner is None:
+        return None
     is_apart = found.untyped_storage()._cdata != argument.untyped_storage()._cdata
-    return argument if is_ours and is_apart else None
+    return argument if is_apart else None
 
 
 def probe(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:

@@ -180,7 +180,7 @@ class Checkpoint:
             problem = content["problem"]
         except Exception as error:
             raise ValueError(
-                f"{path} must be a checkpoint of {self.owner}, got what cannot be read as one "
+                f"{path} must be a checkpoint of {self.owner}, got a file that cannot be read "
                 f"({type(error).__name__}); {remedy}"
             ) from error
         for name in [*self.problem, *problem]:

@@ -13,8 +13,26 @@ from torch import Tensor
 from nameddim import ELLIPSES
 
 from ..._base._linop import NamedLinop
+from ..._kernels._tracing import is_transformed
 
 Operator: TypeAlias = Callable[[Tensor], Tensor]
+
+
+def version_of(x: Tensor) -> int:
+    """Return the number of writes to a tensor that torch has counted."""
+    return 0 if x.is_inference() or is_transformed() else x._version
+
+
+def check_unchanged(owner: str, what: str, x: Tensor, version: int, newer: Tensor) -> None:
+    """Raise an error if a function wrote the newer of two results into the memory of the first."""
+    if is_transformed():
+        return
+    is_same = x is not newer and x.numel() and x.data_ptr() == newer.data_ptr()
+    if is_same or version_of(x) != version:
+        raise ValueError(
+            f"{owner}: {what} must return new memory in each call, got the memory of an earlier "
+            "result; return a copy, as result.clone()"
+        )
 
 
 def check_vector(owner: str, name: str, y: Tensor) -> None:

@@ -13,7 +13,13 @@ from torch import Tensor
 from .._krylov._conjugate_gradients import Run
 from .._proximals._separable import Proximals
 from .._shared._checkpoint import checkpoint_of
-from .._shared._checks import check_count, check_like, checked_number
+from .._shared._checks import (
+    check_count,
+    check_like,
+    check_unchanged,
+    checked_number,
+    version_of,
+)
 from .._shared._precision import rounding_of
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from .._shared._space import magnitudes
@@ -114,6 +120,7 @@ def admm(
     pair = problem.A
     (y_size,) = pair.magnitudes([], [problem.y])
     target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
+    version = version_of(target)
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
     vectors = BatchedVectors(
         totals=pair.input.totals,
@@ -157,7 +164,11 @@ def admm(
             check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
             u = image + u - z  # again, because the map may have written into its argument
             back = split.adjoint(u)
-            stationary = torch.add(normal(x) - target, back, alpha=rho)
+            product = normal(x)
+            check_unchanged(_NAME, "the adjoint of A", target, version, product)
+            stationary = product - target
+            del product
+            stationary = torch.add(stationary, back, alpha=rho)
             slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
                 _NAME,
                 (pair.input, [stationary, back, target, x]),

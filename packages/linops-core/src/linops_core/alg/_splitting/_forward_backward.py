@@ -12,7 +12,13 @@ from torch import Tensor
 
 from .._proximals._proximal import Proximal, reusable
 from .._shared._checkpoint import checkpoint_of
-from .._shared._checks import check_count, check_like, checked_number
+from .._shared._checks import (
+    check_count,
+    check_like,
+    check_unchanged,
+    checked_number,
+    version_of,
+)
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._products import extrapolated, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason
@@ -70,6 +76,7 @@ def forward_backward(
         yield loop.x, {"change": math.inf, "residual": residual, "step": loop.step}, None
         while True:
             x, image, z, z_image, step = loop.x, loop.image, loop.z, loop.z_image, loop.step
+            versions = version_of(x), version_of(image)
             misfit = scaled_sum(z_image, -1, y, misfit)
             gradient = pair.adjoint(misfit)
             check_like(owner, "the output of the adjoint", gradient, "x", x)
@@ -77,7 +84,9 @@ def forward_backward(
                 argument = scaled_sum(z, -step, gradient, argument)
                 found = problem.proximal(argument, step)
                 check_like(owner, "what the proximal map returns", found, "x", x)
+                check_unchanged(owner, "the proximal map", x, versions[0], found)
                 found_image = pair.forward(found)
+                check_unchanged(owner, "A", image, versions[1], found_image)
                 argument = reusable(argument, problem.proximal, found)
                 move = scaled_sum(found, -1, z, move)
                 bend = scaled_sum(found_image, -1, z_image, bend)

@@ -14,7 +14,14 @@ from .._proximals._composed import conjugate
 from .._proximals._proximal import Proximal, checked_proximal, probe, reusable
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import checkpoint_of, probed
-from .._shared._checks import check_count, check_like, check_vector, checked_number
+from .._shared._checks import (
+    check_count,
+    check_like,
+    check_unchanged,
+    check_vector,
+    checked_number,
+    version_of,
+)
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled, extrapolated, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
@@ -152,6 +159,7 @@ def pdhg(
         yield loop.x, values, None
         while True:
             x, p, image, ahead = loop.x, loop.p, loop.image, loop.ahead
+            versions = version_of(x), version_of(image)
             tau, sigma, norm = loop.tau, loop.sigma, loop.norm
             of_p = scaled_sum(p, sigma, ahead, of_p)
             p_new = proximal_dual(of_p, sigma)
@@ -163,7 +171,9 @@ def pdhg(
             of_x = reusable(of_x, proximal_g, x_new)
             del back  # freed here, because the next vectors need the memory
             check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
+            check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
             image_new = pair.forward(x_new)
+            check_unchanged(_NAME, "K", image, versions[1], image_new)
             of_p, of_x = scaled_sum(p, -1, p_new, of_p), scaled_sum(x, -1, x_new, of_x)
             ahead = add_scaled(add_scaled(ahead, -1, image_new), 1 / sigma, of_p)
             moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
