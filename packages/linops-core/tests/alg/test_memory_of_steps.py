@@ -11,7 +11,19 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from linops_core.alg import admm, conjugate_gradients, fista, huber, pdhg, proximal_gradient
+from linops_core.alg import (
+    admm,
+    conjugate_gradients,
+    douglas_rachford,
+    fista,
+    huber,
+    irls,
+    l2_squared,
+    pdhg,
+    proximal_gradient,
+    soft_threshold,
+    svd,
+)
 
 N = 50
 WEIGHT = torch.linspace(1, 30, N, dtype=torch.float64)
@@ -215,6 +227,38 @@ def test_a_map_that_returns_one_buffer_is_refused(
     g, y = IntoOneBuffer(smaller, through_numpy), torch.ones(N, dtype=torch.float64)
     with pytest.raises(ValueError, match=r"the proximal map.* must return new memory"):
         solve(products, y, 7, g)
+
+
+@pytest.mark.parametrize("through_numpy", [False, True])
+def test_an_adjoint_that_returns_one_buffer_is_refused_by_irls(through_numpy: bool) -> None:
+    A = IntoOneBuffer(products, through_numpy)
+    with pytest.raises(ValueError, match=r"irls: the adjoint of A must return new memory"):
+        irls(products, torch.ones(N, dtype=torch.float64), adjoint=A)
+
+
+@pytest.mark.parametrize("through_numpy", [False, True])
+def test_svd_takes_operators_that_return_one_buffer(through_numpy: bool) -> None:
+    A, y = IntoOneBuffer(products, through_numpy), torch.ones(N, dtype=torch.float64)
+    found = svd(A, 3, adjoint=A, like=y)
+    torch.testing.assert_close(found.S, WEIGHT.flip(0)[:3])
+
+
+@pytest.mark.parametrize("through_numpy", [False, True])
+def test_maps_of_douglas_rachford_with_one_buffer_are_refused(through_numpy: bool) -> None:
+    g = IntoOneBuffer(smaller, through_numpy)
+    with pytest.raises(ValueError, match=r"douglas_rachford: a proximal map must return new"):
+        douglas_rachford(g, g, torch.ones(N, dtype=torch.float64))
+
+
+def test_maps_of_douglas_rachford_may_write_into_their_arguments() -> None:
+    shrink, near = soft_threshold(0.3), l2_squared(1.0, torch.linspace(-1, 1, N).double())
+
+    def shrunk(z: Tensor, t: float) -> Tensor:
+        return z.copy_(shrink(z, t))
+
+    x0 = torch.zeros(N, dtype=torch.float64)
+    expected = douglas_rachford(shrink, near, x0, 9)
+    assert torch.equal(douglas_rachford(shrunk, near, x0, 9), expected)
 
 
 @pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient])

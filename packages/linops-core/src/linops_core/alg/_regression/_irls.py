@@ -9,7 +9,15 @@ import torch
 from torch import Tensor
 
 from .._krylov._conjugate_gradients import Run
-from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
+from .._shared._checks import (
+    Operator,
+    check_count,
+    check_like,
+    check_unchanged,
+    check_vector,
+    checked_number,
+    version_of,
+)
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._space import added
@@ -101,7 +109,10 @@ def irls(
             weights = squares ** (p / 2 - 1)
             target = pair.adjoint(weights * scaled)
             check_like(_NAME, "x0", x, "the output of the adjoint", target)
-            gradient = torch.add(pair.adjoint(weights * residual), x, alpha=damping)
+            version = version_of(target)
+            slopes = pair.adjoint(weights * residual)
+            check_unchanged(_NAME, "the adjoint of A", target, version, slopes)
+            gradient = torch.add(slopes, x, alpha=damping)
             slope, steepest = pair.magnitudes([gradient, target])
             relative = slope / (steepest or 1.0)
             reason = None

@@ -193,7 +193,13 @@ class _Basis:
 
     def images(self, operator: Operator, rows: Tensor) -> Tensor:
         """Return the images of rows under an operator, as rows."""
-        return torch.stack([operator(row.reshape(self.like.shape)).flatten() for row in rows])
+        first, *others = rows.unbind()
+        image = operator(first.reshape(self.like.shape)).flatten()
+        found = image.new_empty(len(rows), image.numel())
+        found[0] = image
+        for number, row in enumerate(others, 1):  # each in turn: an operator may reuse its memory
+            found[number] = operator(row.reshape(self.like.shape)).flatten()
+        return found
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
         """Add a block for the part of the rows outside of the basis; return the block."""

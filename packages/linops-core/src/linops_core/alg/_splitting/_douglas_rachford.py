@@ -9,7 +9,14 @@ import torch
 from torch import Tensor
 
 from .._proximals._proximal import Proximal, checked_proximal
-from .._shared._checks import check_count, check_like, check_vector, checked_number
+from .._shared._checks import (
+    check_count,
+    check_like,
+    check_unchanged,
+    check_vector,
+    checked_number,
+    version_of,
+)
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled
 from .._shared._progress import Callback, Iterate, Progress, StopReason
@@ -81,11 +88,13 @@ def douglas_rachford(
     rounding = rounding_of(dtype)
 
     def steps(z: Tensor) -> Iterator[Iterate[Tensor]]:
-        x = proximal_f(z, step)
+        x = proximal_f(z.clone(), step)  # the map may write into its argument
         check_like(_NAME, "what the proximal map of f returns", x, "x0", z)
         yield x, {"change": math.inf}, None
         while True:
+            version = version_of(x)
             other = proximal_g(torch.sub(2 * x, z), step)
+            check_unchanged(_NAME, "a proximal map", x, version, other)
             check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
             move = other - x
             length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
@@ -97,7 +106,8 @@ def douglas_rachford(
                 reason = StopReason.ROUNDING
             if reason is None:
                 z = add_scaled(z, relaxation, move)
-                x = proximal_f(z, step)
+                del x, other, move  # before others are made
+                x = proximal_f(z.clone(), step)
             yield x, {"change": length / (size or 1.0)}, reason
 
     def result(x: Tensor) -> Tensor:
