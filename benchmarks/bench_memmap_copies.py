@@ -110,27 +110,39 @@ def many_small_tensors() -> None:
 
 def reports() -> None:
     """What ``memmap report`` takes for files of 100,000 tensors, with the start of Python."""
-    tensors = [torch.ones(10) for _ in range(100_000)]
-    module = nn.ParameterList(tensors)
     title = "A report on 100,000 tensors, processor time"
     print(f"\n{title}")
-    with TemporaryDirectory() as folder:
-        path = Path(folder, "checkpoint.pt")
-        torch.save(module.state_dict(), path)
-        before = os.times()
-        command = [sys.executable, "-m", "memmap", "report", str(path)]
-        shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        after = os.times()
-    assert "total on cpu" in shown and shown.count("float32 10") == 100_000
-    start = time.process_time()
-    assert "total on cpu" in str(ModuleMemoryMap(module).report())
-    ways = {
-        "memmap report of a .pt file": after.children_user - before.children_user,
-        "ModuleMemoryMap.report of a module": time.process_time() - start,
+    tensors = [torch.ones(10) for _ in range(100_000)]
+    flat = torch.ones(1_000_000)
+    layers = nn.Sequential(*(nn.Linear(10, 10) for _ in range(50_000)))
+    files = {
+        "a .pt file, a storage each": dict(enumerate(tensors)),
+        "a .pt file, views of one storage": dict(enumerate(flat.split(10))),
+        "a .pt file, 50,000 Linear layers": layers.state_dict(),
     }
-    for way, seconds in ways.items():
-        record(title, way, seconds, "s", target=5)
-        print(f"  {way:44} {seconds:10.2f} s")
+    for way, state in files.items():
+        with TemporaryDirectory() as folder:
+            path = Path(folder, "checkpoint.pt")
+            torch.save(state, path)
+            before = os.times()
+            command = [sys.executable, "-m", "memmap", "report", str(path)]
+            shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            after = os.times()
+        assert "total on cpu" in shown and shown.count(": float32 10") == 100_000
+        reported(title, way, after.children_user - before.children_user)
+    for way, module in {
+        "a module of 100,000 parameters, in a program": nn.ParameterList(tensors),
+        "a module of 50,000 Linear layers, in a program": layers,
+    }.items():
+        start = time.process_time()
+        assert "total on cpu" in str(ModuleMemoryMap(module).report())
+        reported(title, way, time.process_time() - start)
+
+
+def reported(title: str, way: str, seconds: float) -> None:
+    """Print and record what a report took."""
+    record(title, way, seconds, "s", target=5)
+    print(f"  {way:48} {seconds:8.2f} s", flush=True)
 
 
 def extra_memory() -> None:

@@ -5,6 +5,7 @@ import os
 import pickle
 import warnings
 import zipfile
+from collections import OrderedDict
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -117,6 +118,14 @@ def test_a_tensor_has_all_its_names_in_nested_containers(path: Path) -> None:
         ("list[2][0]",),
     }
     assert report.totals.shared == 12 + 8
+
+
+def test_ordered_dicts_in_lists_and_with_attributes_are_searched(path: Path) -> None:
+    inside = OrderedDict(a=torch.ones(1))
+    empty = OrderedDict[str, torch.Tensor]()
+    empty.b = torch.ones(2)  # type: ignore[attr-defined]  # as torch puts _metadata there
+    found = names_of(report_of([inside, empty, OrderedDict()], path))
+    assert found == {("[0]['a']",), ("[1].b",)}
 
 
 def test_a_tensor_alone_is_the_root(path: Path) -> None:

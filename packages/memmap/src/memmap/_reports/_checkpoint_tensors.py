@@ -31,6 +31,7 @@ _TENSORS = (
 _WITHOUT_STORAGE = _UTILS + "_rebuild_meta_tensor_no_storage"
 _WRAPPERS = (_UTILS + "_rebuild_parameter", _UTILS + "_rebuild_parameter_with_state")
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
+_ORDERED_DICT = Global("collections.OrderedDict")
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
 _MAX_DEPTH = 1000
 # A short key in the file may occur many times in the name of every tensor.
@@ -66,18 +67,18 @@ class TensorWalk:
                 raise CheckpointError(
                     f"objects must be nested at most {_MAX_DEPTH} deep, got a deeper one"
                 )
-            entry = self.entries.of(value)
-            if entry is not None:
+            if id(value) not in seen:
+                seen.add(id(value))
+                parts = [
+                    (part, (path, text) if text else path, depth + 1)
+                    for text, part in self._parts(value, path)
+                    if part and isinstance(part, (tuple, Node))
+                ]
+                todo += reversed(parts)
+            elif (entry := self.entries.of(value)) is not None:
                 entry.names.append(self._name(path))
             elif id(value) in self._wrapped:
                 todo.append((self._wrapped[id(value)], path, depth + 1))
-            elif id(value) not in seen:
-                seen.add(id(value))
-                todo += [
-                    (part, (path, text) if text else path, depth + 1)
-                    for text, part in reversed([*self._parts(value, path)])
-                    if isinstance(part, (tuple, Node))
-                ]
 
     def _parts(self, value: tuple[object, ...] | Node, path: Path) -> Parts:
         """The contents of an object. Tensors are noted on the way."""
@@ -161,13 +162,10 @@ class TensorWalk:
 
     def _storage(self, node: object) -> Storage:
         """The storage for a persistent id ``("storage", class, key, location, n)``."""
-        match node:
-            case Node(maker, ((kind, class_, key, location, n_elements, *_),)) if (
-                maker is PERSISTENT
-            ):
-                pass
-            case _:
-                raise CheckpointError("a tensor must lie in a storage of the archive, got none")
+        described = node.arguments[0] if isinstance(node, Node) and node.maker is PERSISTENT else ()
+        if not isinstance(described, tuple) or len(described) < 5:
+            raise CheckpointError("a tensor must lie in a storage of the archive, got none")
+        kind, class_, key, location, n_elements = described[:5]
         dtype = _STORAGE_DTYPES.get(class_.name) if isinstance(class_, Global) else None
         if (
             kind != "storage"
@@ -181,12 +179,14 @@ class TensorWalk:
                 f"a storage must have a known type, a key and a size, got {key_text(key)}"
             )
         nbytes = n_elements * dtype.itemsize
-        known = self.storages.setdefault(key, Storage(key, location, nbytes, dtype))
+        known = self.storages.get(key)
+        if known is None:
+            known = self.storages[key] = Storage(key, location, nbytes, dtype)
         if known.nbytes != nbytes:
             raise CheckpointError(
                 f"storage {key!r} must have one size, got {known.nbytes} and {nbytes} bytes"
             )
-        return known._replace(dtype=dtype)
+        return known if known.dtype is dtype else known._replace(dtype=dtype)
 
 
 def _is_integer(value: object) -> TypeGuard[int]:
@@ -201,8 +201,15 @@ def _are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
 def _numbered(values: Iterable[object], text: str = "", first: int = 0) -> Parts:
     """Yield, in order, the values that may contain tensors. There may be very many."""
     for index, value in islice(enumerate(values), first, None):
-        if isinstance(value, (tuple, Node)):
+        if isinstance(value, tuple) or (isinstance(value, Node) and not _is_empty_dict(value)):
             yield f"{text}[{index}]", value
+
+
+def _is_empty_dict(node: Node) -> bool:
+    """Whether a node is an empty dict, as the one of hooks that each tensor has."""
+    return node.maker == _ORDERED_DICT and not (
+        node.arguments or node.pairs or node.items or node.state
+    )
 
 
 def _contents(node: Node, path: Path) -> Parts:

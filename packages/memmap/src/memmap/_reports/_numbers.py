@@ -64,7 +64,8 @@ class Entries:
 
     def of(self, value: object) -> Entry | None:
         """The entry of an object, if there is one."""
-        return self._known[id(value)][1] if id(value) in self._known else None
+        known = self._known.get(id(value))
+        return None if known is None else known[1]
 
     def add(self, name: str, value: object) -> None:
         """Add a tensor, an array or a view. A tensor made of tensors is taken apart."""
@@ -169,8 +170,9 @@ class StorageReport:
 
     def __init__(self, entries: Sequence[Entry]) -> None:
         self.device = entries[0].device
-        self.start = min(entry.view.storage_span[0] for entry in entries)
-        self.stop = max(entry.view.storage_span[1] for entry in entries)
+        spans = [entry.view.storage_span for entry in entries]
+        self.start = min([start for start, _ in spans])
+        self.stop = max([stop for _, stop in spans])
         self._filled = [entry for entry in entries if entry.layout is not None]
         self._empty = [entry for entry in entries if entry.layout is None]
         self.layouts = [entry.layout for entry in entries if entry.layout is not None]
@@ -181,14 +183,15 @@ class StorageReport:
         allocated = self.stop - self.start
         if not self.layouts:
             return Numbers(allocated, wasted=allocated)
-        start = min(layout.start for layout in self.layouts)
+        start = min([layout.start for layout in self.layouts])
+        touched = self._coverage.touched
         return Numbers(
             allocated=allocated,
-            spanned=max(layout.stop for layout in self.layouts) - start,
-            touched=self._coverage.touched,
+            spanned=max([layout.stop for layout in self.layouts]) - start,
+            touched=touched,
             shared=self._coverage.shared,
-            wasted=allocated - self._coverage.touched,
-            separate=sum(entry.separate * len(entry.names) for entry in self._filled),
+            wasted=allocated - touched,
+            separate=sum([entry.separate * len(entry.names) for entry in self._filled]),
         )
 
     @cached_property
@@ -200,12 +203,13 @@ class StorageReport:
                 partners[first] += self._filled[second].names
                 partners[second] += self._filled[first].names
         shared_of = self._coverage.shared_of() if self.layouts else []
+        alone = len(self.layouts) == 1
         made = [
             TensorNumbers(
                 entry,
                 offset=layout.start - self.start,
                 spanned=layout.stop - layout.start,
-                touched=n_touched([layout]),
+                touched=self.numbers.touched if alone else n_touched([layout]),
                 shared=shared,
                 separate=entry.separate,
                 shares_with=tuple(names),

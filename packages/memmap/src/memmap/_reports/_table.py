@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 from ._numbers import Numbers, StorageReport, TensorNumbers
 
@@ -12,6 +13,8 @@ _MAX_PARTNERS = 3
 COLUMNS = (*Numbers._fields, "tensor")
 
 
+# The tensors of one program have few sizes.
+@lru_cache(maxsize=8192)
 def human(nbytes: int) -> str:
     """Bytes in a unit that fits: 1023 B, 1.5 KiB, 3.0 GiB."""
     value, exponent = float(nbytes), 0
@@ -75,7 +78,7 @@ def _described(tensor: TensorNumbers) -> str:
     entry = tensor.entry
     shape = "x".join(map(str, entry.shape)) or "scalar"
     text = f"{' = '.join(entry.names)}: {entry.dtype} {shape}"
-    own = set(entry.names)
+    own = set(entry.names) if tensor.shares_with else ()
     others = [other for other in tensor.shares_with if other not in own]
     if others:
         text += f", shares with {', '.join(others[:_MAX_PARTNERS])}"
