@@ -1,12 +1,15 @@
 import math
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_imaging import FanBeam, ParallelBeam
+from linops_imaging._xray import _joseph
 from linops_imaging._xray._joseph import Beam, back_projection, line_integrals
 from linops_imaging._xray._symmetry import _shared_views, back_projected, projected
 
@@ -62,6 +65,54 @@ def test_shared_views_are_those_computed_one_by_one(
     torch.testing.assert_close(projected(x, beam), there_one_by_one(x, beam), atol=1e-12, rtol=0)
     expected = back_one_by_one(y, beam, sizes)
     torch.testing.assert_close(back_projected(y, beam, sizes), expected, atol=1e-12, rtol=0)
+
+
+@pytest.mark.parametrize("is_fan", [False, True])
+@pytest.mark.parametrize("sizes", [(9, 9), (7, 9), (9, 6)])
+@pytest.mark.parametrize("n_images", [1, 5])
+@pytest.mark.parametrize("share", [False, True])
+def test_rows_of_pixels_may_be_taken_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, is_fan: bool, sizes: Sizes, n_images: int, share: bool
+) -> None:
+    angles = torch.tensor([0.3, 1.1, 2.0])
+    if share:
+        angles = torch.cat([angles, -angles, angles + math.pi, math.pi - angles])
+    beam = beam_of(angles, is_fan, sizes)
+    x, y = torch.randn(n_images, *sizes), torch.randn(n_images, len(beam.angles), 7)
+    assert (n_shared(beam, n_images, sizes, x.dtype) is not None) == share
+    expected = projected(x, beam), back_projected(y, beam, sizes)
+    monkeypatch.setattr(_joseph, "_BYTES", 0)
+    if not share:
+        n_rows = max(sizes)
+        monkeypatch.setattr(_joseph, "rows_at_once", lambda *_: n_rows // 2)
+    found = projected(x, beam), back_projected(y, beam, sizes)
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+class Largest(TorchDispatchMode):
+    """Keeps the largest number of elements that an operation has returned."""
+
+    n = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> object:
+        found = func(*args, **(kwargs or {}))
+        if isinstance(found, Tensor):
+            self.n = max(self.n, found.untyped_storage().nbytes() // found.itemsize)
+        return found
+
+
+def test_poses_are_not_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_joseph, "_BYTES", 0)
+    n = 64
+    A = ParallelBeam(torch.arange(8) * math.pi / 8, 7, n, batch_shape=())
+    x, y = torch.randn(n, n), torch.randn(8, 7)
+    with torch.no_grad():
+        for run in (lambda: A(x), lambda: A.H(y)):
+            with Largest() as largest:
+                run()
+            assert n * n / 2 <= largest.n <= 2 * n * n
 
 
 @pytest.mark.parametrize("is_fan", [False, True])

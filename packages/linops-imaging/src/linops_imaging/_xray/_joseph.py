@@ -28,6 +28,8 @@ from .._plain import is_plain
 
 MOST_IMAGES = 16
 """Images computed at a time: they share the geometry of the rays, and each has a padded copy."""
+_BYTES = 2**18
+"""Bytes of rows of pixels that are computed at a time, even if the images have fewer."""
 _MANY = {torch.float32: 4, torch.float64: 16}
 """From this number of images on it is faster to sum the values of all images together."""
 
@@ -89,38 +91,115 @@ class Beam(Protocol):
         """
 
 
+class Images(Protocol):
+    """Images whose rows are read some at a time."""
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return B, N0 and N1."""
+
+    def rows(self, axis: int, part: slice) -> Iterator[Tensor]:
+        """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
+
+
+class Whole(NamedTuple):
+    """Images as they are, (B, N0, N1)."""
+
+    images: Tensor
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return B, N0 and N1."""
+        n_images, size0, size1 = self.images.shape
+        return n_images, size0, size1
+
+    def rows(self, axis: int, part: slice) -> Iterator[Tensor]:
+        """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
+        yield from (self.images if axis else self.images.mT)[:, part]
+
+
 def line_integrals(x: Tensor, beam: Beam) -> Tensor:
     """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
     if not x.numel():
         return x.new_zeros(len(x), len(beam.angles), beam.n_detectors)
-    size0, size1 = x.shape[1:]
-    longest = max(size0, size1)
+    parts = [of_rows(Whole(part), beam, part) for part in x.split(MOST_IMAGES)]
+    return torch.cat(parts)
+
+
+def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
+    """Return the line integrals of at most MOST_IMAGES images, from some rows of pixels at a time.
+
+    ``like`` has the dtype and device of the images, and what records them. The rows at a time have
+    about twice as many numbers.
+    """
+    n_images, *sizes = images.shape
+    longest = max(sizes)
     width = longest + 3
-    whole = torch.int32 if 2 * longest * width < 2**31 else torch.int64
-    row = torch.arange(longest, dtype=x.dtype, device=x.device)
-    start = width * torch.arange(longest, dtype=whole, device=x.device)
-    parts = []
-    for images in x.split(MOST_IMAGES):
-        # The rows of pixels along axis 0 and those along axis 1, with zeros about them.
-        values = torch.stack([_padded(images.mT, longest), _padded(images, longest)], 1).flatten(1)
-        are_many = len(images) >= _MANY[x.dtype] and is_constant(images, beam)
-        values = values.T.contiguous() if are_many else values
-        rays, along = (0, 1) if are_many else (1, 0)
-        sums = [x.new_zeros(len(images), 0, beam.n_detectors)]
-        for first, slope, length, is_turned in _paths(beam, size0, size1, x.dtype):
-            first, slope, is_turned = (part.unsqueeze(along) for part in (first, slope, is_turned))
-            at = torch.addcmul(first, row.unsqueeze(rays), slope).clamp(0, longest + 1)
-            index = at.to(whole)
-            index += start.unsqueeze(rays) + is_turned.to(whole) * (longest * width)
+    is_known = is_constant(like, beam)
+    axes = _followed(beam) if is_known else (0, 1)
+    if not axes:
+        return like.new_zeros(n_images, 0, beam.n_detectors)
+    n_rows = rows_at_once(2 * like.numel(), len(axes) * n_images * width, like.dtype)
+    are_many = is_known and n_images >= _MANY[like.dtype]
+    rays, along = (0, 1) if are_many else (1, 0)
+    row = torch.arange(longest, dtype=like.dtype, device=like.device).unsqueeze(rays)
+    sums: list[Tensor] = []
+    for part in (slice(at, min(at + n_rows, longest)) for at in range(0, longest, n_rows)):
+        n_own = part.stop - part.start
+        start = width * torch.arange(n_own, dtype=torch.int32, device=like.device).unsqueeze(rays)
+        values = (_side_by_side if are_many else _in_turn)(images, axes, part, like)
+        for view, path in enumerate(_paths(beam, *sizes, like.dtype)):
+            first, slope, length, is_turned = (numbers.unsqueeze(along) for numbers in path)
+            own_row = row[:, part] if are_many else row[part]
+            at = torch.addcmul(first, own_row, slope).clamp(0, longest + 1)
+            index = at.int()
+            index += start
+            if len(axes) == 2:
+                index += is_turned.int() * (n_own * width)
             weight = at.frac_()
             if are_many:
                 left, right = _summed(values, index, 1 - weight), _summed(values[1:], index, weight)
-                own = (left + right).T
+                own = (left + right).mul_(length).T
             else:
-                own = torch.stack([_interpolated(one, index, weight).sum(0) for one in values])
-            sums.append((own * length).unsqueeze(1))
-        parts.append(torch.cat(sums, 1))
-    return torch.cat(parts)
+                found = [_interpolated(one, index, weight).sum(0) for one in values]
+                own = torch.stack(found) * length
+            if part.start:
+                sums[view] = sums[view] + own
+            else:
+                sums.append(own)
+    return torch.stack(sums, 1)
+
+
+def _followed(beam: Beam) -> tuple[int, ...]:
+    """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none."""
+    turned = torch.cat([rays.is_turned().flatten() for rays in beam.rays()])
+    return tuple(turned.int().unique().tolist())
+
+
+def _side_by_side(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> Tensor:
+    """Return rows with zeros about them, (n, B); those along axis 0 before those along axis 1."""
+    n_images, *sizes = images.shape
+    width, n_rows = max(sizes) + 3, part.stop - part.start
+    values = like.new_zeros(len(axes), n_rows, width, n_images)
+    for by_axis, axis in zip(values, axes, strict=True):
+        for number, rows in enumerate(images.rows(axis, part)):
+            by_axis[: len(rows), 1 : 1 + rows.shape[1], number] = rows
+    return values.flatten(0, 2)
+
+
+def _in_turn(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> Tensor:
+    """Return the same, (B, n)."""
+    width, n_rows = max(images.shape[1:]) + 3, part.stop - part.start
+    by_axis = [torch.stack([*images.rows(axis, part)]) for axis in axes]
+    padded = [
+        pad(rows, (1, width - 1 - rows.shape[2], 0, n_rows - rows.shape[1])) for rows in by_axis
+    ]
+    return torch.stack(padded, 1).flatten(1)
+
+
+def rows_at_once(n_numbers: int, n_of_row: int, dtype: torch.dtype) -> int:
+    """Return how many rows to take at a time, to have about so many numbers or a few bytes."""
+    return max(1, max(_BYTES // dtype.itemsize, n_numbers) // n_of_row)
 
 
 def _paths(
@@ -146,23 +225,38 @@ def back_projection(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
     """Return the adjoint of :func:`line_integrals` applied to (B, A, D): images (B, *sizes)."""
     if not y.numel():
         return y.new_zeros(len(y), *sizes)
-    reach = beam.reach(sizes)
-    lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])
-    parts = []
-    for part in (y * lengths.to(y.dtype)).split(MOST_IMAGES):
-        lines = pad(part, (reach, reach))
-        if len(part) >= _MANY[y.dtype] and is_constant(part, beam):
-            parts.append(_many_images(lines, beam, sizes, reach))
-        else:
-            parts.append(_few_images(lines, beam, sizes, reach))
+    parts = [
+        torch.cat([rows for _, rows in onto_rows(part, beam, sizes, len(part))], 1)
+        for part in y.split(MOST_IMAGES)
+    ]
     return torch.cat(parts)
 
 
-def _few_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) -> Tensor:
+def onto_rows(
+    y: Tensor, beam: Beam, sizes: Sequence[int], n_at_once: int
+) -> Iterator[tuple[slice, Tensor]]:
+    """Yield places along axis 0 and the back projection there, (B, R, N1).
+
+    For at most MOST_IMAGES images. About ``n_at_once`` images are in memory at a time.
+    """
+    reach = beam.reach(sizes)
+    lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])
+    lines = pad(y * lengths.to(y.dtype), (reach, reach))
+    are_many = len(y) >= _MANY[y.dtype] and is_constant(y, beam)
+    n_rows = rows_at_once(n_at_once * math.prod(sizes), len(y) * sizes[1], y.dtype)
+    x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
+    if are_many:
+        lines = lines.permute(1, 2, 0).contiguous()
+    for start in range(0, sizes[0], n_rows):
+        rows = slice(start, min(start + n_rows, sizes[0]))
+        onto = _many_images if are_many else _few_images
+        yield rows, onto(lines, beam, x0[rows], x1, reach)
+
+
+def _few_images(lines: Tensor, beam: Beam, x0: Tensor, x1: Tensor, reach: int) -> Tensor:
     """Return the back projection of values of rays, (B, A, reach + D + reach), for few images."""
     may_write = is_constant(lines, beam)
-    images = [lines.new_zeros(*sizes) for _ in lines]
-    x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
+    images = [lines.new_zeros(len(x0), len(x1)) for _ in lines]
     views = beam.near(x0, x1, reach, lines.dtype)
     for line, near in zip(lines.unbind(1), views, strict=True):
         for k in range(1, 2 * reach + 1):
@@ -176,11 +270,9 @@ def _few_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) -> 
     return torch.stack(images)
 
 
-def _many_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) -> Tensor:
-    """Return the same for many images, whose values lie side by side."""
-    images = lines.new_zeros(math.prod(sizes), len(lines))
-    lines = lines.permute(1, 2, 0).contiguous()
-    x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
+def _many_images(lines: Tensor, beam: Beam, x0: Tensor, x1: Tensor, reach: int) -> Tensor:
+    """Return the same for many images, whose values lie side by side: (A, reach + D + reach, B)."""
+    images = lines.new_zeros(len(x0) * len(x1), lines.shape[2])
     pair = torch.arange(2, dtype=lines.dtype, device=lines.device).repeat(len(x1))
     views = beam.near(x0, x1.repeat_interleave(2), reach, lines.dtype)
     for line, near in zip(lines, views, strict=True):
@@ -188,7 +280,7 @@ def _many_images(lines: Tensor, beam: Beam, sizes: Sequence[int], reach: int) ->
             ray = near.before + (pair + k)
             index = ray.int()
             images += _summed(line, index.view(-1, 2), near.weight(ray, index).view(-1, 2))
-    result: Tensor = images.T.unflatten(1, sizes)
+    result: Tensor = images.T.unflatten(1, (len(x0), len(x1)))
     return result
 
 
@@ -218,8 +310,3 @@ def hat(t: Tensor) -> Tensor:
 def centred(size: int, like: Tensor) -> Tensor:
     """Return 0, ..., size - 1 minus their mean."""
     return torch.arange(size, dtype=like.dtype, device=like.device) - (size - 1) / 2
-
-
-def _padded(rows: Tensor, longest: int) -> Tensor:
-    """Return rows (B, n, m) with a zero before and zeros behind, (B, longest, longest + 3)."""
-    return pad(rows, (1, longest + 2 - rows.shape[2], 0, longest - rows.shape[1]))

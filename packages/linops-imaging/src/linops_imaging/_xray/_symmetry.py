@@ -16,13 +16,21 @@ A views of D detectors, S shared views, P poses, B images.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ._joseph import MOST_IMAGES, Beam, back_projection, is_constant, line_integrals
+from ._joseph import (
+    MOST_IMAGES,
+    Beam,
+    back_projection,
+    is_constant,
+    line_integrals,
+    of_rows,
+    onto_rows,
+)
 
 # Bytes of the images, in all poses, that are computed at a time.
 _BYTES = 2**24
@@ -36,9 +44,8 @@ def projected(x: Tensor, beam: Beam) -> Tensor:
     few = beam.at_angles(shared.angles)
     parts = []
     for images in x.split(shared.n_images):
-        posed = torch.stack([pose.of(images) for pose in shared.poses], 1)
-        found = line_integrals(posed.flatten(0, 1), few).unflatten(0, posed.shape[:2])
-        found = found.flatten(1, 2).index_select(1, shared.place)
+        found = of_rows(Posed(images, shared.poses), few, images)
+        found = found.unflatten(0, (len(images), -1)).flatten(1, 2).index_select(1, shared.place)
         parts.append(torch.where(shared.is_mirrored, found.flip(2), found))
     return torch.cat(parts)
 
@@ -51,13 +58,14 @@ def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
     few, n_poses = beam.at_angles(shared.angles), len(shared.poses)
     parts = []
     for lines in y.split(shared.n_images):
-        given = torch.where(shared.is_mirrored, lines.flip(2), lines)
         found = y.new_zeros(len(lines), n_poses * len(shared.angles), y.shape[2])
-        found = found.index_add_(1, shared.place, given).view(-1, len(shared.angles), y.shape[2])
-        posed = back_projection(found, few, sizes).unflatten(0, (-1, n_poses))
+        found.index_add_(1, shared.place, torch.where(shared.is_mirrored, lines.flip(2), lines))
+        found = found.view(-1, len(shared.angles), y.shape[2])
         images = y.new_zeros(len(lines), *sizes)
-        for pose, own in zip(shared.poses, posed.unbind(1), strict=True):
-            images += pose.back(own)
+        for rows, posed in onto_rows(found, few, sizes, len(lines)):
+            owns = posed.unflatten(0, (-1, n_poses)).unbind(1)
+            for pose, own in zip(shared.poses, owns, strict=True):
+                pose.at(images, 0, rows).add_(pose.back(own))
         parts.append(images)
     return torch.cat(parts)
 
@@ -77,6 +85,35 @@ class Pose(NamedTuple):
         """Return images of this pose as they were before."""
         upright = images.flip(1) if self.is_mirrored else images
         return upright.rot90(self.n_quarters, (1, 2))
+
+    def at(self, images: Tensor, axis: int, part: slice) -> Tensor:
+        """Return the view of images (B, N0, N1) that is at ``part`` of an axis in this pose."""
+        own = (axis + self.n_quarters) % 2 + 1
+        is_reversed = self.n_quarters in ((2, 3) if axis == 0 else (1, 2))
+        is_reversed ^= self.is_mirrored and axis == 0
+        size = images.shape[own]
+        start, stop, _ = part.indices(size)
+        return images.narrow(own, size - stop if is_reversed else start, stop - start)
+
+
+class Posed(NamedTuple):
+    """Images (B, N0, N1) in each of some poses, the poses of an image in turn."""
+
+    images: Tensor
+    poses: Sequence[Pose]
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Return B P, N0 and N1; poses do not change the sizes."""
+        n_images, size0, size1 = self.images.shape
+        return n_images * len(self.poses), size0, size1
+
+    def rows(self, axis: int, part: slice) -> Iterator[Tensor]:
+        """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
+        for image in self.images.split(1):
+            for pose in self.poses:
+                (posed,) = pose.of(pose.at(image, 1 - axis, part))
+                yield posed if axis else posed.mT
 
 
 class SharedViews(NamedTuple):
