@@ -1,5 +1,4 @@
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -89,30 +88,26 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
-class Largest(TorchDispatchMode):
-    """Keeps the largest number of elements that an operation has returned."""
-
-    n = 0
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> object:
-        found = func(*args, **(kwargs or {}))
-        if isinstance(found, Tensor):
-            self.n = max(self.n, found.untyped_storage().nbytes() // found.itemsize)
-        return found
-
-
 def test_poses_are_not_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    largest = [0]
+
+    class Largest(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            found = func(*args, **(kwargs or {}))
+            if isinstance(found, Tensor):
+                n = found.untyped_storage().nbytes() // found.itemsize
+                largest[0] = max(largest[0], n)
+            return found
+
     monkeypatch.setattr(_joseph, "_BYTES", 0)
     n = 64
     A = ParallelBeam(torch.arange(8) * math.pi / 8, 7, n, batch_shape=())
     x, y = torch.randn(n, n), torch.randn(8, 7)
-    with torch.no_grad():
-        for run in (lambda: A(x), lambda: A.H(y)):
-            with Largest() as largest:
-                run()
-            assert n * n / 2 <= largest.n <= 2 * n * n
+    for linop, values in ((A, x), (A.H, y)):
+        largest[0] = 0
+        with torch.no_grad(), Largest():  # type: ignore[no-untyped-call]
+            linop(values)
+        assert n * n / 2 <= largest[0] <= 2 * n * n
 
 
 @pytest.mark.parametrize("is_fan", [False, True])

@@ -13,7 +13,7 @@ from torch import Tensor
 from ._kaiser_bessel import padded_size
 
 # Bytes of the padded images that are convolved at a time; one image may have more.
-_STEP = 2**20
+_STEP = 2**19
 
 
 # Bytes of the quadrants of a kernel that are computed at a time, or those of one if it is more.

@@ -28,7 +28,7 @@ from ._oversampled_fft import gridded_transform
 from ._toeplitz import Phases, convolved, kernel_of
 
 # Points that are gridded at a time for a kernel, at least: their weights are in memory.
-_POINTS = 2**13
+_POINTS = 2**12
 
 
 class Transform(Protocol):
@@ -128,6 +128,7 @@ class ToeplitzNormal(Wrapper):
                 fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
                 part = interpolate.H(phases.at(points))
                 total = part if total is None else total.add_(part)
+                del part  # before the next one is made
             assert total is not None
             return fourier.H(total)
 

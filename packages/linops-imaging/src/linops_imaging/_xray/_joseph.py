@@ -132,8 +132,8 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     ``like`` has the dtype and device of the images, and what records them. The rows at a time have
     about twice as many numbers.
     """
-    n_images, *sizes = images.shape
-    longest = max(sizes)
+    n_images, size0, size1 = images.shape
+    longest = max(size0, size1)
     width = longest + 3
     is_known = is_constant(like, beam)
     axes = _followed(beam) if is_known else (0, 1)
@@ -148,7 +148,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
         n_own = part.stop - part.start
         start = width * torch.arange(n_own, dtype=torch.int32, device=like.device).unsqueeze(rays)
         values = (_side_by_side if are_many else _in_turn)(images, axes, part, like)
-        for view, path in enumerate(_paths(beam, *sizes, like.dtype)):
+        for view, path in enumerate(_paths(beam, size0, size1, like.dtype)):
             first, slope, length, is_turned = (numbers.unsqueeze(along) for numbers in path)
             own_row = row[:, part] if are_many else row[part]
             at = torch.addcmul(first, own_row, slope).clamp(0, longest + 1)
