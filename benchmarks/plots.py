@@ -60,6 +60,10 @@ def draw_growth(axes: Axes, rows: Sequence[Row]) -> None:
         axes.plot(numbers, seconds, style, markersize=3, linewidth=0.8, label=label)
     axes.set_xscale("log")
     axes.set_yscale("log")
+    axes.set_xlabel("number of parts", fontsize=7)
     axes.set_ylabel("seconds", fontsize=7)
     axes.tick_params(axis="y", labelsize=7)
-    axes.legend(fontsize=6, loc="center left", bbox_to_anchor=(1, 0.5), title="exponents")
+    beside = (1, 0.5)
+    axes.legend(
+        fontsize=6, loc="center left", bbox_to_anchor=beside, title="exponents", title_fontsize=7
+    )
