@@ -77,9 +77,10 @@ FIRST_COMPILER_LAW = "test_it_compiles_to_one_graph"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow laws of compilers, and skip what needs GPUs that are not there."""
+    """Leave out slow laws of compilers, and combinations; skip what needs GPUs."""
     if settings.get_current_profile_name() == "default":
         leave_out_slow_laws(config, items)
+        leave_out_combinations(config, items)
     skip_without_gpus(items)
 
 
@@ -104,9 +105,45 @@ def leave_out_slow_laws(config: pytest.Config, items: list[pytest.Item]) -> None
             or item.get_closest_marker("compiled")
         )
     }
-    if slow:
-        config.hook.pytest_deselected(items=[*slow])
-        items[:] = [item for item in items if item not in slow]
+    leave_out(slow, config, items)
+
+
+def leave_out_combinations(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run tests that are marked so with each value of each parameter, not with all combinations.
+
+    Those come first of which all values are new. The thorough run has all combinations.
+    """
+    marked = [item for item in items if item.get_closest_marker("each_value")]
+    marked.sort(key=lambda item: item.nodeid)  # so that all runs keep the same ones
+    seen: set[object] = set()
+    kept: set[pytest.Item] = set()
+    for is_first in (True, False):
+        for item in marked:
+            values = values_of(item)
+            if values.isdisjoint(seen) if is_first else not values <= seen:
+                seen |= values
+                kept.add(item)
+    leave_out({*marked} - kept, config, items)
+
+
+def leave_out(left_out: set[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run the other tests, and say how many were left out."""
+    if left_out:
+        config.hook.pytest_deselected(items=[*left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def values_of(item: pytest.Item) -> set[object]:
+    """Return what each mark `parametrize` and each fixture gives a test, or the test itself."""
+    test = item.nodeid.partition("[")[0]
+    case = getattr(item, "callspec", None)
+    params = dict(case.params) if case else {}
+    values: set[object] = set()
+    for mark in item.iter_markers("parametrize"):
+        names = mark.args[0].split(",") if isinstance(mark.args[0], str) else mark.args[0]
+        values.add((test, *names, *(id(params.pop(name.strip())) for name in names)))
+    values.update((test, name, id(value)) for name, value in params.items())
+    return values or {test}
 
 
 def law_of(item: pytest.Item) -> tuple[str, str]:

@@ -27,6 +27,8 @@ from linops_core.alg import (
 from linops_distributed import distribute_linop
 from linops_distributed.testing import Ranked
 
+pytestmark = pytest.mark.each_value
+
 GENERATOR = torch.Generator().manual_seed(5)
 W = torch.randn(7, 5, dtype=torch.complex128, generator=GENERATOR)
 Y = torch.randn(7, dtype=torch.complex128, generator=GENERATOR)

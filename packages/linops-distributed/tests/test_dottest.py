@@ -12,6 +12,8 @@ from linops_core.testing import AdjointError, dottest, is_adjoint
 from linops_distributed import distribute_linop
 from linops_distributed.testing import Ranked
 
+pytestmark = pytest.mark.each_value
+
 W = torch.randn(7, 5, dtype=torch.complex128, generator=torch.Generator().manual_seed(1))
 SIZES = {"B": 4}
 

@@ -238,6 +238,7 @@ PROGRAMS: list[tuple[Program, str]] = [
 ]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("schedule", ["newest", "random"])
 @pytest.mark.parametrize(("program", "base"), PROGRAMS)
 def test_nothing_is_seen_where_nothing_is_with_a_bug(

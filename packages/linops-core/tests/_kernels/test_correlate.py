@@ -169,6 +169,7 @@ def test_a_direct_product_is_of_what_touches(monkeypatch: pytest.MonkeyPatch) ->
     assert sizes == [(14, [10]), (10, [14]), (10, [12]), (2, [2])]
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("kinds", list(product([torch.float64, torch.complex128], repeat=2)))
 @pytest.mark.parametrize("method", ["direct", "fft"])
 def test_every_mix_of_real_and_complex_compiles_to_one_graph(

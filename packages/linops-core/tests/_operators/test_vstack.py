@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from torch import Tensor, nn
 
 from linops_core import (
@@ -72,6 +72,7 @@ class TestVStackOfAnyBatch(BaseNamedLinopTests):
         return {"Nx": 3}
 
 
+@settings(max_examples=settings().max_examples // 3)  # each is cut into many tiles
 @given(flat_stacks())
 def test_operators_of_any_shapes_are_their_matrix_whole_and_in_tiles(known: Known) -> None:
     check(named(known))

@@ -43,7 +43,7 @@ from linops_split import Part, Tiles, split_linop
 from linops_split.testing import batch_sizes
 from nameddim import ND
 
-pytestmark = pytest.mark.usefixtures("simulation")
+pytestmark = [pytest.mark.usefixtures("simulation"), pytest.mark.each_value]
 
 BASES = ["cpu", "sim:0"]
 DEVICES = ["cpu", "sim:0", "sim:1", "sim:2"]

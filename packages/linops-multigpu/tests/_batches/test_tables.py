@@ -20,7 +20,7 @@ from linops_multigpu.testing import SCHEDULES, simulated
 from linops_split import Part, Tiles
 from nameddim import ND
 
-pytestmark = pytest.mark.usefixtures("simulation")
+pytestmark = [pytest.mark.usefixtures("simulation"), pytest.mark.each_value]
 
 M, N = ND("M"), ND("N")
 N_ROWS, N_COLUMNS = 4, 5

@@ -35,7 +35,7 @@ from linops_multigpu.testing import SCHEDULES, World, simulated
 from linops_split import Part, Tiles
 from linops_split.testing import batch_sizes
 
-pytestmark = pytest.mark.usefixtures("simulation")
+pytestmark = [pytest.mark.usefixtures("simulation"), pytest.mark.each_value]
 
 BASES = ["cpu", "sim:0"]
 DEVICES = ["cpu", "sim:0", "sim:1", "sim:2"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -78,6 +78,7 @@ def problem(dtype: torch.dtype, scale: float, seed: int) -> tuple[Dense, Tensor,
 
 
 @pytest.mark.parametrize("name", SOLVERS)
+@settings(max_examples=settings().max_examples // 3)
 @given(
     st.sampled_from([torch.float32, torch.float64, torch.complex128, torch.float16]),
     st.sampled_from([1.0, 1e-3, 1e3]),
