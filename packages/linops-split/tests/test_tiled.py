@@ -95,6 +95,10 @@ def test_integers_and_booleans_are_summed_in_int64(dtype: torch.dtype) -> None:
         assert y.dtype == torch.int64
         for batched in (batch_linop(A, {dim: 1}) for dim in A.dims if A.size(dim)):
             assert torch.equal(batched(x), y) and batched(x).dtype == y.dtype
+    # Each tile returns the dtype of x, and the sum of the tiles is wider.
+    B, rows = Stack(D, D, D, odim_and_idx=("C", 0)).H, x.expand(3, -1)
+    y = batch_linop(B, {"C": 1})(rows)
+    assert y.dtype == torch.int64 and torch.equal(y, B(rows))
 
 
 def test_tiles_must_not_be_replaced() -> None:

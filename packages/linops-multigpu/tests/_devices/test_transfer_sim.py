@@ -19,6 +19,8 @@ from linops_multigpu._devices._stream_pool import DeviceStreams, streams_on
 from linops_multigpu._devices._transfer import issue, send
 from linops_multigpu.testing import SCHEDULES, RaceError, World, simulated
 
+pytestmark = pytest.mark.each_value
+
 ENDS = [
     ("cpu", "sim:0"),
     ("sim:0", "cpu"),

@@ -51,3 +51,11 @@ def test_the_weight_of_a_view_is_the_dense_tensor_that_autograd_knows() -> None:
     assert weight_of(sparse) is None
     gaps = torch.zeros(8).as_strided((2, 2), (4, 1)).detach().requires_grad_()
     assert weight_of(row := gaps[0]) is row
+
+
+def test_a_part_of_a_tensor_begins_where_that_tensor_begins() -> None:
+    weight, parts = nn.Parameter(torch.rand(6)), WeightParts()
+    number = parts.add(weight[2:5], weight.detach()[2:5])
+    assert number is not None
+    gradient = torch.arange(10.0)[3:9]  # of all of the weight, a view of more memory
+    assert parts.parts[number].of(gradient).tolist() == [5, 6, 7]
