@@ -14,6 +14,7 @@ from hypothesis import settings
 
 ROOT = Path(__file__).parents[1]
 PRINTS_WHAT_IT_DRAWS = """
+import pytest
 from hypothesis import given, strategies as st
 
 drawn = []
@@ -28,6 +29,12 @@ def test_print():
 @given(st.integers())
 def test_that_fails(value):
     assert value < 1000
+
+@pytest.mark.each_value
+@pytest.mark.parametrize("one", [0, 1])
+@pytest.mark.parametrize(("other", "third"), [(0, 0), (1, 0), (2, 0)])
+def test_of_values(one, other, third):
+    print("values:", one, other)
 """
 DRAWS_FROM_HYPOTHESIS = re.compile(r"import .*\bfind\b|\.example\(\)|hypothesis\.find")
 
@@ -46,7 +53,13 @@ def examples_drawn(folder: Path, *options: str, **variables: str) -> str:
         text=True,
         timeout=300,
     )
-    assert "1 failed, 2 passed" in run.stdout, run.stdout + run.stderr
+    values = re.findall("^values: (.*)$", run.stdout, re.MULTILINE)
+    assert values == (
+        ["0 0", "1 0", "0 1", "1 1", "0 2", "1 2"]
+        if "--hypothesis-profile=thorough" in options
+        else ["0 0", "1 1", "0 2"]
+    )
+    assert f"1 failed, {2 + len(values)} passed" in run.stdout, run.stdout + run.stderr
     (drawn,) = re.finditer("^drawn: (.*)$", run.stdout, re.MULTILINE)
     return drawn[1]
 
