@@ -62,8 +62,8 @@ def main() -> None:
 def about() -> dict[str, str]:
     """Return the machine, and the releases of all libraries."""
     installed = {one.metadata["Name"].lower(): one.version for one in distributions()}
-    names = ("torch", "numpy", "scipy", "sigpy", "mrpro", "deepinv", "pylops", "pyproximal")
-    names = (*names, "astra-toolbox", "pywavelets", "finufft")
+    names = ["torch", "numpy", "scipy", "sigpy", "mrpro", "deepinv", "pylops", "pyproximal"]
+    names += ["astra-toolbox", "pywavelets", "finufft"]
     versions = [f"{name} {installed[name]}" for name in names if name in installed]
     if bart := shutil.which("bart"):
         said = subprocess.run([bart, "version"], capture_output=True, text=True).stdout.strip()

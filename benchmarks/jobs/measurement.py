@@ -98,8 +98,8 @@ def ways(job: str, reference: str | None) -> list[Way]:
         name = ast.literal_eval(constants["WITH"])
         functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         function = functions.get(job)
-        if function is None and isinstance(constants.get(job), ast.Name):
-            function = functions[constants[job].id]
+        if function is None and isinstance(alias := constants.get(job), ast.Name):
+            function = functions[alias.id]
         if function is None:
             absent = constants["ABSENT"]
             reason = _reason(absent, job)

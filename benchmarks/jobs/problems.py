@@ -11,7 +11,7 @@ from torch import Tensor
 
 from jobs.network import gradient_of, initial_parameters, network
 from jobs.problem import Array, Data, Problem
-from linops_core import FFT, Convolution, Dense, Identity, NamedLinop, Sampling
+from linops_core import FFT, Chain, Convolution, Dense, Identity, NamedLinop, Sampling
 from linops_core.alg import admm, conjugate_gradients, fista, in_basis, soft_threshold
 from linops_imaging import NUFFT, Gradient, ParallelBeam, Wavelet, masks, phantoms, trajectories
 from linops_imaging.coil_maps import espirit
@@ -29,16 +29,15 @@ def noisy(y: Tensor) -> Tensor:
     """Return single-precision values with noise of a fraction of their root mean square."""
     generator = torch.Generator().manual_seed(0)
     size = y.abs().square().mean().sqrt() * NOISE
-    return (y + size * torch.randn(y.shape, dtype=y.dtype, generator=generator)).to(
-        torch.complex64 if y.is_complex() else torch.float32
-    )
+    noise = size * torch.randn(y.shape, dtype=y.dtype, generator=generator)
+    return (y + noise).to(torch.complex64 if y.is_complex() else torch.float32)
 
 
 def coil_maps(grid_size: Sequence[int]) -> Tensor:
     """Return maps whose squared magnitudes add up to 1, in single precision."""
     coils = phantoms.CoilSeries.around(N_COILS, len(grid_size))
     maps = coils.on_grid(list(grid_size), torch.complex128)
-    return (maps / maps.norm(dim=0)).to(torch.complex64)
+    return (maps / maps.abs().square().sum(0).sqrt()).to(torch.complex64)
 
 
 def solved(A: NamedLinop, y: Tensor, weight: float, steps: int = 300) -> Array:
@@ -48,13 +47,13 @@ def solved(A: NamedLinop, y: Tensor, weight: float, steps: int = 300) -> Array:
     return x.numpy()
 
 
-def scan(grid_size: Sequence[int], mask: Tensor) -> tuple[NamedLinop, Tensor, Tensor]:
+def scan(grid_size: Sequence[int], mask: Tensor) -> tuple[Chain, Tensor, Tensor]:
     """Return the operator of a Cartesian scan in double precision, its maps and its k-space."""
     grid = ("Nx", "Ny", "Nz")[: len(grid_size)]
     maps = coil_maps(grid_size)
     S = Dense(maps.to(torch.complex128), ("C", *grid), grid, ("C", *grid))
     F = FFT(len(grid_size), batch_shape=("C",), centered=True)
-    A = Sampling.from_mask(mask, batch_shape=("C",)) @ F @ S
+    A = Chain(S, F, Sampling.from_mask(mask, batch_shape=("C",)))
     head = phantoms.shepp_logan(list(grid_size), torch.float64).to(torch.complex128)
     full = noisy(F(S(head)))
     return A, maps, full * mask
@@ -100,9 +99,8 @@ def radial(n: int, n_frames: int, n_spokes: int, weight: float) -> tuple[Data, A
 def sense_radial(n: int) -> tuple[Data, Array]:
     """Least squares with 8 coils and n/2 spokes of 2n points, and a weight on the squared image."""
     data, expected = radial(n, 1, n // 2, 0.5)
-    return {
-        name: value[0] if name in ("kspace", "locs") else value for name, value in data.items()
-    }, expected[0]
+    kspace, locs = np.asarray(data["kspace"])[0], np.asarray(data["locs"])[0]
+    return {**data, "kspace": kspace, "locs": locs}, expected[0]
 
 
 def radial_frames(n: int) -> tuple[Data, Array]:
@@ -133,8 +131,8 @@ def total_variation(n: int) -> tuple[Data, Array]:
     A, maps, kspace = scan((n, n), mask)
     y, weight = A.linops[-1](kspace.to(torch.complex128)), 2e-3
     G = Gradient(("Nx", "Ny"), [n, n], boundary="circular")
-    penalty, options = soft_threshold(weight), {"rho": 0.05, "max_cg_iters": 15}
-    x = admm(A, y, penalty, G, max_num_iters=300, eps_rel=1e-6, **options)
+    penalty = soft_threshold(weight)
+    x = admm(A, y, penalty, G, rho=0.05, max_cg_iters=15, max_num_iters=300, eps_rel=1e-6)
     data = {"kspace": kspace.numpy(), "maps": maps.numpy(), "mask": mask.numpy()}
     return {**data, "weight": weight}, x.numpy()
 
@@ -176,7 +174,7 @@ def deblurring(n: int) -> tuple[Data, Array]:
     weights[: n // 8, : n // 8] = 0
     W = Wavelet("haar", ("Nx", "Ny"), [n, n], n_levels=3)
     x = fista(A, y.double(), in_basis(W, soft_threshold(weights)), max_num_iters=1000, tol=1e-6)
-    data = {"blurred": y.numpy(), "kernel": single(kernel), "weight": 5e-3}
+    data: Data = {"blurred": y.numpy(), "kernel": single(kernel), "weight": 5e-3}
     return data, x.numpy()
 
 
@@ -187,7 +185,8 @@ def tomography(n: int) -> tuple[Data, Array]:
     y = noisy(A(phantoms.shepp_logan([n, n], torch.float64)))
     weight = 20.0
     expected = solved(A, y.double(), weight)
-    return {"sinogram": y.numpy(), "angles": single(angles), "weight": weight}, expected
+    data: Data = {"sinogram": y.numpy(), "angles": single(angles), "weight": weight}
+    return data, expected
 
 
 def calibration(n: int) -> tuple[Data, Array]:
