@@ -1,12 +1,10 @@
-"""The jobs with DeepInverse: its physics, priors and optimizers."""
+"""The jobs with DeepInverse: its physics and their proximal maps."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import torch
-from deepinv.optim import FISTA, L2, WaveletPrior
-from deepinv.physics import Blur, MultiCoilMRI
+from deepinv.physics import MultiCoilMRI
 from torch import Tensor
 
 from jobs.network import gradient_of, network
@@ -18,6 +16,8 @@ ABSENT = {
     "radial_frames": "its non-Cartesian physics makes trajectories of its own",
     "wavelet": "its wavelet prior leaves the coarsest level free",
     "total_variation": "its total variation is of real images, and of both differences at once",
+    "deblurring": "its wavelet prior penalises other coefficients: its error was 9.8e-02 after 90 "
+    "steps",
     "tomography": "its X-ray transform is another discretisation; that of ASTRA needs a GPU",
     "calibration": "it has no ESPIRiT of its own",
 }
@@ -56,11 +56,3 @@ def modl(
         x = physics.to_torch_complex(found)[0]
     (x - target).abs().square().sum().backward()
     return gradient_of(denoise)
-
-
-def deblurring(blurred: Tensor, kernel: Tensor, weight: float, steps: int) -> Any:
-    physics = Blur(filter=kernel[None, None], padding="valid", use_fft=True)
-    prior = WaveletPrior(level=3, wv="haar", p=1)
-    model = FISTA(data_fidelity=L2(), prior=prior, lambda_reg=weight, stepsize=1.0, max_iter=steps)
-    with torch.no_grad():
-        return model(blurred[None, None], physics)

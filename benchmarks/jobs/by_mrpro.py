@@ -90,7 +90,8 @@ def total_variation(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, s
     G = FiniteDifferenceOp(dim=(-2, -1), mode="forward", pad_mode="circular")
     f = 0.5 * L2NormSquared(target=kspace[None, :, None]) | weight * L1Norm()
     start = A.H(kspace[None, :, None])
-    (x,) = pdhg(f, None, LinearOperatorMatrix(((A,), (G,))), start, max_iterations=steps)
+    K = LinearOperatorMatrix(((A,), (G,)))
+    (x,) = pdhg(f, None, K, start, max_iterations=steps, dual_stepsize=0.1)
     return x
 
 

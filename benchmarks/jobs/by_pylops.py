@@ -62,7 +62,7 @@ def total_variation(kspace: Array, maps: Array, mask: Array, weight: float, step
         niter_inner=1,
         mu=weight / rho**2,
         epsRL1s=[weight / rho] * 2,
-        tol=0,
+        tol=1e-10,  # with 0 it takes no step
         iter_lim=10,
     )[0]
 

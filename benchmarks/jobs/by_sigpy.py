@@ -47,7 +47,9 @@ def wavelet(kspace: Array, maps: Array, mask: Array, weight: float, steps: int) 
 
 
 def total_variation(kspace: Array, maps: Array, mask: Array, weight: float, steps: int) -> Any:
-    app = sigpy.mri.app.TotalVariationRecon(kspace, maps, weight, max_iter=steps, show_pbar=False)
+    app = sigpy.mri.app.TotalVariationRecon(
+        kspace, maps, weight, max_iter=steps, sigma=0.1, show_pbar=False
+    )
     return app.run()
 
 

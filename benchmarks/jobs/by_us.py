@@ -34,20 +34,23 @@ def sense_volume(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, step
 
 def sense_radial(kspace: Tensor, maps: Tensor, locs: Tensor, weight: float, steps: int) -> Tensor:
     S = tl.Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
-    F = NUFFT(locs, maps.shape[1:], ("S", "K"), batch_shape=("C",), tol=2e-2, toeplitz=True)
+    F = NUFFT(
+        locs,
+        maps.shape[1:],
+        ("S", "K"),
+        batch_shape=("C",),
+        tol=2e-2,
+        toeplitz=True,
+        method="interpolate",  # applied once, so it needs no table
+    )
     A = F @ S
     normal = A.N + weight * tl.Identity()
     return tl.alg.conjugate_gradients(normal, A.H(kspace), max_num_iters=steps, gtol=0, ltol=0)
 
 
 def radial_frames(kspace: Tensor, maps: Tensor, locs: Tensor, weight: float, steps: int) -> Tensor:
-    S = tl.Dense(maps, ("C", "Nx", "Ny"), ("T", "Nx", "Ny"), ("T", "C", "Nx", "Ny"))
-    F = NUFFT(
-        locs, maps.shape[1:], ("T", "S", "K"), batch_shape=("T", "C"), tol=2e-2, toeplitz=True
-    )
-    A = F @ S
-    normal = A.N + weight * tl.Identity()
-    return tl.alg.conjugate_gradients(normal, A.H(kspace), max_num_iters=steps, gtol=0, ltol=0)
+    frames = zip(kspace, locs, strict=True)
+    return torch.stack([sense_radial(y, maps, at, weight, steps) for y, at in frames])
 
 
 def wavelet(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, steps: int) -> Tensor:

@@ -71,10 +71,11 @@ def section(problem: Problem, measured: Mapping[str, Any]) -> list[str]:
     """Return the lines of one job."""
     ways, absent = measured["ways"], measured["absent"]
     ours = ways[OURS]
-    lines = ["", f"## {problem.title}", "", problem.description.replace("\n\n", " "), ""]
+    lines = ["", f"## {problem.title}", "", problem.description, ""]
+    n_rounds = measured["rounds"]
     lines += [
-        f"n = {problem.size}; relative error {problem.tolerance:g}; "
-        f"{measured['rounds']} rounds; load {measured['load']:.1f}."
+        f"n = {problem.size}; relative error {problem.tolerance:g}; {n_rounds} "
+        f"round{'s' if n_rounds > 1 else ''}; load {measured['load']:.1f}."
     ]
     lines += ["", "| Library | Time | Ratio | Peak memory | Ratio | Steps | Lines |"]
     lines += ["|---|---|---|---|---|---|---|"]

@@ -32,7 +32,7 @@ class Problem:
     @property
     def description(self) -> str:
         """What is solved."""
-        return (self.make.__doc__ or "").strip()
+        return " ".join((self.make.__doc__ or "").split())
 
 
 def relative_error(found: Any, expected: Array, is_magnitude: bool) -> float:
