@@ -28,8 +28,8 @@ from .._plain import is_plain
 
 MOST_IMAGES = 16
 """Images computed at a time: they share the geometry of the rays, and each has a padded copy."""
-_BYTES = 2**18
-"""Bytes of rows of pixels that are computed at a time, even if the images have fewer."""
+_BYTES = 2**21
+"""Bytes of rows that are computed at a time, even if the images have fewer: less takes longer."""
 _MANY = {torch.float32: 4, torch.float64: 16}
 """From this number of images on it is faster to sum the values of all images together."""
 
