@@ -11,28 +11,28 @@ from jobs.problem import Problem
 
 INTRODUCTION = """# Whole jobs
 
-Ten jobs as users have them, done with torchlinops and with seven other libraries.
+Ten reconstructions and related jobs, with torchlinops and with seven other libraries.
 `benchmarks/bench_jobs.py` wrote this page, losses included.
 
-**The same problem.** All ways of a job read the same data and minimise the same function. Its
-solution is computed in double precision by torchlinops. Each way takes the least number of steps
-that brings it within the given relative error of that solution.
+**The same problem.** All libraries read the same data and minimise the same function. torchlinops
+computes the reference solution in double precision. Each library takes the smallest number of steps
+that brings it within the given relative error of the reference.
 
-**Time** is the processor time, of user and system, of the whole function below: it makes the
-operators and takes the steps. All run in one thread. Processor time depends less on other work on
-the machine than the time of a clock does. The ways take turns, each in a process of its own. The
-ratio is the median over the rounds of the time over ours, with its least and largest value.
-BART's time is that of its processes without their start-up; they read and write files.
+**Time** is the processor time (user and system) of the whole function below, which makes the
+operators and takes the steps, with one thread. Other work on the machine changes it less than it
+changes wall time. The libraries take turns, each in its own process. The ratio is their time
+divided by ours: the median over the rounds, with the minimum and maximum. The time of BART is that
+of its processes without their start-up; they read and write files.
 
-**Memory** is the peak of the first run in the process, above what it had when the library was
-loaded, the data were there and a small problem was done. BART's is the peak of its process
-without that of an empty one and without the files that it reads.
+**Memory** is the peak of the first run in the process, above the memory in use when the library was
+loaded, the data were there and a small problem was solved. That of BART is the peak of its process,
+without that of an empty process and without the files that it reads.
 
-**Lines** are those of the body of the function, with those of the functions beside it that it
-calls. Each line of a statement of several lines counts.
+**Lines** are those of the body of the function and of the functions beside it that it calls. A
+statement of several lines counts as several.
 
-A dash has its reason below the table. Ratios are theirs to ours: above 1, ours is faster or
-smaller.
+Ratios are theirs divided by ours: above 1, ours is faster or smaller. The reason of each dash is
+below its table.
 """
 
 
@@ -50,9 +50,9 @@ def write_page(
     firsts = [sum(is_first(ways, number) for ways in of_each) for number in ("ratio", "nbytes")]
     lines += [
         "",
-        f"Ours is first in time in {firsts[0]} of {len(of_each)} jobs, and first in memory",
+        f"torchlinops has the shortest time in {firsts[0]} of {len(of_each)} jobs, "
+        f"and the lowest memory in {firsts[1]}.",
     ]
-    lines += [f"in {firsts[1]}."]
     for problem in shown:
         lines += section(problem, measured[problem.name])
     lines += ["", "## The other libraries", ""]
