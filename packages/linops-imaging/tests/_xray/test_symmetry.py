@@ -88,6 +88,13 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
+@pytest.mark.parametrize("size", [100, 40_000, 2**20])
+def test_indices_of_rows_fit_32_bits(size: int) -> None:
+    width = size + 3
+    n_rows = _joseph.rows_at_once(2 * size * size, 2 * width, torch.float32)
+    assert 1 <= n_rows and 2 * n_rows * width < 2**31
+
+
 def test_poses_are_not_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     largest = [0]
 

@@ -198,8 +198,11 @@ def _in_turn(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> 
 
 
 def rows_at_once(n_numbers: int, n_of_row: int, dtype: torch.dtype) -> int:
-    """Return how many rows to take at a time, to have about so many numbers or a few bytes."""
-    return max(1, max(_BYTES // dtype.itemsize, n_numbers) // n_of_row)
+    """Return how many rows to take at a time, to have about so many numbers or a few bytes.
+
+    At most 2^30 numbers, because indices of 32 bits count them.
+    """
+    return max(1, min(max(_BYTES // dtype.itemsize, n_numbers), 2**30) // n_of_row)
 
 
 def _paths(
