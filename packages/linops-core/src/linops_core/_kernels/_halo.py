@@ -43,11 +43,6 @@ class Axis(NamedTuple):
         return [self.before + k * self.period for k in rounds]
 
     @property
-    def keeps_all(self) -> bool:
-        """Whether each input is in the output, for one tap."""
-        return self.before >= 0 and self.before + self.n_input <= self.n_output
-
-    @property
     def lengths(self) -> tuple[int, int]:
         """Length of the input and of the output."""
         return self.n_input, self.n_output

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import EllipsisType
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
 from ._slices import clipped, is_empty
@@ -48,6 +48,11 @@ class PickedAxis(NamedTuple):
         return slice(min(ends), max(ends) + 1), written
 
     @property
+    def moves(self) -> bool:
+        """Whether an element gets another place, or is not in the output."""
+        return self != (self.n_output, self.n_output, 0, 1)
+
+    @property
     def keeps_all(self) -> bool:
         """Whether each input is picked."""
         read, written = self.supports
@@ -74,8 +79,8 @@ def picked(x: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
     It is a view if no step is negative and every output picks an element.
     """
-    part = _backwards(x[_at(_sources(axes))], axes)
-    return _placed(part, [axis.n_output for axis in axes], [axis.supports[1] for axis in axes])
+    reads, writes = _places(axes)
+    return _moved(x, reads, writes, [axis.n_output for axis in axes], axes)
 
 
 def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
@@ -83,31 +88,35 @@ def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
     It is a view if no step is negative and there are no other places.
     """
-    part = _backwards(y[_at([axis.supports[1] for axis in axes])], axes)
-    return _placed(part, [axis.n_input for axis in axes], _sources(axes))
+    reads, writes = _places(axes)
+    return _moved(y, writes, reads, [axis.n_input for axis in axes], axes)
 
 
-def _sources(axes: Sequence[PickedAxis]) -> list[slice]:
-    """Return the picked slice of each axis, starting at the lowest element."""
-    reads = [axis.supports[0] for axis in axes]
-    pairs = zip(reads, axes, strict=True)
-    return [slice(read.start, read.stop, abs(axis.step)) for read, axis in pairs]
+def _places(axes: Sequence[PickedAxis]) -> tuple[list[slice], list[slice]]:
+    """Return the picked slices, starting at the lowest element, and those of the outputs."""
+    found = [axis.supports for axis in axes]
+    pairs = zip(found, axes, strict=True)
+    reads = [slice(read.start, read.stop, abs(axis.step)) for (read, _), axis in pairs]
+    return reads, [written for _, written in found]
 
 
-def _at(pieces: Sequence[slice]) -> tuple[EllipsisType | slice, ...]:
-    return (..., *pieces)
-
-
-def _backwards(part: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
-    numbers = [number for number, axis in enumerate(axes, -len(axes)) if axis.step < 0]
-    return part.flip(numbers) if numbers else part
-
-
-def _placed(part: Tensor, lengths: Sequence[int], places: Sequence[slice]) -> Tensor:
-    """Return ``part`` at these places of a larger tensor of zeros."""
-    batch = part.shape[: part.ndim - len(lengths)]
+def _moved(
+    x: Tensor,
+    here: Sequence[slice],
+    there: Sequence[slice],
+    lengths: list[int],
+    axes: Sequence[PickedAxis],
+) -> Tensor:
+    """Return the part ``here`` of x, at the places ``there`` of a tensor of zeros."""
+    part = x[(..., *here)]
+    if mirrored := [number for number, axis in enumerate(axes, -len(axes)) if axis.step < 0]:
+        part = part.flip(mirrored)
+    batch = part.shape[: part.ndim - len(axes)]
     if part.shape[len(batch) :] == tuple(lengths):
         return part
+    if all([place.step in (None, 1) for place in there]):
+        pairs = zip(there[::-1], lengths[::-1], strict=True)  # the last axis comes first
+        return torch.constant_pad_nd(part, [n for p, m in pairs for n in (p.start, m - p.stop)])
     whole = part.new_zeros(*batch, *lengths)
-    whole[_at(places)] = part
+    whole[(..., *there)] = part
     return whole

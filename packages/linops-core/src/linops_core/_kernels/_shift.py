@@ -32,13 +32,3 @@ def moved(x: Tensor, axes: Sequence[Axis], numbers: Sequence[int] | None = None)
         before = max(offset, 0)
         padding[last : last + 2] = before, n_output - before - (stop - start)
     return torch.constant_pad_nd(x, padding) if any(padding) else x
-
-
-def masked(x: Tensor, axes: Sequence[Axis], numbers: Sequence[int] | None = None) -> Tensor:
-    """Return ``x`` with zeros for the elements that `moved` crops."""
-    reads = [axis.supports[0] for axis in axes]
-    cut = [
-        Axis(axis.n_input, read.stop - read.start, 1, -read.start)
-        for axis, read in zip(axes, reads, strict=True)
-    ]
-    return moved(moved(x, cut, numbers), [axis.reverse for axis in cut], numbers)

@@ -186,8 +186,12 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
-        of_grid = any(dim in dims for dims in self.axis_dims)
-        return why_on_both_sides(self.shape, dim) if of_grid else None
+        if not any(dim in dims for dims in self.axis_dims):
+            return None
+        reason = why_on_both_sides(self.shape, dim)
+        if self.axes:
+            return reason
+        return f"{reason or 'a slice of one side is no slice of the other'}; give sizes="
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the part that a tile reads or writes; see :meth:`NamedLinop.support`."""

@@ -5,64 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Integral
 
-from torch import Tensor
-
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
-from .._algebra._identity import Identity
-from .._algebra._normal import Normal
-from .._base._copying import linked
-from .._base._linop import NamedLinop
 from .._base._sizes import is_size, one_dimension, per_axis
 from .._base._unused_names import UnusedNames
-from .._kernels._halo import Axis
-from .._kernels._shift import masked, moved
+from .._kernels._picked_axis import PickedAxis
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator
+from ._picks import Picking
 
 
-class Placement(GridOperator[Axis]):
-    r"""The base of pads and crops: :math:`y_j = x_{j - o}`, or zero if j - o is not an index."""
-
-    _is_real = True
-    _takes_any_batch = True
-
-    @staticmethod
-    def fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return x in its place; a view if no zeros are needed."""
-        return moved(x, linop._axes, linop._places[0])
-
-    @staticmethod
-    def adj_fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return the elements of that place."""
-        return moved(x, [axis.reverse for axis in linop._axes], linop._places[0])
-
-    @staticmethod
-    def normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return x with zeros for elements that the output does not have."""
-        return masked(x, linop._axes, linop._places[0])
-
-    @staticmethod
-    def adj_normal_fn(linop: Placement, x: Tensor, /) -> Tensor:
-        """Return x with zeros for elements that the input does not have."""
-        return masked(x, [axis.reverse for axis in linop._axes], linop._places[0])
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
-        for axis, dims in zip(self._axes, self.axis_dims, strict=True):
-            if dims == (dim, dim) and axis.before == 0 and axis.n_input == axis.n_output:
-                return None
-        return super().why_opaque(dim)
-
-    def own_normal(self) -> NamedLinop:
-        """Return the identity, or a mask if elements are cut off."""
-        axes = (axis.reverse if self.is_adjoint else axis for axis in self._axes)
-        if all(axis.keeps_all for axis in axes):
-            return Identity(self.ishape)
-        return Normal(linked(self), NamedShape(self.ishape))
-
-
-class Centred(Placement):
+class Centred(Picking):
     """The base of :class:`PadLast` and :class:`Crop`: the centre stays the centre."""
 
     def __init__(
@@ -105,10 +58,10 @@ class Centred(Placement):
                 f"many sizes, got {own_shape}"
             )
         axes = [
-            Axis(int(n), int(m), 1, int(m) // 2 - int(n) // 2)
+            PickedAxis(int(n), int(m), int(n) // 2 - int(m) // 2)
             for n, m in zip(before, after, strict=True)
         ]
-        super().__init__(own_shape, axes, names.is_free)
+        GridOperator.__init__(self, own_shape, axes, names.is_free)
 
 
 class PadLast(Centred):
@@ -204,7 +157,7 @@ class Crop(Centred):
         super().__init__(crop_im_size, im_size, *names)
 
 
-class AtTheEnd(Placement):
+class AtTheEnd(Picking):
     """The base of :class:`PadDim` and :class:`Truncate`: one dimension changes its length."""
 
     def __init__(
@@ -249,8 +202,8 @@ class AtTheEnd(Placement):
                 f"{owner}: before must be an integer from 0 to {most}, as {from_length} become "
                 f"{to_length}, got {before!r}"
             )
-        shift = int(before) if pads else -int(before)
-        super().__init__(shape, [Axis(int(from_length), int(to_length), 1, shift)])
+        first = -int(before) if pads else int(before)
+        GridOperator.__init__(self, shape, [PickedAxis(int(from_length), int(to_length), first)])
 
 
 class PadDim(AtTheEnd):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -86,7 +86,9 @@ class Picking(GridOperator[PickedAxis]):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it needs another name in the output, or a size."""
-        return why_not_cut(self, dim)
+        pairs = zip(self._axes, self.axis_dims, strict=False)
+        is_kept = any(names == (dim, dim) and not axis.moves for axis, names in pairs)
+        return None if is_kept else super().why_opaque(dim)
 
 
 class Slice(Picking):
@@ -300,17 +302,6 @@ def sizes_of(owner: str, dims: Sequence[NamedDimension], sizes: Sizes) -> tuple[
             f"{owner}: sizes must be positive integers, one for each of {tuple(dims)}, got {sizes}"
         )
     return lengths
-
-
-def why_not_cut(linop: GridOperator[Any], dim: NamedDimension | str) -> str | None:
-    """Return the names or sizes that are missing to slice ``dim``, or None."""
-    if not any(dim in dims for dims in linop.axis_dims):
-        return None
-    is_on_both = dim in linop.ishape and dim in linop.oshape
-    missing = ["to= other names for the output"] * is_on_both + ["sizes="] * (not linop.axes)
-    if not missing:
-        return None
-    return f"a slice of one side is no slice of the other; give {' and '.join(missing)}"
 
 
 def _axis_of(owner: str, dim: NamedDimension, piece: slice, size: int) -> PickedAxis:

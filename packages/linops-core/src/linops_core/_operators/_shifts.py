@@ -19,7 +19,7 @@ from .._kernels._halo import Axis
 from .._kernels._shift import moved
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator
-from ._picks import Sizes, sizes_of, why_not_cut
+from ._picks import Sizes, sizes_of
 
 
 class Roll(GridOperator[Axis]):
@@ -100,10 +100,6 @@ class Roll(GridOperator[Axis]):
         if all(axis.is_ring for axis in self._axes):
             return Identity(self.ishape)
         return super().own_normal()
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: it needs another name in the output, or a size."""
-        return why_not_cut(self, dim)
 
     def _axes_for(self, x: Tensor) -> Sequence[Axis]:
         return self._axes or self._whole(x.shape[x.ndim - len(self._shifts) :])
