@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -102,13 +102,14 @@ def _places(axes: Sequence[PickedAxis]) -> tuple[list[slice], list[slice]]:
 
 def _moved(
     x: Tensor,
-    here: Sequence[slice],
-    there: Sequence[slice],
+    here: list[slice],
+    there: list[slice],
     lengths: list[int],
     axes: Sequence[PickedAxis],
 ) -> Tensor:
     """Return the part ``here`` of x, at the places ``there`` of a tensor of zeros."""
-    part = x[(..., *here)]
+    source: Any = (..., *here)
+    part: Tensor = x[source]
     if mirrored := [number for number, axis in enumerate(axes, -len(axes)) if axis.step < 0]:
         part = part.flip(mirrored)
     batch = part.shape[: part.ndim - len(axes)]
@@ -118,5 +119,6 @@ def _moved(
         pairs = zip(there[::-1], lengths[::-1], strict=True)  # the last axis comes first
         return torch.constant_pad_nd(part, [n for p, m in pairs for n in (p.start, m - p.stop)])
     whole = part.new_zeros(*batch, *lengths)
-    whole[(..., *there)] = part
+    target: Any = (..., *there)
+    whole[target] = part
     return whole
