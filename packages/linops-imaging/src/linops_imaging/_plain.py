@@ -8,13 +8,13 @@ from torch.autograd.forward_ad import unpack_dual
 
 from linops_core import writing_is_safe
 
-_KINDS = (Tensor, torch.nn.Parameter)
+KINDS = (Tensor, torch.nn.Parameter)
 
 
 def is_plain(*tensors: Tensor) -> bool:
     """Return whether they have values, and no transform but autograd records their use."""
     return writing_is_safe() and all(
-        type(tensor) in _KINDS
+        type(tensor) in KINDS
         and not tensor.is_meta
         and torch._C._has_storage(tensor)  # a batch of gradients has none
         and unpack_dual(tensor).tangent is None

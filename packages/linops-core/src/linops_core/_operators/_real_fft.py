@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, NamedTuple, Never
-
 import torch
 from torch import Tensor
 
@@ -12,32 +10,17 @@ from nameddim import NamedDimension, NamedShape
 from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._sides import Side, dims_of
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
 from .._kernels._dtype import refuse_half
 from .._kernels._half_spectrum import normal_of_half, real_signal
 from ._fft import ADJOINT_NORM
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator
+from ._grid_operator import AxisMap, GridOperator
 
 
-class WholeAxis(NamedTuple):
-    """An axis that cannot be sliced."""
-
-    lengths: tuple[int | None, int | None]
-    """Lengths of the axis in the grid and in the half spectrum."""
-
-    @property
-    def supports(self) -> tuple[None, None]:
-        """All of it."""
-        return None, None
-
-    def cut(self, *pieces: slice | None) -> Never:
-        """Raise an error: the dimension is opaque, so this is never called."""
-        raise AssertionError(f"{self} cannot be cut, got {pieces}")
-
-
-class RealFFT(GridOperator[WholeAxis]):
+class RealFFT(GridOperator[AxisMap]):
     r"""The discrete Fourier transform of a real signal, as half a spectrum:
 
     .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N}, \quad k_d = 0, \dots, N_d // 2
@@ -88,8 +71,6 @@ class RealFFT(GridOperator[WholeAxis]):
     tensor([2., 1., 0., 1.])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (WholeAxis,)
-
     is_complex_linear = False
     _takes_any_batch = True
 
@@ -109,14 +90,15 @@ class RealFFT(GridOperator[WholeAxis]):
             raise ValueError(f"RealFFT: size must be a positive integer, got {size!r}")
         names = GridNames.along("RealFFT", dims, shape, to)
         own = names.shape(from_grid=names.grid, to_grid=names.result)
-        whole = [WholeAxis((None, None))] * (len(names.grid) - 1)
-        super().__init__(own, (*whole, WholeAxis((size, size // 2 + 1))), names.is_free)
-        self.norm, self.centered = norm, centered
+        super().__init__(own, (), names.is_free)
+        self.norm, self.centered, self.n_points = norm, centered, int(size)
 
-    @property
-    def n_points(self) -> int:
-        """Length of the last dimension, which has half a spectrum."""
-        return int(self._axes[-1].lengths[0] or 0)
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the length of the last dimension of the grid, or of its half spectrum."""
+        is_grid = (side == "input") != self.is_adjoint
+        last = self.shape.other_shapes["from_grid" if is_grid else "to_grid"][-1]
+        length = self.n_points if is_grid else self.n_points // 2 + 1
+        return tuple([length if dim == last else None for dim in dims_of(self.shape, side)])
 
     @staticmethod
     def fn(linop: RealFFT, x: Tensor, /) -> Tensor:

@@ -8,9 +8,10 @@ from typing import Generic, Self, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
-from torch.autograd.forward_ad import unpack_dual
 
-from linops_core import TensorState, writing_is_safe
+from linops_core import TensorState
+
+from .._plain import KINDS, is_plain
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
@@ -52,18 +53,11 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
 
     Writes of some optimizers are not counted by torch, and neither are writes in inference mode.
     """
-    kinds = (Tensor, torch.nn.Parameter)
     return (
-        writing_is_safe()
-        and type(x) in kinds
+        is_plain(*tensors)
+        and type(x) in KINDS
         and not x.is_meta
-        and all(
-            type(tensor) in kinds
-            and not (tensor.is_meta or tensor.requires_grad or tensor.is_inference())
-            and tensor.grad is None
-            and unpack_dual(tensor).tangent is None
-            for tensor in tensors
-        )
+        and not any(t.requires_grad or t.is_inference() or t.grad is not None for t in tensors)
     )
 
 

@@ -6,7 +6,7 @@ import cmath
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import permutations
 
 import torch
 from hypothesis import strategies as st
@@ -61,7 +61,7 @@ def moves(where: Spaces) -> list[Moves]:
         return []
     found = []
     for n in range(1, len(pairs) + 1):
-        for some in combinations(pairs, n):
+        for some in permutations(pairs, n):
             if changed <= {*some}:
                 found.append(Moves(where, *map(tuple, zip(*some, strict=True))))
     return found
