@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core.alg import conjugate_gradients
+from linops_core.alg import ConvergenceWarning, conjugate_gradients
 from linops_core.alg._krylov import _conjugate_gradients
 from linops_core.alg._krylov._convergence_check import ConvergenceCheck
 
@@ -81,3 +82,43 @@ def test_an_output_of_another_shape_in_a_late_step_is_refused() -> None:
 
     with pytest.raises(ValueError, match="the output of A must have the shape and dtype of y"):
         conjugate_gradients(changing, y, max_num_iters=12, gtol=1e-12, ltol=0)
+
+
+def ill_conditioned(n: int, dtype: torch.dtype, decades: float, seed: int) -> tuple[Tensor, Tensor]:
+    """Return a matrix of eigenvalues from 1 to 10^-decades, and a right-hand side."""
+    generator = torch.Generator().manual_seed(seed)
+    basis, _ = torch.linalg.qr(torch.randn(n, n, dtype=torch.float64, generator=generator))
+    values = torch.logspace(0, -decades, n, dtype=torch.float64)
+    y = torch.randn(n, dtype=torch.float64, generator=generator)
+    matrix = (basis * values) @ basis.mH
+    return ((matrix + matrix.mH) / 2).to(dtype), y.to(dtype)
+
+
+@example(5, torch.float64, 16.0, 0.0, 1787, 1e-5)  # directions are conjugate within rounding only
+@given(
+    st.integers(1, 20),
+    st.sampled_from([torch.float32, torch.float64, torch.complex128]),
+    st.floats(0, 18),
+    st.sampled_from([0.0, 0.0, 1e-6, 1.0]),
+    st.integers(0, 2**16),
+    st.sampled_from([0.0, 1e-3, 1e-12]),
+)
+def test_a_callback_changes_neither_bits_nor_refusals(
+    n: int, dtype: torch.dtype, decades: float, skew: float, seed: int, gtol: float
+) -> None:
+    matrix, y = ill_conditioned(n, dtype, decades, seed)
+    part = torch.randn(n, n, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+    matrix = matrix + skew * (part - part.mH)
+
+    def found(callback: Any) -> tuple[str, Tensor | None]:
+        keywords = {"max_num_iters": 12, "gtol": gtol, "ltol": 0}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                return "", conjugate_gradients(matrix.mv, y, callback=callback, **keywords)
+        except (ValueError, ArithmeticError) as error:
+            return str(error), None
+
+    (message, x), (same, shown) = found(None), found(lambda step: None)
+    assert message == same
+    assert x is None or torch.equal(x, shown)

@@ -7,6 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import torch
@@ -227,6 +228,7 @@ def conjugate_gradients(
 class Loop:
     """The state of the loop beside x and the residual."""
 
+    direction: Tensor
     iteration: int = 0
     is_anew: bool = True
     """Whether the residual was computed anew; then it is the next direction."""
@@ -235,11 +237,10 @@ class Loop:
     factor: Numbers = 0.0
     """Factor of the direction in the next direction."""
     norm_of_A: Numbers = 0.0
-    direction: Tensor | None = None
-    length: float = 0.0
-    """Norm of the direction if the next step may be a plain one, else 0."""
+    length: Numbers = 0.0
+    """Norm of the direction."""
     image: Tensor | None = None
-    """A times the next direction, which ``direction`` is then."""
+    """A times the next direction, which ``direction`` is then. None if it is not yet made."""
 
 
 class Run:
@@ -260,24 +261,27 @@ class Run:
         # In the first steps A has checked its input and output.
         self.A_again: Operator = A._call_again if isinstance(A, NamedLinop) else A
         # The unit of A, if its own unit would exceed the range of the dtype.
-        self.unit_of_A: Tensor | None = None
+        self.unit_of_A: Numbers = None
         image = None if x0 is None else self.forward(x0)
         y = widened(y)
         residual = y if image is None else y - image
-        unit = batch.unit(residual, 0.0)
-        unit = unit if image is None else unit.maximum(batch.unit(y, 0.0))
-        self.unit = torch.where(unit > 0, unit, 1)
-        self.residual = residual / self.unit
+        self.unit = self.unit_of(residual) if image is None else self.unit_of(y, residual)
+        self.residual: Tensor = residual / self.unit
         self.x = torch.zeros_like(self.residual) if x0 is None else widened(x0) / self.unit
         norm = size = batch.norm(self.residual)
-        loss = image_size = torch.zeros_like(norm)
+        loss = image_size = 0.0 * norm
         if image is not None:
             size = batch.norm(y / self.unit)
             loss = batch.inner(self.x, (image - 2 * y) / self.unit).real / 2
             image_size = batch.norm(image / self.unit)
         self.is_guessed = image is not None
-        self.loop = Loop(norm_of_A=0.0 if not batch.axes else torch.zeros_like(self.unit))
+        self.loop = Loop(self.residual)
+        if batch.axes:
+            self.loop.norm_of_A = torch.zeros_like(self.unit)
         size, loss, norm, image_size = reals_on_host(size, loss, norm, image_size)
+        # One whole vector on a CPU, not in half precision: see plain_steps.
+        is_whole = not batch.axes and batch.totals.add is None and batch.has_complex_products
+        self.is_plain = is_whole and y.is_cpu and y is self.y and preconditioner is None
         if self.is_guessed and is_any(norm <= tolerances[0] * size):
             image_size = self.largest_image()
         self.check = ConvergenceCheck(
@@ -290,6 +294,13 @@ class Run:
             preconditioner,
             first_system,
         )
+
+    def unit_of(self, *vectors: Tensor) -> Numbers:
+        """Return a power of two for each system, below the largest entry; 1 for zeros."""
+        if not self.batch.axes:
+            return self.batch.space.unit_of(_NAME, *vectors)
+        unit = reduce(torch.maximum, [self.batch.unit(vector, 0.0) for vector in vectors])
+        return torch.where(unit > 0, unit, 1)
 
     @torch.no_grad()
     def largest_image(self) -> Numbers:
@@ -341,7 +352,7 @@ class Run:
         }
         for seed, (name, vector) in enumerate(vectors.items()):
             vector = widened(vector.detach())
-            unit = self.batch.unit(vector)
+            unit = torch.as_tensor(self.unit_of(vector))
             vector = vector / unit
             other = space.random_like(vector, space.generator(2 * seed))
             product, length = self.batch.inner(other, vector), self.batch.norm(vector)
@@ -378,33 +389,23 @@ class Run:
         yield self, self.values(progress), check.reasons
         # If several processes have parts of the vectors, a step has one reduction.
         is_at_once = batch.totals.add is not None and self.preconditioner is None
-        is_whole = not batch.axes and batch.totals.add is None and batch.has_complex_products
-        is_plain = is_whole and self.preconditioner is None and self.y.is_cpu
-        is_plain &= self.y.dtype == self.residual.dtype  # no half precision
         if not self.loop.is_anew:
             searched = self.searched()
         is_shown = progress.is_watched or checkpoint is not None
         while True:
             loop = self.loop
+            if loop.is_anew:
+                searched = self.begin()
             measured = self.plain_steps(0 if is_shown else progress.limit)
-            iteration = loop.iteration + 1
+            iteration, direction = loop.iteration + 1, loop.direction
+            previous = loop.energy
             if measured is not None:
-                direction, previous = loop.direction, loop.energy
                 energy, norm_of_A, searched = measured.energy, measured.norm, self.residual
             else:
-                if loop.is_anew or loop.direction is None:
-                    searched = self.searched()
-                    (energy,) = self.scalars(batch.inner(self.residual, searched))
-                    direction = searched.clone()
-                    first, norm = on_host(energy, batch.norm(searched))
-                    check.begin(first, norm.real)
-                else:
-                    energy, direction = loop.energy, loop.direction
-                    if loop.image is None:
-                        direction = add_scaled(searched, loop.factor, direction, into=direction)
-                image = self.forward(direction) if loop.image is None else loop.image
-                if iteration == 1:
-                    image = self.in_chosen_unit(image)
+                energy, image = previous, loop.image
+                if image is None:
+                    direction = add_scaled(searched, loop.factor, direction, into=direction)
+                    image = self.forward(direction)
                 is_checked, lengths = check.n_steps < N_CHECKED, [direction, image]
                 pairs = [(direction, image), (searched, image)][: 1 + (is_checked or is_at_once)]
                 if is_at_once:
@@ -415,7 +416,7 @@ class Run:
                     numbers[len(pairs) - 1 :],
                 )
                 if known:
-                    energy = known[0] ** 2
+                    previous = energy = known[0] ** 2
                 norm_of_A = largest_ratio(loop.norm_of_A, image_length, length)
                 floor = check.definite.floor(norm_of_A, length)
                 step = self.ratio(energy, curvature, curvature.real > floor)
@@ -424,7 +425,7 @@ class Run:
                 del image  # freed before the next one is made
                 loop.image = None
                 searched = self.searched()
-                previous, norms = energy, list[Numbers]()
+                norms = list[Numbers]()
                 if known:
                     energy, *norms = self.foreseen(energy, step, cross[0], image_length)
                 if not norms:
@@ -442,8 +443,8 @@ class Run:
             if iteration == progress.limit:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
             factor, is_anew = self.ratio(energy, previous, previous.real > 0), check.has_to_verify
-            length = measured.direction if is_plain and not is_anew else 0.0
-            self.loop = Loop(iteration, is_anew, energy, factor, norm_of_A, direction, length)
+            length = measured.direction
+            self.loop = Loop(direction, iteration, is_anew, energy, factor, norm_of_A, length)
             if is_anew:
                 del searched  # freed, because it keeps the memory of the residual
                 self.verify()
@@ -453,54 +454,78 @@ class Run:
                     checkpoint.save(iteration, self.state())
             yield self, self.values(progress), check.reasons
 
+    def begin(self) -> Tensor:
+        """Make the first direction, and A times it; return the residual, preconditioned."""
+        loop, searched = self.loop, self.searched()
+        (loop.energy,) = self.scalars(self.batch.inner(self.residual, searched))
+        first, length = on_host(loop.energy, self.batch.norm(searched))
+        self.check.begin(first, length.real)
+        loop.direction, loop.factor = searched.clone(), 0.0
+        image = self.forward(loop.direction)
+        loop.image = image if loop.iteration else self.in_chosen_unit(image)
+        loop.is_anew = False
+        return searched
+
     def plain_steps(self, limit: int) -> Measured | None:
         """Do steps of one whole vector, up to the first one to which a rule of checks may apply.
 
         A step takes two inner products; norms follow from the last step. The residual r is
         orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2. As r^H A p is
-        p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2.
+        p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2. The first steps
+        measure r^H A p and |A p|^2 instead, for the checks.
 
         Return the numbers of the last step, which are to be checked. None if it was not done: the
         curvature is not surely positive, or autograd records. The general step goes on then.
         """
         loop, check = self.loop, self.check
         x, r, p, length = self.x, self.residual, loop.direction, loop.length
-        if check.n_steps < N_CHECKED or p is None or not length or self.unit_of_A is not None:
+        if not self.is_plain or self.unit_of_A is not None or is_recorded(r, p):
             return None
-        if is_recorded(r, p):
-            return None
-        noise, root, lowest = check.definite.noise, check.precision**0.5, check.lowest()
+        definite, root, lowest = check.definite, check.precision**0.5, check.lowest()
         ltol = 0.0 if check.gtol else check.ltol
         dot = torch.vdot if r.ndim == 1 else inner
         measured, n_done, n_most = None, 0, limit - loop.iteration - 1
+        n_checked = N_CHECKED - check.n_steps
         energy, factor, norm = loop.energy.real, loop.factor, loop.norm_of_A
         loss, of_x = check.loss, check.length
+        image, loop.image = loop.image, None
         while True:
-            image = self.A_again(torch.add(r, p, alpha=factor, out=p))
-            check_like(_NAME, "the output of A", image, "y", p)
+            if image is None:
+                image = self.A_again(torch.add(r, p, alpha=factor, out=p))
+                check_like(_NAME, "the output of A", image, "y", p)
             squared = energy + (factor * length) ** 2
             curvature = dot(p, image).item()
-            if image.requires_grad or not curvature.real > noise * norm * squared:
+            if image.requires_grad or not curvature.real > definite.noise * norm * squared:
                 loop.image = image
                 break
-            step, length = energy / curvature.real, math.sqrt(squared)
+            step, length, cross = energy / curvature.real, math.sqrt(squared), curvature
+            is_checked = n_done < n_checked
+            if is_checked:
+                cross, of_image = dot(r, image).item(), math.sqrt(dot(image, image).item().real)
             x.add_(p, alpha=step)
             r.add_(image, alpha=-step)
+            image = None  # freed before the next one is made
             found = dot(r, r).item().real
-            residual, of_image = math.sqrt(found), math.sqrt(energy + found) / step
-            largest, decrease = max(norm, of_image / length), 0.5 * step * energy
-            if not (
+            residual, decrease = math.sqrt(found), 0.5 * step * energy
+            if not is_checked:
+                of_image = math.sqrt(energy + found) / step
+            largest = max(norm, of_image / length)
+            is_eventful = not (  # whether a rule of the checks may apply
                 residual > lowest
                 and n_done < n_most
-                and curvature.real > noise * largest * squared
+                and curvature.real > definite.noise * largest * squared
                 and abs(curvature.imag) <= root * length * of_image
+                and abs(cross - curvature) <= root * (length + math.sqrt(energy)) * of_image
                 and residual + of_image + of_x + step * length < math.inf
                 and (not ltol or decrease > ltol * abs(loss - decrease))
-            ):
-                measured = Measured(
-                    curvature, found, step, length, of_image, largest, residual, residual
-                )
-                break
+            )
+            if is_eventful or is_checked:
+                norms = length, of_image, largest, residual, residual
+                measured = Measured(curvature, found, step, *norms, cross if is_checked else None)
+                if is_eventful:
+                    break
+                definite.note_rounding(measured, energy)
+                measured = None
             n_done, loss, of_x = n_done + 1, loss - decrease, of_x + step * length
             factor, energy, norm = found / energy, found, largest
         if n_done:
@@ -524,7 +549,7 @@ class Run:
         bound = math.sqrt(found + 4 * torch.finfo(self.residual.dtype).eps * added)
         return [found, bound, bound]
 
-    def own_unit(self) -> Tensor:
+    def own_unit(self) -> Numbers:
         """Return the unit of x."""
         return self.unit if self.unit_of_A is None else self.unit / self.unit_of_A
 
@@ -547,13 +572,13 @@ class Run:
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
         """Choose the unit of A by its output for a vector near 1; return the output in it."""
-        unit = self.batch.unit(image, 0.0)
+        unit = self.unit_of(image)
         (numbers,) = reals_on_host(unit)
         check_scale(_NAME, numbers, self.y.dtype)
         if not is_moderate(numbers):
-            self.unit_of_A = torch.where(unit > 0, unit, 1)
+            self.unit_of_A = unit
             self.x, image = self.x * self.unit_of_A, image / self.unit_of_A
-            self.check.loss = self.check.loss * reals_on_host(self.unit_of_A)[0]
+            self.check.loss = self.check.loss * numbers
         if self.is_guessed:
             (self.check.length,) = reals_on_host(self.batch.norm(self.x))
         return image

@@ -43,7 +43,7 @@ class SquareSystem:
         self.space, _ = spaces_of(owner, A)
         residual = widened(y) if x0 is None else widened(y) - self.A(widened(x0))
         check_like(owner, "the output of A", residual, "y", widened(y))
-        self.unit = max(self.space.unit_of(owner, each) for each in (widened(y), residual))
+        self.unit = self.space.unit_of(owner, widened(y), residual)
         self.y, self.residual = widened(y) / self.unit, residual / self.unit
         self.x = torch.zeros_like(self.y) if x0 is None else widened(x0) / self.unit
         self.size, self.length, self.moved = self.lengths(self.y, self.residual, self.x)

@@ -39,10 +39,10 @@ def _is_followed(*tensors: Tensor) -> bool:
 
 
 def is_moderate(units: float | Tensor) -> bool:
-    """Whether squares of sums of squares in these units are in range; a unit may be 0."""
+    """Whether squares of sums of squares in these units are in range."""
     if isinstance(units, Tensor):
         return all(map(is_moderate, units.flatten().tolist()))
-    return 2.0**-16 <= units <= 2.0**16 or not units
+    return 2.0**-16 <= units <= 2.0**16
 
 
 def inner(x: Tensor, z: Tensor) -> Tensor:

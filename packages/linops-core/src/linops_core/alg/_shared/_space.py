@@ -106,17 +106,17 @@ class Space:
         """Return the range of norms whose squares neither overflow nor vanish; all parts agree."""
         return safe_norms(x.dtype, x.numel() if self.is_whole else _MOST_ENTRIES)
 
-    def unit_of(self, owner: str, y: Tensor, is_output: bool = False) -> float:
-        """Return a power of two below the largest entry of y, 1 for zeros; squares are safe in it.
+    def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
+        """Return a power of two below the largest entry, 1 for zeros; squares are safe in it.
 
-        Real and imaginary parts count as entries. For a vector in parts, the sum of the largest
+        Real and imaginary parts count as entries. For vectors in parts, the sum of the largest
         entries of the parts takes the place of the largest entry.
         """
-        dtype = y.dtype if is_output else None
-        (found,) = added(self.terms(_largest, y))
-        largest = finite(owner, found.item(), dtype)
+        dtype = vectors[0].dtype
+        found = added(*(self.terms(_largest, vector) for vector in vectors))
+        largest = max(finite(owner, one.item(), dtype if is_output else None) for one in found)
         # The inverse must be in range as well, because some devices multiply by it.
-        lowest = torch.finfo(y.dtype).tiny
+        lowest = torch.finfo(dtype).tiny
         return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
 
     def generator(self, seed: int = 0) -> Generator:
