@@ -11,9 +11,6 @@ from ._wrapper import Wrapper
 class Conjugate(Wrapper):
     r"""The complex conjugate :math:`\bar A: x \mapsto \overline{A \bar x}`, lazy as torch's."""
 
-    def __init__(self, linop: NamedLinop) -> None:
-        super().__init__(linop)
-
     @staticmethod
     def fn(linop: Conjugate, x: Tensor, /) -> Tensor:
         """Return conj(A conj(x))."""

@@ -12,12 +12,12 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
-from nameddim import ELLIPSES, NamedDimension, is_wildcard
+from nameddim import NamedDimension, is_wildcard
 
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop, tile_of
 from .._base._roles import Role
-from .._base._sides import axis_of
+from .._base._sides import axis_of, lengths_by_place
 from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
 from .._kernels._dtype import promoted
@@ -121,11 +121,8 @@ def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> l
 
 def _widest(parts: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]:
     """Return the lengths of the largest tensor between parts; nothing if one is not known."""
-    names = parts[0].ishape
-    lengths = {dim: x.shape[axis_of(place, names)] for place, dim in enumerate(names)}
-    for at, dim in enumerate(names):
-        if dim == ELLIPSES:
-            lengths[dim] = prod(x.shape[at : at + x.ndim - len(names) + 1])
+    places = lengths_by_place(parts[0].ishape, x.shape)
+    lengths = {dim: prod(own) for (dim, _), own in places.items()}
     widest: dict[NamedDimension, int] = {}
     for part in parts[:-1]:
         # What does not know a length is a Fourier transform, which keeps those of its grid.

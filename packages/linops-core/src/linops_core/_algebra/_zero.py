@@ -9,12 +9,12 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
+from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import why_on_both_sides
-from .._base._sides import SIDES, Side, dims_of, occurrences
+from .._base._sides import SIDES, Side, dims_of, lengths_by_place, occurrences
 from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
 from .._base._tile import SplitError, Window
@@ -129,18 +129,11 @@ class Zero(SliceableLinop):
 
     def output_sizes(self, x: Tensor) -> list[int]:
         """Return the sizes of the output for input ``x``."""
-        hidden = x.ndim - (len(self.ishape) - 1)
         # The first "()" of the output is the first of the input, and so on.
-        of_input: dict[NamedDimension, list[list[int]]] = {}
-        sizes = list(x.shape)
-        for dim in self.ishape:
-            count = hidden if dim == ELLIPSES else 1
-            of_input.setdefault(dim, []).append(sizes[:count])
-            sizes = sizes[count:]
-        lengths: list[int] = []
-        for dim in self.oshape:
-            if of_input.get(dim) and dim not in self._apart:
-                lengths += of_input[dim].pop(0)
+        of_input, lengths = lengths_by_place(self.ishape, x.shape), list[int]()
+        for dim, number in occurrences(self.oshape):
+            if (dim, number) in of_input and dim not in self._apart:
+                lengths += of_input[dim, number]
             elif dim in self._sizes["output"]:
                 lengths.append(self._sizes["output"][dim])
             else:

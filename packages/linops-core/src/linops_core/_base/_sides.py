@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, is_wildcard
@@ -18,13 +19,7 @@ def dims_of(shape: NamedShape, side: Side) -> tuple[NamedDimension, ...]:
 
 def named_axes(names: tuple[NamedDimension, ...]) -> list[tuple[int, NamedDimension]]:
     """Return (axis, dimension) for all but ``...``; axes behind it count from the end."""
-    found, offset = [], 0
-    for axis, dim in enumerate(names):
-        if dim == ELLIPSES:
-            offset = len(names)
-        else:
-            found.append((axis - offset, dim))
-    return found
+    return [(axis_of(place, names), dim) for place, dim in enumerate(names) if dim != ELLIPSES]
 
 
 def axis_of(place: int, names: tuple[NamedDimension, ...]) -> int:
@@ -35,6 +30,17 @@ def axis_of(place: int, names: tuple[NamedDimension, ...]) -> int:
 def occurrences(names: tuple[NamedDimension, ...]) -> list[tuple[NamedDimension, int]]:
     """Return each name with its count so far, because ``()`` may occur several times."""
     return [(dim, names[:position].count(dim)) for position, dim in enumerate(names)]
+
+
+def lengths_by_place(
+    names: tuple[NamedDimension, ...], shape: Sequence[int]
+) -> dict[tuple[NamedDimension, int], list[int]]:
+    """Return the lengths of a tensor by :func:`occurrences`; of a ``...`` it may be several."""
+    found, lengths, n_run = {}, [*shape], len(shape) - len(names) + 1
+    for place in occurrences(names):
+        count = n_run if place[0] == ELLIPSES else 1
+        found[place], lengths = lengths[:count], lengths[count:]
+    return found
 
 
 def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) -> NamedShape | None:

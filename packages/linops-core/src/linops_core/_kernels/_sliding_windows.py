@@ -10,9 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._halo import Axis
 from ._linear_function import linear_function
-from ._shift import moved
+from ._picked_axis import PickedAxis, picked
 from ._slices import clipped, is_empty
 
 
@@ -68,16 +67,16 @@ class SlidingWindows(NamedTuple):
             offset, length = offset + within.start, within.stop - within.start
         return SlidingWindows(size, offset, count, stride, length)
 
-    def on_span(self) -> tuple[Axis, SlidingWindows]:
-        """Return the shift of the axis to the windows, and the windows after it."""
+    def on_span(self) -> tuple[PickedAxis, SlidingWindows]:
+        """Return the part of the axis that the windows cover, and the windows of it."""
         there = self._replace(size=self.span, offset=0)
-        return Axis(self.size, self.span, 1, -self.offset), there
+        return PickedAxis(self.size, self.span, self.offset), there
 
 
 def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     """Return all windows of x (..., grid) as (..., counts, lengths); a view if all are inside."""
     axes, there = zip(*(axis.on_span() for axis in windows), strict=True)
-    x = moved(x, axes)
+    x = picked(x, axes)
     return linear_function(partial(_unfold, windows=there), partial(_fold, windows=there), x)
 
 

@@ -16,8 +16,7 @@ from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._dtype import summable
-from .._kernels._halo import Axis
-from .._kernels._shift import moved
+from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
 from ._grid_names import Dims, GridNames, from_the_end, to_the_end
 from ._grid_operator import GridOperator, axis_names, checked_dims
@@ -113,7 +112,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
         if self.mask_of is None:
             return unfolded(x, self._axes)
         moves, positions = self._kept_positions()
-        points = moved(x, moves).flatten(x.ndim - self.ndim)
+        points = picked(x, moves).flatten(x.ndim - self.ndim)
         places = positions.flatten().expand(*points.shape[:-1], -1)
         return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
 
@@ -127,9 +126,9 @@ class BlockOperator(GridOperator[SlidingWindows]):
         spans = torch.Size([axis.n_output for axis in moves])
         array = values.new_zeros(*values.shape[:-1], spans.numel()).scatter_add(-1, places, values)
         array = array.reshape(*values.shape[:-1], *spans)
-        return moved(array, [axis.reverse for axis in moves])
+        return put_back(array, moves)
 
-    def _kept_positions(self) -> tuple[Sequence[Axis], Tensor]:
+    def _kept_positions(self) -> tuple[Sequence[PickedAxis], Tensor]:
         """Return the shifts of the array to the windows, and the positions of kept elements."""
         kept = self.weight_part("kept")
         moves, windows = zip(*(axis.on_span() for axis in self._axes), strict=True)

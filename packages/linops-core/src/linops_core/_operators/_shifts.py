@@ -16,7 +16,7 @@ from .._algebra._identity import Identity
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._kernels._halo import Axis
-from .._kernels._shift import moved
+from .._kernels._picked_axis import PickedAxis, picked
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator
 from ._picks import Sizes, sizes_of
@@ -251,6 +251,7 @@ def _rolled(x: Tensor, axes: Sequence[Axis]) -> Tensor:
         if number not in rings:
             # Where nothing overlaps, all elements are moved out of the output.
             images = axis.images or [axis.n_output]
-            parts = [moved(x, [Axis(*axis[:3], shift)], [number]) for shift in images]
-            x = reduce(torch.add, parts)
+            rows = x.movedim(number, -1)
+            parts = [picked(rows, [PickedAxis(*axis[:2], -shift)]) for shift in images]
+            x = reduce(torch.add, parts).movedim(-1, number)
     return x

@@ -15,7 +15,7 @@ from .._algebra._normal_of import normal_of
 from .._algebra._threads import is_portable
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._sides import Side, dims_of
+from .._base._sides import Side, axis_of, dims_of, lengths_by_place, occurrences
 from .._base._sizes import by_dimension
 from .._base._tile import Window
 from .._kernels._complex import as_complex
@@ -180,18 +180,12 @@ class SimpleLinop(NamedLinop):
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input for that of an output."""
         there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
-        n_run = y.ndim - (len(there) - (ELLIPSES in there))
-        places: dict[NamedDimension, list[int]] = {}
-        lengths = [*y.shape]
-        for dim in there:
-            count = n_run if dim == ELLIPSES else 1
-            places[dim], lengths = lengths[:count], lengths[count:]
-        found: list[int] = []
-        for dim in here:
-            own = self._lengths.get(dim)
-            if own is None and dim not in places:
-                raise ValueError(f"no size of {dim}")
-            found += places[dim] if own is None else [own]
+        known, found = lengths_by_place(there, y.shape), list[int]()
+        for place in occurrences(here):
+            own = self._lengths.get(place[0])
+            if own is None and place not in known:
+                raise ValueError(f"no size of {place[0]}")
+            found += known[place] if own is None else [own]
         return found
 
     @property
@@ -308,7 +302,7 @@ class SimpleLinop(NamedLinop):
         for dim in self.shape.other_shapes["batch_dims"]:
             if dim == ELLIPSES:
                 continue
-            axis, oaxis = (_axis(names, dim, v.ndim) for names, v in ((here, z), (there, y)))
+            axis, oaxis = (axis_of(names.index(dim), names) for names in (here, there))
             for piece in range(min(z.shape[axis], 2)):
                 part = self.forward_function(z.narrow(axis, piece, 1))
                 if not _are_close(part, y.narrow(oaxis, piece, 1)):
@@ -325,11 +319,6 @@ class SimpleLinop(NamedLinop):
 
 
 _BY_AUTOGRAD = "; of autograd, so that forward is not linear, or has a derivative of its own"
-
-
-def _axis(names: tuple[NamedDimension, ...], dim: NamedDimension, ndim: int) -> int:
-    place = names.index(dim)
-    return place + (ndim - len(names) if ELLIPSES in names[:place] else 0)
 
 
 def _are_close(found: Tensor, expected: Tensor, scale: Tensor | None = None) -> bool:
