@@ -29,7 +29,6 @@ from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._changes import TensorState as TensorState
 from ._kernels._linear_function import linear_function as linear_function
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
-from ._operators._as_complex import AsComplex as AsComplex
 from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
 from ._operators._blocks import BlocksToArray as BlocksToArray
 from ._operators._convolution import Convolution as Convolution
@@ -40,7 +39,6 @@ from ._operators._fft import FFT as FFT
 from ._operators._grid_names import GridNames as GridNames
 from ._operators._grid_operator import AxisMap as AxisMap
 from ._operators._grid_operator import GridOperator as GridOperator
-from ._operators._imag_part import ImagPart as ImagPart
 from ._operators._interpolate import Interpolate as Interpolate
 from ._operators._kronecker import Kronecker as Kronecker
 from ._operators._pad import Crop as Crop
@@ -54,6 +52,8 @@ from ._operators._picks import Flip as Flip
 from ._operators._picks import Slice as Slice
 from ._operators._picks import Upsample as Upsample
 from ._operators._real_fft import RealFFT as RealFFT
+from ._operators._real_part import AsComplex as AsComplex
+from ._operators._real_part import ImagPart as ImagPart
 from ._operators._real_part import RealPart as RealPart
 from ._operators._rearrange import Rearrange as Rearrange
 from ._operators._repeat import Repeat as Repeat
