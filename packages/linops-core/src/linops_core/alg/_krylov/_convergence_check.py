@@ -268,7 +268,9 @@ def on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
         return list(stacked.flatten(1).cpu().to(torch.complex128))
     if tensors[0].is_cpu:  # one by one is faster here
         return [one.item() if isinstance(one, Tensor) else one for one in scalars]
-    found = iter(torch.stack([tensor.detach() for tensor in tensors]).tolist())
+    values = torch.stack([tensor.detach() for tensor in tensors]).tolist()
+    # One complex number makes all of them complex.
+    found = iter([n if t.is_complex() else n.real for t, n in zip(tensors, values, strict=True)])
     return [next(found) if isinstance(one, Tensor) else one for one in scalars]
 
 
