@@ -64,7 +64,7 @@ def test_every_kind_is_the_sum_of_products_in_the_promoted_dtype(
     expected = torch.einsum(equation, weight.to(torch.complex128), x.to(torch.complex128))
     with pytest.MonkeyPatch.context() as patch:
         if large:  # as if the tensors were: in a loop, or by einsum
-            patch.setattr(_contraction, "_SMALL", 0)
+            patch.setattr(_contraction, "_at_once", lambda x, n_products: min(1, n_products))
             patch.setattr(_contraction, "_PRODUCT_OVER_COUNT", 0 if in_a_loop else 2**30)
         y = Contraction(*letters)(weight, x)
     assert y.dtype is torch.promote_types(of_weight, of_x)
@@ -74,8 +74,9 @@ def test_every_kind_is_the_sum_of_products_in_the_promoted_dtype(
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
 
 
-def test_products_are_added_up_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_contraction, "_SMALL", 0)
+@pytest.mark.parametrize("n_at_once", [1, 2])
+def test_products_are_added_up(n_at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_contraction, "_at_once", lambda x, n_products: n_at_once)
     monkeypatch.setattr(_contraction, "_PRODUCT_OVER_COUNT", 0)
     weight, x = (torch.randn(3, 2, 4, dtype=torch.complex128) for _ in range(2))
     y = Contraction("cxy", "cxy", "yx")(weight.conj(), x)

@@ -15,8 +15,8 @@ from ._dtype import multiplied, summable
 _REST = "."
 """Stands for the axes of a ``...``, which the weight does not have."""
 
-_SMALL = 2**14
-"""Number of elements up to which a temporary is faster than a loop."""
+_SMALL, _SMALL_ON_GPU = 2**14, 2**21
+"""Elements of a temporary that is faster than a loop: a GPU waits for each step of one."""
 
 _PRODUCT_OVER_COUNT = 64
 """Elements of a product, for each product, from which products are added one by one."""
@@ -122,16 +122,30 @@ class Contraction:
         """Return the sum of few large products, or None if there are many small ones."""
         n_products = x.shape[self.axis]
         weight = self.weight_axes.view(weight)
-        if not writing_is_safe() or x.numel() <= _SMALL:
+        n_at_once = _at_once(x, n_products)
+        if not writing_is_safe() or n_at_once == n_products:
             return self.x_axes.view((weight * x).sum(self.axis))
         if x.numel() < _PRODUCT_OVER_COUNT * n_products**2:
             return None
-        parts = zip(weight.unbind(self.axis), x.unbind(self.axis), strict=True)
-        first, part = next(parts)
-        total = first * part
-        for one, part in parts:
-            total.addcmul_(one, part)
+        if n_at_once == 1:
+            weights, parts = weight.unbind(self.axis), x.unbind(self.axis)
+            total = weights[0] * parts[0]
+            for one, part in zip(weights[1:], parts[1:], strict=True):
+                total.addcmul_(one, part)
+        else:
+            weights, parts = weight.split(n_at_once, self.axis), x.split(n_at_once, self.axis)
+            total = (weights[0] * parts[0]).sum(self.axis)
+            for some, part in zip(weights[1:], parts[1:], strict=True):
+                total += (some * part).sum(self.axis)
         return self.x_axes.view(total)
+
+
+def _at_once(x: Tensor, n_products: int) -> int:
+    """Return of how many products to have a temporary: of all if they are small."""
+    small = _SMALL if x.is_cpu else _SMALL_ON_GPU
+    if x.numel() <= small:
+        return n_products
+    return 1 if x.is_cpu else max(1, small * n_products // x.numel())
 
 
 def axes_along(own: str, target: str) -> Axes:

@@ -250,12 +250,11 @@ class Sampling(GridOperator[GridPart]):
     def counts(self, x: Tensor) -> Tensor:
         """Return the number of samples at each point of the grid, or of a part, to multiply x.
 
-        On a CPU it is kept in the dtype of x: a product of two dtypes takes three times as long.
+        It is kept in the dtype of x: a product of two dtypes takes three times as long on a CPU.
         """
         real, dtype = x.real.dtype, x.dtype
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
-        is_kept = x.device.type == "cpu" and is_plain(x, *idx)
-        if is_kept and not any(indices.is_inference() for indices in idx):
+        if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
             how = dtype, self._shifted, self._weights
             counts = self._counted.of(idx, lambda: self._count(real).to(dtype), how)
         else:

@@ -13,8 +13,9 @@ from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
 
-# Bytes of the oversampled grids that are computed at a time; one image may have more.
-_STEP = 2**21
+# Bytes of the oversampled grids that are computed at a time; one image may have more. A GPU has no
+# cache that matters, and waits for each step.
+_STEP, _STEP_ON_GPU = 2**21, 2**26
 
 
 class OversampledFFT(SliceableLinop):
@@ -55,23 +56,25 @@ class OversampledFFT(SliceableLinop):
         return linop._by_image(linop._transformed_and_cropped, x, linop.grid_size)
 
     def _by_image(
-        self, one: Callable[[Tensor], Tensor], x: Tensor, sizes: tuple[int, ...]
+        self, one: Callable[[Tensor, Tensor], Tensor], x: Tensor, sizes: tuple[int, ...]
     ) -> Tensor:
         """Return ``one`` of all images, some at a time, so that workspaces stay in the cache."""
         batch = x.shape[: x.ndim - len(sizes)]
-        step = max(1, _STEP // (math.prod(self.padded_size) * x.element_size()))
+        nbytes = _STEP if x.is_cpu else _STEP_ON_GPU
+        step = max(1, nbytes // (math.prod(self.padded_size) * x.element_size()))
         is_recorded = torch.is_grad_enabled() and x.requires_grad
+        factors = self.factors(x)
         if batch.numel() <= step or is_recorded or not writing_is_safe():
-            return one(x)
+            return one(x, factors)
         images = x.flatten(0, len(batch) - 1)
         dtype = torch.promote_types(x.dtype, torch.complex64)
         result = x.new_empty(len(images), *sizes, dtype=dtype)
         for some, part in zip(images.split(step), result.split(step), strict=True):
-            part.copy_(one(some))
+            part.copy_(one(some, factors))
         return result.reshape(batch + sizes)
 
-    def _padded_and_transformed(self, x: Tensor) -> Tensor:
-        x = x * self.factors(x)
+    def _padded_and_transformed(self, x: Tensor, factors: Tensor) -> Tensor:
+        x = x * factors
         for axis in reversed(self._axes):
             size, larger = self.grid_size[axis], self.padded_size[axis]
             before, behind = x.split([size // 2, size - size // 2], axis)
@@ -81,13 +84,13 @@ class OversampledFFT(SliceableLinop):
         # Not every library of transforms accepts an empty batch.
         return torch.fft.fftn(x, dim=self._axes, norm="backward") if x.numel() else x
 
-    def _transformed_and_cropped(self, x: Tensor) -> Tensor:
+    def _transformed_and_cropped(self, x: Tensor, factors: Tensor) -> Tensor:
         image = torch.fft.ifftn(x, dim=self._axes, norm="forward") if x.numel() else x
         for axis in self._axes:
             size, larger = self.grid_size[axis], self.padded_size[axis]
             before = image.narrow(axis, larger - size // 2, size // 2)
             image = torch.cat([before, image.narrow(axis, 0, size - size // 2)], axis)
-        return image * self.factors(image)
+        return image * factors
 
     def factors(self, like: Tensor) -> Tensor:
         """Return the product of h over all axes and the scale, of the size of the image."""
