@@ -72,8 +72,15 @@ collect_ignore_glob = [
 ]  # Sphinx's, not ours to test
 
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
+LAW_OF_GPUS = "test_an_accelerator_gives_the_same_values"
 COMPILER_LAWS = "linops_core.testing._laws._compiler"
 FIRST_COMPILER_LAW = "test_it_compiles_to_one_graph"
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark the law of GPUs: users inherit it, and their runs do not know our marks."""
+    if law_of(item)[1] == LAW_OF_GPUS:
+        item.add_marker("gpu")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

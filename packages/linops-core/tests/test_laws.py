@@ -132,12 +132,6 @@ class TestSense(BaseNamedLinopTests):
         return Sampling.from_mask(mask) @ FFT(2, centered=True) @ S
 
 
-@pytest.mark.gpu
-@pytest.mark.parametrize("laws", BaseNamedLinopTests.__subclasses__())
-def test_an_operator_gives_the_same_values_on_a_gpu(laws: type[BaseNamedLinopTests]) -> None:
-    laws().test_an_accelerator_gives_the_same_values()
-
-
 def test_the_factory_must_be_overridden() -> None:
     with pytest.raises(NotImplementedError, match=r"must override make_linop"):
         BaseNamedLinopTests().make_linop()

@@ -49,7 +49,7 @@ def test_copies_and_work_go_on_different_streams() -> None:
     B = create_batched_linop(sense(), BatchSpec({"C": 1}, ["cuda:0"], "cpu"))
     x = torch.rand(256, 256, dtype=torch.complex64)
     B(x)  # libraries and pinned memory are made first
-    with profile(activities=[ProfilerActivity.CUDA]) as seen:
+    with profile(activities=[ProfilerActivity.CUDA], acc_events=True) as seen:
         B(x)
         torch.cuda.synchronize()
     copies, work = set[int](), set[int]()

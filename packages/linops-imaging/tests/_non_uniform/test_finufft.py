@@ -165,3 +165,21 @@ def test_a_plan_of_cufinufft_is_asked_for_the_same(n: int, monkeypatch: pytest.M
             for at in (locs.as_subclass(OnGpu), locs)
         )
         torch.testing.assert_close(found.as_subclass(Tensor), expected.reshape(found.shape))
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("sizes", [(5,), (5, 4), (3, 4, 5)])
+def test_cufinufft_gives_the_matrix_of_the_exact_sum(sizes: tuple[int, ...]) -> None:
+    pytest.importorskip("cufinufft")
+    locs = locations(6, sizes=sizes)
+    A = NUFFT(locs.cuda(), sizes, ("K",), batch_shape=("C",), method="finufft", tol=1e-9)
+    expected = matrix(locs, sizes)
+    x, y = torch.randn(3, *sizes, dtype=expected.dtype), torch.randn(3, 6, dtype=expected.dtype)
+    with torch.cuda.stream(torch.cuda.Stream()):
+        forward, back = A(x.cuda()).cpu(), A.H(y.cuda()).cpu()
+    torch.testing.assert_close(forward, x.flatten(1) @ expected.mT, atol=1e-8, rtol=0)
+    torch.testing.assert_close(back.flatten(1), y @ expected.conj(), atol=1e-8, rtol=0)
+    dottest(A, rtol=1e-6)
+    single = NUFFT(locs.cuda().float(), sizes, ("K",), batch_shape=("C",), method="finufft")
+    found = single(x.cuda().to(torch.complex64)).cpu()
+    torch.testing.assert_close(found, forward.to(torch.complex64), atol=1e-4, rtol=0)
