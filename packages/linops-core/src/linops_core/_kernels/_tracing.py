@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 Function = TypeVar("Function", bound=Callable[..., object])
@@ -27,6 +28,11 @@ def may_be_remembered(shape: torch.Size) -> bool:
 def is_recorded(*tensors: Tensor) -> bool:
     """Whether autograd records operations on the tensors, so that none may be written to."""
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
+
+
+def is_followed(*tensors: Tensor) -> bool:
+    """Whether autograd follows operations on the tensors, in reverse or in forward mode."""
+    return is_recorded(*tensors) or forward_ad._current_level >= 0
 
 
 def is_transformed() -> bool:

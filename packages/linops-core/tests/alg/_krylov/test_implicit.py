@@ -11,7 +11,7 @@ from torch.func import functional_call
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from linops_core import Dense, Diagonal, NamedLinop
-from linops_core.alg import conjugate_gradients, lsmr, lsqr
+from linops_core.alg import conjugate_gradients, gmres, lsmr, lsqr, minres
 
 Solver = Callable[[Any, Tensor], Tensor]
 
@@ -198,3 +198,37 @@ def test_the_weights_of_a_solution_are_not_kept_by_it() -> None:
     replace(A)
     assert storage.expired()
     assert x.requires_grad
+
+
+def functions_of_y_and_of_weights(solve: Solver) -> list[Callable[[Tensor], Tensor]]:
+    return [
+        lambda y: solve(Diagonal(Y, ("N",)), y).square().sum(),
+        lambda w: solve(Diagonal(w, ("N",)), Y).square().sum(),
+    ]
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+@pytest.mark.parametrize("records", [True, False])
+@pytest.mark.parametrize("solve", [implicit, dense_lsqr, damped_lsmr, gmres, minres])
+def test_other_derivatives_than_by_backward_are_refused(solve: Solver, records: bool) -> None:
+    rule = "implicit gradients must be taken by torch.autograd.grad or backward"
+    for function in functions_of_y_and_of_weights(solve):
+        if records:
+            with pytest.raises(RuntimeError, match=rule):
+                torch.func.grad(function)(Y)
+        if records or solve is not implicit:  # without gradients, it has the steps of the others
+            with torch.set_grad_enabled(records), pytest.raises(RuntimeError, match=rule):
+                torch.func.jvp(function, (Y,), (Y,))
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+@pytest.mark.parametrize("solve", [dense_lsqr, damped_lsmr, gmres, minres])
+def test_a_solution_of_constants_may_be_used_in_transforms(solve: Solver) -> None:
+    A = Diagonal(Y, ("N",))
+
+    def function(y: Tensor) -> Tensor:
+        return (y * solve(A, Y)).sum()
+
+    x = solve(A, Y)
+    assert torch.equal(torch.func.grad(function)(Y), x)
+    assert torch.equal(torch.func.jvp(function, (Y,), (Y,))[1], (Y * x).sum())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -122,3 +123,33 @@ def test_a_callback_changes_neither_bits_nor_refusals(
     (message, x), (same, shown) = found(None), found(lambda step: None)
     assert message == same
     assert torch.equal(x, shown)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+@pytest.mark.parametrize("steps", [2, 8])
+@pytest.mark.parametrize("of", ["y", "x0", "the weight", "the weight of a preconditioner"])
+def test_derivatives_by_transforms_are_those_of_backward(of: str, steps: int) -> None:
+    matrix, y = system(10, torch.float64, 0)
+    given = torch.linspace(1, 2, 10, dtype=torch.float64)
+
+    def A(weight: Tensor) -> Callable[[Tensor], Tensor]:
+        return lambda x: matrix.mv(x) + weight * x
+
+    def solution(changed: Tensor) -> Tensor:
+        x0 = changed if of == "x0" else None
+        inverse = (lambda r: changed * r) if of.endswith("preconditioner") else None
+        return conjugate_gradients(
+            A(changed if of == "the weight" else given),
+            changed if of == "y" else y,
+            x0,
+            steps,
+            1e-12,
+            0,
+            preconditioner=inverse,
+        )
+
+    wanted = torch.autograd.functional.jacobian(solution, given)
+    assert wanted.any()
+    along = torch.func.jvp(solution, (given,), (y,))[1]
+    torch.testing.assert_close(along, wanted @ y)
+    torch.testing.assert_close(torch.func.jacrev(solution, chunk_size=1)(given), wanted)

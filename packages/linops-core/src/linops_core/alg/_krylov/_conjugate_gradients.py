@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from ..._base._linop import NamedLinop
-from ..._kernels._tracing import is_recorded
+from ..._kernels._tracing import is_followed
 from .._shared._checkpoint import Checkpoint, State, check_not_recorded, checkpoint_of
 from .._shared._checks import (
     Operator,
@@ -475,11 +475,11 @@ class Run:
         measure r^H A p and |A p|^2 instead, for the checks.
 
         Return the numbers of the last step, which are to be checked. None if it was not done: the
-        curvature is not surely positive, or autograd records. The general step goes on then.
+        curvature is not surely positive, or autograd follows. The general step goes on then.
         """
         loop, check = self.loop, self.check
         x, r, p, length = self.x, self.residual, loop.direction, loop.length
-        if not self.is_plain or self.unit_of_A is not None or is_recorded(r, p):
+        if not self.is_plain or self.unit_of_A is not None or is_followed(r, p):
             return None
         definite, root, lowest = check.definite, check.precision**0.5, check.lowest()
         ltol = 0.0 if check.gtol else check.ltol
@@ -597,9 +597,9 @@ class Run:
     def scalars(self, *found: Tensor) -> list[Numbers]:
         """Return numbers for the next vectors; for one system, on the host, which is fastest.
 
-        They stay tensors for several systems, and if autograd records.
+        They stay tensors for several systems, and if autograd follows.
         """
-        return [*found] if self.batch.axes or is_recorded(*found) else on_host(*found)
+        return [*found] if self.batch.axes or is_followed(*found) else on_host(*found)
 
     def ratio(self, over: Numbers, under: Numbers, is_valid: Numbers) -> Numbers:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""
@@ -613,7 +613,7 @@ class Run:
         """Compute the residual of the x that would be returned, without the recurrence."""
         x = widened(narrowed(self.x, self.y.dtype))
         image, y = self.forward(x), widened(self.y)
-        if is_recorded(y, image):
+        if is_followed(y, image):
             self.residual = y / self.unit - image
         else:
             self.residual = torch.div(y, self.unit, out=self.residual).sub_(image)

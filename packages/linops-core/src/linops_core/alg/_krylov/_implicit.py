@@ -7,9 +7,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from ..._base._linop import NamedLinop
 from ..._kernels._changes import TensorState
+from ..._kernels._tracing import is_followed, is_transformed
 from .._shared._checks import Operator
 
 
@@ -68,6 +70,18 @@ class _Last(torch.autograd.Function):
         )
 
 
+def has_gradient(owner: str, defect: Tensor) -> bool:
+    """Whether a gradient of the solution is recorded; refuse derivatives that it does not have."""
+    has_tangent = is_followed() and forward_ad.unpack_dual(defect).tangent is not None
+    if has_tangent or (defect.requires_grad and is_transformed()):
+        raise RuntimeError(
+            f"{owner}: implicit gradients must be taken by torch.autograd.grad or backward(), got "
+            "a derivative by torch.func or in forward mode (conjugate_gradients with "
+            "implicit=False has those)"
+        )
+    return defect.requires_grad
+
+
 def attach(
     x: Tensor, defect: Tensor, adjoint: Operator, owner: str, operators: Sequence[Operator]
 ) -> Tensor:
@@ -75,7 +89,7 @@ def attach(
 
     x is a constant in b. ``adjoint``, that of M^-1, applies the operators, with the same weights.
     """
-    if not defect.requires_grad:
+    if not has_gradient(owner, defect):
         return x
     states = [[*map(TensorState, _tensors_of(operator))] for operator in operators]
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ..._kernels._complex import real_part
+from ..._kernels._tracing import is_followed
 from .._shared._checkpoint import checkpoint_of, probed
 from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
@@ -19,7 +20,7 @@ from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress,
 from .._shared._space import JoinedSpace
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from ._bidiagonal import Bidiagonalization
-from ._implicit import attach
+from ._implicit import attach, has_gradient
 
 _MOST_DAMPED = 200  # exponent of the largest ratio of damp and A, whose 4th power is in range
 
@@ -98,11 +99,11 @@ def least_squares(
 
     with torch.no_grad():
         x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback, saved)
-    if not torch.is_grad_enabled():
+    if not (torch.is_grad_enabled() or is_followed()):
         return x
     A, adjoint = pair.given
     gradient = adjoint(y - A(x))  # damp^2 (x - x0) is a constant
-    if not gradient.requires_grad:
+    if not has_gradient(owner, gradient):
         return x
     forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
     undamped, there, output = options._replace(damp=0.0), pair.input, pair.output

@@ -83,9 +83,9 @@ class LSMR:
         self.zeta_bar *= -self.sine_bar
 
         factor = -theta_bar * self.rho / (rho_before * rho_bar_before)
-        add_scaled(self.h, factor, self.h_bar, into=self.h_bar)
-        add_scaled(x, self.zeta / (self.rho * self.rho_bar) * self.gain, self.h_bar)
-        add_scaled(pair.v, -theta / self.rho, self.h, into=self.h)
+        self.h_bar = add_scaled(self.h, factor, self.h_bar, into=self.h_bar)
+        x.add_(self.h_bar, alpha=self.zeta / (self.rho * self.rho_bar) * self.gain)
+        self.h = add_scaled(pair.v, -theta / self.rho, self.h, into=self.h)
 
         condition = max(self.largest, inner) / min(self.smallest, inner)
         # The last one changes in the next step and is counted then.

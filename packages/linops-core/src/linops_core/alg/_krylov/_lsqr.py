@@ -106,8 +106,8 @@ class LSQR:
         cosine, sine, rho = rotation(rho_bar, pair.beta)
         theta, self.rho_bar = sine * pair.alpha, -cosine * pair.alpha
         phi, self.phi_bar = cosine * phi_bar, sine * phi_bar
-        add_scaled(x, phi / rho * self.gain, self.w)
-        add_scaled(pair.v, -theta / rho, self.w, into=self.w)
+        x.add_(self.w, alpha=phi / rho * self.gain)
+        self.w = add_scaled(pair.v, -theta / rho, self.w, into=self.w)
         self.inverse_squared += (length / rho) ** 2
         self.damped_squared += psi**2
         delta, gamma_bar = self.sine * rho, -self.cosine * rho

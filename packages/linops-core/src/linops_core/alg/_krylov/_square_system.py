@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._kernels._tracing import is_followed
 from .._shared._checks import (
     Operator,
     check_complex_linear,
@@ -30,7 +31,7 @@ from .._shared._precision import (
 from .._shared._products import norm
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._space import magnitudes, spaces_of
-from ._implicit import attach
+from ._implicit import attach, has_gradient
 
 
 class SquareSystem:
@@ -160,10 +161,10 @@ def solved(
 
     with torch.no_grad():
         x = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)
-    if not torch.is_grad_enabled():
+    if not (torch.is_grad_enabled() or is_followed()):
         return x
     defect = y - A(x)
-    if not defect.requires_grad:
+    if not has_gradient(owner, defect):
         return x
     back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
     return attach(x, defect, lambda gradient: solve(back, gradient, None, None), owner, (A, back))

@@ -7,35 +7,29 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
-from ..._kernels._tracing import is_recorded
+from ..._kernels._tracing import is_followed
 
 
 def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
     """Return x + scale z; in the memory of x, or of ``into``, unless autograd records."""
     into = x if into is None else into
     if not isinstance(scale, Tensor):
-        return torch.add(x, z, alpha=scale, out=None if _is_followed(x, z) else into)
+        return torch.add(x, z, alpha=scale, out=None if is_followed(x, z) else into)
     scale = scale.to(z.dtype)
-    return torch.addcmul(x, scale, z, out=None if _is_followed(x, z, scale) else into)
+    return torch.addcmul(x, scale, z, out=None if is_followed(x, z, scale) else into)
 
 
 def scaled_sum(x: Tensor, scale: float, z: Tensor, into: Tensor | None) -> Tensor:
     """Return x + scale z; in the memory of ``into``, if there is some, unless autograd follows."""
-    is_free = into is not None and not _is_followed(x, z, into)
+    is_free = into is not None and not is_followed(x, z, into)
     return torch.add(x, z, alpha=scale, out=into if is_free else None)
 
 
 def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
     """Return x + factor (z - x); in the memory of ``into`` unless autograd follows."""
-    return torch.lerp(x, z, factor, out=None if _is_followed(x, z, into) else into)
-
-
-def _is_followed(*tensors: Tensor) -> bool:
-    """Whether autograd follows operations on the tensors, in reverse or in forward mode."""
-    return is_recorded(*tensors) or forward_ad._current_level >= 0
+    return torch.lerp(x, z, factor, out=None if is_followed(x, z, into) else into)
 
 
 def is_moderate(units: float | Tensor) -> bool:
