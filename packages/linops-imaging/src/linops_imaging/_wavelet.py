@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,8 +14,10 @@ from torch import Tensor
 from linops_core import Identity, NamedLinop, SliceableLinop, linear_function
 from nameddim import NamedDimension, NamedShape, as_dims
 
-from ._checks import check_number, sizes_of_grid
-from ._filter_bank import analysis, synthesis
+from ._checks import check_number, sizes_of_grid, unused_names
+from ._filter_bank import Filter, analysis, synthesis
+
+Step: TypeAlias = Callable[[Tensor, int, Filter], Tensor]
 
 
 class Wavelet(SliceableLinop):
@@ -101,7 +104,7 @@ class Wavelet(SliceableLinop):
                     f"size {size}; pad it, or give fewer levels"
                 )
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        result = _next_names(grid, batch) if out_dims is None else as_dims(out_dims)
+        result = unused_names(grid, (*grid, *batch)) if out_dims is None else as_dims(out_dims)
         if len(result) != len(grid):
             raise ValueError(f"Wavelet: out_dims must have {len(grid)} dimensions, got {result}")
         shape = NamedShape((*batch, *grid), (*batch, *result), grid=grid, coefficients=result)
@@ -121,25 +124,19 @@ class Wavelet(SliceableLinop):
         return linear_function(linop._synthesized, linop._analyzed, _floating(x))
 
     def _analyzed(self, x: Tensor) -> Tensor:
-        result = _real(x)
-        first = x.ndim - len(self.grid_size)
-        for level in range(self.n_levels):
-            part = block = self._corner(result, first, level)
-            for axis in range(first, x.ndim):
-                part = analysis(part, axis, self._lowpass)
-            if level:
-                block.copy_(part)
-            else:
-                result = part
-        return torch.view_as_complex(result) if x.is_complex() else result
+        return self._at_levels(analysis, x, range(self.n_levels))
 
     def _synthesized(self, x: Tensor) -> Tensor:
-        result = _real(x).clone() if self.n_levels > 1 else _real(x)
-        first = x.ndim - len(self.grid_size)
-        for level in reversed(range(self.n_levels)):
+        own = x.clone() if self.n_levels > 1 else x  # all levels but the last write into it
+        return self._at_levels(synthesis, own, range(self.n_levels)[::-1])
+
+    def _at_levels(self, step: Step, x: Tensor, levels: Iterable[int]) -> Tensor:
+        """Return x after a step along each axis, at each of the levels."""
+        result, first = _real(x), x.ndim - len(self.grid_size)
+        for level in levels:
             part = block = self._corner(result, first, level)
             for axis in range(first, x.ndim):
-                part = synthesis(part, axis, self._lowpass)
+                part = step(part, axis, self._lowpass)
             if level:
                 block.copy_(part)
             else:
@@ -178,15 +175,6 @@ def lowpass_filters() -> Mapping[str, Sequence[float]]:
     text = files(__package__).joinpath("wavelet_filters.json").read_text("utf-8")
     filters: dict[str, Sequence[float]] = json.loads(text)
     return {"haar": filters["db1"], **filters}
-
-
-def _next_names(
-    grid: Sequence[NamedDimension], batch: Sequence[NamedDimension]
-) -> tuple[NamedDimension, ...]:
-    used = [*grid, *batch]
-    for dim in grid:
-        used.append(dim.next_unused(used))
-    return tuple(used[-len(grid) :])
 
 
 def _most_levels(sizes: Sequence[int], n_taps: int) -> int:

@@ -71,8 +71,7 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
     for linop, here, there in turned:
         if {*_named(here)} & {*_named(there)} and iscompatible(here, there):
-            is_adjoint = linop.fn is not type(linop).fn
-            return f"Did you mean {linop.name}{' without .H' if is_adjoint else '.H'}?"
+            return f"Did you mean {linop.name}{' without .H' if linop.is_adjoint else '.H'}?"
     if {*returned} == {*expected} and returned != expected:
         return (
             "They are the same dimensions in another order: put a Rearrange between them, or name "

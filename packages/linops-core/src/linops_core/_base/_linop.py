@@ -245,6 +245,11 @@ class NamedLinop(Arithmetic, Conversions):
         )
 
     @property
+    def is_adjoint(self) -> bool:
+        """Whether the functions of the class are swapped, as in :meth:`adjoint`."""
+        return bool(self.fn is not type(self).fn)
+
+    @property
     def T(self) -> NamedLinop:
         """The transpose, without conjugation: the complex conjugate of the adjoint."""
         return self.H.conj()

@@ -1,4 +1,4 @@
-"""Detection of changes of a tensor, without keeping its memory and without reading it.
+"""Detection of changes of tensors, without keeping its memory and without reading it.
 
 Torch does not count writes to tensors made in inference mode, writes of fused optimizers, and
 writes through another owner of the memory, such as ``tensor.data`` or a NumPy array. They are not
@@ -17,7 +17,7 @@ _Look: TypeAlias = tuple[object, ...]
 
 
 class TensorState:
-    """Which tensor it is, where its values lie, and how often torch saw them written to.
+    """Which tensors they are, where their values lie, and how often torch saw them written to.
 
     Examples
     --------
@@ -30,18 +30,19 @@ class TensorState:
     False
     """
 
-    __slots__ = ("_look", "_storage", "counts_writes")
+    __slots__ = ("_looks", "_storages", "counts_writes")
 
-    def __init__(self, tensor: Tensor) -> None:
-        self.counts_writes = not tensor.is_inference()
-        self._look = _look_of(tensor)
+    def __init__(self, *tensors: Tensor) -> None:
+        self.counts_writes = not any([tensor.is_inference() for tensor in tensors])
+        self._looks = [_look_of(tensor) for tensor in tensors]
         # A weak reference to the storage keeps its identity unique.
         # A weak reference to the tensor would prevent its move to another device.
-        self._storage = StorageWeakRef(_values_of(tensor).untyped_storage())
+        storages = [_values_of(tensor).untyped_storage() for tensor in tensors]
+        self._storages = [StorageWeakRef(storage) for storage in storages]
 
-    def is_current(self, tensor: Tensor) -> bool:
-        """Return whether it is the same tensor with the same memory and no counted write since."""
-        return _look_of(tensor) == self._look
+    def is_current(self, *tensors: Tensor) -> bool:
+        """Return whether they are the same, with the same memory and no counted write since."""
+        return [_look_of(tensor) for tensor in tensors] == self._looks
 
 
 def _look_of(tensor: Tensor) -> _Look:

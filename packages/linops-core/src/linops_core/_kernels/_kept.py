@@ -26,7 +26,7 @@ class Kept(Generic[Made]):
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: tuple[list[TensorState], object, Made] | None = None
+        self._kept: tuple[TensorState, object, Made] | None = None
 
     def __reduce__(self) -> tuple[type[Kept[Made]], tuple[()]]:
         return Kept, ()  # a copy starts empty
@@ -35,15 +35,11 @@ class Kept(Generic[Made]):
         """Return ``make()`` for the current tensors; ``how`` is a part of the key."""
         with self._lock:
             kept = self._kept
-            if (
-                kept is None
-                or kept[1] != how
-                or not all(map(TensorState.is_current, kept[0], tensors))
-            ):
+            if kept is None or kept[1] != how or not kept[0].is_current(*tensors):
                 wait_for(*tensors)
                 self._kept = kept = None  # freed before the new one is made
                 with torch.inference_mode(False), torch.no_grad():
-                    kept = [TensorState(tensor) for tensor in tensors], how, make()
+                    kept = TensorState(*tensors), how, make()
                 wait_for(*tensors)
                 self._kept = kept
             return kept[2]

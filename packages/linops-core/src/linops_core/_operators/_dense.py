@@ -84,7 +84,7 @@ class Dense(SliceableLinop):
 
     def _fitted_with(self, shape: NamedShape) -> NamedLinop:
         sides = (shape.ishape, shape.oshape)
-        if self.fn is not type(self).fn:  # of an adjoint
+        if self.is_adjoint:
             sides = sides[::-1]
         forward, backward = _both_ways(shape.other_shapes["weightshape"], *sides)
         return linked(self, shape, _forward=forward, _backward=backward)

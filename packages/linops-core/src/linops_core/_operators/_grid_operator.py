@@ -101,11 +101,6 @@ class GridOperator(SliceableLinop, Generic[Map]):
         grids = self.grid_keys if self._is_axis_by_axis else self.grid_keys[:1]
         return list(zip(*(shapes[grid] for grid in grids), strict=True))
 
-    @property
-    def is_adjoint(self) -> bool:
-        """Whether this is the adjoint of an operator of this class."""
-        return bool(self.fn is not type(self).fn)
-
     def gathered(self, x: Tensor) -> Tensor:
         """Return a view of an input of ``fn`` with the grid as its last axes."""
         return to_the_end(x, self._places[0])

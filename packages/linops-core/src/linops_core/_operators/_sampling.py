@@ -115,7 +115,7 @@ class Sampling(GridOperator[GridPart]):
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
         self._counted = Kept[Tensor]()
-        self._checked: list[TensorState] | None = [TensorState(indices) for indices in idx]
+        self._checked: TensorState | None = TensorState(*idx)
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -226,10 +226,9 @@ class Sampling(GridOperator[GridPart]):
         if torch.compiler.is_compiling():
             return  # a graph cannot depend on values
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
-        states = self._checked
-        if states is None or not all(map(TensorState.is_current, states, idx)):
+        if self._checked is None or not self._checked.is_current(*idx):
             _check_indices(idx, self.input_size)
-            self._checked = list(map(TensorState, idx))
+            self._checked = TensorState(*idx)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the check: a copy has other tensors."""

@@ -188,11 +188,6 @@ class SimpleLinop(NamedLinop):
             found += known[place] if own is None else [own]
         return found
 
-    @property
-    def is_adjoint(self) -> bool:
-        """Whether this is the adjoint of an operator of this class."""
-        return bool(self.fn is not type(self).fn)
-
     # A compiler must use this value and not trace how it is found.
     @constant_when_compiled
     def sizes(self, side: Side) -> tuple[int | None, ...]:

@@ -26,7 +26,7 @@ class Kept(Generic[Value]):
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._states: list[TensorState] = []
+        self._state = TensorState()
         self._values: dict[Place, Value] = {}
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
@@ -35,13 +35,9 @@ class Kept(Generic[Value]):
     def of(self, tensors: Sequence[Tensor], place: Place, make: Callable[[], Value]) -> Value:
         """Return the value for a place in ``tensors``; ``make`` computes it if none is kept."""
         with self._lock:
-            are_current = len(self._states) == len(tensors) and all(
-                state.is_current(tensor)
-                for state, tensor in zip(self._states, tensors, strict=True)
-            )
-            if not are_current:
+            if not self._state.is_current(*tensors):
                 self._values.clear()
-                self._states = [TensorState(tensor) for tensor in tensors]
+                self._state = TensorState(*tensors)
             if place not in self._values:
                 with torch.inference_mode(False), torch.no_grad():
                     self._values[place] = make()

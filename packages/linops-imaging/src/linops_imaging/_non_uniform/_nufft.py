@@ -20,7 +20,7 @@ from linops_core import (
 )
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
-from .._checks import sizes_of_grid
+from .._checks import sizes_of_grid, unused_names
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import chosen
 from ._oversampled_fft import gridded_transform
@@ -166,7 +166,7 @@ class NUFFT(Wrapper):
         )
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
         if input_kshape is None:
-            grid = _unused(get_nd_shape(ndim, kspace=True), (*batch, *image, *points))
+            grid = unused_names(get_nd_shape(ndim, kspace=True), (*batch, *image, *points))
         else:
             grid = _dims("input_kshape", input_kshape, ndim)
         names = (*(dim for dim in points if dim not in batch), *image, *grid)
@@ -283,16 +283,6 @@ def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[Name
     if len(found) != n or ELLIPSES in found:
         raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {found}")
     return found
-
-
-def _unused(
-    names: Sequence[NamedDimension], used: Sequence[NamedDimension]
-) -> tuple[NamedDimension, ...]:
-    """Return names for a grid that are not used."""
-    taken = list(used)
-    for dim in names:
-        taken.append(dim.next_unused(taken) if dim in taken else dim)
-    return tuple(taken[len(used) :])
 
 
 def _check_numbers(**numbers: tuple[object, float]) -> None:

@@ -43,7 +43,7 @@ class PartCopies:
             self._made_frozen(number, None if copies is None else copies[number])
             for number in range(len(self._sources))
         ]
-        self._states = [TensorState(tensor) for tensor in tiles.all_tensors()]
+        self._state = TensorState(*tiles.all_tensors())
         self._versions = self._versions_now()
 
     def _made_frozen(self, number: int, copies: Sequence[Tensor] | None) -> NamedLinop:
@@ -90,10 +90,7 @@ class PartCopies:
 
     def were_replaced(self) -> bool:
         """Whether the operators now hold other weights, or the same ones with other memory."""
-        tensors = self.tiles.all_tensors()
-        if len(tensors) != len(self._states):
-            return True
-        return not all(map(TensorState.is_current, self._states, tensors))
+        return not self._state.is_current(*self.tiles.all_tensors())
 
     def recorded(self) -> Tiles:
         """Return a table whose weights autograd connects to the weights of the call."""

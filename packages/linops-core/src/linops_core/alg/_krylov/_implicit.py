@@ -15,10 +15,9 @@ from ..._kernels._tracing import is_followed, is_transformed
 from .._shared._checks import Operator
 
 
-def _check_weights(owner: str, operator: Operator, states: Sequence[TensorState]) -> None:
+def _check_weights(owner: str, operator: Operator, state: TensorState) -> None:
     """Raise an error if weights were replaced or written to since the solution."""
-    tensors = _tensors_of(operator)
-    if len(states) != len(tensors) or not all(map(TensorState.is_current, states, tensors)):
+    if not state.is_current(*_tensors_of(operator)):
         name = operator.signature if isinstance(operator, NamedLinop) else "A function"
         raise RuntimeError(
             f"{owner}: the weights of {name} must be those of the solution when its gradient is "
@@ -91,7 +90,7 @@ def attach(
     """
     if not has_gradient(owner, defect):
         return x
-    states = [[*map(TensorState, _tensors_of(operator))] for operator in operators]
+    states = [TensorState(*_tensors_of(operator)) for operator in operators]
 
     @torch.no_grad()
     def back(gradient: Tensor) -> Tensor:
