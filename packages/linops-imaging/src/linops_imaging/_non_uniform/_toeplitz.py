@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ._kaiser_bessel import padded_size
 
-# Bytes of the padded images that are convolved at a time; one image may have more.
-_STEP = 2**19
-
+# Bytes of the padded images that are convolved at a time; one image may have more. A GPU waits for
+# each step.
+_STEP, _STEP_ON_GPU = 2**19, 2**26
 
 # Bytes of the quadrants of a kernel that are computed at a time, or those of one if it is more.
 _QUADRANTS = 2**24
@@ -89,7 +89,8 @@ def kernel_of(
 
 def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int], into: Tensor) -> None:
     """Write images (B, ...) convolved with what has the transform ``kernel``, some at a time."""
-    step = max(1, _STEP // (kernel.numel() * x.element_size()))
+    nbytes = _STEP if x.is_cpu else _STEP_ON_GPU
+    step = max(1, nbytes // (kernel.numel() * x.element_size()))
     padded, kernel = kernel.shape, kernel.movedim(0, -1).contiguous()
     for some, part in zip(x.split(step), into.split(step), strict=True):
         part.copy_(_cropped(_spectrum(some, padded).mul_(kernel), sizes))
