@@ -1,9 +1,10 @@
 """Compositions of many operators are made in a time that grows with their number."""
 
 import sys
+import tracemalloc
 from collections.abc import Callable
 from functools import partial, reduce
-from operator import matmul
+from operator import add, matmul
 from typing import Any
 
 import pytest
@@ -156,3 +157,18 @@ def test_a_thousand_operators_are_no_more_than_many() -> None:
         torch.testing.assert_close(linop(x), number * x)
         assert repr(linop)
     torch.testing.assert_close(sum(diagonals(100), Zero(("Nx",)))(x), 100 * x)
+
+
+@pytest.mark.parametrize("combine", [add, matmul, lambda A, B: B @ A])
+def test_one_more_operand_takes_the_memory_of_one(combine: Callable[[Any, Any], Any]) -> None:
+    def peak_of_one_more(n: int) -> int:
+        A = reduce(combine, diagonals(n))
+        B = diagonals(1)[0]
+        combine(A, B)  # what is found once
+        tracemalloc.start()
+        combine(A, B)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+
+    assert peak_of_one_more(300) < 1.5 * peak_of_one_more(3)

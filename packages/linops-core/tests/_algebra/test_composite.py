@@ -1,3 +1,10 @@
+import copy
+import gc
+import pickle
+import weakref
+from collections.abc import Callable
+from functools import reduce
+from operator import add
 from typing import Any, cast
 
 import numpy as np
@@ -5,6 +12,8 @@ import pytest
 import torch
 
 from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, Scalar, Stack
+from memmap import memory_aware_deepcopy
+from memmap._modules._traverse import path_text, traverse
 from nameddim import ND
 
 
@@ -99,3 +108,80 @@ def test_what_is_no_index_of_an_operand_is_refused() -> None:
         A[2]
     with pytest.raises(TypeError, match=r"must be an integer or a slice, got 'N'; to cut a dim"):
         A["N"]  # type: ignore[call-overload]  # that is the test
+
+
+def parts_of(n: int) -> list[NamedLinop]:
+    return [Diagonal(torch.tensor([i + 1.0, 2.0]), ("N",)) for i in range(n)]
+
+
+def paths(A: NamedLinop) -> list[str]:
+    return [path_text(found.path) for found in traverse(A).found]
+
+
+def with_module(A: Any, name: str, module: torch.nn.Module) -> Any:
+    setattr(A, name, module)
+    return A
+
+
+x = torch.tensor([1.0, 3.0])
+LOOKS: dict[str, Callable[[Any], object]] = {
+    "number": len,
+    "operand": lambda A: A[1](x),
+    "repr": repr,
+    "state": lambda A: list(A.state_dict()),
+    "children": lambda A: [name for name, _ in A.named_children()],
+    "submodule": lambda A: A.get_submodule("2")(x),
+    "call": lambda A: A(x),
+    "adjoint": lambda A: A.H(x),
+    "normal": lambda A: A.N(x),
+    "tile": lambda A: A.split(A, {"N": slice(1, 2)})(x[1:]),
+    "facts": lambda A: (A.dims, A.sizes("input"), A.role("N"), A.linked_positions()),
+    "copy": lambda A: copy.copy(A)(x),
+    "deep copy": lambda A: copy.deepcopy(A)(x),
+    "memory-aware copy": lambda A: memory_aware_deepcopy(A)(x),
+    "pickle": lambda A: pickle.loads(pickle.dumps(A))(x),
+    "paths of tensors": paths,
+    "precision": lambda A: A.double()(x.double()),
+    "operand replaced": lambda A: with_module(A, "0", parts_of(9)[-1])(x),
+    "module attached": lambda A: len(with_module(A, "more", torch.nn.ReLU())),
+    "no such attribute": lambda A: hasattr(A, "no_such_attribute"),
+}
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@pytest.mark.parametrize(("sign", "cls"), [(add, Add), (lambda A, B: B @ A, Chain)])
+@pytest.mark.parametrize("is_left", [True, False])
+def test_a_composition_that_is_made_one_by_one_is_that_of_all_at_once(
+    look: Callable[[Any], object], sign: Any, cls: type[Add | Chain], is_left: bool
+) -> None:
+    if is_left:
+        nest = reduce(sign, parts_of(4))
+    else:
+        nest = reduce(lambda A, B: sign(B, A), parts_of(4)[::-1])
+    assert type(nest) is cls
+    assert str(look(nest)) == str(look(cls(*parts_of(4))))
+    assert torch.equal(nest.linops[-1](x), parts_of(9)[3](x))
+
+
+def test_a_sum_that_is_made_one_by_one_keeps_no_other_sums() -> None:
+    shorter = parts_of(1)[0] + parts_of(1)[0]
+    alive = weakref.ref(shorter)
+    whole = shorter + parts_of(1)[0]
+    del shorter
+    gc.collect()
+    assert alive() is None
+    assert len(cast(Add, whole)) == 3
+
+
+def test_operands_of_a_deep_nest_are_listed_without_recursion() -> None:
+    n = 3000
+    A, one = parts_of(1)[0], Scalar(2.0, ("N",))
+    combinations: list[Callable[[Any], Any]] = [
+        lambda B: B + A,
+        lambda B: A + B,
+        lambda B: B + one,
+        lambda B: B @ A,
+        lambda B: A @ B,
+    ]
+    for combine in combinations:
+        assert len(reduce(lambda whole, _: combine(whole), range(n - 1), cast(Any, A))) == n

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import compress
-from typing import TypeGuard
 
 from torch import Tensor
 
@@ -62,14 +61,15 @@ class Add(Composite):
         check_operands("Add", linops)
         # Sums are fitted as a whole: the joints of their terms are known.
         operands = same_space("Add", landing_alike(linops))
-        terms = flat_sum(operands, threaded)
-        super().__init__(NamedShape(operands[0].ishape, operands[0].oshape), terms, name)
+        super().__init__(NamedShape(operands[0].ishape, operands[0].oshape), operands, name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
-        if len(terms) > len(operands):
+        are_flattened = [
+            type(linop) is Add and (threaded or not linop.threaded) for linop in operands
+        ]
+        if any(are_flattened):
             found = joints(self._shape, operands, side_by_side(self._shape, operands))
-            flattened = [is_flattened(linop, threaded) for linop in operands]
-            self._found["joints"] = self._joints_of_nest(operands, found, flattened)
+            self._take(operands, are_flattened, found)
 
     def totals(self, side: Side) -> Totals | None:
         """Return how numbers of parts of a vector are reduced; all terms must have the same parts.
@@ -135,16 +135,3 @@ def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[Name
     ]
     tiles = iter(term.tiles_at([*compress(windows, has_part)]))
     return [next(tiles) if has else None for has in has_part]
-
-
-def flat_sum(linops: Sequence[NamedLinop], threaded: bool = False) -> list[NamedLinop]:
-    """Return the operators with the terms of every Add in its place."""
-    terms: list[NamedLinop] = []
-    for linop in linops:
-        terms += linop.linops if is_flattened(linop, threaded) else [linop]
-    return terms
-
-
-def is_flattened(linop: NamedLinop, threaded: bool = False) -> TypeGuard[Add]:
-    """Whether the terms of ``linop`` become terms of the sum; not those of a threaded sum."""
-    return type(linop) is Add and (threaded or not linop.threaded)

@@ -79,11 +79,10 @@ class Chain(Composite):
     ) -> None:
         """Set the operands, which fit; chains among them are flattened."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
-        Composite.__init__(self, shape, flat(operands), name)
+        Composite.__init__(self, shape, () if found else operands, name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         if found is not None:
-            flattened = [type(linop) is Chain for linop in operands]
-            self._found["joints"] = self._joints_of_nest(operands, found, flattened)
+            self._take(operands, [type(linop) is Chain for linop in operands], found)
 
     @staticmethod
     def fn(linop: Chain, x: Tensor, /) -> Tensor:

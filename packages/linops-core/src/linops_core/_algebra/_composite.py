@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Self, SupportsIndex, cast, overload
+from typing import Any, ClassVar, Self, SupportsIndex, TypeAlias, cast, overload
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from memmap import union_nbytes
 from nameddim import ND, NamedDimension, NamedShape
@@ -15,10 +15,13 @@ from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import Source, length_of
 from .._base._linop import NamedLinop
-from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
-from .._base._sides import Side, dims_of
+from .._base._places import Joints, Seam, alike_in_name, joints, side_by_side
+from .._base._sides import SIDES, Side, dims_of
 from .._base._totals import Totals
 from .._kernels._tracing import constant_when_compiled
+
+Nest: TypeAlias = "tuple[NamedLinop | Nest, ...]"
+"""Operands as they were grouped when they were composed."""
 
 
 class Composite(NamedLinop):
@@ -38,14 +41,56 @@ class Composite(NamedLinop):
 
     _is_side_by_side: ClassVar[bool] = False
     """Whether operands have the input and the output of the whole, or parts of these."""
+    _operands: tuple[str, ...]
+    """The names of the operands; other attached modules are no operands."""
+    _nest: Nest
+    """In the place of ``_operands`` and ``_modules``, until something asks for one of these."""
 
     def __init__(
         self, shape: NamedShape, linops: Iterable[NamedLinop], name: str | None = None
     ) -> None:
         super().__init__(shape, name)
+        self._list_operands(linops)
+
+    def _list_operands(self, linops: Iterable[NamedLinop]) -> None:
         operands = {str(position): linop for position, linop in enumerate(linops)}
-        self._operands = tuple(operands)  # other attached modules are no operands
-        self._modules.update(operands)
+        vars(self).update(_operands=tuple(operands), _modules=operands)
+
+    def _take(
+        self, linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: Joints
+    ) -> None:
+        """Take operands with known joints; those to be flattened are replaced by their operands.
+
+        These are listed when something asks for them: once for a sum that is made term by term.
+        """
+        own = vars(self)
+        if not any(are_flattened):
+            self._list_operands(linops)
+            own["_found"]["joints"] = found
+            return
+        del own["_operands"], own["_modules"]
+        pairs = zip(linops, are_flattened, strict=True)
+        own["_nest"] = tuple([_nest_of(linop) if is_flat else linop for linop, is_flat in pairs])
+        sources: dict[tuple[Side, int], Source] = {
+            (side, at): None for side in SIDES for at in range(len(dims_of(self._shape, side)))
+        }
+        for place, (number, side, position) in found.sources.items():
+            sources[place] = linops[number]._source(side, position)
+        own["_found"].update(sources=sources, links=found.links)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return an attribute of the module, with its operands listed if they are not yet."""
+        nest = vars(self).get("_nest")
+        if nest is not None:
+            self._list_operands(_flat_nest(nest))
+            vars(self).pop("_nest", None)
+        return vars(self)[name] if name in vars(self) else super().__getattr__(name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute; torch looks for modules of the same name without asking for them."""
+        if isinstance(value, nn.Module) or name.isdigit():
+            _ = self._modules
+        super().__setattr__(name, value)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
@@ -212,7 +257,8 @@ class Composite(NamedLinop):
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
-        return self._own_joints().links
+        links: tuple[tuple[int, int], ...] | None = self._found.get("links")
+        return self._own_joints().links if links is None else links
 
     def _source(self, side: Side, position: int) -> Source:
         found: dict[tuple[Side, int], Source] = self._found.setdefault("sources", {})
@@ -250,22 +296,6 @@ class Composite(NamedLinop):
         Compositions that join parts override it.
         """
         return None
-
-    def _joints_of_nest(
-        self, operands: Sequence[NamedLinop], found: Joints, is_flattened: Sequence[bool]
-    ) -> Joints:
-        """Return the joints of operands, some of which were flattened."""
-        first = [0]
-        for linop, is_flat in zip(operands, is_flattened, strict=True):
-            first.append(first[-1] + (len(cast(Composite, linop)._operands) if is_flat else 1))
-        sources: dict[tuple[Side, int], Place] = {}
-        for place, (number, side, position) in found.sources.items():
-            within = 0
-            if is_flattened[number]:
-                inside = cast(Composite, operands[number])._own_joints()
-                within, side, position = inside.sources[side, position]
-            sources[place] = first[number] + within, side, position
-        return Joints(sources, found.links)
 
     def _operand(self, number: int) -> NamedLinop:
         return cast(NamedLinop, self._modules[self._operands[number]])
@@ -305,3 +335,19 @@ class Composite(NamedLinop):
         """Return the operator with ``shape``, and with its operands adapted."""
         operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
         return self.with_operands(operands, shape)
+
+
+def _nest_of(linop: NamedLinop) -> Nest:
+    nest: Nest | None = vars(linop).get("_nest")
+    return cast(Composite, linop).linops if nest is None else nest
+
+
+def _flat_nest(nest: Nest) -> Iterator[NamedLinop]:
+    """Yield the operands in their order; nests may be deeper than Python calls functions."""
+    left: list[NamedLinop | Nest] = [nest]
+    while left:
+        part = left.pop()
+        if isinstance(part, tuple):
+            left += reversed(part)
+        else:
+            yield part

@@ -33,6 +33,7 @@ def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object)
 
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
     """Return the attributes of a linked copy, to be copied for each of several."""
+    _ = linop._modules  # which a composition may have to list first
     vars(linop)["_has_relatives"] = True
     own = vars(linop).copy()
     for name in HOOKS & own.keys():

@@ -45,6 +45,7 @@ class OperatorModule(LateHooks):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without caches and without a compiled call."""
+        _ = self._modules  # which a composition may have to list first
         state = {**vars(self), "_found": {}}
         state.pop("_compiled_call_impl", None)
         return state

@@ -52,7 +52,15 @@ def constant_when_compiled(function: Function) -> Function:
 
 def built(make: Callable[..., Built], *args: object) -> Built:
     """Return ``make(*args)``, an operator, in plain Python also while a compiler traces."""
-    return in_plain_python(lambda: make(*args), _NOT_IN_A_GRAPH)
+    is_traced = is_dynamo_compiling()
+
+    def make_now() -> Built:
+        result = make(*args)
+        if is_traced:  # a composition lists its operands when asked, and not in a graph
+            getattr(result, "_modules", None)
+        return result
+
+    return in_plain_python(make_now, _NOT_IN_A_GRAPH)
 
 
 def in_plain_python(call: Callable[[], Built], why: str) -> Built:
