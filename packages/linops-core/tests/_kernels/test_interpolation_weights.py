@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core._kernels._interpolation_weights import beatty_beta, bessel, kernel_of, spline
+from linops_core._kernels._interpolation_weights import Spline, beatty_beta, bessel, kernel_of
 from linops_core.testing.strategies._grid_operators import kernel_value
 
 KERNELS: list[tuple[str, dict[str, float] | None]] = [
@@ -39,7 +39,7 @@ def test_splines_of_the_width_of_their_order_and_one_sum_to_one(order: int) -> N
     offsets = torch.linspace(0, 1, 11, dtype=torch.float64)
     nodes = torch.arange(-5, 6, dtype=torch.float64)
     t = (nodes[:, None] - offsets) / ((order + 1) / 2)
-    torch.testing.assert_close(spline(t.square(), order=order).sum(0), torch.ones_like(offsets))
+    torch.testing.assert_close(Spline(order)(t.square()).sum(0), torch.ones_like(offsets))
 
 
 def test_the_bessel_function_and_its_derivatives_are_those_of_torch() -> None:

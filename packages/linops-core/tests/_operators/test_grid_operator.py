@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from linops_core import DCT, FFT, Diagonal, NamedLinop, Role, SplitError
-from linops_core._operators._grid_operator import GridOperator, batched, checked_dims
+from linops_core._operators._grid_names import GridNames
+from linops_core._operators._grid_operator import GridOperator, checked_dims
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 
@@ -44,7 +45,7 @@ class Halved(GridOperator[EachSecond]):
 
     def __init__(self, size: int, dim: str = "N", out_dim: str = "M") -> None:
         here, there = (dim,), (out_dim,)
-        shape = batched(None, here, there, from_grid=here, to_grid=there)
+        shape = GridNames.last(None, here, there).shape(from_grid=here, to_grid=there)
         super().__init__(shape, [EachSecond(size, (size + 1) // 2)])
 
     @staticmethod

@@ -375,10 +375,6 @@ class Ranks:
         places = product(*map(range, self.sizes.values()))
         return [dict(zip(self.names, place, strict=True)) for place in places]
 
-    def agree(self, value: object, owner: str, what: str) -> None:
-        """Raise the same error on all ranks if an object differs between ranks."""
-        self.check_same(self.told(value, owner, what), owner, what)
-
     def check_same(self, values: Sequence[object], owner: str, what: str) -> None:
         """Raise an error if the gathered objects differ."""
         if text := _differing(self.numbers, values, f"{owner}: {what}"):

@@ -108,7 +108,8 @@ class Scalar(SliceableLinop):
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
         if is_number(self):
-            squared = _squared(self.weight)
+            is_real = isinstance(self.weight, (int, float))
+            squared = self.weight**2 if is_real else abs(self.weight) ** 2
             if may_be_moved(squared) and bool(squared) == bool(self.weight):  # avoids underflow
                 return Scalar(squared, self.ishape)
         return super().own_normal()
@@ -148,10 +149,6 @@ def as_python(number: complex) -> complex:
     if isinstance(number, Integral):
         return int(number)
     return float(number) if isinstance(number, Real) else complex(number)
-
-
-def _squared(number: complex) -> float | int:
-    return number * number if isinstance(number, (int, float)) else abs(number) ** 2
 
 
 def _conjugate(weight: Any) -> Any:

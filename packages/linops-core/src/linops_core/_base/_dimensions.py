@@ -218,9 +218,6 @@ class DimensionedModule(OperatorModule):
     def _check_input(self, x: Tensor) -> None:
         self._check_vector(x, "input")
 
-    def _check_output(self, y: Tensor) -> None:
-        self._check_vector(y, "output")
-
     def _sizes_to_check(self, side: Side) -> Sequence[int | None]:
         return self.sizes(side)
 

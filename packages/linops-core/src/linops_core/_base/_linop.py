@@ -150,7 +150,7 @@ class NamedLinop(Arithmetic, Conversions):
             self._check_input(x)
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
-            self._check_output(y)
+            self._check_vector(y, "output")
             if facts is not None and may_be_remembered(x.shape):
                 is_all = self._is_checked_by_shapes and type(self).forward is NamedLinop.forward
                 self._found["checked"] = facts, y.shape, is_all

@@ -53,47 +53,37 @@ class KaiserBessel:
 
     def __call__(self, t2: Tensor, t: Tensor | None = None) -> Tensor:
         """Return the values for squares of distances."""
-        return kaiser_bessel(t2, self.beta)
+        outside = t2 >= 1  # False for NaN, so that the weight of a NaN location is NaN
+        largest = 0.25 * self.beta**2
+        return torch.where(outside, 0, bessel(largest * (1 - t2).clamp(min=0), 0, largest))
 
 
 @dataclass(frozen=True)
 class Spline:
-    """The kernel of :func:`spline`."""
+    """The B-spline of some order, stretched so that it ends at ``|t| = 1``.
+
+    Given ``t``, its derivatives at a knot are those towards larger locations, that is, smaller t.
+    Then sums over a grid have the derivatives of the interpolated function wherever these exist.
+    """
 
     order: int
 
     def __call__(self, t2: Tensor, t: Tensor | None = None) -> Tensor:
         """Return the values for squares of distances, and optional distances."""
-        return spline(t2, t, order=self.order)
-
-
-def kaiser_bessel(t2: Tensor, beta: float) -> Tensor:
-    r"""Return :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, elsewhere 0."""
-    outside = t2 >= 1  # False for NaN, so that the weight of a NaN location is NaN
-    largest = 0.25 * beta**2
-    return torch.where(outside, 0, bessel(largest * (1 - t2).clamp(min=0), 0, largest))
-
-
-def spline(t2: Tensor, t: Tensor | None = None, *, order: int) -> Tensor:
-    """Return the B-spline of that order, stretched so that it ends at ``|t| = 1``.
-
-    Given ``t``, its derivatives at a knot are those towards larger locations, that is, smaller t.
-    Then sums over a grid have the derivatives of the interpolated function wherever these exist.
-    """
-    scale = (order + 1) / 2
-    u2 = t2 * scale**2
-    if t is None:
-        # At 0 the root has no derivative; its factor is zero there.
-        u = torch.where(u2 == 0, 1, u2).sqrt() * (u2 != 0)
-        is_inner = u2 < 0.25
-    else:
-        u = torch.where(t > 0, t, -t) * scale
-        is_inner = (t > -0.5 / scale) & (t <= 0.5 / scale)
-    if order == 1:
-        return (1 - u).clamp(min=0)
-    if order == 2:
-        return torch.where(is_inner, 0.75 - u2, 0.5 * (1.5 - u).clamp(min=0).square())
-    return torch.where(u2 < 1, 2 / 3 - u2 + 0.5 * u2 * u, (2 - u).clamp(min=0) ** 3 / 6)
+        scale = (self.order + 1) / 2
+        u2 = t2 * scale**2
+        if t is None:
+            # At 0 the root has no derivative; its factor is zero there.
+            u = torch.where(u2 == 0, 1, u2).sqrt() * (u2 != 0)
+            is_inner = u2 < 0.25
+        else:
+            u = torch.where(t > 0, t, -t) * scale
+            is_inner = (t > -0.5 / scale) & (t <= 0.5 / scale)
+        if self.order == 1:
+            return (1 - u).clamp(min=0)
+        if self.order == 2:
+            return torch.where(is_inner, 0.75 - u2, 0.5 * (1.5 - u).clamp(min=0).square())
+        return torch.where(u2 < 1, 2 / 3 - u2 + 0.5 * u2 * u, (2 - u).clamp(min=0) ** 3 / 6)
 
 
 def bessel(q: Tensor, order: int, largest: float) -> Tensor:

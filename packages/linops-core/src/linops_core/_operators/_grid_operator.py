@@ -16,7 +16,7 @@ from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
 from .._kernels._halo import Axis
-from ._grid_names import Dims, GridNames, axes_of, from_the_end, replaced, to_the_end
+from ._grid_names import Dims, axes_of, from_the_end, replaced, to_the_end
 
 
 class AxisMap(Protocol):
@@ -218,11 +218,6 @@ class GridOperator(SliceableLinop, Generic[Map]):
         if self._weights:
             return super().without_fftshift(dims)
         return self if self._only_passes_on(dims) else None
-
-
-def batched(batch_shape: Dims | None, grid: Dims, result: Dims, **others: Dims) -> NamedShape:
-    """Return the shape of an operator from ``grid`` to ``result``, behind any batch by default."""
-    return GridNames.last(batch_shape, grid, result).shape(**others)
 
 
 def checked_dims(

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Set
-from itertools import accumulate, count
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from numbers import Integral, Real
 from operator import add, mul, or_
 from typing import Any, ClassVar
@@ -12,11 +12,12 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, AnyDim, NamedDimension, as_dims, get_nd_shape
+from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
+from .._base._unused_names import UnusedNames
 from .._kernels._gridding import outer
 from .._kernels._interpolation_table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation_weights import KaiserBessel, Spline, kernel_of
@@ -195,7 +196,7 @@ class Interpolate(GridOperator[GridPart]):
             default = get_nd_shape(n_dims, kspace=True)
             grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, why)
             names = GridNames.last(batch, grid, own)
-        of_locs = (*points, _nameless({*names.names, *points}))
+        of_locs = (*points, UnusedNames({*names.names, *points}).take(AnyDim(99)))
         own_shape = names.shape(
             grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames
         )
@@ -333,11 +334,6 @@ class Interpolate(GridOperator[GridPart]):
             pairs = zip(outside, weights, strict=True)
             weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]
         return positions, weights
-
-
-def _nameless(used: Set[str]) -> NamedDimension:
-    """Return an unnamed dimension for the axis of the coordinates."""
-    return next(dim for dim in map(AnyDim, count(99)) if dim not in used)
 
 
 def _check(

@@ -12,10 +12,11 @@ from typing import TypeAlias, cast
 import torch
 from torch import Generator, Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension
+from nameddim import ND, NamedDimension
 
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
+from ..._base._sides import axis_of
 from ..._base._sizes import input_space
 from ..._base._totals import WHOLE, Totals
 from ..._kernels._tracing import constant_when_compiled
@@ -193,5 +194,4 @@ def _axis(owner: str, A: NamedLinop, dim: NamedDimension, ndim: int) -> int:
             f"{owner}: {dim} must be a batch dimension of A, {A.signature}, got {role or 'none'}"
             + (f" ({A.why_opaque(dim)})" if role is Role.OPAQUE else "")
         )
-    place = A.ishape.index(dim)
-    return place - len(A.ishape) + ndim if ELLIPSES in A.ishape[:place] else place
+    return axis_of(A.ishape.index(dim), A.ishape) % ndim
