@@ -46,6 +46,13 @@ WITNESSES = [
 ]
 # Extras that the tests of a package do without: DeepInverse brings torchvision along.
 ONLY_WITNESSED = ["deepinv"]
+# Files that GitHub reads, and the schema of each.
+FOR_GITHUB = {
+    "github-workflows": ".github/workflows/*.yml",
+    "github-issue-forms": ".github/ISSUE_TEMPLATE/[!c]*.yml",
+    "github-issue-config": ".github/ISSUE_TEMPLATE/config.yml",
+    "citation-file-format": "CITATION.cff",
+}
 REFERENCE = ["torch-named-linops==0.8.3", "pytest"]  # the same, in an environment of its own
 
 # Run where a package has just been installed without its extras: whatever it imports, it declared.
@@ -178,13 +185,14 @@ def run_demos(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check style, formatting and workflows; ``-- --fix`` mends what can be mended."""
+    """Check style, formatting and files for GitHub; ``-- --fix`` mends what can be mended."""
     session.install(PINNED, "--group=lint")
     fix = "--fix" in session.posargs
     session.run("ruff", "check", *(["--fix"] if fix else []), ".")
     session.run("ruff", "format", *([] if fix else ["--check"]), ".")
-    workflows = map(str, sorted(Path(".github", "workflows").glob("*.yml")))
-    session.run("check-jsonschema", "--builtin-schema=vendor.github-workflows", *workflows)
+    for schema, pattern in FOR_GITHUB.items():
+        files = map(str, sorted(Path().glob(pattern)))
+        session.run("check-jsonschema", f"--builtin-schema=vendor.{schema}", *files)
 
 
 @nox.session
