@@ -56,7 +56,7 @@ def main() -> None:
     }
     options.output.mkdir(parents=True, exist_ok=True)
     shown = sorted([*kept, *measured], key=lambda one: one.name)
-    about["not run"] = ", ".join(sorted({*known} - {one.name for one in shown})) or "none"
+    about["not on this page"] = ", ".join(sorted({*known} - {one.name for one in shown})) or "none"
     everything = {**about, "scripts": [asdict(one) for one in shown]}
     output.write_text(json.dumps(everything, indent=1) + "\n")
     plotted = {one.name: write_plots(one.name, one.rows, options.output) for one in shown}

@@ -8,15 +8,22 @@ from pathlib import Path
 
 from results import Measured, Row
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
 INTRODUCTION = """# Benchmarks, as measured
 
-`benchmarks/run_all.py` wrote this page. Each script has the date of its last run. A ratio is the
-median over rounds in which the ways take turns. A ratio below 1 is faster than the first way. The
-spread leaves out the largest and the smallest tenth. "Least" is the ratio of the least times, which
-other work on the machine changes less. A target is an upper bound for the median. The load is the
-number of processes that wanted a core in the minute before a script began. Where it exceeds the
-number of cores, spreads are wide and times too long. An exponent says how the time of the processor
-grows with the number of parts, from 316 on: 1 is in proportion to it.
+`benchmarks/run_all.py` wrote this page. Each script has the date of its last run.
+
+- The ways to do a piece of work take turns, in rounds. "Measured" is the median of the ratios to
+  the first way. Below 1 is faster than the first way.
+- "Spread" leaves out the largest and the smallest tenth of the ratios.
+- "Least" is the ratio of the shortest times. Other work on the machine changes it less.
+- A target is an upper bound for what is measured.
+- The load is the number of processes that wanted a core in the minute before a script began. If it
+  exceeds the number of cores, spreads are wide and times too long.
+- An exponent of 1 means that processor time is proportional to the number of parts. It is fitted to
+  316 parts and more.
+
+This run:
 """
 
 
@@ -51,8 +58,7 @@ def write_tables(
 
 def table(rows: Sequence[Row]) -> list[str]:
     """Return the lines of the table of one section."""
-    names = ("Work", "Measured", "Spread", "Least", "Time", "Target", "Reached")
-    lines = [f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    lines = [("Work", "Measured", "Spread", "Least", "Time", "Target", "Reached")]
     for row in rows:
         unit = "" if row.unit == "x" else f" {row.unit}"
         spread = "" if row.low is None or row.high is None else f"{row.low:.3g} to {row.high:.3g}"
@@ -61,9 +67,12 @@ def table(rows: Sequence[Row]) -> list[str]:
         target = "" if row.target is None else f"{row.target:.4g}{unit}"
         reached = {None: "", True: "yes", False: "no"}[row.reached]
         work = f"{row.work}, against {row.against}" if row.against else row.work
-        cells = (work, f"{row.value:.4g}{unit}", spread, least, elapsed, target, reached)
-        lines += [f"| {' | '.join(cells)} |"]
-    return lines
+        lines += [(work, f"{row.value:.4g}{unit}", spread, least, elapsed, target, reached)]
+    # Columns that are empty in all rows are left out. Only the first column may be broken.
+    columns = [column for column in zip(*lines, strict=True) if any(column[1:])]
+    columns[1:] = [tuple(cell.replace(" ", NO_BREAK) for cell in column) for column in columns[1:]]
+    head, *body = (f"| {' | '.join(cells)} |" for cells in zip(*columns, strict=True))
+    return [head, "|---" * len(columns) + "|", *body]
 
 
 def duration(seconds: float) -> str:

@@ -3,16 +3,14 @@ A first operator
 ================
 
 A camera out of focus replaces every point by a spot. That is a linear operator, a convolution.
-This page applies one to an image, looks at what comes with every operator for free, and takes the
-blur away again.
+This page blurs an image with it, shows what every operator can do, and removes the blur again.
 """
 
 # %%
 # An image, and an operator
 # -------------------------
-# A convolution needs to know its kernel, nothing else. Its dimensions have names: ``Nx`` and
-# ``Ny`` go in, ``Nx1`` and ``Ny1`` come out, and ``...`` stands for whatever else the image may
-# have.
+# A convolution only needs its kernel. Its dimensions have names: ``Nx`` and ``Ny`` in the input,
+# ``Nx1`` and ``Ny1`` in the output. ``...`` stands for any other dimensions of the image.
 
 import torch
 from matplotlib import pyplot
@@ -31,14 +29,14 @@ A = tl.Convolution(spot / spot.sum())
 print(A)
 
 # %%
-# ``print`` shows the names of the input, those of the output, and what the operator holds in
-# memory. To apply it, call it:
+# ``print`` shows the names of the input's and the output's dimensions, and the tensors that the
+# operator holds. To apply it, call it:
 
 blurred = A(image) + 0.002 * torch.randn_like(image)
 print(blurred.shape)
 
 # %%
-# What does not fit is refused, and the message says what was expected and what came:
+# An input of the wrong shape raises an error that says what was expected and what was given:
 
 try:
     A(image[0])
@@ -46,25 +44,25 @@ except ValueError as refused:
     print(refused)
 
 # %%
-# What comes with it
-# ------------------
-# The adjoint ``A.H`` holds the very same kernel. A dot test compares :math:`\langle A x,
-# y\rangle` with :math:`\langle x, A^H y\rangle` on random vectors; it says nothing when they are
-# equal, and by which factor they differ when they are not.
+# Adjoint and normal operator
+# ---------------------------
+# The adjoint ``A.H`` uses the same kernel, not a copy. A dot test compares :math:`\langle A x,
+# y\rangle` with :math:`\langle x, A^H y\rangle` for random vectors. If they differ, it raises an
+# error with the factor between them.
 
 dottest(A, {"Nx": 20, "Ny": 30})
 print(A.H)
 
 # %%
-# At the end of a cell of a notebook, an operator shows itself as a table of its parts, with the
-# sizes of dimensions and what each dimension is to it:
+# At the end of a notebook cell, an operator is shown as a table of its parts. Above the table are
+# the roles of its dimensions; *opaque* means that it cannot be cut along this dimension:
 
 (A.H @ A).adjoint()
 
 # %%
-# The normal operator ``A.N`` is :math:`A^H A`. Operators are added and multiplied like matrices,
-# so a regularised normal equation is written as one reads it. (The matrix itself is never made.
-# It would have 85 million entries here; for a small grid one may look at it.)
+# The normal operator ``A.N`` is :math:`A^H A`. Operators are added and multiplied like matrices, so
+# a regularised normal equation is written as in a book. (The matrix itself is never made. Here it
+# would have 85 million entries. For a small grid, ``to_dense`` returns it.)
 
 regularised = A.N + 1e-3 * tl.Identity()
 matrix = regularised.to_dense({"Nx": 8, "Ny": 8})
@@ -105,9 +103,9 @@ assert error(restored) < 0.7 * error(blurred)
 # %%
 # Gradients
 # ---------
-# Operators are modules of PyTorch and their weights may be parameters: gradients reach them
-# through the operator and its adjoint alike. Here is the derivative of the data misfit by the
-# kernel, which is what a blind deconvolution follows.
+# Operators are modules of PyTorch, and their weights may be parameters. Gradients flow to them
+# through the operator and through its adjoint. This is the gradient of the data misfit with respect
+# to the kernel, as a blind deconvolution needs it.
 
 kernel = torch.nn.Parameter(A.kernel.clone())
 trainable = tl.Convolution(kernel)

@@ -4,7 +4,7 @@ SENSE: an MRI scan with several coils
 
 A scanner with C receiver coils measures the Fourier transform of an image, seen through the
 sensitivity of each coil, at some points of a grid: :math:`A = M F S`. Because each coil sees the
-image differently, fewer samples than pixels may do [1]_.
+image differently, fewer samples than pixels can be enough [1]_.
 """
 
 # %%
@@ -53,9 +53,9 @@ maps /= maps.abs().square().sum(0).sqrt()
 # %%
 # The operator
 # ------------
-# Three lines, one for each factor. Every dimension has a name, so nobody has to remember which
-# axis the coils are on: ``S`` has the image as input and adds ``C``, ``F`` is applied to whatever
-# is beside its grid, ``M`` replaces the grid by the samples ``K``.
+# Each factor takes one line. Every dimension has a name, so you need not remember which axis the
+# coils are on. ``S`` takes the image and adds ``C``. ``F`` transforms the grid, for each coil.
+# ``M`` replaces the grid by the samples ``K``.
 
 
 def every(step: int) -> torch.Tensor:
@@ -75,10 +75,10 @@ print(A)
 # %%
 # The scan, and the image again
 # -----------------------------
-# The zero-filled image :math:`A^H y` has zeros for what was not measured. Conjugate gradients
-# find the image that explains the samples. ``A.N`` is not ``A.H`` after ``A``: it counts samples
-# on the grid instead of gathering and scattering them, and leaves out the shifts of the centred
-# transforms.
+# The zero-filled image :math:`A^H y` takes zeros for the samples that were not measured. Conjugate
+# gradients find the image that explains the samples. ``A.N`` is faster than ``A`` followed by
+# ``A.H``: it multiplies by a mask instead of gathering and scattering samples, and leaves out the
+# shifts of the centred transforms.
 
 samples = A(image)
 noise = 0.002 * torch.randn_like(samples)
@@ -91,7 +91,7 @@ print(f"{mask.numel() / int(mask.sum()):.1f} pixels for each sample of a coil")
 print(record)
 
 # %%
-# Below both images their errors, five times as bright.
+# Below each image is its error, five times as bright.
 
 
 def error(x: torch.Tensor) -> float:
@@ -121,9 +121,9 @@ assert error(found) < 0.1 * error(zero_filled)
 # %%
 # More noise, fewer samples
 # -------------------------
-# Where samples are few and noisy, say what images look like. Total variation is small where an
-# image is piecewise constant: ``admm`` solves :math:`\min \frac12 |A x - y|^2 + \lambda |D x|_1`
-# with the differences ``D`` along both axes. Two plain functions make an operator.
+# If samples are few and noisy, add a penalty that prefers likely images. Total variation is small
+# for images that are piecewise constant. ``admm`` solves :math:`\min \frac12 |A x - y|^2 + \lambda
+# |D x|_1` with the differences ``D`` along both axes. Here two plain functions make an operator.
 
 
 def difference(axis: int) -> tl.NamedLinop:

@@ -2,18 +2,18 @@
 From k-space to a picture: coil maps from the scan itself
 =========================================================
 
-A scanner saves k-space of many coils and a measurement of noise. What lies between these and a
-picture is here: white noise, fewer coils, coil maps from the centre of k-space by ESPIRiT, and
-SENSE by conjugate gradients.
+A scanner saves the k-space of many coils and a measurement of noise. This page makes a picture of
+them in four steps: make the noise white, combine the coils into fewer, find coil maps in the centre
+of k-space by ESPIRiT, and solve SENSE by conjugate gradients.
 """
 
 # %%
 # What the scanner saves
 # ----------------------
-# The k-space of a head of ellipses behind 16 coils is known in closed form, so that nothing is
-# simulated with the operator that reconstructs it. The noise of the coils is correlated, and some
-# are three times as noisy as others. A third of k-space is measured, with all of its centre.
-# ``torchlinops.io`` reads files with real scans.
+# The object is a head of ellipses with 16 coils around it. Its k-space is known in closed form, so
+# it is not simulated with the operator that reconstructs it. The noise of the coils is correlated,
+# and some are three times as noisy as others. A third of k-space is measured, with all of its
+# centre. ``torchlinops.io`` reads files with real scans.
 
 import torch
 from matplotlib import pyplot
@@ -40,9 +40,9 @@ kspace *= mask
 # %%
 # White noise, and fewer coils
 # ----------------------------
-# ``prewhiten`` mixes the coils such that the noise of each has variance 1 and is its own. Least
-# squares are then the best estimate, and singular vectors tell signal from noise:
-# ``compress_coils`` keeps the most energy that 8 mixtures of the coils can have.
+# ``prewhiten`` mixes the coils so that the noise of each has variance 1 and is not correlated with
+# the others. Least squares are then the best linear estimate, and singular vectors separate signal
+# from noise. ``compress_coils`` returns the 8 mixtures of the coils that have the most energy.
 
 white, whitening = tl.coil_maps.prewhiten(kspace, tl.coil_maps.noise_covariance(noise))
 data, compression = tl.coil_maps.compress_coils(white, 8)
@@ -51,9 +51,9 @@ print(f"of the energy, {data.norm() ** 2 / white.norm() ** 2:.2%} is left in hal
 # %%
 # Coil maps
 # ---------
-# Neighbouring points of k-space depend on each other, because coils are smooth. ESPIRiT learns how
-# from the 24 x 24 points in the middle. At each pixel the map is an eigenvector; its eigenvalue is
-# 1 where there is signal, and the map is cropped where it is below 0.8.
+# Neighbouring points of k-space depend on each other, because coil maps are smooth. ESPIRiT learns
+# this dependence from the 24 x 24 points in the middle. At each pixel, the map is an eigenvector.
+# Its eigenvalue is 1 where there is signal. Where it is below 0.8, the map is set to zero.
 
 maps, eigenvalues = tl.coil_maps.espirit(data, "C", ("Kx", "Ky"), return_eigenvalues=True)
 
@@ -74,8 +74,8 @@ for number, place in enumerate(axes[2:]):
 # %%
 # The picture
 # -----------
-# The root of the sum of squares of the coils' images needs no maps, and has the noise and the
-# artefacts of all of them. SENSE finds the one image that explains the samples of all coils.
+# The root of the sum of squares of the coils' images needs no maps, but has the noise and the
+# artefacts of all coils. SENSE finds one image that explains the samples of all coils.
 
 F = tl.FFT(2, centered=True)
 S = tl.Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
@@ -84,8 +84,8 @@ samples = data[:, mask]
 found = tl.conjugate_gradients(A.N, A.H(samples), max_num_iters=20, gtol=1e-2, ltol=0)
 
 # %%
-# The maps have norm 1 at each pixel, so that the image has the brightness of the root of the sum of
-# squares. What it should be is known here: that of a scan of all of k-space without noise.
+# The maps have norm 1 at each pixel, so the image is as bright as the root of the sum of squares.
+# Both are compared with the root of the sum of squares of a full scan without noise.
 
 
 def root_sum_of_squares(kspace: torch.Tensor) -> torch.Tensor:

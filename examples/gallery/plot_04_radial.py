@@ -3,16 +3,17 @@ Radial MRI: a non-uniform Fourier transform and its normal operator
 ===================================================================
 
 Spokes through the centre of k-space do not lie on a grid. ``NUFFT`` computes the samples of an
-image on them. Least squares need its normal operator many times: ``toeplitz=True`` makes that one
-a convolution, which takes as long for many samples as for few.
+image there. Least squares apply its normal operator many times. ``toeplitz=True`` makes the normal
+operator a convolution, whose time does not depend on the number of samples.
 """
 
 # %%
 # The scan
 # --------
-# The object is a head of ellipses behind eight coils. Its k-space is known in closed form, so the
-# samples are not simulated with the operator that reconstructs them. There are 64 spokes, each
-# rotated by the golden angle from the one before. Nyquist's criterion asks for 201 on this grid.
+# The object is a head of ellipses with eight coils around it. Its k-space is known in closed form,
+# so the samples are not simulated with the operator that reconstructs them. There are 64 spokes,
+# each rotated by the golden angle from the one before. Nyquist's criterion asks for 201 on this
+# grid.
 
 import time
 
@@ -43,8 +44,9 @@ places[1].set_xlabel("spoke")
 # %%
 # The operator
 # ------------
-# Locations are in cycles per field of view, from -N/2 to N/2. The names of their dimensions, spoke
-# and readout, take the place of those of the image. ``tol`` is the error that is allowed.
+# Locations are in cycles per field of view, from -N/2 to N/2. Their dimensions, ``Spoke`` and
+# ``Readout``, replace those of the image in the output. ``tol`` is the largest error of an entry of
+# the matrix.
 
 F = tl.NUFFT(locs, SIZES, ("Spoke", "Readout"), batch_shape=("C",), tol=1e-3, toeplitz=True)
 maps = coils.on_grid(SIZES)
@@ -55,9 +57,9 @@ print(A)
 # %%
 # One application of the normal operator
 # --------------------------------------
-# Without ``toeplitz=True`` the normal operator interpolates all samples and adds them up again.
-# With it, the first call makes a kernel of (2N)² numbers, and the next ones multiply spectra by it.
-# The difference is below ``tol``.
+# Without ``toeplitz=True``, the normal operator computes all samples and grids them again. With it,
+# the first call makes a kernel of (2N)² numbers. All calls multiply a spectrum by this kernel. The
+# difference is below ``tol``.
 
 image = torch.randn(SIZES, dtype=torch.complex64)
 there_and_back = A.H(A(image))
@@ -69,10 +71,10 @@ assert difference < 1e-3
 # %%
 # A picture by one adjoint, and by least squares
 # ----------------------------------------------
-# The centre of k-space is sampled far more densely than its rim. ``density_compensation`` finds a
-# weight for each sample, with which the adjoint alone shows a picture. It has the streaks of the
-# spokes that were left out. Conjugate gradients find the image that explains the samples of all
-# coils.
+# The centre of k-space is sampled far more densely than its edge. ``density_compensation`` finds a
+# weight for each sample that makes up for this, so that the adjoint gives a picture. The picture
+# has streaks, because spokes are missing. Conjugate gradients find the image that explains the
+# samples of all coils.
 
 density = tl.density_compensation(locs, SIZES)
 D = tl.Diagonal.from_weight(density, ("Spoke", "Readout"), ("C", "Spoke", "Readout"))
@@ -85,16 +87,16 @@ found = tl.conjugate_gradients(A.N, A.H(kspace), max_num_iters=12, gtol=0, ltol=
 print(f"12 iterations took {time.perf_counter() - start:.2f} s")
 
 # %%
-# The weights may also stand within the normal operator, which weighs the samples of least squares.
-# Its kernel has them inside: an iteration costs the same, and few iterations are needed.
+# Least squares may use the same weights. ``F.normal(D)`` puts them into the convolution kernel. An
+# iteration then takes as long as before, and fewer iterations are needed.
 
 weighted = tl.conjugate_gradients(
     (S.H @ F.normal(D) @ S), (A.H @ D)(kspace), max_num_iters=4, gtol=0, ltol=0
 )
 
 # %%
-# What the samples can say of a head of ellipses is its picture at this resolution, so that edges
-# differ from the drawn ellipses in each of the images.
+# Below each image is its difference from the drawn ellipses, five times as bright. The samples have
+# a limited resolution, so all images differ from the ellipses at the edges.
 
 head = phantoms.shepp_logan(SIZES)
 

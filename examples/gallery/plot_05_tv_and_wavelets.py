@@ -2,15 +2,15 @@
 Total variation and wavelets side by side
 =========================================
 
-A scan with few, noisy samples has many images that explain it. A penalty says which of them looks
-like an image: few edges (total variation, TV [1]_), or few large wavelet coefficients [2]_.
+Many images explain a scan with few, noisy samples. A penalty chooses among them: the image with few
+edges (total variation, TV [1]_), or the one with few large wavelet coefficients [2]_.
 """
 
 # %%
 # The scan
 # --------
-# The k-space of a head of ellipses, known in closed form, behind eight coils: it is not made by the
-# operator that reconstructs. A sixth of the points is measured.
+# The object is a head of ellipses with eight coils around it. Its k-space is known in closed form,
+# so it is not simulated with the operator that reconstructs it. A sixth of the points is measured.
 
 import torch
 from matplotlib import pyplot
@@ -40,7 +40,7 @@ print(A.signature)
 # %%
 # Without a penalty
 # -----------------
-# The least-squares image fits the noise as well.
+# Least squares also fit the noise.
 
 zero_filled = A.H(y)
 plain = tl.conjugate_gradients(A.N, zero_filled, max_num_iters=15, gtol=0, ltol=0)
@@ -48,9 +48,9 @@ plain = tl.conjugate_gradients(A.N, zero_filled, max_num_iters=15, gtol=0, ltol=
 # %%
 # Total variation
 # ---------------
-# A gradient has one component for each dimension of the grid, along the first axis of its output.
-# Isotropic total variation is the sum of the lengths of these vectors, so that the entries along
-# axis 0 form groups:
+# The gradient of an image has one component for each dimension of the grid, along the first axis of
+# the output. Isotropic total variation is the sum of the lengths of these vectors. So the entries
+# along axis 0 form a group:
 #
 # .. math:: \min_x \tfrac12 |A x - y|^2 + \lambda \sum_n |(G x)_n|_2 .
 
@@ -64,9 +64,9 @@ flat = tl.alg.admm(
 # %%
 # Wavelets
 # --------
-# The transform is unitary, so the proximal map of a penalty of the coefficients is that of the
-# coefficients, between W and its adjoint. The approximations in the first corner are not sparse, so
-# they have no penalty.
+# The transform W is unitary. So the proximal map of a penalty on the coefficients is: apply W,
+# shrink the coefficients, apply the adjoint of W. The coarse approximation in the first corner is
+# not sparse, so it has no penalty.
 
 W = tl.Wavelet("db4", GRID, SIZES, n_levels=3)
 weights = torch.full(SIZES, weight)
@@ -78,9 +78,9 @@ sparse = tl.alg.fista(
 # %%
 # Side by side
 # ------------
-# The head is piecewise constant: total variation was made for it. Below the images their
-# differences from the head, five times as bright. Those at the edges are common to all: a pixel of
-# the drawn head is inside or outside of an ellipse, and the scan knows nothing of pixels.
+# The head is piecewise constant, which suits total variation. Below each image is its difference
+# from the head, five times as bright. All images differ at the edges: each pixel of the drawn head
+# is either inside or outside of an ellipse, but the scan measured a limited range of frequencies.
 
 
 def error(x: torch.Tensor) -> float:
@@ -104,10 +104,10 @@ for column, (name, image) in zip(axes.T[1:], images.items(), strict=True):
 assert error(flat) < error(sparse) < error(plain)
 
 # %%
-# What each of them sees
-# ----------------------
-# Both penalties look for few large numbers. These are the lengths of the gradients and the wavelet
-# coefficients of the head.
+# What is penalised
+# -----------------
+# Total variation penalises the lengths of the gradients, shown on the left. The other penalty is on
+# the wavelet coefficients, on the right. Both have few large values in this head.
 
 figure, axes = pyplot.subplots(1, 2, figsize=(6.5, 3.3), layout="constrained")
 show(axes[0], "lengths of gradients", G(head).norm(dim=0), 0.3)

@@ -2,17 +2,16 @@
 Computed tomography from few views
 ==================================
 
-Fewer views mean less dose and less time, and streaks in the image. This page reconstructs a head
-from 32 views in three ways. ``examples/ct.py`` does the same from the command line, on several
+Fewer views mean less dose and less time, but cause streaks in the image. This page reconstructs a
+head from 32 views in three ways. ``examples/ct.py`` does the same from the command line, on several
 devices.
 """
 
 # %%
 # The scan
 # --------
-# The line integrals of a head of ellipses are known in closed form, so the operator that
-# reconstructs has no part in making the data. The picture of the head is the mean of nine points in
-# each pixel.
+# The line integrals of a head of ellipses are known in closed form, so they are not simulated with
+# the operator that reconstructs them. Each pixel of the head is the mean of nine points.
 
 import math
 
@@ -36,9 +35,9 @@ sinogram += 0.005 * sinogram.max() * torch.randn_like(sinogram)
 # %%
 # The operator
 # ------------
-# Line integrals (the Radon transform) by Joseph's method, with an adjoint that is the transpose of
-# the same matrix. The angles can be cut, so a part of the views can be worked on at a time; the
-# image cannot.
+# ``ParallelBeam`` computes line integrals (the Radon transform) by Joseph's method. Its adjoint is
+# the transpose of the same matrix. The operator can be cut along the angles, but not along the
+# image.
 
 A = ParallelBeam(angles, DETECTORS, SIZE)
 print(A.signature)
@@ -48,15 +47,17 @@ print(f"{VIEWS * DETECTORS} measurements of {SIZE * SIZE} pixels")
 # %%
 # Filtered back projection
 # ------------------------
-# One filter and one adjoint. It is exact for infinitely many views; for few it leaves streaks.
+# This is a filter, then the adjoint. It is exact for infinitely many views. With few views it
+# leaves streaks.
 
 direct = fbp(sinogram, A, window="hann")
 
 # %%
 # Least squares
 # -------------
-# There are fewer measurements than pixels: many images explain them. Conjugate gradients from zero
-# find the one of least norm, and fit the noise in the end. So they are stopped early.
+# There are fewer measurements than pixels, so many images explain them. Conjugate gradients that
+# start at zero find the one of least norm. They also fit the noise in the end, so they are stopped
+# early.
 
 errors: list[float] = []
 
@@ -77,7 +78,7 @@ early = tl.alg.conjugate_gradients(A.N, A.H(sinogram), max_num_iters=8, gtol=0, 
 # %%
 # Total variation
 # ---------------
-# Of all images that explain the data, the one with the fewest edges, [1]_:
+# Total variation prefers the image with the fewest edges [1]_:
 #
 # .. math:: \min_x \tfrac12 |A x - y|^2 + \lambda \sum_n |(G x)_n|_2 .
 #
@@ -98,7 +99,7 @@ flat = tl.alg.admm(
 # %%
 # Side by side
 # ------------
-# Below the images their differences from the head, five times as bright.
+# Below each image is its difference from the head, five times as bright.
 
 
 def show(place: Axes, title: str, picture: torch.Tensor, largest: float) -> None:
@@ -122,8 +123,8 @@ assert error(flat) < 0.7 * error(early)
 # %%
 # When to stop
 # ------------
-# The error of least squares falls, and rises again where noise is fitted. In practice the head is
-# not known: stop where the residual is as large as the noise.
+# The error of least squares falls first. It rises again when noise is fitted. In practice the head
+# is not known: stop when the residual is as large as the noise.
 
 figure, place = pyplot.subplots(figsize=(5, 3), layout="constrained")
 place.plot(range(1, len(errors) + 1), errors)
@@ -134,7 +135,8 @@ place.set(xlabel="step of conjugate gradients", ylabel="error")
 # %%
 # A part of the views at a time
 # -----------------------------
-# The same operator, cut along its views: it works on eight of them at a time, and gives the same.
+# The same operator, cut along its views, works on eight views at a time. The result is the same, to
+# rounding.
 
 tiled = tl.batch_linop(A, {"A": 8})
 back, again = A.H(sinogram), tiled.H(sinogram)

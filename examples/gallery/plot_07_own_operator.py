@@ -3,8 +3,8 @@ Writing an operator
 ===================
 
 Computed tomography measures sums of an image along rays at many angles. ``ParallelBeam`` of
-linops-imaging does that, and does it better; this page writes a simple one from scratch, with
-weights, an adjoint and slices, tests it, and reconstructs.
+linops-imaging is the operator for this. As an exercise, this page writes a simpler one, with
+weights, an adjoint and slices, tests it, and reconstructs an image with it.
 """
 
 # %%
@@ -14,12 +14,13 @@ weights, an adjoint and slices, tests it, and reconstructs.
 # for :math:`A^H y`. They are static and find everything on ``linop``, because ``A.H`` is a
 # shallow copy with the two exchanged.
 #
-# ``SliceableLinop`` takes care of weights with named dimensions. Here the angles are a weight
-# along ``T``: a slice of ``T`` gives the operator of some of the angles, and the image has no
-# slices, since every ray crosses all of it. ``why_opaque`` says so.
+# ``SliceableLinop`` slices weights by the names of their dimensions. Here the angles are a weight
+# along ``T``, so a slice of ``T`` is the operator of some of the angles. The image cannot be
+# sliced, because every ray crosses the whole image. ``why_opaque`` says so.
 #
-# The projection turns the image and sums its columns. Its adjoint must be exact, not just alike,
-# or solvers go astray: PyTorch has the derivative of interpolation, which is its adjoint.
+# The projection rotates the image and sums its columns. Its adjoint must be exact: solvers may
+# diverge with an adjoint that is only similar. Interpolation is linear, so its adjoint is the
+# backward pass of PyTorch.
 
 import torch
 from matplotlib import pyplot
@@ -66,8 +67,8 @@ class Projection(tl.SliceableLinop):
 # %%
 # Is it right?
 # ------------
-# The dot test, first of all. ``BaseNamedLinopTests`` has every other law as a class to inherit
-# from in a test file: copies, devices, gradients, tiles, the compiler.
+# Start with the dot test. In a test file, inherit from ``BaseNamedLinopTests``: it also tests
+# copies, devices, gradients, tiles and the compiler.
 
 SIDE = 48
 angles = torch.linspace(0, torch.pi, 61, dtype=torch.float64)[:-1]
@@ -76,7 +77,7 @@ dottest(A, dtypes=[torch.float64])
 print(A)
 
 # %%
-# A wrong adjoint does not pass, and the message says by which factor it is off if it is one.
+# A wrong adjoint raises an error. If it is wrong by a factor, the message says by which.
 
 
 class HalfAdjoint(Projection):
@@ -93,8 +94,8 @@ except AdjointError as refused:
 # %%
 # Slices
 # ------
-# The angles can be worked on in parts, on one device or on several, without another line of code;
-# the image cannot, and the error says why.
+# The operator can now be cut along its angles, on one device or on several. It cannot be cut along
+# the image, and the error says why.
 
 print({dim: str(A.role(dim)) for dim in ("Nx", "T")})
 tiles, _, places = tl.split_linop(A, {"T": 25})
@@ -108,7 +109,7 @@ except tl.SplitError as refused:
 # %%
 # A scan
 # ------
-# ``lsmr`` solves least-squares problems with any operator, here with one that works on 30 angles at
+# ``lsmr`` solves least-squares problems with any operator. Here the operator works on 30 angles at
 # a time.
 
 axis = torch.linspace(-1, 1, SIDE, dtype=torch.float64)

@@ -2,18 +2,19 @@
 Splitting for memory
 ====================
 
-An operator may need more memory than there is, not for its weights but for what it computes in
-between. Cut into tiles it needs the workspace of one tile. This page shows what tiles are, and
-how much memory they take.
+An operator may need more memory than there is, not for its weights but for intermediate results.
+When it is cut into tiles, it needs the workspace of one tile only. This page shows what tiles are,
+and how much memory they take.
 """
 
 # %%
 # What tiles are
 # --------------
-# How an operator is cut along a dimension follows from how the dimension behaves in it. Here are
-# the four ways, as matrices; every colour is a tile. ``B`` is a batch dimension of the operator,
-# ``M`` is in its output alone, and ``N`` in its input alone. In the normal operator, ``M`` is
-# inside: each of its tiles is a whole matrix, and their sum is the operator.
+# How an operator is cut along a dimension depends on the role of the dimension. There are four
+# roles. The picture has a matrix for each; every colour is a tile. ``B`` is a batch dimension of
+# the operator, ``M`` is only in its output, and ``N`` is only in its input. In the normal operator,
+# ``M`` is neither in the input nor in the output, but is summed over inside. There each tile is a
+# matrix of full size, drawn one over the other, and their sum is the operator.
 
 import torch
 from matplotlib import pyplot
@@ -39,16 +40,16 @@ def tiles_of(A: tl.NamedLinop, sizes: dict[str, int]) -> torch.Tensor:
 figure, axes = pyplot.subplots(1, 4, figsize=(11, 2.6), layout="constrained")
 cases = [(P, "B", 1), (P, "M", 1), (P, "N", 2), (P.N, "M", 1)]
 for place, (A, dim, size) in zip(axes, cases, strict=True):
-    place.imshow(tiles_of(A, {dim: size}).numpy(), cmap="tab10", vmin=1, vmax=10)
-    place.set_title(f"{dim}: {A.role(dim)}" + ", one on the other" * (A is P.N))
+    place.imshow(tiles_of(A, {dim: size}).numpy(), cmap="tab10", vmin=1, vmax=10, aspect="auto")
+    place.set_title(f"{dim}: {A.role(dim)}")
     place.set(xticks=[], yticks=[])
 
 # %%
 # A scan in tiles
 # ---------------
-# The normal operator of an MRI scan makes an image for each of eight coils, and transforms them
-# there and back. ``batch_linop`` works on two of them at a time. The tiles are views: to cut
-# takes no memory.
+# The normal operator of an MRI scan makes an image for each of eight coils, and transforms each of
+# them forward and back. ``batch_linop`` works on two coils at a time. Tiles are views of the
+# weights, so cutting needs no memory.
 
 maps = torch.randn(8, 64, 64, dtype=torch.complex64)
 S = tl.Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
@@ -63,8 +64,9 @@ torch.testing.assert_close(B(x), A(x))
 # %%
 # How much memory?
 # ----------------
-# A simulated device counts bytes: of all tensors that are there at a time, beyond what was there
-# before the call. (On a GPU, ``torch.cuda.max_memory_allocated`` does.) An image has 32 KiB.
+# A simulated device counts the bytes of the tensors that exist at the same time. Here is the peak
+# of a call, without the memory that was in use before it. (On a GPU, use
+# ``torch.cuda.max_memory_allocated``.) An image has 32 KiB.
 
 
 def peak(linop: tl.NamedLinop, x: torch.Tensor) -> int:
@@ -93,9 +95,10 @@ assert kib == sorted(kib) and kib[0] < kib[-1] / 3
 # %%
 # Which tiles fit?
 # ----------------
-# ``plan_batches`` runs the operator without data, counts what would be allocated, and says which
-# sizes it chose for a budget, here of 512 KiB. It predicts more than the simulated device counts:
-# what an operation of torch allocates inside, a simulated one does not.
+# ``plan_batches`` chooses the sizes of tiles for a budget, here of 512 KiB. It runs the operator
+# without data and counts what would be allocated. Here it predicts what the simulated device
+# counts. It may also predict more, because it includes memory that torch allocates inside of an
+# operation.
 
 plan = tl.plan_batches(A, 2**19, work="normal")
 print(plan)
@@ -107,7 +110,7 @@ torch.testing.assert_close(chosen.N(x), A.N(x))
 assert taken <= plan.budget < kib[-1] * 1024
 
 # %%
-# A budget with which nothing fits is refused, and the message says which one would do.
+# If no tiles fit into the budget, an error names the smallest budget that is enough.
 
 try:
     tl.plan_batches(A, 1000, work="normal")
@@ -115,7 +118,7 @@ except tl.SplitError as refused:
     print(refused)
 
 # %%
-# How it searches, and what a prediction is worth, is on :doc:`the page about planning
-# <../linops-split/planning>`.
+# :doc:`The page about planning <../linops-split/planning>` says how it searches, and how good its
+# predictions are.
 
 # sphinx_gallery_thumbnail_number = 1

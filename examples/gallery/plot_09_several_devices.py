@@ -2,17 +2,17 @@
 One operator on several devices
 ===============================
 
-Say how to cut an operator and which devices there are: the tiles work at the same time, each
-device gets the bytes that its tiles read, and the result is the same. This page runs without a
-GPU. A list of CPUs does the same work, and simulated devices show what happens when.
+Say along which dimension to cut an operator, and on which devices. The devices work at the same
+time, each gets the bytes that its tiles read, and the result is the same. This page runs without a
+GPU: a list of CPUs does the same work, and simulated devices show the order of the work.
 """
 
 # %%
 # A list of devices
 # -----------------
-# An MRI scan of eight coils (:doc:`plot_02_sense` has one with an image). ``{"C": 1}`` cuts it
-# along the coils, the devices take turns over the tiles. With GPUs nothing changes but the list,
-# to ``["cuda:0", "cuda:1"]``; input and output stay on the base device.
+# The operator is an MRI scan of eight coils, as in :doc:`plot_02_sense`. ``{"C": 1}`` cuts it into
+# tiles of one coil, which are dealt to the devices in turn. With GPUs, only the list changes, to
+# ``["cuda:0", "cuda:1"]``. Input and output stay on the base device.
 
 import base64
 
@@ -35,8 +35,8 @@ torch.testing.assert_close(B(x), A(x))
 torch.testing.assert_close(B.N(x), A.N(x))
 
 # %%
-# The weights of ``B`` are those of ``A``: what is written to them is followed on every device,
-# and gradients come back from there.
+# ``B`` uses the weights of ``A``. If you change them, every device gets the new values. Gradients
+# of all devices are summed in these weights.
 
 with torch.no_grad():
     maps.mul_(2)
@@ -45,13 +45,13 @@ torch.testing.assert_close(B(x), A(x))
 # %%
 # What happens when
 # -----------------
-# ``simulated`` makes devices ``sim:0``, ``sim:1`` and so on, which have streams, memory of their
-# own and real values. It executes work in another order than it was issued, wherever that is
-# allowed, and raises an error if two accesses to memory are in no certain order. Here ``sim:0``
-# has the vectors and two others do the work.
+# ``simulated`` makes devices ``sim:0``, ``sim:1`` and so on, with streams, memory and real values.
+# It executes work in another order than the program, where streams allow it. It raises an error if
+# the order of two accesses to the same memory is not certain. Here ``sim:0`` has the vectors, and
+# two other devices do the work.
 #
-# The plan says what is done. The image is sent once to each device; the normal operator stays
-# inside of the tiles; a device adds up what its tiles return, and only sums come back.
+# The plan lists the steps. The image is sent once to each device. Each tile applies its own normal
+# operator. A device adds up the results of its tiles, and only the sums are sent back.
 
 with simulated(3):
     spec = tl.BatchSpec({"C": 1}, ["sim:1", "sim:2"], base_device="sim:0")
@@ -63,10 +63,10 @@ print(normal.plan())
 torch.testing.assert_close(found, A.N(x))
 
 # %%
-# In the forward operator each tile returns samples of its own, so there is more to collect. While
-# a device works on one tile, the results of the one before are on their way. The timeline shows
-# it, with work that takes three times as long as a transfer. A row is something that does one
-# thing at a time: a device, or the way from one to another.
+# In the forward operator, each tile returns samples of its own, so more results are sent back.
+# While a device works on one tile, the result of the tile before is sent. The timeline assumes that
+# work takes three times as long as a transfer. Each row is a device or a link between two devices,
+# which do one thing at a time.
 
 
 class Picture:
@@ -84,9 +84,9 @@ Picture(B.timeline(compute=3))
 # %%
 # How many devices?
 # -----------------
-# Transfers are hidden behind the work, but for the first and the last, as long as there is enough
-# work for each. Here eight tiles are all there is: with eight devices nothing is left to hide
-# behind.
+# Transfers take no extra time while the device works on another tile. Only the first and the last
+# transfer are not hidden in this way. Here there are eight tiles. With eight devices, each has one
+# tile, so no transfer is hidden.
 
 counts = [1, 2, 4, 8]
 figure, axes = pyplot.subplots(figsize=(6, 3.2), layout="constrained")
@@ -103,9 +103,9 @@ axes.set(xlabel="devices", ylabel="times as fast", xticks=counts)
 axes.legend(title="transfer 1")
 
 # %%
-# What these numbers are not: a measurement. Nothing on this page was run on a GPU. What simulated
-# devices can do, and what they cannot, is on :doc:`a page of its own
-# <../linops-multigpu/simulated_devices>`.
+# These numbers were computed, not measured: nothing on this page was run on a GPU. :doc:`Another
+# page <../linops-multigpu/simulated_devices>` says what simulated devices can do, and what they
+# cannot.
 #
 # Several specs
 # -------------

@@ -2,10 +2,10 @@
 One operator on several nodes
 =============================
 
-On a cluster every GPU has a process of its own, a rank. Say which dimension is cut along which
-dimension of the mesh of ranks. Each rank then holds its share of the weights and of the data, and
-the ranks send each other what the operator needs. This page plans that for a cluster, and runs it
-with four ranks in threads of one process.
+On a cluster every GPU has a process of its own, a rank. The ranks form a mesh. Say which dimension
+of the operator is cut along which dimension of the mesh. Each rank then holds its share of the
+weights and of the data, and the ranks send each other what the operator needs. This page plans that
+for a cluster, and runs it with four ranks in threads of one process.
 """
 
 # %%
@@ -37,9 +37,9 @@ placement = {"C": "coils"}
 # %%
 # What would be sent?
 # -------------------
-# ``plan_mesh`` says it of a mesh of any size, in one process and without data. The image goes to
-# all ranks beforehand, so the forward operator sends nothing. The adjoint sums the images of all
-# coils, and so does the normal operator.
+# ``plan_mesh`` lists the messages, for a mesh of any size, in one process and without data. All
+# ranks have the image already, so the forward operator sends nothing. The adjoint sums the images
+# of all coils, and so does the normal operator.
 
 plan = tl.plan_mesh(A, {"coils": RANKS}, placement)
 print(plan)
@@ -47,11 +47,11 @@ print(plan)
 # %%
 # Four ranks
 # ----------
-# The program below is the one that ``torchrun`` would start on every GPU. Here it is called by four
-# threads, which talk by gloo as processes do. ``local_output`` takes the share of the rank from the
-# whole k-space. A rank of a cluster would read its share from a file.
+# ``torchrun`` would start the program below on every GPU. Here four threads call it, which
+# communicate by gloo as processes do. ``local_output`` takes the share of the rank from the whole
+# k-space. A rank of a cluster would read its share from a file.
 #
-# The solver is that of one process. Its vectors are the same on all ranks.
+# The solver is the same function as for one process. Its vectors are the same on all ranks.
 
 
 def program(rank: int) -> tuple[Tensor, Tensor]:
@@ -72,8 +72,8 @@ for image in images:
     torch.testing.assert_close(image, alone, rtol=1e-3, atol=1e-3)
 
 # %%
-# Each of the first four images is what one rank sees of the k-space of its coils. Their sum over
-# the ranks is :math:`A^H y`. The last image is the solution, which every rank has.
+# The first four images are the adjoint of the samples of each rank's coils. Their sum over the
+# ranks is :math:`A^H y`. The last image is the solution, which every rank has.
 
 
 def show(place: Axes, title: str, picture: Tensor, largest: float) -> None:
@@ -94,8 +94,8 @@ show(axes[RANKS + 1], "solution", images[0], 0.5)
 # -----------------------
 # The timeline of a plan uses a model of latency and bandwidth. Here a message takes 20 us, and a
 # link sends 10 GB/s. A rank reads and writes 1 TB/s while it computes. The operator is a larger
-# one, of 32 coils and 32 slices of 256 x 256 pixels. Its maps are one number, which is expanded and
-# so takes no memory.
+# one, of 32 coils and 32 slices of 256 x 256 pixels. Its maps are one number that is expanded, so
+# they need no memory here.
 
 VOLUME = ("Nz", *GRID)
 many_maps = torch.ones((), dtype=torch.complex64).expand(32, 32, 256, 256)
@@ -121,15 +121,15 @@ place.set(xlabel="ranks", ylabel="ms for a call of A.N (model)", xticks=counts, 
 place.legend(title="what is cut")
 
 # %%
-# Cut along slices, the ranks send nothing. Cut along coils, each call sums a volume over the ranks,
-# and the time of that sum is what remains with many ranks.
+# If the operator is cut along slices, the ranks send nothing. If it is cut along coils, each call
+# sums a volume over the ranks. With many ranks, this sum takes most of the time.
 
 # %%
 # A grid in slabs
 # ---------------
-# A volume that no rank can hold is cut itself: in the image along one dimension, in k-space along
-# another. Between the two the ranks exchange what they have, which is all that a Fourier transform
-# sends. The colours are the ranks.
+# A volume that is too large for one rank is itself cut: the image along one dimension, k-space
+# along another. A Fourier transform needs one exchange between the ranks. The colours are the
+# ranks.
 
 volume = tl.FFT(2, batch_shape=())
 slabs = tl.plan_mesh(
@@ -150,8 +150,8 @@ for place, ranks_of, title in zip(
     place.set(title=title, xticks=[], yticks=[])
 
 # %%
-# How to start such a program on one machine, with Slurm or in Kubernetes, and what was measured, is
-# on :doc:`the page on clusters <../explanations/ranks>`. ``examples/sense_ranks.py`` is a program
-# to start with ``torchrun``. Nothing on this page was run on several machines.
+# :doc:`The page on clusters <../explanations/ranks>` shows how to start such a program on one
+# machine, with Slurm or in Kubernetes, and what was measured. ``examples/sense_ranks.py`` is a
+# complete program for ``torchrun``. Nothing on this page was run on several machines.
 
 # sphinx_gallery_thumbnail_number = 1

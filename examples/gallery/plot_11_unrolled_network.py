@@ -2,17 +2,17 @@
 Training an unrolled network
 ============================
 
-An unrolled network is a solver with a few steps, in which a small network takes the place of the
-penalty and is trained on images [1]_. The operator is a part of it like any other layer: gradients
-flow through ``A.N``.
+An unrolled network is a solver with a few steps in which a small network replaces the penalty. The
+network is trained on images [1]_. The operator is a layer like any other: gradients flow through
+``A.N``.
 """
 
 # %%
 # Images and a scanner
 # --------------------
-# Random heaps of ellipses, and a radial scan with 14 spokes: a non-uniform Fourier transform of
-# about a third as many samples as pixels. ``...`` in its shape takes a batch of images. With
-# ``toeplitz=True`` the normal operator needs no interpolation: it multiplies a spectrum.
+# The images are random heaps of ellipses. The scan is radial with 14 spokes: a non-uniform Fourier
+# transform with about a third as many samples as pixels. The ``...`` in its shape is a batch of
+# images. With ``toeplitz=True``, the normal operator is a convolution and needs no interpolation.
 
 import torch
 from matplotlib import pyplot
@@ -56,8 +56,8 @@ def measured(images: Tensor) -> Tensor:
 # %%
 # The network
 # -----------
-# Four times a step down the gradient of :math:`|A x - y|^2 / 2`, and a correction by three small
-# convolutions on the real and the imaginary part. All steps share their weights.
+# Each of five steps goes down the gradient of :math:`|A x - y|^2 / 2`. Then three small
+# convolutions on the real and the imaginary part correct the image. All steps share their weights.
 
 
 class Correction(nn.Module):
@@ -96,7 +96,7 @@ class Unrolled(nn.Module):
 # %%
 # Training
 # --------
-# New images in every step. Nothing has to be said about gradients of the operator.
+# Every step has new images. The operator needs no extra code for gradients.
 
 network = Unrolled(A)
 optimizer = torch.optim.Adam(network.parameters(), lr=3e-3)
@@ -115,8 +115,8 @@ print(f"loss {losses[0]:.4f} at first, {sum(losses[-10:]) / 10:.4f} in the end")
 # %%
 # What was gained
 # ---------------
-# Images that it has not seen, beside conjugate gradients for the same data, which have no idea of
-# images.
+# The test images were not used in training. The network is compared with conjugate gradients on the
+# same data, which do not know what images look like.
 
 test = ellipses(32)
 with torch.no_grad():
@@ -147,9 +147,9 @@ assert error(found) < 0.8 * error(plain)
 # %%
 # The same with DeepInverse
 # -------------------------
-# DeepInverse [2]_ has solvers, losses and networks for inverse problems. ``to_deepinv`` makes a
-# physics of the operator, here with complex numbers as two channels. Its proximal gradient method,
-# with our correction in the place of a denoiser, is our network. Where DeepInverse cannot be
+# DeepInverse [2]_ has solvers, losses and networks for inverse problems. ``to_deepinv`` makes the
+# operator a physics of DeepInverse, here with complex numbers as two channels. Its proximal
+# gradient method with our correction as the denoiser is the network above. If DeepInverse cannot be
 # imported, this part is left out.
 
 try:

@@ -2,17 +2,17 @@
 The memory map of a model
 =========================
 
-A model lists tensors; what it takes is bytes. The two differ where tensors share memory: tied
-weights, views of one matrix, slices of a table. ``memmap`` draws who lies where, and copies and
-moves models so that what shared memory still does.
+The memory of a model is not the sum of its tensors if tensors share memory: tied weights, views of
+one matrix, slices of a table. ``memmap`` draws where each tensor lies. It copies and moves models
+so that tensors that shared memory still do.
 """
 
 # %%
 # A small language model
 # ----------------------
-# The embedding is also the last layer, as in many language models; queries, keys and values are
-# views of one matrix, so that one product makes all three; and the positions are the first rows
-# of a table that is four times as long.
+# The embedding is also the last layer, as in many language models. Queries, keys and values are
+# views of one matrix, so that one product computes all three. The positions are the first rows of a
+# table that is four times as long.
 
 import base64
 import copy
@@ -47,8 +47,9 @@ report = MemoryReport(model)
 print(report)
 
 # %%
-# Five tensors have six names and three storages: one with two names, one of which a quarter is
-# used (the rest is wasted), one that three parameters share. The same as a picture:
+# Five tensors have six names and lie in three storages. The first storage has one tensor with two
+# names. Only a quarter of the second is used, and the rest is wasted. Three parameters share the
+# third. The same as a picture:
 
 
 class Picture:
@@ -65,9 +66,9 @@ Picture(report.to_svg())
 # %%
 # Copies
 # ------
-# ``copy.deepcopy`` copies the parameters one by one. Each is right, and the matrix is gone: to
-# get queries, keys and values takes three products from now on. And the whole table is copied, of
-# which a quarter is used.
+# ``copy.deepcopy`` copies the parameters one by one. The values are right, but there is no common
+# matrix any more, so queries, keys and values need three products. The whole table is copied,
+# although only a quarter is used.
 
 by_torch = copy.deepcopy(model)
 print(same_storage(model.attention.q, model.attention.v))
@@ -75,8 +76,8 @@ print(same_storage(by_torch.attention.q, by_torch.attention.v))
 Picture(MemoryReport(by_torch).to_svg())
 
 # %%
-# ``memory_aware_deepcopy`` copies storage by storage: a buffer from the first byte that a tensor
-# touches to the last, and in it every tensor as the same view.
+# ``memory_aware_deepcopy`` copies storage by storage. It makes one buffer for each, from the first
+# byte that a tensor touches to the last. In it, every tensor is the same view as before.
 
 twin = memory_aware_deepcopy(model)
 print(same_storage(twin.attention.q, twin.attention.v))
@@ -84,9 +85,9 @@ print(same_storage(twin.attention.q, model.attention.q))
 Picture(MemoryReport(twin).to_svg())
 
 # %%
-# A device gets the bytes that are touched there, each once, and the model here stays as it is.
-# (The device ``meta`` has no memory, but its tensors say where they would lie. With ``"cuda:0"``
-# it is the same.)
+# ``ModuleMemoryMap.copy_to`` puts a copy on a device. The device gets each byte that a tensor
+# touches once, and the model stays as it is. (Here the device is ``meta``, which has no memory, but
+# its tensors say where they would lie. Use ``"cuda:0"`` in the same way.)
 
 memory_map = ModuleMemoryMap()
 memory_map.register_module(model, device="meta")
@@ -111,9 +112,9 @@ assert ways["memory_aware_deepcopy"].wasted == ways["on a device"].wasted == 0
 # %%
 # Checkpoints
 # -----------
-# A file is described without executing anything from it, in Python or by ``memmap report
-# model.pt`` on the command line. ``torch.save`` writes whole storages, so the file has the unused
-# rows, too.
+# ``MemoryReport.from_file`` reports on a file without executing anything from it. The command
+# ``memmap report model.pt`` does the same. ``torch.save`` writes whole storages, so the file has
+# the unused rows, too.
 
 with tempfile.TemporaryDirectory() as folder:
     path = Path(folder, "model.pt")

@@ -2,16 +2,16 @@
 Hazards of in-place code
 ========================
 
-In-place code saves memory, and makes the order of operations matter: a write must not overtake a
-read of the same bytes. ``memmap.dataflow`` runs a function once, records what each operation
-reads and writes, and says which of them must wait for which.
+In-place code saves memory, but the order of its operations matters: a write must not come before an
+earlier read of the same bytes. ``memmap.dataflow`` runs a function once, records what each
+operation reads and writes, and says which operations must wait for which.
 """
 
 # %%
 # A program
 # ---------
-# Particles: positions and velocities are columns of one tensor, as such programs have it. A step
-# reads and writes the same memory through three views.
+# The program moves particles. Positions, velocities and the time are columns of one tensor. A step
+# reads and writes this tensor through three views.
 
 import torch
 from matplotlib import pyplot
@@ -34,14 +34,19 @@ graph = analyze_dependencies(operations)
 print(graph)
 
 # %%
-# What the table says: both energies are computed before anything moves (``WAR``: a write must
-# wait for what reads the old value); positions follow velocities (``RAW``: what is read must have
-# been written); and the clock, the last column, waits for nobody. All three are columns of one
-# tensor, whose bytes lie between each other. To compare where views begin and end would be no use
-# here; the answers are exact, byte by byte.
+# The table says:
 #
-# A wave is a group of operations that may run at once. Here is the program as a picture, with
-# only those edges that matter; whatever is not connected by a path may change places.
+# - Both energies are computed before anything moves. ``WAR`` (write after read): a write must wait
+#   for the reads of the old value.
+# - Positions are updated after velocities. ``RAW`` (read after write): a read must wait for the
+#   write.
+# - The time, the last column, waits for nothing.
+#
+# The bytes of the columns are interleaved, so comparing where views begin and end would not be
+# enough. The answers are exact, byte by byte.
+#
+# A wave is a group of operations that may run at the same time. The picture leaves out edges that
+# follow from others. Two operations without a path between them may change places.
 
 
 def draw(graph: DependencyGraph) -> None:
@@ -67,11 +72,11 @@ def draw(graph: DependencyGraph) -> None:
 draw(graph)
 
 # %%
-# Is it true?
-# -----------
-# Run the operations in another order that the graph allows, and the result has the same bits.
-# ``replayable=True`` keeps what is needed to run them again. Here the order is that of the waves,
-# each backwards.
+# Another order
+# -------------
+# If the operations run in another order that the graph allows, the result has the same bits.
+# ``replayable=True`` keeps the tensors, so that the operations can run again. Here the waves run in
+# order, and the operations of each wave in reverse order.
 
 state, force = torch.rand(100, 7), torch.rand(100, 3)
 expected = state.clone()
@@ -88,9 +93,9 @@ assert torch.equal(started, expected)
 # %%
 # A hazard within one operation
 # -----------------------------
-# Some operations read what they are writing themselves. What comes out then depends on the order
-# in which elements are processed, on the size, the device and the number of threads. PyTorch
-# refuses the clear cases; it cannot see this one, whose views have steps.
+# Some operations write bytes that they also read. The result then depends on the order in which
+# elements are processed, and so on the size, the device and the number of threads. PyTorch refuses
+# the simple cases. It does not detect this one, because the views have steps.
 
 x = torch.arange(8.0)
 graph = analyze_dependencies(trace(lambda x: x[2::2].copy_(x[:-2:2]), x))
@@ -98,7 +103,7 @@ for hazard in graph.self_hazards:
     print(hazard)
 
 # %%
-# The remedy is a copy of what is read.
+# To fix it, copy the view that is read.
 
 graph = analyze_dependencies(trace(lambda x: x[2::2].copy_(x[:-2:2].clone()), x))
 assert not graph.self_hazards
