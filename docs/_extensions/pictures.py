@@ -113,7 +113,7 @@ def readme(path: Path) -> None:
     ):
         place.imshow(picture.T.flip(0).numpy(), cmap="gray", vmin=0, vmax=largest)
         place.set(title=title, xticks=[], yticks=[])
-    figure.savefig(path, dpi=80)
+    figure.savefig(path, dpi=160)
 
 
 PICTURES: dict[str, Callable[[Path], None]] = {

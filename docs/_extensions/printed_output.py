@@ -1,4 +1,4 @@
-"""Mark what scripts printed in columns, whose lines are not to be broken."""
+"""Mark what programs printed in columns, whose lines are not to be broken."""
 
 import re
 
@@ -13,7 +13,8 @@ GAP = re.compile(r"\S {2,}\S")
 def mark(app: Sphinx, doctree: nodes.document) -> None:
     for block in doctree.findall(nodes.literal_block):
         lines = block.astext().splitlines()
-        if OUTPUT in block["classes"] and sum(bool(GAP.search(line)) for line in lines) > 1:
+        is_printed = OUTPUT in block["classes"] or block.get("language") in ("text", "console")
+        if is_printed and sum(bool(GAP.search(line)) for line in lines) > 1:
             block["classes"].append("columns")
 
 
