@@ -1,11 +1,13 @@
 """Ranks as processes, as torchrun starts them; and what a rank sees of another one that fails."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -47,45 +49,64 @@ def torchrun(n_ranks: int, program: str, options: Sequence[str] = (), **environm
     return said
 
 
-def test_laws_under_torchrun() -> None:
+@dataclass
+class Ended:
+    """How the ranks of a program ended, and what they wrote."""
+
+    codes: list[int | None]
+    said: list[str]
+    complaints: list[str]
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    """All programs, run at once: ranks are processes that one process forks."""
+    folder = tmp_path_factory.mktemp("ranks")
+    with started([str(PROGRAMS / "forked.py"), str(SECONDS), str(folder)]) as process:
+        said, complaint = process.communicate(timeout=2 * SECONDS)
+        assert process.returncode == 0, complaint
+        with pytest.raises(ProcessLookupError):
+            os.killpg(process.pid, 0)
+
+    def written(name: str, suffix: str, n_ranks: int) -> list[str]:
+        return [(folder / f"{name}{rank}.{suffix}").read_text() for rank in range(n_ranks)]
+
+    return {
+        name: Ended(codes, *(written(name, suffix, len(codes)) for suffix in ("said", "complaint")))
+        for name, codes in json.loads(said).items()
+    }
+
+
+def test_laws_over_processes(ended: dict[str, Ended]) -> None:
     """Over 4 ranks, and then over the first 3 and the first 2 of them."""
-    said = torchrun(4, "laws.py")
-    for n_ranks in (2, 3, 4):
-        for rank in range(n_ranks):
-            assert f"rank {rank} of {n_ranks} is done" in said
+    laws = ended["laws"]
+    assert laws.codes == [0] * 4, laws.complaints
+    for rank, said in enumerate(laws.said):
+        counts = [n_ranks for n_ranks in (4, 3, 2) if rank < n_ranks]
+        assert said.splitlines() == [f"rank {rank} of {n_ranks} is done" for n_ranks in counts]
 
 
-def test_what_is_not_alike_is_refused_with_the_checks_of_torch() -> None:
+def test_what_is_not_alike_is_refused_with_the_checks_of_torch(ended: dict[str, Ended]) -> None:
     """Each of them on both ranks, one after the other: the group lives on."""
-    said = torchrun(2, "refused.py", TORCH_DISTRIBUTED_DEBUG="DETAIL")
-    for rank in range(2):
-        assert f"rank {rank} is done" in said
+    refused = ended["refused"]
+    assert refused.codes == [0, 0], refused.complaints
+    assert refused.said == [f"rank {rank} is done\n" for rank in range(2)]
 
 
 @pytest.mark.parametrize("fault", ["killed", "hangs"])
-def test_a_fault_of_one_rank_is_an_error_on_the_others(fault: str, tmp_path: Path) -> None:
+def test_a_fault_of_one_rank_is_an_error_on_the_others(ended: dict[str, Ended], fault: str) -> None:
     """It names the operator, the rank and the step; the ranks end by themselves."""
-    command = [str(PROGRAMS / "faults.py"), str(SECONDS), fault, str(tmp_path / "store")]
-    with ExitStack() as stack:
-        ranks = [stack.enter_context(started([*command, str(rank)])) for rank in range(3)]
-        for rank in (0, 2):
-            said, complaint = ranks[rank].communicate(timeout=SECONDS)
-            assert ranks[rank].returncode == 3, complaint
-            step = "the sum of the output must be reached by all 3 ranks along (r)"
-            assert f"DistributedLinop (N) -> (M): {step}" in said
-            assert f"got on rank {rank}" in said
-        if fault == "hangs":
-            assert ranks[1].poll() is None
-        else:
-            assert ranks[1].wait(SECONDS) == -signal.SIGKILL
+    faults = ended[fault]
+    assert faults.codes == [3, None if fault == "hangs" else -signal.SIGKILL, 3], faults.complaints
+    for rank in (0, 2):
+        step = "the sum of the output must be reached by all 3 ranks along (r)"
+        assert f"DistributedLinop (N) -> (M): {step}" in faults.said[rank]
+        assert f"got on rank {rank}" in faults.said[rank]
 
 
-def test_ranks_in_threads_end_in_any_order() -> None:
+def test_ranks_in_threads_end_in_any_order(ended: dict[str, Ended]) -> None:
     """In a process of its own: others may have ranks in this one."""
-    with started([str(PROGRAMS / "threads.py")]) as process:
-        _, complaint = process.communicate(timeout=SECONDS)
-    assert process.returncode == 0, complaint
-    assert not complaint
+    assert (ended["threads"].codes, ended["threads"].complaints) == ([0], [""])
 
 
 def test_ranks_that_are_started_again_go_on_to_the_same_bits(tmp_path: Path) -> None:

@@ -50,7 +50,6 @@ def used(linop: NamedLinop) -> NamedLinop:
     return linop
 
 
-@pytest.mark.compiled
 class TestSense(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         maps = nn.Parameter(values(3, 2, 2))

@@ -15,13 +15,13 @@ from torch.distributed.device_mesh import DeviceMesh
 from linops_core import Dense
 from linops_distributed import distribute_linop
 
-seconds, fault, store, number = sys.argv[1:]
+seconds, store, number, size, fault = sys.argv[1:]
 signal.alarm(int(seconds))  # it ends the process, in whatever it waits
 rank = int(number)
 # A file, because a port that is free now may be taken before it is used.
-dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=3)
+dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=int(size))
 # A rank that ends is noticed at once. Only one that hangs is noticed by the timeout.
-timeout = 6 if fault == "hangs" else int(seconds)
+timeout = 10 if fault == "hangs" else int(seconds)
 group = dist.new_group(timeout=timedelta(seconds=timeout))
 mesh = DeviceMesh.from_group(group, "cpu", mesh_dim_names=("r",))
 

@@ -11,14 +11,21 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch._C._distributed_c10d import set_debug_level_from_env
 from torch.distributed.device_mesh import init_device_mesh
 
 from linops_core import FFT, Dense
 from linops_distributed import DistributedLinop, distribute_linop
 
-signal.alarm(int(sys.argv[1]))  # it ends the process, in whatever it waits
-dist.init_process_group("gloo", timeout=timedelta(seconds=int(sys.argv[1])))
-rank, mesh = dist.get_rank(), init_device_mesh("cpu", (2,), mesh_dim_names=("r",))
+seconds, store, number, size, *_ = sys.argv[1:]
+signal.alarm(int(seconds))  # it ends the process, in whatever it waits
+rank, timeout = int(number), timedelta(seconds=int(seconds))
+os.environ["TORCH_DISTRIBUTED_DEBUG"] = "DETAIL"
+set_debug_level_from_env()
+dist.init_process_group(
+    "gloo", init_method=f"file://{store}", rank=rank, world_size=int(size), timeout=timeout
+)
+mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("r",))
 
 
 class Fails(Dense):

@@ -40,7 +40,8 @@ def check_cuts(
 ) -> None:
     """Check the supports of ``linop``, whose matrix is given, and its tiles along every dimension.
 
-    Tiles of one, of two, of more than half and of the whole length are put together.
+    Tiles of one, of more than half and of the whole length are put together, and tiles of two where
+    some of them are not at an end.
     """
     is_complex = matrix.is_complex()
     check_supports(linop, matrix, sizes, close)
@@ -53,7 +54,8 @@ def check_cuts(
                 )
             continue
         size = sizes[dim]
-        for length in sorted({1, min(2, size), size // 2 + 1, size}) if size else ():
+        lengths = {1, 2 if size > 4 else 1, size // 2 + 1, size}
+        for length in sorted(lengths) if size else ():
             parts = []
             for window, tile in tiles_of(linop, dim, length, sizes):
                 own = {**sizes, **lengths_of(window)}

@@ -17,7 +17,8 @@ class CompilerLaws(LinopFactories):
 
     def test_it_compiles_to_one_graph(self) -> None:
         A = self.make_linop()
-        for linop, x in self.derived(A)[:3]:
+        # A normal operator without a closed form is the other two, one after the other.
+        for linop, x in self.derived(A)[: 3 if self.has_closed_normal(A) else 2]:
             run = compiled(linop)
             with torch.no_grad():
                 assert self.close(run(x), linop(x))

@@ -57,6 +57,11 @@ class LinopFactories:
         A = self.make_linop()
         return [*self.derived(A, torch.float64)[:3], *self.derived(A)[:3]]
 
+    def has_closed_normal(self, A: NamedLinop) -> bool:
+        """Whether ``A.N`` is something else than the parts of A and then those of A.H."""
+        parts = [*A.flatten(), *A.H.flatten()]
+        return [type(part) for part in A.N.flatten()] != [type(part) for part in parts]
+
     def close(self, x: Tensor, y: Tensor, rtol: float | None = None) -> bool:
         """Whether two results are equal within rounding."""
         x, y = x.detach(), y.detach()

@@ -100,7 +100,8 @@ class MatrixLaws(LinopFactories):
 
     def test_tiles_make_up_the_whole_along_every_dimension_that_is_not_opaque(self) -> None:
         A = self.make_linop()
-        for linop in (A, A.H, A.N):
+        # A normal operator without a closed form is cut like any composition.
+        for linop in (A, A.H, A.N) if self.has_closed_normal(A) else (A, A.H):
             sizes = self.all_sizes(linop)
             matrix = self.dense(linop)
             check_cuts(linop, matrix, sizes, self.close, accepts=lambda dim, reason: bool(reason))

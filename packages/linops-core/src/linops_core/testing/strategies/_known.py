@@ -64,10 +64,10 @@ class Known:
 def check(known: Known, rtol: float = 1e-9) -> None:
     """Check an operator, its adjoint and both normal operators, whole and in tiles.
 
-    Along each dimension tiles of one, of two, of more than half and of the whole length are put
-    together by hand. One that is opaque must be known to be. Nothing is read or written outside of
-    the support of the operator or of a tile. Errors may be ``rtol``, relative to the largest entry
-    of the matrix.
+    Along each dimension tiles of one, of more than half and of the whole length are put together by
+    hand, and tiles of two where some of them are not at an end. One that is opaque must be known to
+    be. Nothing is read or written outside of the support of the operator or of a tile. Errors may
+    be ``rtol``, relative to the largest entry of the matrix.
 
     Raises
     ------
