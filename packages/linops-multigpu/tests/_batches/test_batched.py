@@ -440,7 +440,7 @@ def test_gradients_reach_what_a_function_holds() -> None:
 def test_gradients_to_the_input_are_those_of_the_whole(dtype: torch.dtype) -> None:
     A = matrix()
     with simulated(3):
-        B = create_batched_linop(A, BatchSpec({"M": 1, "N": 4}, ["sim:1", "sim:2"], "cpu"))
+        B = create_batched_linop(A, BatchSpec({"M": 3, "N": 4}, ["sim:1", "sim:2"], "cpu"))
         x = torch.rand(6, dtype=dtype, requires_grad=True)
         assert torch.autograd.gradcheck(B, x, fast_mode=True)
         assert torch.autograd.gradgradcheck(B, x, fast_mode=True)
@@ -528,7 +528,7 @@ def check_on(devices: list[str]) -> None:
                 y = found(x.to(base))
                 assert y.device == base
                 torch.testing.assert_close(y.cpu(), wanted(x))
-                assert all(torch.equal(found(x.to(base)), y) for _ in range(3))
+                assert torch.equal(found(x.to(base)), y)
             torch.testing.assert_close(B.H(A(x).to(base)).cpu(), A.H(A(x)))
         gradients = []
         for linop, device in ((A, torch.device("cpu")), (B, base)):

@@ -183,6 +183,7 @@ def batched_and_placed(A: NamedLinop) -> list[tuple[NamedLinop, NamedLinop]]:
     return [(B, A), (B.H, A.H), (B.N, A.N), (P, A), (P.H, A.H)]
 
 
+@pytest.mark.each_value
 @pytest.mark.usefixtures("simulation")
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 @pytest.mark.parametrize(
