@@ -83,6 +83,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
         item.add_marker("gpu")
 
 
+@pytest.hookimpl(trylast=True)  # of what -k and -m select
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out slow laws of compilers, and combinations; skip what needs GPUs."""
     if settings.get_current_profile_name() == "default":

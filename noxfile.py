@@ -81,6 +81,8 @@ seeds = known.randomly_seed, known.randomly_seed + 1
 sys.exit(max(pytest.main([*arguments, f"--randomly-seed={seed}"]) for seed in seeds))
 """
 
+# Python keeps what it compiles here: an environment that is made anew compiles torch once.
+os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(".nox", "pycache").resolve()))
 os.environ.setdefault("UV_BUILD_CONSTRAINT", "constraints.txt")  # for the build backend
 # Threads of torch that wait by spinning starve each other where the cores are shared.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -39,13 +39,13 @@ def test_of_values(one, other, third):
 DRAWS_FROM_HYPOTHESIS = re.compile(r"import .*\bfind\b|\.example\(\)|hypothesis\.find")
 
 
-def examples_drawn(folder: Path, *options: str, **variables: str) -> str:
-    """Run tests beside a copy of our conftest, and return the examples that they drew."""
+def run_of(folder: Path, *options: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run tests beside a copy of our conftest."""
     shutil.copy(ROOT / "conftest.py", folder)
     (folder / "test_drawn.py").write_text(PRINTS_WHAT_IT_DRAWS, "utf-8")
     env = {name: value for name, value in os.environ.items() if name != "CI"}
     command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *options]
-    run = subprocess.run(
+    return subprocess.run(
         [*command, f"--rootdir={folder}", "test_drawn.py"],
         cwd=folder,
         env=env | variables,
@@ -53,6 +53,11 @@ def examples_drawn(folder: Path, *options: str, **variables: str) -> str:
         text=True,
         timeout=300,
     )
+
+
+def examples_drawn(folder: Path, *options: str, **variables: str) -> str:
+    """Run tests, and return the examples that they drew."""
+    run = run_of(folder, *options, **variables)
     values = re.findall("^values: (.*)$", run.stdout, re.MULTILINE)
     assert values == (
         ["0 0", "1 0", "0 1", "1 1", "0 2", "1 2"]
@@ -77,6 +82,11 @@ def test_the_thorough_profile_draws_more_and_others_in_each_run(tmp_path: Path) 
     assert drawn.count(",") == 1999
     assert examples_drawn(tmp_path, thorough) != drawn
     assert not (tmp_path / ".hypothesis" / "examples").exists(), "a failure must not be stored"
+
+
+def test_a_combination_that_is_named_runs(tmp_path: Path) -> None:
+    run = run_of(tmp_path, "-k", "2-0-1")
+    assert re.findall("^values: (.*)$", run.stdout, re.MULTILINE) == ["1 2"], run.stdout
 
 
 def test_the_profile_of_this_run(pytestconfig: pytest.Config) -> None:

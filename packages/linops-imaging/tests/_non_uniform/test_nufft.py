@@ -35,7 +35,7 @@ def matrix(locs: Tensor, sizes: Sequence[int]) -> Tensor:
 @pytest.mark.compiled
 class TestNUFFT(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
-        sizes = (5, 4)
+        sizes = (4, 3)
         locs = nn.Parameter(locations(2, 3, sizes=sizes))
         return NUFFT(locs, sizes, ("S", "R"), batch_shape=("C",))
 

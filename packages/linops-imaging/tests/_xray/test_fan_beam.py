@@ -16,7 +16,7 @@ from nameddim import ND
 class TestFanBeam(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         angles = torch.tensor([0.0, 0.4, 2.0], dtype=torch.float64)
-        return FanBeam(angles, 5, (4, 3), 6.0, 4.0, 1.2, batch_shape=("Nz",))
+        return FanBeam(angles, 4, (3, 2), 6.0, 4.0, 1.2, batch_shape=("Nz",))
 
     def sizes(self) -> Mapping[str, int]:
         return {"Nz": 2}

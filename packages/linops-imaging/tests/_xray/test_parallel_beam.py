@@ -17,7 +17,7 @@ from nameddim import ND
 class TestParallelBeam(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         angles = torch.tensor([0.0, 0.4, 2.0], dtype=torch.float64)
-        return ParallelBeam(angles, 5, (4, 3), 0.8, batch_shape=("Nz",))
+        return ParallelBeam(angles, 4, (3, 2), 0.8, batch_shape=("Nz",))
 
     def sizes(self) -> Mapping[str, int]:
         return {"Nz": 2}
