@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from nameddim import NamedShape
+
 from .. import config
 from .._base._copying import linked
 from .._base._linop import NamedLinop
@@ -138,8 +140,10 @@ def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
 def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     """Return A^H inner A, in closed form if there is no inner operator and A has one."""
     if inner is None:
-        has_closed_form = linop.normal_fn is not NamedLinop.normal_fn
-        return Normal(linked(linop)) if has_closed_form else normal_of(linop)
+        if linop.normal_fn is NamedLinop.normal_fn:
+            return normal_of(linop)
+        shape = NamedShape(linop.ishape) if linop._normal_keeps_names else None
+        return Normal(linked(linop), shape)
     if is_identity(inner) and config.reduce_identity_in_normal:
         return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
     return normal_of(linop, inner)

@@ -109,7 +109,7 @@ class Scalar(SliceableLinop):
         """Return the multiplication by ``|w|^2``."""
         if is_number(self):
             is_real = isinstance(self.weight, (int, float))
-            squared = self.weight**2 if is_real else abs(self.weight) ** 2
+            squared = self.weight * self.weight if is_real else abs(self.weight) ** 2
             if may_be_moved(squared) and bool(squared) == bool(self.weight):  # avoids underflow
                 return Scalar(squared, self.ishape)
         return super().own_normal()

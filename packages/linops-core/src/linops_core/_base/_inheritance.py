@@ -14,6 +14,7 @@ _TRUE_OF_FN = (
     "_takes_out",
     "_gains_by_slices",
     "_has_number_as_normal",
+    "_normal_keeps_names",
     "_shift_axes",
 )
 

@@ -77,7 +77,8 @@ class NamedLinop(Arithmetic, Conversions):
     """Whether the shapes of input and weights determine if a call is valid."""
     _takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike."""
-
+    _normal_keeps_names: ClassVar[bool] = False
+    """Whether a closed form of A^H A can be sliced as A's input: its output has the same names."""
     _runs_in_parts: ClassVar[bool] = False
     """Whether it runs in parts with a small workspace, so that callers need not cut the input."""
 

@@ -9,11 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedDimension
 
-from .._algebra._normal import Normal
-from .._base._copying import linked
-from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._dtype import summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
@@ -29,6 +26,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
 
     grid_keys = ("array_shape", "blocks_shape")
     _takes_any_batch = True
+    _normal_keeps_names = True
 
     kept: Tensor
     """Flat positions of the blocks, or of the elements of a block, that a mask keeps."""
@@ -158,12 +156,6 @@ class BlockOperator(GridOperator[SlidingWindows]):
         places = linop._places[0 if linop._has_grid_as_input else 1]
         x = to_the_end(summable(x), places)
         return from_the_end(linop.counts(x) * x, places)
-
-    def own_normal(self) -> NamedLinop:
-        """Return the multiplication by the number of blocks of each element."""
-        if self.normal_fn is not BlockOperator.counted:
-            return super().own_normal()  # from blocks to blocks
-        return Normal(linked(self), NamedShape(self.ishape))
 
 
 class ArrayToBlocks(BlockOperator):

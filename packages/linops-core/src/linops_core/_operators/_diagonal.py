@@ -12,7 +12,6 @@ from torch.nn import Parameter
 
 from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
-from .._algebra._normal import Normal
 from .._base._copying import linked
 from .._base._linop import NamedLinop, overridable
 from .._base._sides import is_part_of
@@ -119,7 +118,7 @@ class Diagonal(SliceableLinop):
             weight, ioshape, broadcast_dims, weight_shape=weight_shape, shape_kwargs=shape_kwargs
         )
 
-    _takes_out = True
+    _takes_out = _normal_keeps_names = True
 
     def _gains_by_slices(self) -> bool:
         return True
@@ -204,7 +203,3 @@ class Diagonal(SliceableLinop):
     def extra_repr(self) -> str:
         """Return the text of ``repr`` for the weight and its powers."""
         return " ** ".join([super().extra_repr(), *map(str, self._exponents)])
-
-    def own_normal(self) -> NamedLinop:
-        """Return the diagonal operator of ``|w|^2``, which reads w when it is called."""
-        return Normal(linked(self), NamedShape(self.ishape))

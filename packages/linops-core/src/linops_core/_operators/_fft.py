@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
+from nameddim import NamedDimension, as_dims, get_nd_shape
 
 from .._algebra._identity import Identity
-from .._algebra._normal import Normal, fit_inner
+from .._algebra._normal import fit_inner
 from .._algebra._normal_of import normal_of
 from .._base._copying import linked
 from .._base._linop import NamedLinop
@@ -106,7 +106,7 @@ class FFT(GridOperator[AxisMap]):
         """Number of dimensions of the grid."""
         return len(self.shape.other_shapes["image_shape"])
 
-    _has_number_as_normal = True
+    _has_number_as_normal = _normal_keeps_names = True
 
     def _gains_by_slices(self) -> bool:
         return True
@@ -192,9 +192,7 @@ class FFT(GridOperator[AxisMap]):
 
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""
-        if self.norm == "ortho":
-            return Identity(self.ishape)
-        return Normal(linked(self), NamedShape(self.ishape))
+        return Identity(self.ishape) if self.norm == "ortho" else super().own_normal()
 
 
 def _of_last_dims(

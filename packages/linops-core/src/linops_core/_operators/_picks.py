@@ -8,11 +8,9 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, as_dims
+from nameddim import NamedDimension, as_dims
 
 from .._algebra._identity import Identity
-from .._algebra._normal import Normal
-from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import by_dimension, is_size, per_axis
 from .._kernels._picked_axis import PickedAxis, picked, put_back
@@ -30,6 +28,7 @@ class Picking(GridOperator[PickedAxis]):
 
     _is_real = True
     _takes_any_batch = True
+    _normal_keeps_names = True
 
     def __init__(
         self, dims: Dims, axes: Sequence[PickedAxis], shape: Dims | None, to: Dims | None
@@ -80,9 +79,7 @@ class Picking(GridOperator[PickedAxis]):
             keeps = [axis.keeps_all for axis in self._axes]
         else:
             keeps = [axis.reverse_keeps_all for axis in self._axes]
-        return (
-            Identity(self.ishape) if all(keeps) else Normal(linked(self), NamedShape(self.ishape))
-        )
+        return Identity(self.ishape) if all(keeps) else super().own_normal()
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it needs another name in the output, or a size."""

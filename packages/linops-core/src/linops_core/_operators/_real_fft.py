@@ -5,11 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedDimension
 
-from .._algebra._normal import Normal
-from .._base._copying import linked
-from .._base._linop import NamedLinop
 from .._base._sides import Side, dims_of
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
@@ -73,6 +70,7 @@ class RealFFT(GridOperator[AxisMap]):
 
     is_complex_linear = False
     _takes_any_batch = True
+    _normal_keeps_names = True
 
     def __init__(
         self,
@@ -148,12 +146,6 @@ class RealFFT(GridOperator[AxisMap]):
         """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
         is_of_grid = any(dim in dims for dims in self.axis_dims)
         return "a Fourier transform mixes all of its grid" if is_of_grid else None
-
-    def own_normal(self) -> NamedLinop:
-        """Return the normal operator in closed form."""
-        if self.normal_fn is NamedLinop.normal_fn:  # the adjoint has none
-            return super().own_normal()
-        return Normal(linked(self), NamedShape(self.ishape))
 
 
 def _real_float(x: Tensor) -> Tensor:
