@@ -11,6 +11,8 @@ These rules hold for all of them:
 - If ``A.is_complex_linear`` is False, inner products are Re<x, y>, and A is an operator between
   real spaces of twice the dimension. Functions count as linear over the complex numbers. Wrap a
   function that is not in ``SimpleLinop(..., is_complex_linear=False)``.
+- A solver writes into the vectors that it passes to A. A function that keeps its input must keep
+  a copy, ``x.clone()``.
 - y is one vector, real or complex, of the shape of the output of A.
 - ``lsqr``, ``lsmr``, ``fista``, ``admm`` and ``pdhg`` also take a list or tuple of operators with
   the same input. Then y, the proximal maps and the adjoints are lists with one entry for each

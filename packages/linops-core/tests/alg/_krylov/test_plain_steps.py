@@ -14,6 +14,7 @@ from torch import Tensor
 
 from linops_core.alg import ConvergenceWarning, conjugate_gradients
 from linops_core.alg._krylov import _conjugate_gradients
+from linops_core.alg._krylov._conjugate_gradients import Run
 from linops_core.alg._krylov._convergence_check import ConvergenceCheck
 from linops_core.alg._shared._progress import Callback
 
@@ -30,8 +31,12 @@ def system(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
     return (matrix + matrix.mH) / 2, basis @ (weights * torch.ones(n, dtype=dtype))
 
 
+def general_step(run: Run, limit: int) -> None:
+    """Do no plain step."""
+
+
 def numbers_of(
-    matrix: Tensor, y: Tensor, n_checked: int | None, n_steps: int = 12
+    matrix: Tensor, y: Tensor, *, are_plain: bool = True, n_steps: int = 12
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return the solution and the numbers of the check after some steps."""
     checks = []
@@ -43,8 +48,8 @@ def numbers_of(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_conjugate_gradients, "ConvergenceCheck", Noted)
-        if n_checked is not None:
-            patch.setattr(_conjugate_gradients, "N_CHECKED", n_checked)
+        if not are_plain:
+            patch.setattr(Run, "plain_steps", general_step)
         x = conjugate_gradients(matrix.mv, y, max_num_iters=n_steps, gtol=1e-12, ltol=0)
     return x, {name: vars(checks[0])[name] for name in NUMBERS}
 
@@ -52,11 +57,11 @@ def numbers_of(
 @given(st.sampled_from([torch.float64, torch.complex128]), st.integers(0, 2**16))
 def test_their_numbers_are_those_of_general_steps(dtype: torch.dtype, seed: int) -> None:
     matrix, y = system(20, dtype, seed)
-    x, numbers = numbers_of(matrix, y, None)
-    same, measured = numbers_of(matrix, y, 100)  # no step is plain
+    x, numbers = numbers_of(matrix, y)
+    same, measured = numbers_of(matrix, y, are_plain=False)
     torch.testing.assert_close(x, same, rtol=1e-10, atol=1e-10)
     assert numbers == pytest.approx(measured, rel=1e-6)
-    _, of_first_steps = numbers_of(matrix, y, None, n_steps=3)
+    _, of_first_steps = numbers_of(matrix, y, n_steps=3)
     assert numbers["norm"] > 1.1 * of_first_steps["norm"]
 
 
@@ -153,3 +158,37 @@ def test_derivatives_by_transforms_are_those_of_backward(of: str, steps: int) ->
     along = torch.func.jvp(solution, (given,), (y,))[1]
     torch.testing.assert_close(along, wanted @ y)
     torch.testing.assert_close(torch.func.jacrev(solution, chunk_size=1)(given), wanted)
+
+
+@pytest.mark.parametrize("are_plain", [True, False])
+def test_a_function_that_keeps_its_input_must_copy_it(are_plain: bool) -> None:
+    matrix, y = system(20, torch.float64, 0)
+    kept: list[Tensor] = []
+    copies: list[Tensor] = []
+
+    def A(p: Tensor) -> Tensor:
+        kept.append(p)
+        copies.append(p.clone())
+        return matrix.mv(p)
+
+    with pytest.MonkeyPatch.context() as patch:
+        if not are_plain:
+            patch.setattr(Run, "plain_steps", general_step)
+        conjugate_gradients(A, y, max_num_iters=6, gtol=1e-12, ltol=0)
+    assert all(p is kept[0] for p in kept[:6])
+    directions = torch.stack(copies[:6])
+    products = directions @ matrix @ directions.mT
+    sizes = products.diagonal().sqrt()
+    torch.testing.assert_close(products / torch.outer(sizes, sizes), torch.eye(6).double())
+
+
+def test_a_function_that_returns_an_image_of_the_last_input_is_refused() -> None:
+    matrix, y = system(20, torch.float64, 0)
+    known: dict[int, Tensor] = {}
+
+    def A(p: Tensor) -> Tensor:
+        """Return what it returned for the same object, which has new values by now."""
+        return known.setdefault(id(p), matrix.mv(p))
+
+    with pytest.raises(ValueError, match="A must be Hermitian and positive definite"):
+        conjugate_gradients(A, y, max_num_iters=6, gtol=1e-12, ltol=0)
