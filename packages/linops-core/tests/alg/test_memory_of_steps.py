@@ -95,6 +95,10 @@ def by_pdhg(A: Map, y: Tensor, steps: int, g: Map = smaller) -> Tensor:
     return pdhg(A, g, g, y, steps, eps_rel=0, adjoint=A)
 
 
+def by_admm(A: Map, y: Tensor, steps: int, g: Map = smaller, is_rho_fixed: bool = False) -> Tensor:
+    return admm(A, y, g, max_num_iters=steps, is_rho_fixed=is_rho_fixed, eps_rel=0, adjoint=A)
+
+
 def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
     """Return how many vectors are made, by the operator none."""
     with NewVectors() as found:
@@ -116,8 +120,9 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
         (partial(by_cg, preconditioned=True), 0),
         (by_fista, 1 + 1),  # the map, and its argument
         (by_proximal_gradient, 1 + 1),
-        # The maps, the argument of g, that of a conjugate, and the difference of two images.
-        (by_pdhg, 4 + 1 + 1),
+        (by_pdhg, 2 + 2),
+        # The map and its argument; x, residual, direction, output and result of a system.
+        (partial(by_admm, is_rho_fixed=True), 2 + 5),
     ],
 )
 def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) -> None:
@@ -125,7 +130,7 @@ def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) 
     assert new_vectors(solve, y, 15) - new_vectors(solve, y, 5) == 10 * of_maps
 
 
-@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg])
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg, by_admm])
 def test_a_map_may_return_what_it_is_given(solve: Callable[..., Tensor]) -> None:
     def copied(z: Tensor, t: float) -> Tensor:
         return z.clone()
@@ -134,10 +139,6 @@ def test_a_map_may_return_what_it_is_given(solve: Callable[..., Tensor]) -> None
     for steps in (1, 2, 7):
         expected = solve(products, y, steps, copied)
         assert torch.equal(solve(products, y, steps, itself), expected)
-
-
-def by_admm(A: Map, y: Tensor, steps: int, g: Map = smaller) -> Tensor:
-    return admm(A, y, g, max_num_iters=steps, eps_rel=0, adjoint=A)
 
 
 def written(z: Tensor, t: float) -> Tensor:
@@ -266,7 +267,7 @@ def test_a_map_may_return_one_constant(solve: Callable[..., Tensor]) -> None:
     assert torch.equal(solve(products, y, 7, lambda z, t: point), point)
 
 
-@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg])
+@pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg, by_admm])
 def test_arguments_of_maps_of_this_library_are_written_into(
     solve: Callable[..., Tensor],
 ) -> None:
@@ -280,7 +281,7 @@ def test_arguments_of_maps_of_this_library_are_written_into(
     assert theirs - ours >= 14
 
 
-@pytest.mark.parametrize("solve", [by_cg, by_fista, by_proximal_gradient, by_pdhg])
+@pytest.mark.parametrize("solve", [by_cg, by_fista, by_proximal_gradient, by_pdhg, by_admm])
 def test_results_lie_in_memory_of_their_own(solve: Callable[..., Tensor]) -> None:
     y, maps = torch.ones(N, dtype=torch.float64), [] if solve is by_cg else [itself]
     first = solve(products, y, 5, *maps)

@@ -29,7 +29,7 @@ from .._shared._checks import (
 )
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._products import add_scaled, inner, is_moderate
+from .._shared._products import add_scaled, copied, divided, inner, is_moderate
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors
 from ._chunks import chunks_of
@@ -266,16 +266,19 @@ class Run:
         y = widened(y)
         residual = y if image is None else y - image
         self.unit = self.unit_of(residual) if image is None else self.unit_of(y, residual)
-        self.residual: Tensor = residual / self.unit
+        self.residual = divided(residual, self.unit, None if image is None else residual)
         self.x = torch.zeros_like(self.residual) if x0 is None else widened(x0) / self.unit
         norm = size = batch.norm(self.residual)
         loss = image_size = 0.0 * norm
+        direction = torch.empty_like(self.residual)
         if image is not None:
-            size = batch.norm(y / self.unit)
-            loss = batch.inner(self.x, (image - 2 * y) / self.unit).real / 2
-            image_size = batch.norm(image / self.unit)
+            scaled = divided(y, self.unit, direction)
+            size, product = batch.norm(scaled), batch.inner(self.x, scaled).real
+            scaled = divided(image, self.unit, direction)
+            loss = batch.inner(self.x, scaled).real / 2 - product
+            image_size = batch.norm(scaled)
         self.is_guessed = image is not None
-        self.loop = Loop(self.residual)
+        self.loop = Loop(direction)
         if batch.axes:
             self.loop.norm_of_A = torch.zeros_like(self.unit)
         size, loss, norm, image_size = reals_on_host(size, loss, norm, image_size)
@@ -460,7 +463,7 @@ class Run:
         (loop.energy,) = self.scalars(self.batch.inner(self.residual, searched))
         first, length = on_host(loop.energy, self.batch.norm(searched))
         self.check.begin(first, length.real)
-        loop.direction, loop.factor = searched.clone(), 0.0
+        loop.direction, loop.factor = copied(searched, loop.direction), 0.0
         image = self.forward(loop.direction)
         loop.image = image if loop.iteration else self.in_chosen_unit(image)
         loop.is_anew = False

@@ -32,6 +32,17 @@ def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
     return torch.lerp(x, z, factor, out=None if is_followed(x, z, into) else into)
 
 
+def divided(x: Tensor, unit: Tensor | float, into: Tensor | None) -> Tensor:
+    """Return x / unit; in the memory of ``into``, if there is some, unless autograd follows."""
+    is_free = into is not None and not is_followed(x, into)
+    return torch.div(x, unit, out=into if is_free else None)
+
+
+def copied(x: Tensor, into: Tensor) -> Tensor:
+    """Return a copy of x; in the memory of ``into`` unless autograd follows."""
+    return x.clone() if is_followed(x, into) else into.copy_(x)
+
+
 def is_moderate(units: float | Tensor) -> bool:
     """Whether squares of sums of squares in these units are in range."""
     if isinstance(units, Tensor):
@@ -57,7 +68,15 @@ def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) ->
 
 def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Return the largest magnitude of the real and imaginary parts of x, which is not empty."""
-    return _reduced(lambda parts, dims: parts.abs().amax(dims, keepdim), x.detach(), dims, keepdim)
+    is_of_all = dims is None and not keepdim
+
+    def reduce(parts: Tensor, dims: list[int]) -> Tensor:
+        if not is_of_all:
+            return parts.abs().amax(dims, keepdim)
+        low, high = torch.aminmax(parts)  # without a temporary
+        return torch.maximum(high, -low)
+
+    return _reduced(reduce, x.detach(), dims, keepdim)
 
 
 def _reduced(

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from .._krylov._conjugate_gradients import Run
+from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
 from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
+    Operator,
     check_count,
     check_like,
     check_unchanged,
@@ -21,6 +23,7 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import rounding_of
+from .._shared._products import add_scaled, divided, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from .._shared._space import magnitudes
 from .._shared._stacked import Operators, Vectors
@@ -61,8 +64,8 @@ def admm(
     Conjugate gradients solve for x', starting at x, as exactly as the residuals require. A and L
     must not have a common null space.
 
-    It keeps ten vectors of the input (six of them for conjugate gradients) and four of the output
-    of L. Gradients flow through the steps, and autograd then keeps all steps.
+    It keeps eight vectors of the input (five of them for conjugate gradients) and four of the
+    output of L. Gradients flow through the steps, and autograd then keeps all steps.
 
     Parameters
     ----------
@@ -144,35 +147,39 @@ def admm(
         root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
         root_of_z = math.sqrt(split.output.count(loop.z)) if eps_abs else 0.0
 
-        def weighted(x: Tensor) -> Tensor:
-            return torch.add(normal(x), normal_of_L(x), alpha=loop.rho)
-
+        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+        right = argument = None
         yield loop.x, {"primal": loop.primal, "dual": loop.dual, "rho": loop.rho}, None
         while True:
-            x, z, u, rho = loop.x, loop.z, loop.u, loop.rho
-            right = torch.add(target, split.adjoint(z - u), alpha=rho)
-            check_like(_NAME, "the output of the adjoint of L", right, "x", x)
+            rho, weighted = loop.rho, _Weighted(normal, normal_of_L, loop.rho)
+            argument = scaled_sum(loop.z, -1, loop.u, argument)
+            right = scaled_sum(target, rho, split.adjoint(argument), right)
+            check_like(_NAME, "the output of the adjoint of L", right, "x", loop.x)
             gtol = max(0.1 * min(1.0, loop.primal, loop.dual), precision)
-            run = Run(weighted, None, vectors, right, x, (gtol, 0.0), pair.dtype)
+            run = Run(weighted, None, vectors, right, loop.x, (gtol, 0.0), pair.dtype)
+            loop.x = run.x  # frees the x before
             loop.x = x = run.solve(Progress(_NAME, max_cg_iters))
             loop.norm = norm = (
                 run.norm() or loop.norm
             )  # of the system that is solved, once a step has shown it
-            del run  # freed, because the next lines need the memory
+            del run, weighted  # freed, because the next lines need the memory
             image = split.forward(x)
-            z = problem.proximal(image + u, 1 / rho)
+            argument = scaled_sum(image, 1, loop.u, argument)
+            loop.z = z = problem.proximal(argument, 1 / rho)
             check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-            u = image + u - z  # again, because the map may have written into its argument
+            argument = reusable(argument, problem.proximal, z)
+            loop.u = u = add_scaled(add_scaled(loop.u, 1, image), -1, z)
             back = split.adjoint(u)
             product = normal(x)
             check_unchanged(_NAME, "the adjoint of A", target, version, product)
-            stationary = product - target
+            right = scaled_sum(product, -1, target, right)
             del product
-            stationary = torch.add(stationary, back, alpha=rho)
+            right = add_scaled(right, rho, back)
+            argument = scaled_sum(image, -1, z, argument)
             slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
                 _NAME,
-                (pair.input, [stationary, back, target, x]),
-                (split.output, [image - z, image, z]),
+                (pair.input, [right, back, target, x]),
+                (split.output, [argument, image, z]),
             )
             primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
             goals = (
@@ -194,13 +201,27 @@ def admm(
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
                 if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
                     factor = 1.0  # a residual of zero would double it until it overflows
-                rho, u = rho * factor, u / factor
-            loop.z, loop.u, loop.rho, loop.primal, loop.dual = z, u, rho, primal, dual
-            del z, u
-            yield x, values, reason
+                if factor != 1:
+                    loop.rho, loop.u = rho * factor, divided(u, factor, u)
+            loop.primal, loop.dual = primal, dual
+            del x, z, u, image, back  # freed when others take their places
+            yield loop.x, values, reason
 
     progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
     return problem.solve(steps(start()), progress)
+
+
+class _Weighted:
+    """A^H A + rho L^H L; all results lie in the same memory, unless autograd follows."""
+
+    def __init__(self, normal: Operator, normal_of_L: Operator, rho: float) -> None:
+        self.normal, self.normal_of_L, self.rho = normal, normal_of_L, rho
+        self.result: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the weighted sum of both normals of x."""
+        self.result = scaled_sum(self.normal(x), self.rho, self.normal_of_L(x), self.result)
+        return self.result
 
 
 @dataclass

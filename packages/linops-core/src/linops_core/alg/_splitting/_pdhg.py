@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._proximals._composed import conjugate
 from .._proximals._proximal import Proximal, checked_proximal, probe, reusable
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import checkpoint_of, probed
@@ -23,7 +22,7 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._products import add_scaled, extrapolated, scaled_sum
+from .._shared._products import add_scaled, divided, extrapolated, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
@@ -58,7 +57,7 @@ def pdhg(
 
     It converges if :math:`\tau \sigma |K|^2 \le 1`. A step applies K and its adjoint once.
 
-    It keeps at most five vectors of the input and seven of the output, results of K, its adjoint
+    It keeps at most five vectors of the input and six of the output, results of K, its adjoint
     and the proximal maps included. It waits for the device once in a step. Gradients flow through
     the steps, and autograd keeps all steps; tau and sigma are constants.
 
@@ -128,7 +127,6 @@ def pdhg(
         for name, given in (("tau", tau), ("sigma", sigma))
     )
     are_given = tau is not None and sigma is not None
-    proximal_dual = conjugate(penalty)
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
     saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
@@ -155,15 +153,20 @@ def pdhg(
         root_of_p = math.sqrt(pair.output.count(loop.p)) if eps_abs else 0.0
         values = {"primal": math.inf, "dual": math.inf, "tau": loop.tau, "sigma": loop.sigma}
         # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-        of_p = of_x = None
+        of_p = of_x = argument = None
         yield loop.x, values, None
         while True:
             x, p, image, ahead = loop.x, loop.p, loop.image, loop.ahead
             versions = version_of(x), version_of(image)
             tau, sigma, norm = loop.tau, loop.sigma, loop.norm
             of_p = scaled_sum(p, sigma, ahead, of_p)
-            p_new = proximal_dual(of_p, sigma)
-            check_like(_NAME, "what the proximal map of f returns", p_new, "the output of K", p)
+            # The proximal map of the conjugate of f, by the identity of Moreau.
+            argument = divided(of_p, sigma, argument)
+            found = penalty(argument, 1 / sigma)
+            check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
+            argument = reusable(argument, penalty, found)
+            p_new = add_scaled(of_p, -sigma, found)
+            del found
             back = pair.adjoint(p_new)
             check_like(_NAME, "the output of the adjoint", back, "x0", x)
             of_x = scaled_sum(x, -tau, back, of_x)
@@ -174,10 +177,11 @@ def pdhg(
             check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
             image_new = pair.forward(x_new)
             check_unchanged(_NAME, "K", image, versions[1], image_new)
-            of_p, of_x = scaled_sum(p, -1, p_new, of_p), scaled_sum(x, -1, x_new, of_x)
+            of_p, of_x = add_scaled(p, -1, p_new), scaled_sum(x, -1, x_new, of_x)
+            argument = scaled_sum(image, -1, image_new, argument)
             ahead = add_scaled(add_scaled(ahead, -1, image_new), 1 / sigma, of_p)
             moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
-                [of_x, x_new], [image - image_new, ahead, p_new, of_p]
+                [of_x, x_new], [argument, ahead, p_new, of_p]
             )
             primal = moved / tau
             goals = (
