@@ -13,7 +13,7 @@ GAP = re.compile(r"\S {2,}\S")
 def mark(app: Sphinx, doctree: nodes.document) -> None:
     for block in doctree.findall(nodes.literal_block):
         lines = block.astext().splitlines()
-        is_printed = OUTPUT in block["classes"] or block.get("language") in ("text", "console")
+        is_printed = OUTPUT in block["classes"] or block.get("language") in ("text", "none")
         if is_printed and sum(bool(GAP.search(line)) for line in lines) > 1:
             block["classes"].append("columns")
 

@@ -56,7 +56,7 @@ class Link:
             )
 
     def seconds(self, sent: Sent) -> float:
-        """Return the time of a step, with its mark."""
+        """Return the time of one message in seconds, with the mark that is sent with it."""
         n, size = sent.n_ranks, sent.n_bytes / self.bandwidth
         hops = n - 1 if self.is_ring else ceil(log2(n))
         rides = sent.kind.endswith("sum") and sent.n_bytes <= MARK_RIDES

@@ -19,7 +19,7 @@ __all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
 
 
 def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.float32) -> Tensor:
-    r"""Return golden angles of a sequence of spokes, :math:`k \pi / (\tau + i - 1)`, k = 0, 1, ...
+    r"""Return the golden angles :math:`k \pi / (\tau + i - 1)` of the spokes k = 0, 1, 2 and so on.
 
     :math:`\tau = (1 + \sqrt 5) / 2` is the golden ratio. Any number of spokes in sequence covers
     the half circle nearly evenly. Index i = 1 is the golden angle, 111.25 degrees. Larger

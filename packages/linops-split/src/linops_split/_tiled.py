@@ -93,7 +93,7 @@ class Tiled(Composite):
         return self._tiles
 
     def with_tiles(self, tiles: Tiles) -> Self:
-        """Return an operator like this one with another table."""
+        """Return the same kind of operator for another table of tiles."""
         other = self.with_operands([part.linop for part in tiles.parts], tiles.shape)
         other._lay_out(tiles)
         return other

@@ -65,7 +65,7 @@ class Identity(SliceableLinop):
     _takes_any_batch = True
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the identity for these dimensions, which contain its own ones."""
+        """Return the identity on these dimensions, which must include its own."""
         if self.ishape == self.oshape and is_part_of(self.ishape, dims):
             return linked(self, NamedShape(dims))
         return super().fitted_to(dims)

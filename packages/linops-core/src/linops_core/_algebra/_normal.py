@@ -19,7 +19,7 @@ from ._wrapper import Wrapper
 
 
 class Normal(Wrapper):
-    r"""The normal operator :math:`A^H A` by the ``normal_fn`` of A.
+    r"""The normal operator :math:`A^H A`, computed by the ``normal_fn`` of A.
 
     It refers to the weights of A and reads them when it is called.
 

@@ -83,7 +83,7 @@ class Scalar(SliceableLinop):
         return self.weight_part("weight") if self._weights else self.weight
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the operator for these dimensions, which contain its own ones."""
+        """Return the operator on these dimensions, which must include its own."""
         if not is_part_of(self.ishape, dims) or self.ishape != self.oshape:
             return None
         return linked(self, NamedShape(dims, weight_shape=()))

@@ -52,8 +52,8 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         Dimensions before the grid. They can be sliced. Any dimensions by default.
     in_grid_shape, out_grid_shape : sequence of dimensions, optional
         Dimensions of the grid in the input, by default Nx, Ny, Nz, and in the output, by default
-        the same with the next index (Nx1, ...). With ``grid_size``, dimensions that are only on one
-        side can be sliced.
+        the same with the next index (Nx1, ...). If ``grid_size`` is given, dimensions that are only
+        in the input or only in the output can be sliced.
     padding_mode : {"zeros", "circular", "reflect", "replicate"}
         Values of the input outside of the grid in mode "same": zero; periodic; mirrored at the end
         points, which are not repeated, c b [a b c] b a; or the nearest point, a a [a b c] c c.

@@ -143,7 +143,7 @@ class Diagonal(SliceableLinop):
     adj_normal_fn = normal_fn
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the operator for these dimensions, which contain its own ones in order."""
+        """Return the operator on these dimensions, which must include its own in order."""
         others = dict(self._shape.other_shapes)
         own = {dim for names in others.values() for dim in names}
         if not is_part_of(self.ishape, dims) or own & {*dims} - {*self.ishape}:

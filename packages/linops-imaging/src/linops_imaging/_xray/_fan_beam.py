@@ -46,8 +46,8 @@ class FanBeam(XRayTransform):
 
     Notes
     -----
-    As in :class:`ParallelBeam`. The time of the adjoint is proportional to the number of rays that
-    cross a pixel near the source.
+    As in :class:`ParallelBeam`. The time of the adjoint is proportional to the largest number of
+    rays that cross one pixel, which is a pixel near the source.
 
     Examples
     --------

@@ -29,7 +29,7 @@ class MemoryView(Protocol):
 
 
 class Tensor:
-    """Memory that operations reach through views: zeros of one shape and dtype.
+    """Memory of one shape and dtype, zero at first, that operations read and write through views.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def irls(
     r"""The x that minimises :math:`\frac1p \sum_n (|A x - y|_n^2 + e^2)^{p/2} + \frac{d^2}2 |x|^2`.
 
     With p = 1, the default, outliers in y have little influence (least absolute deviations). A step
-    solves the least squares with the weights W = :math:`(|A x - y|_n^2 + e^2)^{p/2 - 1}` by
+    solves a least-squares problem with weights W = :math:`(|A x - y|_n^2 + e^2)^{p/2 - 1}` by
     conjugate gradients, starting at the last x. It stops when the gradient g of the function
     satisfies :math:`|g| \le \mathrm{tol} \, |A^H W y|`.
 

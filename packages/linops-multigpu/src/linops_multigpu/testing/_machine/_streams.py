@@ -51,7 +51,7 @@ class SimStream:
         return f"<{self.actor.name}>"
 
     def wait_event(self, event: SimEvent) -> None:
-        """Let all later work wait for ``event``; the host continues.
+        """Make later work on this stream wait for ``event``; the host does not wait.
 
         As on a real device, an event that was not recorded is not waited for; this counts as a
         race.
@@ -68,7 +68,7 @@ class SimStream:
             self.scheduler.give(self, Task(awaits=event.point))
 
     def wait_stream(self, other: SimStream) -> None:
-        """Let all later work wait for all work of ``other`` so far."""
+        """Make later work on this stream wait for all work so far on ``other``."""
         self.wait_event(other.record_event())
 
     def record_event(self) -> SimEvent:
