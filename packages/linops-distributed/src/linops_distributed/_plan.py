@@ -92,7 +92,7 @@ class RankPlan:
 
 @dataclass(frozen=True)
 class MeshPlan:
-    """The communication of a mesh in A, A.H and A.N; ``str`` is a table."""
+    """What the ranks of a mesh send in A, A.H and A.N; ``print`` shows it as a table."""
 
     signature: str
     mesh: Mapping[str, int]

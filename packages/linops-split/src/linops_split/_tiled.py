@@ -166,7 +166,7 @@ class Tiled(Composite):
         return run_in_order(work, self.watched)
 
     def watched(self, steps: Sequence[T]) -> Iterable[T]:
-        """Return the steps of a call, with a progress bar if wanted."""
+        """Return the steps of a call, with a progress bar if one was asked for."""
         if self._tqdm_kwargs is None:
             return steps
         options: dict[str, Any] = {"desc": str(self.shape), **self._tqdm_kwargs}
