@@ -150,7 +150,7 @@ tiles = st.lists(st.sampled_from(["A=1", " A = 2", "D=1", "Nx=9", "Q=1"]), max_s
 OPTIONS = ["--size", "--views", "--noise", "--seed", "--iterations", "--weight", "--batch"]
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 3)
 @given(st.dictionaries(st.sampled_from(OPTIONS), numbers | tiles | st.text(max_size=8), max_size=3))
 @example({"--batch": "A=" + "9" * 5000})
 def test_the_option_that_is_wrong_is_named(ct: ModuleType, options: dict[str, str]) -> None:

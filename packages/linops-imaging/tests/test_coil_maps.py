@@ -102,6 +102,7 @@ def test_espirit_is_the_eigenvalue_problem(
     assert (values[:-1] >= values[1:]).all()
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize(("n_coils", "sizes"), [(4, (64, 64)), (16, (48, 60)), (4, (28, 24, 26))])
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
 def test_smooth_coils_are_recovered(

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
@@ -77,6 +77,7 @@ def test_it_is_the_part_with_zeros_around(window: dict[NamedDimension, tuple[sli
     assert A.H.H.to_dense().equal(A.to_dense())
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(windows(M, N), st.data())
 def test_it_is_cut_like_any_other(
     window: dict[NamedDimension, tuple[slice, int]], data: st.DataObject
@@ -111,6 +112,7 @@ def test_an_input_of_another_size_is_refused(
         A(torch.rand(2, size + 1, dtype=torch.complex128))
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(windows(M, N))
 def test_gradients_reach_the_weight_and_the_input(
     window: dict[NamedDimension, tuple[slice, int]],

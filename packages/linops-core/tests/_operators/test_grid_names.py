@@ -104,7 +104,7 @@ def placed(draw: st.DrawFn) -> tuple[Known, Callable[..., NamedLinop]]:
     return Known(linop, matrix, where, frozenset(known)), make
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 3)
 @given(placed())
 def test_the_matrix_is_that_of_the_grid_with_the_batch_around_it(case: tuple[Known, Any]) -> None:
     check(case[0])

@@ -71,6 +71,7 @@ def test_it_is_the_matrix_of_the_exact_sum(sizes: list[int], seed: int) -> None:
     assert (A.H.to_dense() - expected.mH).abs().max() <= bound
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("tol", [3e-1, 5e-2, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10, 5e-12])
 @pytest.mark.parametrize("sizes", [(64,), (13, 10), (5, 4, 3)])
 def test_no_entry_is_off_by_more_than_tol(tol: float, sizes: tuple[int, ...]) -> None:

@@ -46,7 +46,7 @@ class TestToeplitz(BaseNamedLinopTests):
 
     def make_linop(self) -> NamedLinop:
         sizes = (3, 2)
-        return transform(locations(4, sizes=sizes), sizes)
+        return transform(locations(3, sizes=sizes), sizes)
 
     def sizes(self) -> Mapping[str, int]:
         return {"C": 2}

@@ -4,6 +4,7 @@ C coils, B batches, Nx Ny image, K samples.
 """
 
 from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -179,9 +180,9 @@ OPERATORS: dict[str, tuple[NamedLinop, dict[str, int], dict[str, int]]] = {
 }
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("work", ["forward", "adjoint", "normal"])
-@pytest.mark.parametrize("is_cut", [False, True])
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize(("name", "is_cut"), [*product(OPERATORS, [False, True])])
 def test_peaks_of_operators_are_predicted_within_15_percent(
     name: str, is_cut: bool, work: str
 ) -> None:
