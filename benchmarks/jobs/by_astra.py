@@ -23,7 +23,7 @@ ABSENT = dict.fromkeys(
         "deblurring",
         "calibration",
     ),
-    "it has X-ray transforms alone",
+    "it only has X-ray transforms",
 )
 
 

@@ -20,7 +20,7 @@ WITH = "PyLops"
 ABSENT = {
     "sense_radial": "it has no non-uniform Fourier transform",
     "radial_frames": "it has no non-uniform Fourier transform",
-    "modl": "it differentiates nothing of complex images",
+    "modl": "it has no gradients of complex images",
     "calibration": "it has no ESPIRiT",
 }
 

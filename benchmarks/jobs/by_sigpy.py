@@ -13,7 +13,7 @@ from jobs.problem import Array
 ARRAYS = "numpy"
 WITH = "sigpy"
 ABSENT = {
-    "modl": "it differentiates nothing",
+    "modl": "it has no gradients",
     "tomography": "it has no X-ray transform",
 }
 

@@ -12,27 +12,27 @@ from jobs.problem import Problem
 INTRODUCTION = """# Whole jobs
 
 Ten reconstructions and related jobs, with torchlinops and with seven other libraries.
-`benchmarks/bench_jobs.py` wrote this page, losses included.
+`benchmarks/bench_jobs.py` wrote this page. It also shows where another library is better.
 
 **The same problem.** All libraries read the same data and minimise the same function. torchlinops
-computes the reference solution in double precision. Each library takes the smallest number of steps
-that brings it within the given relative error of the reference.
+computes the reference solution in double precision. Each library takes as few steps as it needs to
+reach the given relative error against the reference.
 
 **Time** is the processor time (user and system) of the whole function below, which makes the
 operators and takes the steps, with one thread. Other work on the machine changes it less than it
-changes wall time. The libraries take turns, each in its own process. The ratio is their time
-divided by ours: the median over the rounds, with the minimum and maximum. The time of BART is that
-of its processes without their start-up; they read and write files.
+changes wall time. The libraries take turns, each in its own process. The ratio is the time of the
+library divided by ours: the median over the rounds, with the minimum and maximum. The time of BART
+includes reading and writing files, but not the start of its processes.
 
 **Memory** is the peak of the first run in the process, above the memory in use when the library was
-loaded, the data were there and a small problem was solved. That of BART is the peak of its process,
-without that of an empty process and without the files that it reads.
+loaded, the data were there and a small problem was solved. For BART, it is the peak of its process,
+less the memory of an empty process and of the files that it reads.
 
-**Lines** are those of the body of the function and of the functions beside it that it calls. A
-statement of several lines counts as several.
+**Lines** are the lines in the body of the function, and in other functions of the script that it
+calls. A statement of several lines counts as several.
 
-Ratios are theirs divided by ours: above 1, ours is faster or smaller. The reason of each dash is
-below its table.
+A ratio above 1 means that torchlinops is faster or needs less memory. Below each table is the reason
+for each dash.
 """
 
 

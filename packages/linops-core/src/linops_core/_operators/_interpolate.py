@@ -221,7 +221,7 @@ class Interpolate(GridOperator[GridPart]):
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
-        """Return the grid over which the values x of the points are spread."""
+        """Return the grid with the values x of the points spread over it."""
         locs, x = linop.weight_part("locs"), linop.gathered_back(x)
         n_frame_axes = len(linop.shape.other_shapes["frames"])
         at, last = linop.frame_axes(x.ndim - (locs.ndim - 1 - n_frame_axes))

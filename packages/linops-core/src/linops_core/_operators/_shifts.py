@@ -97,7 +97,7 @@ class Roll(GridOperator[Axis]):
         return linop.scattered_back(_rolled(x, [axis.reverse for axis in linop._axes_for(x)]))
 
     def own_normal(self) -> NamedLinop:
-        """Return the identity; of a tile, the tile and its adjoint."""
+        """Return the identity, or for a tile the tile followed by its adjoint."""
         if all(axis.is_ring for axis in self._axes):
             return Identity(self.ishape)
         return super().own_normal()
