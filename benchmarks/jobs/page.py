@@ -31,8 +31,8 @@ less the memory of an empty process and of the files that it reads.
 **Lines** are the lines in the body of the function, and in other functions of the script that it
 calls. A statement of several lines counts as several.
 
-A ratio above 1 means that torchlinops is faster or needs less memory. Below each table is the reason
-for each dash.
+A ratio above 1 means that torchlinops is faster or needs less memory. Below each table is the
+reason for each dash.
 """
 
 
