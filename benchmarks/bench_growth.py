@@ -1,18 +1,19 @@
 """How the time of work with operators grows with their number of parts: exponents, 10 to 10,000.
 
 ``bench_growth.py [SUBJECT ...]`` measures some of the subjects alone. Times are those of the
-processor, which other programs change least.
+processor, which other programs change least. A plan runs the operator without data, which takes
+several milliseconds for a part, so plans are measured for sums and chains only.
 """
 
 from __future__ import annotations
 
 import gc
-import math
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import TypeAlias
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial, reduce
+from operator import add, matmul
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from results import record
@@ -38,13 +39,11 @@ from memmap import ModuleMemoryMap, memory_aware_deepcopy
 Make: TypeAlias = Callable[[], NamedLinop]
 Cut: TypeAlias = Mapping[str, int]
 Job: TypeAlias = Callable[[NamedLinop, Cut], object]
-Prepared: TypeAlias = Callable[[int], Callable[[], object]]
+Result = TypeVar("Result")
 
 NUMBERS = (10, 32, 100, 316, 1000, 3162, 10_000)
-FITTED_FROM = 316
-"""The upper half of the numbers, on a logarithmic axis."""
-LONGEST = 4.0
-"""Seconds after which no larger number is tried."""
+LONGEST = 30.0
+"""Seconds: no number is tried that would take longer at an exponent of 1."""
 TARGET = 1.1
 N = 4
 GENERATOR = torch.Generator().manual_seed(0)
@@ -99,6 +98,31 @@ def run(linop: NamedLinop) -> Tensor:
     return linop(torch.ones([size or N for size in linop.sizes("input")]))
 
 
+LOOPS: dict[str, tuple[Callable[[int], Sequence[NamedLinop]], Callable[[Any, Any], Any]]] = {
+    "A = A + B": (diagonals, add),
+    "A = B + A": (diagonals, lambda A, B: B + A),
+    "A = A @ B": (diagonals, matmul),
+    "A = B @ A": (diagonals, lambda A, B: B @ A),
+    "A = A @ B, with other names": (matrices, lambda A, B: B @ A),
+    "A = A + B, of normals": (lambda n: [linop.N for linop in rows(n)], add),
+    "A = (A + B) @ B, a nest": (diagonals, lambda A, B: (A + B) @ B),
+}
+"""For each, the operators B of a loop, and its body. The result lists its operands once."""
+IN_A_LOOP = "operators that are made in a loop"
+
+
+def run_loop(operators: Sequence[NamedLinop], body: Callable[[Any, Any], Any]) -> object:
+    """Return what a loop makes, listed."""
+    made: Any = reduce(body, operators)
+    return made, len(made)
+
+
+def loop_of(name: str, number: int) -> Callable[[], object]:
+    """Return a loop over a number of operators that are there."""
+    operators, body = LOOPS[name]
+    return partial(run_loop, operators(number), body)
+
+
 JOBS: dict[str, Job] = {
     "run": lambda A, _: run(A),
     "adjoint": lambda A, _: A.H,
@@ -110,71 +134,94 @@ JOBS: dict[str, Job] = {
     "batch_linop and run": lambda A, cut: run(batch_linop(A, cut)),
     "batch_linop, normal": lambda A, cut: batch_linop(A, cut).N,
     "create_batched_linop and run": lambda A, cut: run(create_batched_linop(A, BatchSpec(cut))),
-    "plan_batches": lambda A, cut: plan_batches(A, 2**40, [*cut], dtype=torch.float32),
+}
+PLANS: dict[str, Job] = {
+    "plan_batches": lambda A, cut: plan_batches(
+        A, 2**40, [*cut], work="forward", dtype=torch.float32
+    ),
     "plan_mesh": lambda A, cut: plan_mesh(
         A, {"ranks": 2}, dict.fromkeys(cut, "ranks"), dtype=torch.float32
     ),
 }
+PLANNED = ("terms of an Add", "operators of a Chain")
 
 
-def jobs_of(name: str) -> dict[str, Prepared]:
-    """Return how each job is prepared, with an operator that nothing is known of yet."""
-    subject = SUBJECTS[name]
-
-    def prepared(work: Job, number: int) -> Callable[[], object]:
-        make, cut = subject(number)
-        return partial(work, make(), cut)
-
-    return {"made": lambda number: subject(number)[0]} | {
-        job: partial(prepared, work) for job, work in JOBS.items()
-    }
+def jobs_of(name: str) -> list[str]:
+    """Return the names of what is measured of a subject."""
+    return [*LOOPS] if name == IN_A_LOOP else ["made", *jobs_on(name)]
 
 
-def seconds_of(prepare: Callable[[], Callable[[], object]]) -> float:
-    """Return the least processor time of up to three runs, each of which is prepared anew."""
-    least = math.inf
-    for _ in range(3):
-        work = prepare()
-        gc.collect()
-        gc.disable()  # it looks through all that there is, at moments of its own
-        start = time.process_time()
-        work()
-        least = min(least, time.process_time() - start)
-        gc.enable()
-        if least > 0.1:
-            break
-    return least
+def jobs_on(name: str) -> dict[str, Job]:
+    """Return what is done with the operator of a subject."""
+    return JOBS | (PLANS if name in PLANNED else {})
+
+
+def times_of(name: str, number: int, wanted: Collection[str]) -> dict[str, float]:
+    """Return the seconds of some jobs: one after the other, with one new operator."""
+    if name == IN_A_LOOP:
+        return {loop: timed(loop_of(loop, number))[1] for loop in LOOPS if loop in wanted}
+    make, cut = SUBJECTS[name](number)
+    linop, seconds = timed(make)
+    found = {"made": seconds}
+    for job, work in jobs_on(name).items():
+        if job in wanted:
+            found[job] = timed(partial(work, linop, cut))[1]
+    return found
+
+
+def timed(work: Callable[[], Result]) -> tuple[Result, float]:
+    """Return the result and the seconds of the processor."""
+    start = time.process_time()
+    result = work()
+    return result, time.process_time() - start
 
 
 def exponent(points: Sequence[tuple[int, float]]) -> float:
-    """Return the slope of a line through the upper points on logarithmic axes."""
-    upper = [point for point in points if point[0] >= FITTED_FROM]
-    logs = torch.tensor(upper, dtype=torch.float64).log()
+    """Return the slope on logarithmic axes: of the upper half or of the last decade, the larger."""
+    last = points[-1][0]
+    return max(
+        slope([point for point in points if point[0] >= least]) for least in (316, last / 10)
+    )
+
+
+def slope(points: Sequence[tuple[int, float]]) -> float:
+    """Return the slope of a line through points on logarithmic axes."""
+    logs = torch.tensor(points, dtype=torch.float64).log()
     numbers, times = (logs - logs.mean(0)).T
     return float(numbers @ times / (numbers @ numbers))
 
 
 def measure(name: str) -> None:
     """Measure all jobs of one subject."""
-    print(f"\n{name}")
-    for job, prepare in jobs_of(name).items():
-        prepare(2)()  # which imports what torch needs for it
-        points: list[tuple[int, float]] = []
-        for number in NUMBERS:
-            points.append((number, seconds_of(partial(prepare, number))))
-            if points[-1][1] > LONGEST and number > FITTED_FROM:
-                break
-        found = exponent(points)
-        number, seconds = points[-1]
-        record(name, job, found, "exponent", seconds=seconds, target=TARGET, points=points)
+    print(f"\n{name}", flush=True)
+    points: dict[str, list[tuple[int, float]]] = {job: [] for job in jobs_of(name)}
+    times_of(name, 2, points)  # which imports what torch needs
+    for number in NUMBERS:
+        wanted = [job for job, before in points.items() if not before or is_short(number, before)]
+        rounds = [times_of(name, number, wanted) for _ in range(3 if number < 1000 else 1)]
+        for job in wanted:
+            points[job].append((number, min(times[job] for times in rounds)))
+        gc.collect()
+    for job, of_job in points.items():
+        found = exponent(of_job)
+        number, seconds = of_job[-1]
+        record(name, job, found, "exponent", seconds=seconds, target=TARGET, points=of_job)
         print(f"  {job:32} {found:6.2f}   {seconds:8.4f} s for {number:6}", flush=True)
+
+
+def is_short(number: int, before: Sequence[tuple[int, float]]) -> bool:
+    """Whether a job would be done in time at an exponent of 1."""
+    last, seconds = before[-1]
+    return seconds * number / last < LONGEST
 
 
 def main() -> None:
     """Measure the subjects that are named, by default all of them."""
     torch.set_num_threads(1)
+    gc.disable()  # it looks through all that there is, at moments of its own
+    gc.freeze()
     with torch.no_grad():
-        for name in sys.argv[1:] or SUBJECTS:
+        for name in sys.argv[1:] or [IN_A_LOOP, *SUBJECTS]:
             measure(name)
 
 

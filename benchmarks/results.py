@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 ROWS: list[Row] = []
 """What this process measured so far."""
+LOADS = [os.getloadavg()[0]]
+"""The load at the start and with each row."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,7 +50,7 @@ class Measured:
     torch: str
     seconds: float
     load: float
-    """Average number of processes that wanted a core in the minute before."""
+    """Mean number of processes that wanted a core while it ran, with its own."""
     threads: int
     rows: list[Row]
     is_complete: bool
@@ -67,7 +70,8 @@ def record(
     target: float | None = None,
     points: Sequence[tuple[int, float]] = (),
 ) -> None:
-    """Keep one number as a `Row`; the caller prints it as well."""
+    """Keep one number as a `Row`, and the load; the caller prints the number as well."""
+    LOADS.append(os.getloadavg()[0])
     ROWS.append(
         Row(
             section=section,

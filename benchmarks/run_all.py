@@ -92,13 +92,12 @@ def run(name: str, reference: str | None) -> Measured:
         env.pop("PYTHONPATH", None)  # which may lead to our package of that name
     if reference is not None:
         env["REFERENCE_PYTHON"] = reference  # bench_jobs has a process for it
-    load = os.getloadavg()[0]
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder, "rows.json")
         command = [python, str(HERE / "measure.py"), str(HERE / f"{name}.py"), str(found)]
         is_complete = subprocess.run(command, env=env).returncode == 0
-        threads, rows = json.loads(found.read_text()) if is_complete else (0, [])
+        threads, load, rows = json.loads(found.read_text()) if is_complete else (0, 0.0, [])
     seconds = time.perf_counter() - start
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     made = [Row(**row) for row in rows]

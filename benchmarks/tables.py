@@ -18,10 +18,11 @@ INTRODUCTION = """# Benchmarks, as measured
 - "Spread" leaves out the largest and the smallest tenth of the ratios.
 - "Least" is the ratio of the shortest times. Other work on the machine changes it less.
 - A target is an upper bound for what is measured.
-- The load is the number of processes that wanted a core in the minute before a script began. If it
-  exceeds the number of cores, spreads are wide and times too long.
+- The load is the mean number of processes that wanted a core while a script ran, itself among them;
+  before 2026-11-27 it is that of the minute before. If it exceeds the number of cores, spreads are
+  wide and times too long.
 - An exponent of 1 means that processor time is proportional to the number of parts. It is fitted to
-  316 parts and more.
+  316 parts and more, and to the last decade; the larger one counts.
 
 This run:
 """
