@@ -1,7 +1,6 @@
 """Fourier transforms of grids that are cut across ranks, against those of one process."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from itertools import product
 
 import pytest
@@ -26,18 +25,13 @@ from linops_core import (
 from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
+from linops_distributed.testing.strategies import MESHES, GridCase
 from linops_multigpu import BatchSpec
 from linops_split.execution import read_by
 
 Made = Callable[[], NamedLinop]
 Source = NamedLinop | Callable[[Window], NamedLinop]
 N, K = ("Nx", "Ny", "Nz"), ("Kx", "Ky", "Kz")
-MESHES: dict[int, list[tuple[int, ...]]] = {
-    1: [(1,)],
-    2: [(2,), (1, 2)],
-    3: [(3,)],
-    4: [(4,), (2, 2)],
-}
 AXES = "rows", "columns"
 
 
@@ -54,30 +48,8 @@ def sense(maps: Tensor, mask: Tensor, norm: str = "ortho", centered: bool = Fals
     return Diagonal(mask, there) @ F @ S
 
 
-@dataclass
-class Case:
-    """An operator with a Fourier transform, a mesh, and what is cut along it."""
-
-    linop: NamedLinop
-    mesh_shape: tuple[int, ...]
-    placement: dict[str, str]
-    sizes: dict[str, int]
-    ordered: bool
-
-    def made(self, ranks: Ranked) -> DistributedLinop:
-        mesh = ranks.mesh(**dict(zip(AXES, self.mesh_shape, strict=False)))
-        return distribute_linop(
-            self.linop, mesh, self.placement, sizes=self.sizes, ordered=self.ordered
-        )
-
-    def vector(self, side: tuple[str, ...], seed: int) -> Tensor:
-        lengths = {**self.sizes, **{k: self.sizes[n] for n, k in zip(N, K, strict=True)}}
-        names = {f"{n}1": n for n in (*N, *K)}
-        return random(*[lengths[names.get(str(dim), str(dim))] for dim in side], seed=seed)
-
-
 @st.composite
-def cases(draw: st.DrawFn, n_ranks: int) -> Case:
+def cases(draw: st.DrawFn, n_ranks: int) -> GridCase:
     sizes = {str(dim): draw(st.integers(1, 5)) for dim in ("C", *N)}
     grid = [sizes[dim] for dim in N]
     norm, centered = draw(st.sampled_from(["ortho", "backward", "forward"])), draw(st.booleans())
@@ -97,8 +69,8 @@ def cases(draw: st.DrawFn, n_ranks: int) -> Case:
         A = Scalar(1j) @ A if draw(st.booleans()) else A
     elif kind != "sense":
         A = A.H if kind == "adjoint" else A.N
-    mesh: tuple[int, ...] = draw(st.sampled_from(MESHES[n_ranks]))
-    names = AXES[: len(mesh)]
+    mesh = draw(st.sampled_from(MESHES[n_ranks]))
+    names = [*mesh]
     placement: dict[str, str] = {}
     sides = [draw(st.permutations(N)), draw(st.permutations(there))]
     if there == N:
@@ -111,7 +83,9 @@ def cases(draw: st.DrawFn, n_ranks: int) -> Case:
         name = draw(st.sampled_from(names))
         placement = {dim: other for dim, other in placement.items() if other != name}
         placement["C"] = name
-    return Case(A, mesh, placement, sizes, draw(st.booleans()))
+    sizes |= {k: sizes[n] for n, k in zip(N, K, strict=True)}
+    sizes |= {f"{dim}1": sizes[dim] for dim in (*N, *K)}  # of normals
+    return GridCase(A, mesh, placement, sizes, draw(st.booleans()))
 
 
 def whole(A: DistributedLinop, y: Tensor) -> Tensor:
@@ -132,7 +106,7 @@ def test_it_is_the_operator_of_one_process(ranks: Ranked, data: st.DataObject) -
         wanted = [A(x), A.H(y), A.N(x), A.H.N(y)]
 
     def program(rank: int) -> None:
-        B = case.made(ranks)
+        B = case.made(ranks.mesh(**case.mesh))
         C = B.H
         assert isinstance(C, DistributedLinop)
         here, there = B.local_input(x.detach()), B.local_output(y)

@@ -1,7 +1,5 @@
 """Grids that are cut in input and output: ranks send each other halos of their shares."""
 
-from dataclasses import dataclass
-
 import pytest
 import torch
 from hypothesis import given, settings
@@ -12,14 +10,8 @@ from linops_core import Convolution, Dense, Diagonal, NamedLinop, PadDim, SplitE
 from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, Sent, distribute_linop, plan_mesh
 from linops_distributed.testing import Ranked
+from linops_distributed.testing.strategies import MESHES, GridCase
 
-MESHES: dict[int, list[tuple[int, ...]]] = {
-    1: [(1,)],
-    2: [(2,), (1, 2)],
-    3: [(3,)],
-    4: [(4,), (2, 2)],
-}
-AXES = "rows", "columns"
 N, K = ("Nx", "Ny"), ("Kx", "Ky")
 
 
@@ -28,28 +20,8 @@ def random(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(shape, dtype=torch.complex128, generator=generator)
 
 
-@dataclass
-class Case:
-    """An operator with a grid, a mesh, and what is cut along it."""
-
-    linop: NamedLinop
-    mesh_shape: tuple[int, ...]
-    placement: dict[str, str]
-    sizes: dict[str, int]
-    ordered: bool
-
-    def made(self, ranks: Ranked) -> DistributedLinop:
-        mesh = ranks.mesh(**dict(zip(AXES, self.mesh_shape, strict=False)))
-        return distribute_linop(
-            self.linop, mesh, self.placement, sizes=self.sizes, ordered=self.ordered
-        )
-
-    def vector(self, side: tuple[object, ...], seed: int) -> Tensor:
-        return random(*[self.sizes[str(dim)] for dim in side], seed=seed)
-
-
 @st.composite
-def cases(draw: st.DrawFn, n_ranks: int) -> Case:
+def cases(draw: st.DrawFn, n_ranks: int) -> GridCase:
     """Draw coils of an image, blurred along the grid that is cut, weighted and padded."""
     grid = draw(st.integers(1, 6)), draw(st.integers(1, 5))
     kernel = random(*[draw(st.integers(1, 4)) for _ in grid], seed=3)
@@ -63,14 +35,14 @@ def cases(draw: st.DrawFn, n_ranks: int) -> Case:
     sizes["L"] = sizes["Kx"] + before + draw(st.integers(0, 2))
     P = PadDim("Kx", sizes["Kx"], sizes["L"], ("C", *K), ("C", "L", "Ky"), before=before)
     linop = draw(st.sampled_from([blur, W @ blur @ S, P @ W @ blur @ S, (blur @ S).H, P @ blur]))
-    mesh: tuple[int, ...] = draw(st.sampled_from(MESHES[n_ranks]))
-    names = draw(st.permutations(AXES[: len(mesh)]))
+    mesh = draw(st.sampled_from(MESHES[n_ranks]))
+    names = draw(st.permutations([*mesh]))
     placement = {"Nx": names[0], "Kx": names[0], "L": names[0]}
     if len(mesh) == 2:
         placement |= draw(st.sampled_from([{"Ny": names[1], "Ky": names[1]}, {"C": names[1]}]))
     has = {str(dim) for part in linop.flatten() for dim in part.dims}
     placement = {dim: name for dim, name in placement.items() if dim in has}
-    return Case(linop, mesh, placement, sizes, draw(st.booleans()))
+    return GridCase(linop, mesh, placement, sizes, draw(st.booleans()))
 
 
 def whole(A: NamedLinop, y: Tensor) -> Tensor:
@@ -90,7 +62,7 @@ def test_it_is_that_of_one_process(ranks: Ranked, data: st.DataObject) -> None:
     wanted = torch.autograd.grad((forward * y.conj()).real.sum(), [x, *weights])
 
     def program(rank: int) -> None:
-        B = case.made(ranks)
+        B = case.made(ranks.mesh(**case.mesh))
         mine = B.local_input(x.detach()).requires_grad_()
         z = B(mine)
         torch.testing.assert_close(whole(B, z), forward.detach())

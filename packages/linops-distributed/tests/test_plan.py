@@ -26,6 +26,13 @@ def test_it_says_who_sends_what() -> None:
     ]
 
 
+def test_the_weights_need_no_memory() -> None:
+    maps = torch.zeros(5, 8, dtype=torch.complex64, device="meta")
+    without = FFT(1, batch_shape=("C",)) @ Dense(maps, ("C", "Nx"), ("Nx",), ("C", "Nx"))
+    plans = [plan_mesh(linop, {"coils": 4}, {"C": "coils"}) for linop in (without, sense())]
+    assert plans[0] == plans[1]
+
+
 def test_the_time_of_a_sum_and_of_what_is_gathered() -> None:
     def sent(kind: str, n_bytes: int) -> Sent:
         return Sent("step", kind, ("r",), 8, n_bytes)

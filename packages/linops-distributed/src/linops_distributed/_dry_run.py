@@ -45,7 +45,8 @@ def dry_run(
             part.ranks = ranks  # type: ignore[assignment]  # it is one
     steps: dict[str, tuple[Step, ...]] = {}
     with without_data.running():
-        x = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype)
+        device = next(iter(linop.input_devices), None)
+        x = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype, device=device)
         y = torch.empty_like(dry(x))
         for work, derived in WORKS.items():
             called, ranks.log, counting = derived(dry), [], _Counting(ranks)

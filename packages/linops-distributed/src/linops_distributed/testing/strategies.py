@@ -1,4 +1,4 @@
-"""Random operators over ranks, and checks against their matrices."""
+"""Random operators over ranks, and checks against their matrices or one process."""
 
 from __future__ import annotations
 
@@ -24,7 +24,15 @@ from .._sources import shares_of_all
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
 
-__all__ = ["MESHES", "Case", "cases", "check_gradients", "check_plan", "check_values"]
+__all__ = [
+    "MESHES",
+    "Case",
+    "GridCase",
+    "cases",
+    "check_gradients",
+    "check_plan",
+    "check_values",
+]
 
 MESHES: dict[int, list[dict[str, int]]] = {
     1: [{"rows": 1}],
@@ -62,6 +70,30 @@ class Case:
     def _vector(self, side: tuple[object, ...], seed: int) -> Tensor:
         lengths = [self.known.spaces.sizes[str(dim)] for dim in side]
         generator = torch.Generator().manual_seed(self.seed + seed)
+        return torch.randn(lengths, dtype=torch.complex128, generator=generator)
+
+
+@dataclass
+class GridCase:
+    """An operator with a grid, the sizes of a mesh, and a placement."""
+
+    linop: NamedLinop
+    mesh: dict[str, int]
+    placement: dict[str, str]
+    sizes: dict[str, int]
+    """Of all dimensions of the input and the output."""
+    ordered: bool
+
+    def made(self, mesh: DeviceMesh) -> DistributedLinop:
+        """Return the operator over the ranks of a mesh of these sizes."""
+        return distribute_linop(
+            self.linop, mesh, self.placement, sizes=self.sizes, ordered=self.ordered
+        )
+
+    def vector(self, side: tuple[object, ...], seed: int) -> Tensor:
+        """Return a whole vector with these dimensions, the same on all ranks."""
+        generator = torch.Generator().manual_seed(seed)
+        lengths = [self.sizes[str(dim)] for dim in side]
         return torch.randn(lengths, dtype=torch.complex128, generator=generator)
 
 
