@@ -24,6 +24,7 @@ from linops_core.alg import (
     lsqr,
     no_penalty,
     pdhg,
+    power_method,
     proximal_gradient,
     soft_threshold,
     split_bregman,
@@ -45,6 +46,14 @@ def with_rows(A: Dense, y: Tensor, x0: Tensor, threshold: float, **options: Any)
     return admm(A, y, soft_threshold(threshold), 2 * A, x0, rho=30.0, **options)
 
 
+def eigenvector(
+    A: Dense, y: Tensor, v: Tensor, t: float, max_num_iters: int = 50, **options: Any
+) -> Tensor:
+    """Return that of a random matrix, and the eigenvalue, by the power method."""
+    square = Dense(A.weight[:5], ("M", "N"), ("N",), ("M",))
+    return torch.cat([x.flatten() for x in power_method(square, v, max_num_iters, **options)])
+
+
 SOLVERS: dict[str, tuple[Solver, dict[str, Any]]] = {
     "lsqr": (lambda A, y, x0, t, **o: lsqr(A, y, x0, **o), {"atol": 0.0, "btol": 0.0}),
     "lsmr": (
@@ -62,6 +71,7 @@ SOLVERS: dict[str, tuple[Solver, dict[str, Any]]] = {
         {"eps_rel": 0.0},
     ),
     "pdhg": (over_least_squares, {"eps_rel": 0.0}),
+    "power_method": (eigenvector, {"tol": 0.0}),
 }
 
 
@@ -133,15 +143,16 @@ def test_a_file_of_another_problem_is_refused(name: str, tmp_path: Path) -> None
     x = solver(A, y, x0, 0.1, **files, **options)
     other = Dense(A.weight + 1e-6, ("M", "N"), ("N",), ("M",))
     cases: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
-        ("differs in (y|p0)", (A, y + 1e-6, x0, 0.1), {}),
         ("differs in [AK]", (other, y, x0, 0.1), {}),
         ("differs in options", (A, y, x0, 0.1), {"max_num_iters": 4}),
     ]
-    if name not in ("lsqr",):
+    if name != "power_method":
+        cases.append(("differs in (y|p0)", (A, y + 1e-6, x0, 0.1), {}))
+    if name not in ("lsqr", "power_method"):
         what = "options" if name == "lsmr" else "the proximal map"
         cases.append((f"differs in {what}", (A, y, x0, 0.11), {}))
-    if name in ("lsqr", "fista", "admm", "pdhg"):
-        cases.append(("differs in x0", (A, y, x0 + 1e-6, 0.1), {}))
+    if name in ("lsqr", "fista", "admm", "pdhg", "power_method"):
+        cases.append(("differs in (x0|v_init)", (A, y, x0 + 1e-6, 0.1), {}))
     for match, arguments, more in cases:
         with pytest.raises(ValueError, match=match):
             solver(*arguments, **{**files, **options, **more})
@@ -198,11 +209,12 @@ def test_arguments_that_are_refused(name: str, tmp_path: Path) -> None:
         solver(A, y, x0, 0.1, checkpoint=tmp_path / "x.pt", checkpoint_every=0, **options)
 
 
-@pytest.mark.parametrize("name", ["fista", "admm", "pdhg"])
+@pytest.mark.parametrize("name", ["fista", "admm", "pdhg", "power_method"])
 def test_gradients_through_the_steps_are_refused(name: str, tmp_path: Path) -> None:
     solver, options = SOLVERS[name]
     A, y, x0 = problem(torch.float64, 1.0, 0)
     y.requires_grad_()
+    x0.requires_grad_(name == "power_method")
     with pytest.raises(ValueError, match="where gradients flow through the steps"):
         solver(A, y, x0, 0.1, checkpoint=tmp_path / "x.pt", **options)
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
+from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
     Operator,
     check_count,
@@ -30,6 +33,8 @@ def power_method(
     batch_dims: BatchDims = 0,
     tqdm_kwargs: Mapping[str, object] | None = None,
     callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
 ) -> tuple[Tensor, Tensor]:
     """The eigenvector of the largest eigenvalue in magnitude, and that magnitude.
 
@@ -40,8 +45,9 @@ def power_method(
     eigenvectors.
 
     It keeps v, the next v and the output of A. It waits for the device once in a step. Gradients
-    flow through the steps. With ``tol=0`` and without callback it can be compiled and exported, as
-    :func:`conjugate_gradients` can: it does ``max_iters`` steps, and returns NaN if v_init is zero.
+    flow through the steps. With ``tol=0``, and without callback and checkpoint, it can be compiled
+    and exported, as :func:`conjugate_gradients` can: it does ``max_iters`` steps, and returns NaN
+    if v_init is zero.
 
     Parameters
     ----------
@@ -54,7 +60,7 @@ def power_method(
         the next eigenvalue has nearly the same magnitude.
     batch_dims : int, or dimensions
         As in :func:`conjugate_gradients`, but all go on until the last one has converged.
-    max_iters, tqdm_kwargs, callback
+    max_iters, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
         v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest
         one of a batch.
@@ -83,35 +89,65 @@ def power_method(
     tol = checked_number(owner, "tol", tol)
     batch = batched_vectors(owner, A, v_init, batch_dims)
     dtype, wide = v_init.dtype, applied_in_half(owner, A, v_init.dtype)
+    saved = checkpoint_of(owner, checkpoint, checkpoint_every, batch.totals.processes)
 
     def solve() -> tuple[Tensor, Tensor]:
-        progress = Progress(owner, max_iters, tqdm_kwargs, callback)
-        steps = _steps(wide, widened(v_init), tol, batch, dtype)
+        loop = _start(widened(v_init), batch)
+        if saved is not None:
+            first = widened(v_init)
+            space, options = batch.space, {"tol": tol, "max_iters": max_iters}
+            image = in_own_space(owner, wide, space.random_like(first.detach()))
+            known = {"v_init": (space, first), "A": (space, image)}
+            saved.begin({**options, "axes": [*batch.axes]}, known, loop=loop)
+        progress = Progress(owner, max_iters, tqdm_kwargs, callback, saved)
+        steps = _steps(wide, loop, tol, batch, dtype)
         return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
         return _fixed_steps(wide, widened(v_init), batch, max_iters)
 
-    reading = {"tol": tol, "tqdm_kwargs": tqdm_kwargs, "callback": callback}
+    reading = {
+        "tol": tol,
+        "tqdm_kwargs": tqdm_kwargs,
+        "callback": callback,
+        "checkpoint": checkpoint,
+    }
     v, eigenvalue = solved_in_steps(owner, reading, solve, solve_in_graph)
     return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.axes])
 
 
+@dataclass
+class _Loop:
+    """What a step takes from the one before."""
+
+    v: Tensor
+    eigenvalue: Tensor
+
+
+def _start(v: Tensor, batch: BatchedVectors) -> _Loop:
+    """Return the first v, of norm 1."""
+    length, numbers = batch.magnitude(v)
+    if not (numbers > 0).all():
+        finite("power_method", float(numbers.sum()))
+        raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
+    return _Loop(v / length, torch.zeros_like(length))
+
+
 def _steps(
-    A: Operator, v: Tensor, tol: float, batch: BatchedVectors, dtype: torch.dtype, unit: float = 1.0
+    A: Operator,
+    loop: _Loop,
+    tol: float,
+    batch: BatchedVectors,
+    dtype: torch.dtype,
+    unit: float = 1.0,
 ) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
     """Yield v and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
     owner = "power_method"
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
-    eigenvalue, numbers = batch.magnitude(v)
-    if not (numbers > 0).all():
-        finite(owner, float(numbers.sum()))
-        raise ValueError(f"{owner}: v_init must not be zero, got norms {numbers.tolist()}")
-    v = v / eigenvalue
-    numbers = torch.zeros_like(numbers)
-    yield (v, eigenvalue), {}, None
+    numbers = loop.eigenvalue.detach().flatten().cpu().double()
+    yield (loop.v, loop.eigenvalue), {}, None
     while True:
-        before = numbers
+        before, v = numbers, loop.v
         image = in_own_space(owner, A, v)
         eigenvalue, numbers = batch.magnitude(image)
         finite(owner, float(numbers.sum()), image.dtype)
@@ -131,7 +167,9 @@ def _steps(
             "eigenvalue": float(numbers.max()) * unit * unit if len(numbers) else 0.0,
             "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
         }
-        yield (v, eigenvalue), values, reasons
+        loop.v, loop.eigenvalue = v, eigenvalue
+        del v  # freed when the next one takes its place
+        yield (loop.v, eigenvalue), values, reasons
 
 
 def _fixed_steps(
@@ -218,6 +256,6 @@ def norm_of(
         v = v.real  # A, linear over the reals only, is as large as it is on real vectors
     pair, unit = pair.in_moderate_unit(unit, back)
     vectors = BatchedVectors(totals=pair.input.totals)
-    steps = _steps(pair.normal(), v, tol, vectors, dtype, unit)
+    steps = _steps(pair.normal(), _start(v, vectors), tol, vectors, dtype, unit)
     _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
     return eigenvalue.sqrt() * unit
