@@ -17,7 +17,7 @@ from sybil.parsers.markdown import CodeBlockParser, PythonCodeBlockParser, SkipP
 # CI, so each setting that they change is given. How long an example takes depends on the machine.
 settings.register_profile(
     "default",
-    max_examples=25,
+    max_examples=16,
     derandomize=True,
     database=None,
     deadline=None,

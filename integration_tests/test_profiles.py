@@ -71,7 +71,7 @@ def examples_drawn(folder: Path, *options: str, **variables: str) -> str:
 
 def test_every_run_draws_the_same_examples_at_home_and_in_ci(tmp_path: Path) -> None:
     at_home = examples_drawn(tmp_path)
-    assert at_home.count(",") == 24
+    assert at_home.count(",") == 15
     assert examples_drawn(tmp_path, CI="1") == at_home
     assert not (tmp_path / ".hypothesis" / "examples").exists(), "a failure must not be stored"
 

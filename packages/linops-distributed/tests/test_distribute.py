@@ -7,7 +7,7 @@ from linops_distributed import plan_mesh
 from linops_distributed.testing import Ranked
 from linops_distributed.testing.strategies import cases, check_gradients, check_plan, check_values
 
-few = settings(max_examples=settings().max_examples // 5)  # over one rank, two, three and four
+few = settings(max_examples=settings().max_examples // 4)  # over one rank, two, three and four
 
 
 @few

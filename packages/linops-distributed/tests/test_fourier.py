@@ -92,7 +92,7 @@ def whole(A: DistributedLinop, y: Tensor) -> Tensor:
     return A.full_output(y.detach())
 
 
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.data())
 def test_it_is_the_operator_of_one_process(ranks: Ranked, data: st.DataObject) -> None:
     case = data.draw(cases(ranks.n_ranks))

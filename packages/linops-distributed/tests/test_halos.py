@@ -50,7 +50,7 @@ def whole(A: NamedLinop, y: Tensor) -> Tensor:
     return A.full_output(y.detach())
 
 
-@settings(max_examples=settings().max_examples // 6)
+@settings(max_examples=settings().max_examples // 4)
 @given(st.data())
 def test_it_is_that_of_one_process(ranks: Ranked, data: st.DataObject) -> None:
     """Values, normals, and gradients to the input and to weights."""
