@@ -7,9 +7,12 @@ of one a `Node`. Nothing else in the tree can be called, so nothing is executed.
 from __future__ import annotations
 
 import pickle
+import pickletools
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from io import BytesIO
+from struct import Struct
 from typing import IO, Any, ClassVar, NamedTuple, TypeVar
 
 from .._errors import CheckpointError
@@ -70,17 +73,80 @@ def parse_pickle(file: IO[bytes]) -> object:
     try:
         # Python warns about unknown escapes in a string, but the user cannot change the file.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-            return _InertUnpickler(file, encoding="latin-1").load()
+            return _InertUnpickler(file).load()
     except Exception as error:  # a garbled step may raise any exception
         raise CheckpointError(
             f"the pickle must be whole, got one that is cut off or garbled: {error}"
         ) from error
 
 
+_unsigned = Struct("<I").unpack_from
+_PUT, _LONG_PUT, _GET, _LONG_GET, _BYTE, _TEXT, _STOP = (
+    step[0]
+    for step in (
+        pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET,
+        pickle.BININT1, pickle.BINUNICODE, pickle.STOP,
+    )
+)  # fmt: skip
+_BARE = frozenset(ord(step.code) for step in pickletools.opcodes if step.arg is None)
+"""Steps that read nothing more."""
+
+
 # The unpickler in Python, because the one in C allocates as many places as a pickle asks for.
 class _InertUnpickler(pickle._Unpickler):
     stack: list[Any]
+    metastack: list[list[Any]]
+    memo: dict[int, Any]
     pop_mark: Callable[[], list[object]]
+
+    def __init__(self, file: IO[bytes]) -> None:
+        super().__init__(file, encoding="latin-1")
+        self._file = file
+        # Methods of `pickle._Unpickler` use these.
+        self.read, self.readline = file.read, file.readline
+        self.stack, self.metastack = [], []
+        self.append = self.stack.append
+
+    def load(self) -> object:
+        """Return the object; the steps that nearly all of a checkpoint consists of are here."""
+        file, memo, stack, dispatch = self._file, self.memo, self.stack, self.dispatch
+        data: Any = file.getvalue() if isinstance(file, BytesIO) else file  # a mapped file
+        at = file.tell()
+        while True:
+            step = data[at]
+            at += 1
+            if step == _LONG_PUT:
+                memo[_unsigned(data, at)[0]] = stack[-1]
+                at += 4
+            elif step == _PUT:
+                memo[data[at]] = stack[-1]
+                at += 1
+            elif step == _LONG_GET:
+                stack.append(memo[_unsigned(data, at)[0]])
+                at += 4
+            elif step == _GET:
+                stack.append(memo[data[at]])
+                at += 1
+            elif step == _BYTE:
+                stack.append(data[at])
+                at += 1
+            elif step == _TEXT:
+                start = at + 4
+                at = start + _unsigned(data, at)[0]
+                text = data[start:at]
+                if len(text) < at - start:
+                    raise EOFError("a text is cut off")
+                stack.append(str(text, "utf-8", "surrogatepass"))
+            elif step == _STOP:
+                file.seek(at)
+                return stack.pop()
+            elif step in _BARE:
+                dispatch[step](self)
+                stack = self.stack
+            else:
+                file.seek(at)
+                dispatch[step](self)
+                at, stack = file.tell(), self.stack
 
     def find_class(self, module: str, name: str) -> Global:
         return Global(f"{module}.{name}")
@@ -110,6 +176,7 @@ class _InertUnpickler(pickle._Unpickler):
         self.stack.append(Node(maker, (*arguments, keywords)))
 
     dispatch: ClassVar[dict[int, Any]] = pickle._Unpickler.dispatch | {
+        pickle.FRAME[0]: lambda self: self.read(8),  # frames only say how far to read ahead
         pickle.EMPTY_DICT[0]: lambda self: self.stack.append(Node(DICT)),
         pickle.EMPTY_LIST[0]: lambda self: self.stack.append(Node(LIST)),
         pickle.EMPTY_SET[0]: lambda self: self.stack.append(Node(SET)),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple, TypeAlias, TypeGuard
 
@@ -13,13 +12,14 @@ from .._errors import CheckpointError
 from .._modules._traverse import Path, path_text
 from .._views._address import SUB_BYTE_DTYPES
 from .._views._view import View
-from ._checkpoint_pickle import PERSISTENT, Global, Node
+from ._checkpoint_pickle import DICT, LIST, PERSISTENT, SET, Global, Node
 from ._numbers import Entries, Entry
 
 Parts: TypeAlias = Iterator[tuple[str, object]]
 
 # Names are looked up in tables, never as attributes, because a module may import on access.
 _DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
+_NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
 _STORAGE_DTYPES = {
     f"torch.{name}": dtype for dtype, name in torch.storage._dtype_to_storage_type_map().items()
 } | {"torch.storage.UntypedStorage": torch.uint8}
@@ -31,7 +31,7 @@ _TENSORS = (
 _WITHOUT_STORAGE = _UTILS + "_rebuild_meta_tensor_no_storage"
 _WRAPPERS = (_UTILS + "_rebuild_parameter", _UTILS + "_rebuild_parameter_with_state")
 _FROM_TYPE = "torch._tensor._rebuild_from_type_v2"
-_ORDERED_DICT = Global("collections.OrderedDict")
+_CONTAINERS = {DICT, LIST, SET, Global("collections.OrderedDict")}
 _MODULE_DICTS = ("_parameters", "_buffers", "_modules")
 _MAX_DEPTH = 1000
 # A short key in the file may occur many times in the name of every tensor.
@@ -61,7 +61,7 @@ class TensorWalk:
         todo: list[tuple[object, Path, int]] = [(root, None, 0)]
         while todo:
             value, path, depth = todo.pop()
-            if not isinstance(value, (tuple, Node)):
+            if not _has_parts(value):
                 continue
             if depth > _MAX_DEPTH:
                 raise CheckpointError(
@@ -72,7 +72,6 @@ class TensorWalk:
                 parts = [
                     (part, (path, text) if text else path, depth + 1)
                     for text, part in self._parts(value, path)
-                    if part and isinstance(part, (tuple, Node))
                 ]
                 todo += reversed(parts)
             elif (entry := self.entries.of(value)) is not None:
@@ -157,8 +156,7 @@ class TensorWalk:
             view = View(storage.key, 0, storage.nbytes, offset * size, sizes, steps, size)
         except ValueError as error:
             raise CheckpointError(f"{name}: {error}") from error
-        text = str(dtype).removeprefix("torch.")
-        self.entries.put(node, Entry([name], view, text, view.sizes, storage.location))
+        self.entries.put(node, Entry([name], view, _NAMES[dtype], view.sizes, storage.location))
 
     def _storage(self, node: object) -> Storage:
         """The storage for a persistent id ``("storage", class, key, location, n)``."""
@@ -198,33 +196,37 @@ def _are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
     return isinstance(values, tuple) and all(map(_is_integer, values))
 
 
-def _numbered(values: Iterable[object], text: str = "", first: int = 0) -> Parts:
+def _has_parts(value: object) -> TypeGuard[tuple[object, ...] | Node]:
+    """Whether a value may contain tensors: most values do not, such as the hooks of a module."""
+    if type(value) is Node:
+        filled = value.pairs or value.arguments or value.items or value.state
+        return bool(filled) or value.maker not in _CONTAINERS
+    return isinstance(value, tuple) and bool(value)
+
+
+def _numbered(values: Sequence[object], text: str = "", first: int = 0) -> Parts:
     """Yield, in order, the values that may contain tensors. There may be very many."""
-    for index, value in islice(enumerate(values), first, None):
-        if isinstance(value, tuple) or (isinstance(value, Node) and not _is_empty_dict(value)):
-            yield f"{text}[{index}]", value
-
-
-def _is_empty_dict(node: Node) -> bool:
-    """Whether a node is an empty dict, as the one of hooks that each tensor has."""
-    return node.maker == _ORDERED_DICT and not (
-        node.arguments or node.pairs or node.items or node.state
-    )
+    for index in range(first, len(values)):
+        if _has_parts(values[index]):
+            yield f"{text}[{index}]", values[index]
 
 
 def _contents(node: Node, path: Path) -> Parts:
     """The contents of an object; attributes of modules have the short names that users know."""
     yield from _numbered(node.items)
     for key, value in node.pairs:
-        if isinstance(key, (tuple, Node)):
+        if _has_parts(key):
             yield f".key({key_text(key)})", key
-        yield (_attribute(key) if path is None else f"[{key_text(key)}]"), value
+        if _has_parts(value):
+            yield (_attribute(key) if path is None else f"[{key_text(key)}]"), value
     for state in node.state:
         if not isinstance(state, Node):
             yield ".state", state
             continue
         yield from _numbered(state.items, ".state")
         for key, value in state.pairs:
+            if not _has_parts(value):
+                continue
             if key in _MODULE_DICTS and isinstance(value, Node):
                 yield from ((_attribute(name), part) for name, part in value.pairs)
             else:

@@ -16,7 +16,7 @@ from .._errors import StorageError
 from .._modules._composite import take_apart
 from .._views._address import view_of
 from .._views._arrays import Array
-from .._views._coverage import Coverage, coverage_of, n_touched
+from .._views._coverage import coverage_of, n_touched
 from .._views._layout import Layout
 from .._views._pairs import overlapping_pairs
 from .._views._view import View
@@ -176,13 +176,15 @@ class StorageReport:
         self._filled = [entry for entry in entries if entry.layout is not None]
         self._empty = [entry for entry in entries if entry.layout is None]
         self.layouts = [entry.layout for entry in entries if entry.layout is not None]
-
-    @cached_property
-    def numbers(self) -> Numbers:
+        self.numbers = self._counted()
         """Bytes of the storage."""
+
+    def _counted(self) -> Numbers:
         allocated = self.stop - self.start
         if not self.layouts:
             return Numbers(allocated, wasted=allocated)
+        counts_twice = [len(entry.names) > 1 for entry in self._filled]
+        self._coverage = coverage_of(self.layouts, self.start, counts_twice)
         start = min([layout.start for layout in self.layouts])
         touched = self._coverage.touched
         return Numbers(
@@ -225,10 +227,6 @@ class StorageReport:
     def shared(self) -> list[Layout]:
         """Bytes that are touched under at least two names, as disjoint sets."""
         return self._coverage.shared_part() if self.numbers.shared else []
-
-    @cached_property
-    def _coverage(self) -> Coverage:
-        return coverage_of(self.layouts, self.start, [len(e.names) > 1 for e in self._filled])
 
 
 def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:

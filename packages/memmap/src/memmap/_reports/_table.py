@@ -53,12 +53,12 @@ def rows_of(storages: Sequence[StorageReport], devices: dict[str, Numbers]) -> l
     rows = []
     for storage in storages:
         if len(storage.tensors) == 1:
-            rows.append(_row(storage.numbers, _described(storage.tensors[0])))
+            rows.append([*map(human, storage.numbers), _described(storage.tensors[0])])
         else:
             heading = f"storage of {len(storage.tensors)} tensors on {storage.device}:"
-            rows.append(_row(storage.numbers, heading))
-            rows += [_row(tensor, "  " + _described(tensor)) for tensor in storage.tensors]
-    rows += [_row(numbers, f"total on {device}") for device, numbers in devices.items()]
+            rows.append([*map(human, storage.numbers), heading])
+            rows += map(_row_of_tensor, storage.tensors)
+    rows += [[*map(human, numbers), f"total on {device}"] for device, numbers in devices.items()]
     return rows
 
 
@@ -68,10 +68,10 @@ def notes_of(storages: Sequence[StorageReport], unplaced: Sequence[str]) -> list
     return notes if storages or unplaced else ["no tensors"]
 
 
-def _row(numbers: Numbers | TensorNumbers, text: str) -> list[str]:
-    """A row with the numbers of a storage, or of a tensor, and a text."""
-    known = [getattr(numbers, name, None) for name in Numbers._fields]
-    return [*("" if nbytes is None else human(nbytes) for nbytes in known), text]
+def _row_of_tensor(tensor: TensorNumbers) -> list[str]:
+    """A row for one of several tensors of a storage; only storages are allocated and wasted."""
+    spanned, touched, shared, separate = map(human, tensor[2:6])
+    return ["", spanned, touched, shared, "", separate, "  " + _described(tensor)]
 
 
 def _described(tensor: TensorNumbers) -> str:
