@@ -1,12 +1,14 @@
 """Chains that work slice by slice compute what the whole computes, in less memory."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from math import prod
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -16,7 +18,7 @@ from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
 from linops_core._algebra import _slice_by_slice
 from linops_core.testing.strategies import Known, check, trees
 
-WHOLE = _slice_by_slice.CACHE
+WHOLE, SMALL = _slice_by_slice.CACHE, _slice_by_slice.SMALL
 
 
 def n_parts(linop: NamedLinop) -> int:
@@ -41,15 +43,24 @@ def coils_of(A: NamedLinop) -> Dense:
 @pytest.fixture(autouse=True)
 def cache_of_the_library() -> Iterator[None]:
     yield
-    _slice_by_slice.CACHE = WHOLE
+    _slice_by_slice.CACHE, _slice_by_slice.SMALL = WHOLE, SMALL
 
 
 def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
-    """Return A x where so much memory fits the cache, and the number of slices."""
+    """Return A x where so much memory fits the cache, and the number of slices.
+
+    The second call checks less and writes in place. It must return the same and change nothing.
+    """
     linop._found.pop("slices", None)
-    _slice_by_slice.CACHE = nbytes // torch.get_num_threads()
+    _slice_by_slice.CACHE, _slice_by_slice.SMALL = nbytes // torch.get_num_threads(), 0
+    read = [x, *linop.buffers()]
+    before = [each.clone() for each in read]
     y = linop(x)
-    _slice_by_slice.CACHE = WHOLE
+    first = y.clone()
+    assert torch.equal(linop(x), first)
+    assert torch.equal(y, first)
+    assert all(map(torch.equal, read, before))
+    _slice_by_slice.CACHE, _slice_by_slice.SMALL = WHOLE, SMALL
     return y, n_parts(linop)
 
 
@@ -59,6 +70,7 @@ def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
     centered=st.booleans(),
     side=st.sampled_from(["A", "H", "N", "HN"]),
 )
+@example(lengths=(2, 2, 2), nbytes=10**6, centered=False, side="H")
 def test_slices_make_up_the_whole(
     lengths: tuple[int, int, int], nbytes: int, centered: bool, side: str
 ) -> None:
@@ -77,7 +89,7 @@ def test_slices_make_up_the_whole(
 
 @given(trees(3))
 def test_any_composition_is_its_matrix_slice_by_slice(known: Known) -> None:
-    _slice_by_slice.CACHE = 1
+    _slice_by_slice.CACHE, _slice_by_slice.SMALL = 1, 0
     check(known)
 
 
@@ -158,6 +170,66 @@ def test_who_follows_it_gets_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     with torch.no_grad(), pytest.raises(AttributeError), monkeypatch.context() as patch:
         patch.delattr(_slice_by_slice.Slices, "run")
         N(x)  # which nobody follows
+
+
+@given(
+    n=st.integers(1, 4),
+    is_real=st.booleans(),
+    order=st.permutations(["mask", "transform", "mask"]),
+    is_normal=st.booleans(),
+)
+@example(n=3, is_real=True, order=["mask", "mask", "transform"], is_normal=True)
+def test_masks_write_in_place_and_nowhere_else(
+    n: int, is_real: bool, order: list[str], is_normal: bool
+) -> None:
+    weight = torch.randn(n, n, dtype=torch.float32 if is_real else torch.complex64)
+    mask = Diagonal(weight, ("C", "Nx", "Ny"), weight_shape=("Nx", "Ny"))
+    kinds = {"mask": mask, "transform": FFT(dims=("Nx", "Ny"), shape=("C", "Nx", "Ny"))}
+    linops = [kinds[kind].N if is_normal and kind == "mask" else kinds[kind] for kind in order]
+    A = linops[2] @ linops[1] @ linops[0]
+    x = torch.randn(3, n, n, dtype=torch.complex64)
+    expected = linops[2](linops[1](linops[0](x)))
+    y, _ = with_cache(10**6, A, x)
+    torch.testing.assert_close(y, expected)
+    out = torch.full_like(x, torch.nan)
+    _slice_by_slice.SMALL = 0
+    tile = A._call_again(x, out)
+    assert torch.equal(tile, y)
+    assert (tile.data_ptr() == out.data_ptr()) is (order[-1] == "mask")
+
+
+class Remembers(FFT):
+    """A transform that keeps what it returned."""
+
+    returned: ClassVar[list[Tensor]] = []
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = super().forward(x)
+        self.returned.append(y)
+        return y
+
+
+def test_an_operator_with_its_own_forward_is_called_and_keeps_what_it_returned() -> None:
+    Remembers.returned.clear()
+    F = Remembers(dims=("Nx", "Ny"), shape=("Nx", "Ny"))
+    D = Diagonal(torch.randn(4, 4), ("Nx", "Ny"))
+    x = torch.randn(4, 4, dtype=torch.complex64)
+    with_cache(10**6, D @ F, x)
+    assert len(Remembers.returned) == 2
+    for y in Remembers.returned:
+        torch.testing.assert_close(y, torch.fft.fft2(x, norm="ortho"))
+
+
+def test_an_operator_with_slices_is_freed_without_the_collector() -> None:
+    A, x = sense(4, 1, 4), torch.randn(1, 4, 4, dtype=torch.complex64)
+    with_cache(1, A, x)
+    found = weakref.ref(A)
+    gc.disable()
+    try:
+        del A
+        assert found() is None
+    finally:
+        gc.enable()
 
 
 class Largest(TorchDispatchMode):

@@ -102,7 +102,7 @@ class Chain(Composite):
             return self(x)
         *parts, last = linops = self.linops
         if (slices := slices_of(self, linops, x)) is not None:
-            return slices.run(x)
+            return slices.run(x, out)
         for part in parts:
             x = part._call_again(x)
         return last._call_again(x, out)

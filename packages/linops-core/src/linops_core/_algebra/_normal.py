@@ -8,7 +8,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, overridable
 from .._base._places import WHOLE, Seam, paired
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
@@ -60,16 +60,24 @@ class Normal(Wrapper):
 
     _sizes_to_check = NamedLinop._sizes_to_check
 
+    def _is_checked_by_shapes(self) -> bool:
+        return self.linop._is_checked_by_shapes()
+
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         return self.linop._facts(x)
 
     def _check_input(self, x: Tensor) -> None:
         self.linop._check_input(x)
 
-    @staticmethod
-    def fn(linop: Normal, x: Tensor, /) -> Tensor:
+    def _takes_out(self) -> bool:
+        return self.linop._takes_out()
+
+    @overridable
+    def fn(linop: Normal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return A^H A x."""
-        return linop.linop.normal_fn(linop.linop, x)
+        if out is None:
+            return linop.linop.normal_fn(linop.linop, x)
+        return linop.linop.normal_fn(linop.linop, x, out=out)
 
     adj_fn = fn
 

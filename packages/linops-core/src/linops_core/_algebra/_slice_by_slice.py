@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import NamedTuple, TypeAlias
@@ -22,42 +22,86 @@ from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
 from .._kernels._dtype import promoted
 from .._kernels._tracing import is_recorded, may_be_remembered
+from ._normal import Normal
 
 CACHE = 2**20
 """Bytes on the way for each thread: about what a core has for itself."""
 
-Row: TypeAlias = Sequence[tuple[NamedLinop, Window]]
-"""Parts whose results are added up: they write the same slice of the output."""
+SMALL = 2**16
+"""Bytes on the way below which a chain that fits the cache has nothing to gain."""
 
 
-class Slices(NamedTuple):
-    """The parts of a chain, one row for each slice of the output."""
+class Step(NamedTuple):
+    """An operator, and what it does once input and weights are checked."""
 
-    chain: NamedLinop
-    rows: Sequence[Row]
-    shapes: list[torch.Size]
-    """Of the weights for which it was made."""
+    part: NamedLinop
+    fn: Callable[..., Tensor]
+    linop: NamedLinop
+    takes_out: bool
 
-    def run(self, x: Tensor) -> Tensor:
-        """Return what the chain returns."""
+    @classmethod
+    def of(cls, part: NamedLinop) -> Step:
+        """Return the step of an operator; for a normal in closed form, the form itself."""
+        if type(part) is Normal:
+            return cls(part, part.linop.normal_fn, part.linop, part._takes_out())
+        return cls(part, part.fn, part, part._takes_out())
+
+
+Row: TypeAlias = Sequence[tuple[Sequence[Step], Window]]
+"""Tiles of a chain, whose results are added up: they write the same slice of the output."""
+
+
+class Slices:
+    """The tiles of a chain, one row for each slice of the output."""
+
+    def __init__(self, chain: NamedLinop, rows: Sequence[Row]) -> None:
+        self.rows = rows
+        self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
+        self._owners = [
+            own for each in chain.modules() for own in (each._parameters, each._buffers)
+        ]
+        self.shapes = [weight.shape for weight in self.weights()]
+        """Of the weights for which it was made."""
+        self._is_checked = False
+        """Whether all operators were called with checks. Shapes are the same in later calls."""
+
+    def weights(self) -> list[Tensor]:
+        """Return the weights of all operators."""
+        return [each for own in self._owners for each in own.values() if each is not None]
+
+    def run(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return what the chain returns; it may be written into ``out``."""
         first, *others = self.rows
-        result = accumulate(self._results(first, x))
-        if not others:
-            return result
-        y = result.new_empty(self._lengths(result))
-        _slice_of(y, self.chain.oshape, first[0][1]).copy_(result)
+        is_whole = not others and len(first) == 1
+        y = accumulate(self._results(first, x, out if is_whole else None))
+        if others:
+            result, y = y, y.new_empty(self._lengths(y))
+            _slice_of(y, self._oshape, first[0][1]).copy_(result)
         for row in others:
-            result = accumulate(self._results(row, x))
-            _slice_of(y, self.chain.oshape, row[0][1]).copy_(result)
+            result = accumulate(self._results(row, x, None))
+            _slice_of(y, self._oshape, row[0][1]).copy_(result)
+        self._is_checked = True
         return y
 
-    def _results(self, row: Row, x: Tensor) -> Iterator[Tensor]:
-        for part, window in row:
-            yield part._call_again(_slice_of(x, self.chain.ishape, window))
+    def _results(self, row: Row, x: Tensor, out: Tensor | None) -> Iterator[Tensor]:
+        for steps, window in row:
+            y, room = _slice_of(x, self._ishape, window), None
+            for step in steps:
+                part, fn, linop, takes_out = step
+                if out is not None and step is steps[-1]:
+                    room = out
+                if not self._is_checked:
+                    y = part(y)
+                elif takes_out and room is not None:
+                    y = fn(linop, y, out=room)
+                else:
+                    y = fn(linop, y)
+                room = y  # new memory, in no other hands
+            yield y
 
     def _lengths(self, result: Tensor) -> list[int]:
         """Return the shape of the output, given a slice of it."""
-        names, lengths = self.chain.oshape, list(result.shape)
+        names, lengths = self._oshape, list(result.shape)
         last = self.rows[-1][0][1]
         for place, dim in enumerate(names):
             if dim in last:
@@ -78,23 +122,26 @@ def slices_of(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slic
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or forward_ad._current_level >= 0 or not may_be_remembered(x.shape):
         return None
-    weights = [*chain.parameters(), *chain.buffers()]
-    shapes = [weight.shape for weight in weights]  # others may be in their place by now
-    if known != key or found.shapes != shapes:
-        found = _planned(chain, parts, x, shapes)
+    weights = found.weights() if known == key else []
+    if known != key or found.shapes != [weight.shape for weight in weights]:
+        # It is new, or other weights are in their place by now.
+        found = _planned(chain, parts, x)
         chain._found["slices"] = key, found
-    is_followed = is_recorded(x, *weights) or any(is_hooked(part.__dict__) for part in parts)
+        if found is None:
+            return None
+        weights = found.weights()
+    is_followed = is_recorded(x, *weights) or any([is_hooked(part.__dict__) for part in parts])
     return None if is_followed else found
 
 
-def _planned(
-    chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor, shapes: list[torch.Size]
-) -> Slices | None:
+def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
     if x.device.type != "cpu" or not all([part._gains_by_slices() for part in parts]):
         return None
     lengths = _widest(parts, x)
     dtype = promoted([x, *chain.parameters(), *chain.buffers()], x.dtype)
     nbytes, limit = prod(lengths.values()) * dtype.itemsize, CACHE * torch.get_num_threads()
+    if nbytes < SMALL and nbytes <= limit:
+        return None
     roles = {dim: chain.role(dim) for dim in lengths if not is_wildcard(dim)}
     written, summed = dict[NamedDimension, list[slice]](), dict[NamedDimension, list[slice]]()
     # Sums last: a slice of the output is made by as few parts as can be.
@@ -105,13 +152,14 @@ def _planned(
         pieces = [slice(at, min(at + step, lengths[dim])) for at in range(0, lengths[dim], step)]
         (summed if roles[dim] in (Role.INPUT, Role.INNER) else written)[dim] = pieces
         nbytes = nbytes * step // lengths[dim]
-    if not written and not summed:
-        return None
     rows = [
-        [(tile_of(chain, window), window) for window in _windows(summed, outer)]
+        [
+            ([*map(Step.of, tile_of(chain, window).flatten())], window)
+            for window in _windows(summed, outer)
+        ]
         for outer in _windows(written, {})
     ]
-    return Slices(chain, rows, shapes)
+    return Slices(chain, rows)
 
 
 def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> list[Window]:

@@ -18,7 +18,7 @@ _TRUE_OF_FN = (
     "_shift_axes",
 )
 
-_PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal")
+_PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal", "_gains_by_slices")
 """Methods that bypass ``forward``: not inherited by a class that overrides it."""
 
 

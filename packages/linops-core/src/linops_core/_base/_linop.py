@@ -71,10 +71,6 @@ class NamedLinop(Arithmetic, Conversions):
 
     saved_with: ClassVar[tuple[type, ...]] = ()
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
-    _takes_out: ClassVar[bool] = False
-    """Whether ``fn`` and ``adj_fn`` take ``out=``, memory for the result."""
-    _is_checked_by_shapes: ClassVar[bool] = False
-    """Whether the shapes of input and weights determine if a call is valid."""
     _takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike."""
     _normal_keeps_names: ClassVar[bool] = False
@@ -153,7 +149,7 @@ class NamedLinop(Arithmetic, Conversions):
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
             if facts is not None and may_be_remembered(x.shape):
-                is_all = self._is_checked_by_shapes and type(self).forward is NamedLinop.forward
+                is_all = type(self).forward is NamedLinop.forward and self._is_checked_by_shapes()
                 self._found["checked"] = facts, y.shape, is_all
                 keep_freed(x, y)
         return y
@@ -169,9 +165,17 @@ class NamedLinop(Arithmetic, Conversions):
         facts, _, is_all = own["_found"].get("checked", _NOTHING)
         if not is_all or x.shape != facts[0] or is_hooked(own):
             return self(x)
-        if out is not None and self._takes_out:
+        if out is not None and self._takes_out():
             return self.fn(self, x, out=out)
         return self.fn(self, x)
+
+    def _takes_out(self) -> bool:
+        """Whether ``fn``, ``adj_fn`` and closed forms take ``out=``, memory for the result."""
+        return False
+
+    def _is_checked_by_shapes(self) -> bool:
+        """Whether the shapes of input and weights determine if a call is valid."""
+        return False
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         """Return all facts that decide whether x is valid: its shape and all lengths."""
@@ -441,7 +445,10 @@ class NamedLinop(Arithmetic, Conversions):
     # Slices
 
     def _gains_by_slices(self) -> bool:
-        """Whether slices that fit the processor cache take less time than the whole."""
+        """Whether slices that fit the processor cache take less time than the whole.
+
+        Results of ``fn`` and ``adj_fn`` must then be new memory, in which others may write.
+        """
         return False
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

@@ -89,8 +89,6 @@ class SliceableLinop(NamedLinop):
 
     saved_with: ClassVar[tuple[type, ...]] = (WeightPart,)
 
-    _is_checked_by_shapes: ClassVar[bool] = True
-
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
         super().__init__(shape, name)
         self._weights: dict[str, WeightPart] = {}
@@ -160,6 +158,9 @@ class SliceableLinop(NamedLinop):
                 "it, as by torch.nn.utils.parametrize; make the operator of the computed weight"
             )
         super().__delattr__(name)
+
+    def _is_checked_by_shapes(self) -> bool:
+        return True
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         own = self.__dict__  # attributes of a module are slow to look up

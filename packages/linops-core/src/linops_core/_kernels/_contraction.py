@@ -122,6 +122,8 @@ class Contraction:
         """Return the sum of few large products, or None if there are many small ones."""
         n_products = x.shape[self.axis]
         weight = self.weight_axes.view(weight)
+        if n_products == 1:
+            return self.x_axes.view((weight * x).squeeze(self.axis))
         n_at_once = _at_once(x, n_products)
         if not writing_is_safe() or n_at_once == n_products:
             return self.x_axes.view((weight * x).sum(self.axis))

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd.forward_ad import unpack_dual
+from torch.autograd import forward_ad
 
 from ._accumulate import writing_is_safe
 from ._changes import TensorState
@@ -34,15 +34,22 @@ class Kept(Generic[Made]):
     def of(self, tensors: Sequence[Tensor], make: Callable[[], Made], how: object = None) -> Made:
         """Return ``make()`` for the current tensors; ``how`` is a part of the key."""
         with self._lock:
-            kept = self._kept
-            if kept is None or kept[1] != how or not kept[0].is_current(*tensors):
+            value = self.current(tensors, how)
+            if value is None:
                 wait_for(*tensors)
-                self._kept = kept = None  # freed before the new one is made
+                self._kept = None  # freed before the new one is made
                 with torch.inference_mode(False), torch.no_grad():
-                    kept = TensorState(*tensors), how, make()
+                    state, value = TensorState(*tensors), make()
                 wait_for(*tensors)
-                self._kept = kept
-            return kept[2]
+                self._kept = state, how, value
+            return value
+
+    def current(self, tensors: Sequence[Tensor], how: object = None) -> Made | None:
+        """Return the value if it was made for the tensors as they are now, else None."""
+        kept = self._kept
+        if kept is None or kept[1] != how:
+            return None
+        return kept[2] if kept[0].is_current(*tensors) else None
 
 
 def is_plain(*tensors: Tensor) -> bool:
@@ -54,13 +61,15 @@ def is_plain(*tensors: Tensor) -> bool:
         return False
     # In a mode without data, results have no data either.
     kinds = (Tensor, torch.nn.Parameter) if _dispatch_mode(_FAKE) is None else (FakeTensor,)
-    return all(
-        type(t) in kinds
-        and t.device.type in _DEVICES
-        and unpack_dual(t).tangent is None
-        and torch._C._has_storage(t)  # a batch of gradients has none
-        for t in tensors
-    )
+    has_tangents = forward_ad._current_level >= 0
+    for t in tensors:
+        if type(t) not in kinds or t.device.type not in _DEVICES:
+            return False
+        if has_tangents and forward_ad.unpack_dual(t).tangent is not None:
+            return False
+        if not torch._C._has_storage(t):  # a batch of gradients has none
+            return False
+    return True
 
 
 def wait_for(*tensors: Tensor) -> None:

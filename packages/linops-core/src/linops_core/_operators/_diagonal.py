@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from numbers import Integral, Real
 from typing import Self, SupportsFloat, SupportsIndex
 
+import torch
 from torch import Tensor
 from torch.nn import Parameter
 
@@ -118,7 +119,10 @@ class Diagonal(SliceableLinop):
             weight, ioshape, broadcast_dims, weight_shape=weight_shape, shape_kwargs=shape_kwargs
         )
 
-    _takes_out = _normal_keeps_names = True
+    _normal_keeps_names = True
+
+    def _takes_out(self) -> bool:
+        return True
 
     def _gains_by_slices(self) -> bool:
         return True
@@ -133,12 +137,16 @@ class Diagonal(SliceableLinop):
         """Return conj(w) x."""
         return multiplied(linop.aligned_weight(x.ndim).conj(), x, out)
 
-    @staticmethod
-    def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+    @overridable
+    def normal_fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return ``|w|^2 x``."""
         weight = linop.aligned_weight(x.ndim)
-        y = multiplied(weight, x)
-        return multiplied(weight.conj(), y, y if writing_is_safe() else None)
+        conjugate, is_plain = weight.conj(), writing_is_safe()
+        if is_plain and x.is_complex() and not weight.is_complex():
+            # Once, instead of in each product.
+            weight = conjugate = weight.to(torch.result_type(weight, x))
+        y = multiplied(weight, x, out)
+        return multiplied(conjugate, y, y if is_plain else None)
 
     adj_normal_fn = normal_fn
 

@@ -13,10 +13,11 @@ from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from .._algebra._normal import Normal
 from .._base._copying import linked
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, overridable
 from .._base._sizes import is_size, per_axis
+from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
-from .._kernels._dtype import summable
+from .._kernels._dtype import multiplied, summable
 from .._kernels._kept import Kept, is_plain
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
@@ -215,11 +216,15 @@ class Sampling(GridOperator[GridPart]):
         grid = samples.new_zeros(*batch, prod(linop.input_size)).scatter_add(-1, places, samples)
         return linop.scattered_back(grid.reshape(*batch, *linop.input_size))
 
-    @staticmethod
-    def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
+    def _takes_out(self) -> bool:
+        return self._counts
+
+    @overridable
+    def normal_fn(linop: Sampling, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return x times the number of samples at each point."""
         x = linop.gathered(summable(x))
-        return linop.scattered_back(x * linop.counts(x))
+        out = None if out is None else linop.gathered(out)
+        return linop.scattered_back(multiplied(linop.counts(x), x, out))
 
     def _check_again(self) -> None:
         """Check the indices if they have changed since the last check."""
@@ -251,14 +256,19 @@ class Sampling(GridOperator[GridPart]):
 
         It is kept in the dtype of x: a product of two dtypes takes three times as long on a CPU.
         """
-        real, dtype = x.real.dtype, x.dtype
         idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
-        if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
-            how = dtype, self._shifted, self._weights
-            counts = self._counted.of(idx, lambda: self._count(real).to(dtype), how)
-        else:
-            counts = self._count(real)
-        return counts[tuple(slice(axis.start, axis.stop) for axis in self._axes)]
+        how = x.dtype, self._shifted, self._weights
+        counts = self._counted.current(idx, how) if writing_is_safe() else None
+        if counts is None:
+            real, dtype = x.real.dtype, x.dtype
+            if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
+                counts = self._counted.of(idx, lambda: self._count(real).to(dtype), how)
+            else:
+                counts = self._count(real)
+        for axis, part in enumerate(self._axes):
+            if part.stop - part.start < part.size:
+                counts = counts.narrow(axis, part.start, part.stop - part.start)
+        return counts
 
     def _count(self, dtype: torch.dtype) -> Tensor:
         indices = self.flat_indices().flatten()
