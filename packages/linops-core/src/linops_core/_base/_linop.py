@@ -161,9 +161,7 @@ class NamedLinop(Arithmetic, Conversions):
         call, too, nothing is checked; the caller must check the shape of the result. The result is
         ``out`` if the operator could write into it.
         """
-        own = self.__dict__
-        facts, _, is_all = own["_found"].get("checked", _NOTHING)
-        if not is_all or x.shape != facts[0] or is_hooked(own):
+        if not self._has_checked(x):
             return self(x)
         if out is not None and self._takes_out():
             return self.fn(self, x, out=out)
@@ -176,6 +174,12 @@ class NamedLinop(Arithmetic, Conversions):
     def _is_checked_by_shapes(self) -> bool:
         """Whether the shapes of input and weights determine if a call is valid."""
         return False
+
+    def _has_checked(self, x: Tensor) -> bool:
+        """Whether ``fn`` alone is a call with x, if all weights have the shapes of the last one."""
+        own = self.__dict__
+        facts, _, is_all = own["_found"].get("checked", _NOTHING)
+        return is_all is True and x.shape == facts[0] and not is_hooked(own)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         """Return all facts that decide whether x is valid: its shape and all lengths."""

@@ -7,7 +7,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import torch
@@ -258,8 +258,7 @@ class Run:
         first_system: int | None = None,
     ) -> None:
         self.A, self.preconditioner, self.batch, self.y = A, preconditioner, batch, y
-        # In the first steps A has checked its input and output.
-        self.A_again: Operator = A._call_again if isinstance(A, NamedLinop) else A
+        self.A_again = A
         # The unit of A, if its own unit would exceed the range of the dtype.
         self.unit_of_A: Numbers = None
         image = None if x0 is None else self.forward(x0)
@@ -464,7 +463,9 @@ class Run:
         first, length = on_host(loop.energy, self.batch.norm(searched))
         self.check.begin(first, length.real)
         loop.direction, loop.factor = copied(searched, loop.direction), 0.0
-        image = self.forward(loop.direction)
+        image, A = self.forward(loop.direction), self.A
+        if isinstance(A, NamedLinop):  # it has checked its input and output
+            self.A_again = partial(A.fn, A) if A._has_checked(loop.direction) else A._call_again
         loop.image = image if loop.iteration else self.in_chosen_unit(image)
         loop.is_anew = False
         return searched
