@@ -146,8 +146,8 @@ def sent(shape: tuple[int, int, int]) -> None:
         return pinned.copy_(on_gpu, non_blocking=True)
 
     def by_hand() -> Tensor:
-        x = image.cuda()
-        return torch.fft.fft2(maps_on_gpu * x, norm="ortho").cpu()
+        y: Tensor = torch.fft.fft2(maps_on_gpu * image.cuda(), norm="ortho")
+        return y.cpu()
 
     forward: dict[str, Callable[[], Tensor]] = {
         "the copy of the result alone, pinned": copy_alone,
@@ -158,7 +158,7 @@ def sent(shape: tuple[int, int, int]) -> None:
     kspace = y.pin_memory()
 
     def back_by_hand() -> Tensor:
-        z = torch.fft.ifft2(kspace.cuda(), norm="ortho")
+        z: Tensor = torch.fft.ifft2(kspace.cuda(), norm="ortho")
         return (maps_on_gpu.conj() * z).sum(0).cpu()
 
     back: dict[str, Callable[[], Tensor]] = {
