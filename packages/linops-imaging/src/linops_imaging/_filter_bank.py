@@ -44,12 +44,18 @@ def synthesis(y: Tensor, axis: int, lowpass: Filter) -> Tensor:
     low, high = (
         _extended(y.narrow(axis, first, half), axis, min(lags), max(lags)) for first in (0, half)
     )
-    phases = [torch.zeros_like(low.narrow(axis, 0, half)) for _ in (0, 1)]
-    for of_low, of_high, parity, lead in taps:
-        first = -lead - min(lags)
-        phases[parity].add_(low.narrow(axis, first, half), alpha=of_low)
-        phases[parity].add_(high.narrow(axis, first, half), alpha=of_high)
-    return torch.stack(phases, axis + 1).flatten(axis, axis + 1)
+    result = torch.empty_like(y, memory_format=torch.contiguous_format)
+    phases = result.unflatten(axis, (half, 2))
+    for parity in (0, 1):
+        phase = torch.zeros_like(low.narrow(axis, 0, half))
+        for of_low, of_high, of_phase, lead in taps:
+            if of_phase == parity:
+                first = -lead - min(lags)
+                phase.add_(low.narrow(axis, first, half), alpha=of_low)
+                phase.add_(high.narrow(axis, first, half), alpha=of_high)
+        phases.select(axis + 1, parity).copy_(phase)
+        del phase  # before the other one is made
+    return result
 
 
 def _taps(lowpass: Filter) -> list[_Tap]:
@@ -64,6 +70,8 @@ def _taps(lowpass: Filter) -> list[_Tap]:
 
 def _extended(x: Tensor, axis: int, first: int, last: int) -> Tensor:
     """Return elements ``first`` to N - 1 + ``last`` of the periodic signal."""
+    if not first and not last:
+        return x
     period = x.shape[axis]
     at = torch.arange(first, period + last, device=x.device).remainder(period)
     return x.index_select(axis, at)

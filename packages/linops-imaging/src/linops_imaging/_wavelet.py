@@ -135,6 +135,8 @@ class Wavelet(SliceableLinop):
         result, first = _real(x), x.ndim - len(self.grid_size)
         for level in levels:
             part = block = self._corner(result, first, level)
+            if not level:
+                del result, block  # before the last axis is done
             for axis in range(first, x.ndim):
                 part = step(part, axis, self._lowpass)
             if level:

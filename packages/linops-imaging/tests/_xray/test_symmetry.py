@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_imaging import FanBeam, ParallelBeam
-from linops_imaging._xray import _joseph
-from linops_imaging._xray._joseph import Beam, back_projection, line_integrals
+from linops_imaging._xray import _joseph, _side_by_side
+from linops_imaging._xray._joseph import back_projection, line_integrals
+from linops_imaging._xray._rays import Beam
 from linops_imaging._xray._symmetry import _shared_views, back_projected, projected
 
 Sizes = tuple[int, int]
@@ -80,7 +81,12 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     x, y = torch.randn(n_images, *sizes), torch.randn(n_images, len(beam.angles), 7)
     assert (n_shared(beam, n_images, sizes, x.dtype) is not None) == share
     expected = projected(x, beam), back_projected(y, beam, sizes)
-    monkeypatch.setattr(_joseph, "_BYTES", 0)
+    for module, limit in (
+        (_joseph, "_BYTES"),
+        (_side_by_side, "_BYTES"),
+        (_side_by_side, "_NUMBERS"),
+    ):
+        monkeypatch.setattr(module, limit, 0)
     if not share:
         n_rows = max(sizes)
         monkeypatch.setattr(_joseph, "rows_at_once", lambda *_: n_rows // 2)
@@ -106,7 +112,12 @@ def test_poses_are_not_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
                 largest[0] = max(largest[0], n)
             return found
 
-    monkeypatch.setattr(_joseph, "_BYTES", 0)
+    for module, limit in (
+        (_joseph, "_BYTES"),
+        (_side_by_side, "_BYTES"),
+        (_side_by_side, "_NUMBERS"),
+    ):
+        monkeypatch.setattr(module, limit, 0)
     n = 64
     A = ParallelBeam(torch.arange(8) * math.pi / 8, 7, n, batch_shape=())
     x, y = torch.randn(n, n), torch.randn(8, 7)

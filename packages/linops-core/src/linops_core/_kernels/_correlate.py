@@ -11,8 +11,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from ._accumulate import writing_is_safe
 from ._dtype import summable
 from ._halo import Axis
+from ._tracing import is_recorded
 
 _CONVOLUTIONS = (functional.conv1d, functional.conv2d, functional.conv3d)
 
@@ -168,24 +170,38 @@ def _by_transform(
 ) -> Tensor:
     """Return the correlation with these periods; x and the kernel have the same dtype."""
     axes = tuple(range(-len(shifts), 0))
-    for axis, length in zip(axes, lengths, strict=True):
-        weight = _on_ring(weight, axis, length)
-    # A correlation is a product with the conjugate of the transform of conj(w).
-    weight = weight.conj().roll([-shift for shift in shifts], dims=axes)
     fft = torch.fft
-    there, back = (fft.fftn, fft.ifftn) if x.is_complex() else (fft.rfftn, fft.irfftn)
-    spectrum = there(x, s=lengths, dim=axes) * there(weight, dim=axes).conj()
-    result: Tensor = back(spectrum, s=lengths, dim=axes)
+    is_real = not x.is_complex()
+    kernel = _spectrum(weight, shifts, lengths, is_real)
+    spectrum = (fft.rfftn if is_real else fft.fftn)(x, s=lengths, dim=axes)
+    may_write = writing_is_safe() and not is_recorded(spectrum, kernel)
+    if may_write and torch.broadcast_shapes(spectrum.shape, kernel.shape) == spectrum.shape:
+        spectrum *= kernel
+    else:
+        spectrum = spectrum * kernel
+    del kernel  # before others are made
+    for axis in axes[:-1]:
+        spectrum = fft.ifft(spectrum, dim=axis)
+    result: Tensor = (fft.irfft if is_real else fft.ifft)(spectrum, lengths[-1])
     return result
 
 
-def _on_ring(weight: Tensor, axis: int, size: int) -> Tensor:
-    """Return the equivalent kernel of the size of the period."""
-    rounds = math.ceil(weight.shape[axis] / size)
-    taps = weight.movedim(axis, -1)
-    taps = functional.pad(taps, (0, rounds * size - taps.shape[-1]))
-    around: Tensor = taps.reshape(*taps.shape[:-1], rounds, size).sum(-2)
-    return around.movedim(-1, axis)
+def _spectrum(
+    weight: Tensor, shifts: Sequence[int], lengths: Sequence[int], is_real: bool
+) -> Tensor:
+    """Return the spectrum by which that of the input is multiplied.
+
+    It is the transform of the kernel at reversed places. Each axis is transformed before the others
+    are as long as their periods.
+    """
+    for axis in reversed(range(-len(shifts), 0)):
+        size, taps = lengths[axis], weight.shape[axis]
+        at = (shifts[axis] - torch.arange(taps, device=weight.device)).remainder(size)
+        around = list(weight.shape)
+        around[axis] = size
+        weight = weight.new_zeros(around).index_add(axis, at, weight)
+        weight = (torch.fft.rfft if is_real and axis == -1 else torch.fft.fft)(weight, dim=axis)
+    return weight
 
 
 def _fast_length(size: int) -> int:

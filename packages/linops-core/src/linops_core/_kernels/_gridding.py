@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._accumulate import writing_is_safe
+
 # Elements summed at a time on a CPU, so that a few such vectors fit the cache.
 _STEP = 2**16
 
@@ -118,13 +120,13 @@ def _grid(
     """Return the gridding of points in ``parts``, (B, some of P) each."""
     dtype = torch.promote_types(parts[0].dtype, tables[0][1][0].dtype)
     grid = parts[0].new_zeros(parts[0].shape[0], n_points, dtype=dtype)
-    is_first = True
+    may_write = writing_is_safe()
     for part, (positions, weights) in zip(parts, tables, strict=True):
         for index, weight in _neighbours(positions, weights):
             places = index.expand(part.shape[0], -1)
-            # The first sum is not in place: under vmap the zeros have no batch, but the sum has.
-            scatter = grid.scatter_add if is_first else grid.scatter_add_
-            grid, is_first = scatter(-1, places, part * weight), False
+            # Under vmap the zeros have no batch, but the first sum has.
+            scatter = grid.scatter_add_ if may_write else grid.scatter_add
+            grid, may_write = scatter(-1, places, part * weight), True
     return grid
 
 

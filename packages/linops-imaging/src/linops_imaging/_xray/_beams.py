@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._joseph import Near, Rays, centred, hat
+from ._rays import Near, Rays, Tables, centred, hat
 
 _VIEWS = 16
 """Views computed at a time; each needs a float64 number for each ray."""
@@ -41,13 +40,13 @@ class ParallelRays(NamedTuple):
             offset = (centred(self.n_detectors, angles) * self.spacing).unsqueeze(0)
             yield Rays(angles.cos(), angles.sin(), offset)
 
-    def near(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Iterator[Near]:
-        """Yield the rays near pixels, of each view."""
+    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
+        """Return the place among the detectors and the place across the rays, and their step."""
         angles, middle = self.angles.double().unsqueeze(1), (self.n_detectors - 1) / 2
         cosine, sine = angles.cos(), angles.sin()
         main = torch.maximum(cosine.abs(), sine.abs())
         s0, s1 = x0 * cosine, x1 * sine
-        tables = (
+        numbers = (
             # NaN cannot become an index; the lengths of these rays are NaN already.
             (s0 / self.spacing).nan_to_num(),
             (s1 / self.spacing).nan_to_num() + middle,
@@ -55,15 +54,22 @@ class ParallelRays(NamedTuple):
             s1 / main,
             self.spacing / main,
         )
-        for p0, p1, t0, t1, step in zip(*(table.to(dtype) for table in tables), strict=True):
-            before = _before(p0.unsqueeze(1) + p1, self.n_detectors)
-            at = t0.unsqueeze(1) + t1
-            yield Near(before, partial(self._weight, reach, at, step))
+        start = first_rays(angles, self.n_detectors + 2 * reach)
+        return Tables(by_pixel(numbers, dtype), start)
 
-    def _weight(self, reach: int, at: Tensor, step: Tensor, ray: Tensor, _: Tensor) -> Tensor:
+    def near(self, tables: Tables, reach: int) -> Near:
+        """Return the rays near pixels."""
+        p0, p1, t0, t1, step = tables.numbers
+        before = _before(p0 + p1, self.n_detectors)
+        index = _index(before, tables)
         # Not computed from the place, which has few digits where rays are far apart.
-        number = ray - ((self.n_detectors - 1) / 2 + reach)
-        return hat(torch.addcmul(at, number, step, value=-1))
+        number = before.sub_((self.n_detectors - 1) / 2)
+        at = torch.addcmul(t0 + t1, number, step, value=-1)
+
+        def weight(k: int) -> Tensor:
+            return hat(torch.add(at, step, alpha=reach - k))
+
+        return Near(index, weight)
 
 
 class FanRays(NamedTuple):
@@ -110,38 +116,64 @@ class FanRays(NamedTuple):
         self, x0: Tensor, x1: Tensor, dtype: torch.dtype
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield s and the distance from the source along t of each pixel, for each view."""
-        angles = self.angles.double().unsqueeze(1)
-        # NaN cannot become an index; the lengths of these rays are NaN already.
-        cosine, sine = angles.cos().nan_to_num(), angles.sin().nan_to_num()
-        tables = (x0 * cosine, x1 * sine, self.source - x0 * sine, x1 * cosine)
-        for s0, s1, t0, t1 in zip(*(table.to(dtype) for table in tables), strict=True):
-            yield s0.unsqueeze(1) + s1, t0.unsqueeze(1) + t1
+        tables = self.tables(x0, x1, 0, dtype)
+        for view in range(len(self.angles)):
+            s0, s1, t0, t1 = tables.of_view(view).numbers
+            yield (s0 + s1)[0], (t0 + t1)[0]
 
     def place(self, s: Tensor, away: Tensor) -> Tensor:
         """Return the detector of the ray through a point, from 0 and with a fraction."""
         step = (self.source + self.detector) / self.spacing
         return s / away * step + (self.n_detectors - 1) / 2
 
-    def near(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Iterator[Near]:
-        """Yield the rays near pixels, of each view."""
+    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
+        """Return s and the distance from the source along t, and a share of each ray."""
         fan, angles = self.fan(), self.angles.double().unsqueeze(1)
         main = torch.maximum((angles - fan).cos().abs(), (angles - fan).sin().abs())
         shares = pad((fan.cos() / main).to(dtype), (reach, reach))
-        views = self.distances(x0, x1, dtype)
-        for share, (s, away) in zip(shares, views, strict=True):
-            before = _before(self.place(s, away), self.n_detectors)
-            yield Near(before, partial(self._weight, reach, share, s, away))
+        # NaN cannot become an index; the lengths of these rays are NaN already.
+        cosine, sine = angles.cos().nan_to_num(), angles.sin().nan_to_num()
+        numbers = (x0 * cosine, x1 * sine, self.source - x0 * sine, x1 * cosine)
+        return Tables(
+            by_pixel(numbers, dtype), first_rays(angles, shares.shape[1]), shares.flatten()
+        )
 
-    def _weight(
-        self, reach: int, share: Tensor, s: Tensor, away: Tensor, ray: Tensor, index: Tensor
-    ) -> Tensor:
-        # Along s, the ray is away * tangent from the middle one.
+    def near(self, tables: Tables, reach: int) -> Near:
+        """Return the rays near pixels."""
+        s0, s1, t0, t1 = tables.numbers
+        s, away, shares = s0 + s1, t0 + t1, tables.shares
+        assert shares is not None
+        before = _before(self.place(s, away), self.n_detectors)
+        index = _index(before, tables)
+        number = before.sub_((self.n_detectors - 1) / 2)
         step = self.spacing / (self.source + self.detector)
-        tangent = (ray - ((self.n_detectors - 1) / 2 + reach)) * step
-        across = torch.addcmul(s, away, tangent, value=-1)
-        return hat(across * share.index_select(0, index.flatten()).view_as(s))
+
+        def weight(k: int) -> Tensor:
+            # Along s, the ray is away * tangent from the middle one.
+            across = torch.addcmul(s, away, (number + (k - reach)) * step, value=-1)
+            return hat(across * shares[k:].index_select(0, index.flatten()).view_as(s))
+
+        return Near(index, weight)
+
+
+def by_pixel(numbers: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:
+    """Return numbers of rows and columns in turn, (V, N), and of views, so that they broadcast."""
+    return tuple([x.to(dtype).unsqueeze(1 + (i + 1) % 2) for i, x in enumerate(numbers)])
+
+
+def first_rays(angles: Tensor, n_rays: int) -> Tensor:
+    """Return the index of the first ray of each view, (V, 1, 1)."""
+    n_views = len(angles)
+    dtype = torch.int32 if n_views * n_rays < 2**31 else torch.int64
+    return n_rays * torch.arange(n_views, dtype=dtype, device=angles.device).view(-1, 1, 1)
 
 
 def _before(place: Tensor, n_detectors: int) -> Tensor:
     """Return a place among the detectors, rounded down and clamped to an existing detector."""
     return place.detach().clamp(0, n_detectors - 1).floor_()
+
+
+def _index(before: Tensor, tables: Tables) -> Tensor:
+    """Return the index of the last detector whose ray is not behind a pixel, less the reach."""
+    index = before.int()
+    return index if tables.start is None else index.add_(tables.start)

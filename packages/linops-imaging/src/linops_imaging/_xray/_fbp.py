@@ -11,8 +11,8 @@ from torch.nn.functional import pad
 
 from ._beams import FanRays
 from ._fan_beam import FanBeam
-from ._joseph import centred
 from ._parallel_beam import ParallelBeam
+from ._rays import centred
 
 # Functions of the frequency, which is 1 at the Nyquist frequency of the detectors.
 _WINDOWS: Mapping[str, Callable[[Tensor], Tensor]] = {

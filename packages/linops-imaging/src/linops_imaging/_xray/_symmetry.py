@@ -22,15 +22,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._joseph import (
-    MOST_IMAGES,
-    Beam,
-    back_projection,
-    is_constant,
-    line_integrals,
-    of_rows,
-    onto_rows,
-)
+from ._joseph import MOST_IMAGES, back_projection, line_integrals, of_rows, onto_rows
+from ._rays import Beam, is_constant
 
 # Bytes of the images, in all poses, that are computed at a time.
 _BYTES = 2**24
@@ -47,7 +40,7 @@ def projected(x: Tensor, beam: Beam) -> Tensor:
         found = of_rows(Posed(images, shared.poses), few, images)
         found = found.unflatten(0, (len(images), -1)).flatten(1, 2).index_select(1, shared.place)
         parts.append(torch.where(shared.is_mirrored, found.flip(2), found))
-    return torch.cat(parts)
+    return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
 def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
@@ -56,18 +49,21 @@ def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
     if shared is None:
         return back_projection(y, beam, sizes)
     few, n_poses = beam.at_angles(shared.angles), len(shared.poses)
-    parts = []
-    for lines in y.split(shared.n_images):
-        found = y.new_zeros(len(lines), n_poses * len(shared.angles), y.shape[2])
-        found.index_add_(1, shared.place, torch.where(shared.is_mirrored, lines.flip(2), lines))
-        found = found.view(-1, len(shared.angles), y.shape[2])
-        images = y.new_zeros(len(lines), *sizes)
-        for rows, posed in onto_rows(found, few, sizes, len(lines)):
+    result = y.new_zeros(len(y), *sizes)
+    for lines, images in zip(y.split(shared.n_images), result.split(shared.n_images), strict=True):
+        for rows, posed in onto_rows(_by_pose(lines, shared), few, sizes, len(lines)):
             owns = posed.unflatten(0, (-1, n_poses)).unbind(1)
             for pose, own in zip(shared.poses, owns, strict=True):
                 pose.at(images, 0, rows).add_(pose.back(own))
-        parts.append(images)
-    return torch.cat(parts)
+    return result
+
+
+def _by_pose(lines: Tensor, shared: SharedViews) -> Tensor:
+    """Return lines (B, A, D) as those of the shared views of each pose, (B P, S, D)."""
+    upright = torch.where(shared.is_mirrored, lines.flip(2), lines)
+    n_views = len(shared.angles)
+    found = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
+    return found.index_add_(1, shared.place, upright).view(-1, n_views, lines.shape[2])
 
 
 class Pose(NamedTuple):

@@ -14,7 +14,7 @@ from linops_core import SliceableLinop, linear_function
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._checks import check_number, check_real, sizes_of_grid
-from ._joseph import Beam
+from ._rays import Beam
 from ._symmetry import back_projected, projected
 
 Function: TypeAlias = Callable[[Tensor], Tensor]

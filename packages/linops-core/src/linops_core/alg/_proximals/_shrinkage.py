@@ -57,11 +57,17 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
     def proximal(z: Tensor, step: float) -> Tensor:
         wide = widened(z)
         size = wide.abs()
-        rest = size - step * fitted_weight(owner, weight, size)
+        own = fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
+        if isinstance(own, Tensor):
+            rest = torch.sub(size, own, alpha=step)
+        else:
+            rest = size - step * own
         if is_recorded(rest):
             return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
-        return narrowed(wide * rest.clamp_(min=0).div_(size.clamp_(min=tiny)), z.dtype)
+        rest.clamp_(min=0).div_(size.clamp_(min=tiny))
+        del size  # before the result is made
+        return narrowed(wide * rest, z.dtype)
 
     return ProximalMap(proximal, owner="soft_threshold")
 

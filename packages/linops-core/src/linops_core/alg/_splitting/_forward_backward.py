@@ -72,28 +72,29 @@ def forward_backward(
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
         residual = _residual(pair, loop.image, y)
         # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-        misfit = argument = move = bend = None
+        argument = of_output = None
         yield loop.x, {"change": math.inf, "residual": residual, "step": loop.step}, None
         while True:
             x, image, z, z_image, step = loop.x, loop.image, loop.z, loop.z_image, loop.step
             versions = version_of(x), version_of(image)
-            misfit = scaled_sum(z_image, -1, y, misfit)
-            gradient = pair.adjoint(misfit)
-            check_like(owner, "the output of the adjoint", gradient, "x", x)
             while True:
+                of_output = scaled_sum(z_image, -1, y, of_output)
+                gradient = pair.adjoint(of_output)
+                check_like(owner, "the output of the adjoint", gradient, "x", x)
                 argument = scaled_sum(z, -step, gradient, argument)
+                del gradient  # found again for a shorter step, because that is rare
                 found = problem.proximal(argument, step)
                 check_like(owner, "what the proximal map returns", found, "x", x)
                 check_unchanged(owner, "the proximal map", x, versions[0], found)
+                argument = reusable(argument, problem.proximal, found)
                 found_image = pair.forward(found)
                 check_unchanged(owner, "A", image, versions[1], found_image)
-                argument = reusable(argument, problem.proximal, found)
-                move = scaled_sum(found, -1, z, move)
-                bend = scaled_sum(found_image, -1, z_image, bend)
-                argument = scaled_sum(found, -1, x, argument)
+                argument = move = scaled_sum(found, -1, z, argument)
+                of_output = scaled_sum(found_image, -1, z_image, of_output)
                 length, size, z_size, bent, slope = pair.magnitudes(
-                    (move, found, z), [bend], products=[(move, argument)]
+                    (move, found, z), [of_output], products=[(move, found - x)]
                 )
+                del move
                 # Rounding of both images limits the curvature.
                 known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
                 if known**2 <= length**2 * (1 + 1e-3):
@@ -106,7 +107,8 @@ def forward_backward(
                 step = 0.9 * (length / bent) ** 2
             reason, size = None, max(size, z_size)
             if length <= max(tol, precision) * size:
-                (misfit_size,) = pair.magnitudes([], [misfit])
+                of_output = scaled_sum(z_image, -1, y, of_output)
+                (misfit_size,) = pair.magnitudes([], [of_output])
                 # Rounding of the proximal map and its argument, and of A, with this norm.
                 noise = rounding * (size + math.sqrt(step) * misfit_size)
                 if length + noise <= tol * size:
@@ -120,7 +122,7 @@ def forward_backward(
             loop.z = extrapolated(x, found, momentum, into=z)
             loop.z_image = extrapolated(image, found_image, momentum, into=z_image)
             loop.x, loop.image, loop.step = found, found_image, step
-            del found, found_image, gradient  # before others are made
+            del found, found_image  # before others are made
             del x, image, z, z_image
             residual = _residual(pair, loop.image, y) if progress.is_watched else math.nan
             values = {"change": length / (size or 1.0), "residual": residual, "step": step}

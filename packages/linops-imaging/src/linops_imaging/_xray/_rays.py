@@ -1,0 +1,155 @@
+"""The geometry of rays and pixels: what a beam tells, of all views or of some at a time.
+
+V views, A angles, D detectors, R rows and C columns of pixels, N0 and N1 pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, Protocol, Self
+
+import torch
+from torch import Tensor
+
+from .._plain import is_plain
+
+
+class Rays(NamedTuple):
+    """The rays of some views in float64, (V, D), or (V, 1) for parallel rays."""
+
+    cosine: Tensor
+    sine: Tensor
+    offset: Tensor
+    """c, (V, D) or (1, D)."""
+
+    def is_turned(self) -> Tensor:
+        """Return whether the rows of pixels that are interpolated are those along axis 1."""
+        return self.cosine.abs() < self.sine.abs()
+
+    def main(self) -> Tensor:
+        """Return m, with its sign."""
+        return torch.where(self.is_turned(), self.sine, self.cosine)
+
+
+class Tables(NamedTuple):
+    """Numbers of views, of their rows and of their columns of pixels.
+
+    They broadcast to (V, R, C), or to (R, C, V) after :meth:`views_last`.
+    """
+
+    numbers: tuple[Tensor, ...]
+    start: Tensor | None
+    """Index of the first ray of each view, or None for one view."""
+    shares: Tensor | None = None
+    """A number of each ray, those of all views one behind the other."""
+
+    def of_view(self, view: int) -> Tables:
+        """Return the tables of one view."""
+        numbers = tuple([table[view : view + 1] for table in self.numbers])
+        n_views = len(self.numbers[0])
+        shares = None if self.shares is None else self.shares.unflatten(0, (n_views, -1))[view]
+        return Tables(numbers, None, shares)
+
+    def of_rows(self, rows: slice) -> Tables:
+        """Return the tables of some rows of pixels."""
+        return self._replace(numbers=_parts(self.numbers, 1, rows))
+
+    def views_last(self) -> Tables:
+        """Return the tables with their first axis last."""
+        assert self.start is not None
+        *numbers, start = [
+            table.movedim(0, 2).contiguous() for table in (*self.numbers, self.start)
+        ]
+        return self._replace(numbers=tuple(numbers), start=start)
+
+    def part(self, rows: slice, views: slice) -> Tables:
+        """Return the tables of some rows and some views, which are last."""
+        assert self.start is not None
+        numbers = _parts(_parts(self.numbers, 0, rows), 2, views)
+        return self._replace(numbers=numbers, start=self.start[..., views])
+
+
+def _parts(tables: Sequence[Tensor], axis: int, part: slice) -> tuple[Tensor, ...]:
+    """Return the part of an axis of each table that has this axis, and not this part alone."""
+    n = part.stop - part.start
+    return tuple([t if t.shape[axis] in (1, n) else t.narrow(axis, part.start, n) for t in tables])
+
+
+class Near(NamedTuple):
+    """The rays near pixels, of some views."""
+
+    before: Tensor
+    """Index of the ray before the first one near a pixel. Those near it are 1 to 2 reach further.
+
+    The index of a detector is its number plus the reach, plus the first index of its view.
+    """
+    weight: Callable[[int], Tensor]
+    """Returns h for the ray k further, of the shape of ``before``; arbitrary without a detector."""
+
+
+class Beam(Protocol):
+    """The geometry of the rays of a scan."""
+
+    @property
+    def angles(self) -> Tensor:
+        """Return the angles of the views, (A,)."""
+
+    @property
+    def n_detectors(self) -> int:
+        """Return D."""
+
+    def at_angles(self, angles: Tensor) -> Self:
+        """Return the same beam at other angles."""
+
+    def reach(self, sizes: Sequence[int]) -> int:
+        """Return how many rays to each side are less than a pixel away from any pixel, at most."""
+
+    def rays(self) -> Iterator[Rays]:
+        """Yield the rays, of some views at a time."""
+
+    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
+        """Return the tables for pixels at coordinates x0 of rows and x1 of columns, in float64."""
+
+    def near(self, tables: Tables, reach: int) -> Near:
+        """Return the rays near pixels."""
+
+
+def paths(
+    beam: Beam, size0: int, size1: int, dtype: torch.dtype
+) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Yield the positions of the rays of some views in row 0, in pixels from the padding.
+
+    Also yield the step from one row to the next, the length of a ray between two rows, and whether
+    the rows are those along axis 1.
+    """
+    for rays in beam.rays():
+        is_turned, main = rays.is_turned(), rays.main()
+        slope = -torch.where(is_turned, rays.cosine, rays.sine) / main
+        n_pixels = torch.where(is_turned, size1, size0)
+        n_rows = torch.where(is_turned, size0, size1)
+        first = rays.offset / main - slope * ((n_rows - 1) / 2) + (n_pixels + 1) / 2
+        # NaN cannot become an index; the lengths of these rays are NaN already.
+        first, slope = (part.to(dtype).nan_to_num() for part in (first, slope))
+        yield first, slope, (1 / main.abs()).to(dtype), is_turned
+
+
+def followed(beam: Beam) -> tuple[int, ...]:
+    """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none."""
+    turned = torch.cat([rays.is_turned().flatten() for rays in beam.rays()])
+    return tuple(turned.int().unique().tolist())
+
+
+def is_constant(images: Tensor, beam: Beam) -> bool:
+    """Return whether neither autograd nor a transform records the images and the angles."""
+    is_recorded = images.requires_grad or beam.angles.requires_grad
+    return is_plain(images, beam.angles) and not (is_recorded and torch.is_grad_enabled())
+
+
+def hat(t: Tensor) -> Tensor:
+    """Return h(t) = max(0, 1 - |t|); t is overwritten."""
+    return t.abs_().neg_().add_(1).relu_()
+
+
+def centred(size: int, like: Tensor) -> Tensor:
+    """Return 0, ..., size - 1 minus their mean."""
+    return torch.arange(size, dtype=like.dtype, device=like.device) - (size - 1) / 2
