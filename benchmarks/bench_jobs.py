@@ -88,10 +88,11 @@ def of_job(name: str, folder: Path, rounds: int, only_search: bool) -> None:
     steps = searched(problem, folder, reference)
     if only_search:
         return
-    load = os.getloadavg()[0]
+    load, start = os.getloadavg()[0], datetime.now(UTC)
     found = measured(problem, folder, reference, steps, rounds)
     absent = {one["name"]: one["reason"] for one in steps.values() if one["reason"]}
-    kept = {"load": load, "rounds": rounds, "absent": absent, "ways": found}
+    when = f"{start:%Y-%m-%d %H:%M}"
+    kept = {"date": when, "load": load, "rounds": rounds, "absent": absent, "ways": found}
     (folder / "measured.json").write_text(json.dumps(kept, indent=1))
     print(f"\n{problem.title}")
     ours = next(iter(found.values()))

@@ -31,6 +31,8 @@ less the memory of an empty process and of the files that it reads.
 **Lines** are the lines in the body of the function, and in other functions of the script that it
 calls. A statement of several lines counts as several.
 
+Each job has the date of its own run, its number of rounds and the load of the machine before them.
+
 A ratio above 1 means that torchlinops is faster or needs less memory. Below each table is the
 reason for each dash.
 """
@@ -75,7 +77,7 @@ def section(problem: Problem, measured: Mapping[str, Any]) -> list[str]:
     n_rounds = measured["rounds"]
     lines += [
         f"n = {problem.size}; relative error {problem.tolerance:g}; {n_rounds} "
-        f"round{'s' if n_rounds > 1 else ''}; load {measured['load']:.1f}."
+        f"round{'s' if n_rounds > 1 else ''} on {measured['date']}; load {measured['load']:.1f}."
     ]
     lines += ["", "| Library | Time | Ratio | Peak memory | Ratio | Steps | Lines |"]
     lines += ["|---|---|---|---|---|---|---|"]
