@@ -122,10 +122,12 @@ class Contraction:
         """Return the sum of few large products, or None if there are many small ones."""
         n_products = x.shape[self.axis]
         weight = self.weight_axes.view(weight)
+        if not writing_is_safe():  # nothing is asked of sizes, which a graph may not know
+            return self.x_axes.view((weight * x).sum(self.axis))
         if n_products == 1:
             return self.x_axes.view((weight * x).squeeze(self.axis))
         n_at_once = _at_once(x, n_products)
-        if not writing_is_safe() or n_at_once == n_products:
+        if n_at_once == n_products:
             return self.x_axes.view((weight * x).sum(self.axis))
         if x.numel() < _PRODUCT_OVER_COUNT * n_products**2:
             return None
