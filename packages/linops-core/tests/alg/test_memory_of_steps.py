@@ -118,7 +118,8 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
     [
         (by_cg, 0),
         (partial(by_cg, preconditioned=True), 0),
-        (by_fista, 1 + 1),  # the map, and its argument
+        # The map, its argument, and the change of x, which is freed before A is applied.
+        (by_fista, 1 + 1 + 1),
         (by_proximal_gradient, 1 + 1),
         (by_pdhg, 2 + 2),
         # The map and its argument; x, residual, direction, output and result of a system.

@@ -19,9 +19,11 @@ from torch.nn.functional import embedding_bag
 from ._rays import Beam, paths
 
 _BYTES = 2**18
-"""Bytes of rows of images, in all poses, that are prepared at a time."""
-_NUMBERS = 2**14
-"""Weights that are computed at a time, at least those of one row and one view."""
+"""Bytes of rows of images, in all poses, that a thread prepares at a time."""
+_NUMBERS = 2**16
+"""Weights that a thread computes at a time, at least those of one row and one view."""
+_ON_GPU = 2**8
+"""A GPU computes as much at a time as so many threads, because it waits for each step."""
 
 
 class Images(Protocol):
@@ -35,18 +37,23 @@ class Images(Protocol):
         """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
 
 
+def _n_threads(values: Tensor) -> int:
+    return torch.get_num_threads() if values.is_cpu else _ON_GPU
+
+
 def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Tensor) -> Tensor:
     """Return the line integrals of images along rays that cross rows along ``axes``, (B, A, D)."""
     n_images, size0, size1 = images.shape
     longest = max(size0, size1)
     width = longest + 3
-    sums = like.new_zeros(len(beam.angles), beam.n_detectors, n_images)
+    sums, n_threads = like.new_zeros(len(beam.angles), beam.n_detectors, n_images), _n_threads(like)
+    n_bytes, n_numbers = _BYTES * n_threads, _NUMBERS * n_threads
     views = [*paths(beam, size0, size1, like.dtype)]
-    for part in blocks(longest, _BYTES // (len(axes) * n_images * width * like.itemsize)):
+    for part in blocks(longest, n_bytes // (len(axes) * n_images * width * like.itemsize)):
         values, n_rows = _side_by_side(images, axes, part, like), part.stop - part.start
         row = torch.arange(part.start, part.stop, dtype=like.dtype, device=like.device)
         start = width * torch.arange(n_rows, dtype=torch.int32, device=like.device)
-        step, done = max(1, _NUMBERS // (n_rows * beam.n_detectors)), 0
+        step, done = max(1, n_numbers // (n_rows * beam.n_detectors)), 0
         split = (zip(*[table.split(step) for table in own], strict=True) for own in views)
         for path in chain.from_iterable(split):
             first, slope, length, is_turned = (numbers.unsqueeze(2) for numbers in path)
@@ -73,10 +80,11 @@ def onto_rows_of_many(
     values = lines.permute(1, 2, 0).contiguous().flatten(0, 1)
     del lines  # which has no other name
     tables = beam.tables(x0, x1, reach, values.dtype).views_last()
-    n_columns = len(x1)
-    views_at_once = max(1, _NUMBERS // n_columns)
-    rows_at_once = _NUMBERS // (n_columns * min(n_views, views_at_once))
-    parts = [*blocks(len(x0), _BYTES // (n_images * n_columns * values.itemsize))]
+    n_columns, n_threads = len(x1), _n_threads(values)
+    n_bytes, n_numbers = _BYTES * n_threads, _NUMBERS * n_threads
+    views_at_once = max(1, n_numbers // n_columns)
+    rows_at_once = n_numbers // (n_columns * min(n_views, views_at_once))
+    parts = [*blocks(len(x0), n_bytes // (n_images * n_columns * values.itemsize))]
     memory = values.new_empty(parts[0].stop, n_columns, n_images)
     for part in parts:
         images = memory[: part.stop - part.start].zero_()

@@ -91,8 +91,10 @@ def forward_backward(
                 check_unchanged(owner, "A", image, versions[1], found_image)
                 argument = move = scaled_sum(found, -1, z, argument)
                 of_output = scaled_sum(found_image, -1, z_image, of_output)
-                length, size, z_size, bent, slope = pair.magnitudes(
-                    (move, found, z), [of_output], products=[(move, found - x)]
+                length, size, z_size, bent, *slope = pair.magnitudes(
+                    (move, found, z),
+                    [of_output],
+                    products=[(move, found - x)] if has_momentum and restart else [],
                 )
                 del move
                 # Rounding of both images limits the curvature.
@@ -115,7 +117,7 @@ def forward_backward(
                     reason = StopReason.CONVERGED
                 elif length <= max(noise, precision * size):
                     reason = StopReason.ROUNDING
-            if not has_momentum or (restart and slope < 0):
+            if not has_momentum or (slope and slope[0] < 0):
                 loop.age = 1.0
             before, loop.age = loop.age, (1 + math.sqrt(1 + 4 * loop.age**2)) / 2
             momentum = 1 + (before - 1) / loop.age
