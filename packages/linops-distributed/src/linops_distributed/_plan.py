@@ -75,7 +75,7 @@ Links: TypeAlias = Link | Mapping[str, Link]
 
 @dataclass(frozen=True)
 class RankPlan:
-    """The steps of ranks that do the same, for each kind of call."""
+    """The steps of a group of ranks that all do the same, for each kind of call."""
 
     ranks: tuple[int, ...]
     steps: Mapping[str, tuple[Step, ...]]

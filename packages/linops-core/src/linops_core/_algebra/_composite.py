@@ -152,7 +152,7 @@ class Composite(NamedLinop):
         return self._shape.dims | self._numbers_by_dim().keys()
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are reduced.
+        """Return how a sum over a vector, such as a norm, is collected from all processes.
 
         Raises
         ------
@@ -175,16 +175,16 @@ class Composite(NamedLinop):
         return bytes_text(union_nbytes(tensors)) if tensors else ""
 
     def with_operands(self, linops: Iterable[NamedLinop], shape: NamedShape | None = None) -> Self:
-        """Return the same composition of other operands, which must fit like the first ones.
+        """Return the same composition of other operands.
 
-        Without a shape, the operands are parts of the operands of this one.
+        Without a shape, they must be tiles of the operands of this composition.
         """
         return self.with_operands_of_each([tuple(linops)], shape)[0]
 
     def with_operands_of_each(
         self, rows: Iterable[Sequence[NamedLinop]], shape: NamedShape | None = None
     ) -> list[Self]:
-        """Return `with_operands` of each row of operands."""
+        """Return one composition for each sequence of operands, as `with_operands` does."""
         attributes = attributes_of_linked(self, shape)
         if shape is None:
             attributes["_is_endomorphism"] = False  # a part is between parts of the space
@@ -291,7 +291,7 @@ class Composite(NamedLinop):
         return alike_in_name(self._shape, self.linops)
 
     def own_length(self, side: Side, position: int) -> int | None:
-        """Return the length at a place where each operand has a part, or another dimension.
+        """Return the length of a dimension that the operands have only in part, or not at all.
 
         Compositions that join parts override it.
         """

@@ -553,7 +553,7 @@ class NamedLinop(Arithmetic, Conversions):
 
 
 def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
-    """Return the result of ``split`` for explicit slices, checked to be a tile.
+    """Return ``linop.split(linop, window)``, after a check that it is a tile.
 
     Raises
     ------

@@ -191,8 +191,8 @@ class ArrayToBlocks(BlockOperator):
     dims : sequence of dimensions, optional
         Dimensions of the array, at any place; instead of the shapes above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
-        dimensions that a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``; in a
+        composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: names as in ``blocks_shape``. One name for each of ``dims`` is in the place
         of that, others are all where the first of ``dims`` stands.

@@ -31,8 +31,8 @@ class DCT(GridOperator[AxisMap]):
     dims : sequence of dimensions
         Dimensions to transform. They cannot be sliced.
     shape : sequence of dimensions, optional
-        All dimensions of the input, with ``dims`` at any places. By default ``("...", *dims)``, or
-        the dimensions that a neighbour in a composition returns.
+        All dimensions of the input, with ``dims`` at any places. By default ``("...", *dims)``; in
+        a composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         Names of ``dims`` in the output; by default they keep their names.
 

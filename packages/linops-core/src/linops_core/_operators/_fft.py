@@ -48,8 +48,8 @@ class FFT(GridOperator[AxisMap]):
     dims : sequence of dimensions, optional
         Dimensions of the grid, at any place; instead of ``ndim``.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
-        dimensions that a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``; in a
+        composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: their names in the output; by default they keep their names.
 

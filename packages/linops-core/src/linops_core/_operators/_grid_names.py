@@ -50,8 +50,8 @@ class GridNames(NamedTuple):
         dims : sequence of dimensions
             Dimensions of the grid.
         shape : sequence of dimensions, optional
-            All dimensions of the input, with ``dims`` at any places. ``("...", *dims)`` by default,
-            until a neighbour in a composition determines them.
+            All dimensions of the input, with ``dims`` at any places. ``("...", *dims)`` by default;
+            in a composition, the dimensions that the neighbouring operator returns.
         to : sequence of dimensions, optional
             Names in the output. If there is one for each of ``dims``, it takes the place of that
             dimension. Otherwise all names stand where the first of ``dims`` stands.

@@ -106,7 +106,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return to_the_end(x, self._places[0])
 
     def scattered(self, y: Tensor) -> Tensor:
-        """Return a view of such an output of ``fn`` with its dimensions in their places."""
+        """Return a view of a result with the grid as last axes, in the order of the output."""
         return from_the_end(y, self._places[1])
 
     def gathered_back(self, y: Tensor) -> Tensor:
@@ -114,7 +114,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return to_the_end(y, self._places[1])
 
     def scattered_back(self, x: Tensor) -> Tensor:
-        """Return a view of an output of ``adj_fn``; see ``scattered``."""
+        """Return a view of a result of ``adj_fn``; see ``scattered``."""
         return from_the_end(x, self._places[0])
 
     def _places_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:

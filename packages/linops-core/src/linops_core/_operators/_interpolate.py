@@ -81,8 +81,8 @@ class Interpolate(GridOperator[GridPart]):
         Dimensions of the grid, at any place, in the order of the coordinates; instead of the shapes
         above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
-        dimensions that a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``; in a
+        composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: names of the points, as in ``locs_batch_shape``. If there is one name for
         each of ``dims``, it takes the place of that dimension. Otherwise all names stand where the

@@ -86,8 +86,8 @@ class PadLast(Centred):
         Dimensions of the grid, at any place, in the order of the sizes; instead of the shapes
         above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
-        dimensions that a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``; in a
+        composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: their names in the output. By default they keep their names and cannot be
         sliced.

@@ -101,8 +101,8 @@ class Slice(Picking):
     sizes : sequence of int, or mapping of dimension to int
         Lengths of these dimensions in the input.
     shape : sequence of dimensions, optional
-        All dimensions of the input, in order. By default ``("...", *dims)``, or the dimensions that
-        a neighbour in a composition returns.
+        All dimensions of the input, in order. By default ``("...", *dims)``; in a composition, the
+        dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         Names of ``dims`` in the output. By default they keep their names and cannot be sliced. With
         other names, a tile of the output reads only what it picks.

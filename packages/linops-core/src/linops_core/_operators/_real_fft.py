@@ -40,8 +40,8 @@ class RealFFT(GridOperator[AxisMap]):
     norm, centered
         As for :class:`FFT`. Along the last dimension, k starts at 0 also with ``centered``.
     shape : sequence of dimensions, optional
-        All dimensions of the input, with ``dims`` at any places. By default ``("...", *dims)``, or
-        the dimensions that a neighbour in a composition returns.
+        All dimensions of the input, with ``dims`` at any places. By default ``("...", *dims)``; in
+        a composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         Names of ``dims`` in the output. By default they keep their names, although the last one
         changes its length.

@@ -47,8 +47,8 @@ class Sampling(GridOperator[GridPart]):
     dims : sequence of dimensions, optional
         Dimensions of the grid, at any place, in the order of ``idx``; instead of the shapes above.
     shape : sequence of dimensions, optional
-        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``, or the
-        dimensions that a neighbour in a composition returns.
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``; in a
+        composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: names of the samples, K, K1, ... by default. If there is one name for each of
         ``dims``, it takes the place of that dimension. Otherwise all names stand where the first of

@@ -36,8 +36,8 @@ class Roll(GridOperator[Axis]):
     sizes : sequence of int, or mapping of dimension to int, optional
         Lengths of ``dims``. Without them any length is accepted, and ``dims`` cannot be sliced.
     shape : sequence of dimensions, optional
-        All dimensions of the input, in order. By default ``("...", *dims)``, or the dimensions that
-        a neighbour in a composition returns.
+        All dimensions of the input, in order. By default ``("...", *dims)``; in a composition, the
+        dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         Names of ``dims`` in the output. By default they keep their names and cannot be sliced. With
         other names, a slice of the output reads the shifted slice of the input.
@@ -128,8 +128,8 @@ class FourierShift(GridOperator[Axis]):
         s in elements, one for each dimension. A real tensor of shape (D,) is a weight: it is read
         when the operator is called, and gradients reach it. A Parameter stays a Parameter.
     shape : sequence of dimensions, optional
-        All dimensions of the input, in order. By default ``("...", *dims)``, or the dimensions that
-        a neighbour in a composition returns.
+        All dimensions of the input, in order. By default ``("...", *dims)``; in a composition, the
+        dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         Names of ``dims`` in the output; by default they keep their names.
 

@@ -65,12 +65,12 @@ class NUFFT(Wrapper):
     batch_shape : sequence of dimensions, optional
         Dimensions before the image (coils, frames). They can be sliced. Any dimensions by default.
     oversamp : float
-        At least 1.125; M is the next even number of factors 2, 3 and 5.
+        At least 1.125; M is the next even number with no prime factors but 2, 3 and 5.
     width : float
         At least 2.
     tol : float, optional
         Chooses ``oversamp`` and ``width``: the largest error of an entry of the matrix, relative to
-        its absolute value. Errors of random images were at most a fifth of it.
+        its absolute value. In tests with random images, the errors were at most a fifth of it.
     method : {"auto", "table", "interpolate", "finufft"}
         "table" keeps the interpolation weights, ceil(width) ** D for each location, and raises an
         error if they exceed ``table_budget``. The table is made anew when the locations change.
@@ -98,9 +98,9 @@ class NUFFT(Wrapper):
 
     Notes
     -----
-    The precision of the result is that to which input and locations promote, at least single.
-    Locations that are written later are not checked again: the result follows the formula outside
-    of the range, too, and is NaN for a location that is NaN.
+    The result has the precision to which torch promotes input and locations, and at least single
+    precision. If you change the locations in place later, they are not checked again. Outside of
+    the range the result follows the same formula. It is NaN for a location that is NaN.
 
     A large batch is computed in parts, so the oversampled grids of all coils are not in memory at
     the same time. The exception is a call that records gradients to the locations.

@@ -36,8 +36,8 @@ def fbp(
     Each projection is convolved with a windowed ramp filter that is band-limited to the Nyquist
     frequency of the detectors. Then it is back projected: with ``A.H`` for parallel rays, and for a
     fan with the weight :math:`R^2 / l^2` of a pixel at the distance l from the source along the
-    middle ray. The angles need not be equally spaced: an angle has half the distance to its
-    neighbours as its weight, modulo pi, or modulo 2 pi for a fan.
+    middle ray. The angles need not be equally spaced: the weight of an angle is half the distance
+    between its two neighbours, modulo pi, or modulo 2 pi for a fan.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ def fbp(
 
 
 def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
-    """Return half the distance of each angle to its two neighbours, modulo the period."""
+    """Return half the distance between the two neighbours of each angle, modulo the period."""
     turned, order = angles.to(torch.float64).remainder(period).sort()
     gaps = turned.diff(append=turned[:1] + period)
     largest = float(gaps.max())

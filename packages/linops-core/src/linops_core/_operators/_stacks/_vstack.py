@@ -225,8 +225,9 @@ class HStack(FlatSideBySide):
 class BlockDiag(FlatSideBySide):
     r"""Operators with separate inputs and outputs: :math:`(x_k)_k \mapsto (w_k A_k x_k)_k`.
 
-    Both sides are flat, like the output of a :class:`VStack`. A dimension that is a batch in every
-    operand is one dimension and must have one size; ``batch_dims=()`` merges it instead.
+    Both sides are flat, like the output of a :class:`VStack`. A batch dimension that every operand
+    has stays a dimension of its own, and must have one size. With ``batch_dims=()`` it is merged,
+    too.
 
     Parameters
     ----------
