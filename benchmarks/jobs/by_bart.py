@@ -10,7 +10,7 @@ from linops_imaging.io import read_cfl
 ARRAYS = "files"
 WITH = "BART"
 ABSENT = {
-    "total_variation": "its total variation is of both differences at once",
+    "total_variation": "its total variation takes both differences of a pixel together",
     "modl": "Debian's build has no networks",
     "deblurring": "it has no deconvolution",
     "tomography": "it has no X-ray transform",

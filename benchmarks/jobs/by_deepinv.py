@@ -14,8 +14,9 @@ WITH = "DeepInverse"
 ABSENT = {
     "sense_radial": "its non-Cartesian physics makes trajectories of its own",
     "radial_frames": "its non-Cartesian physics makes trajectories of its own",
-    "wavelet": "its wavelet prior leaves the coarsest level free",
-    "total_variation": "its total variation is of real images, and of both differences at once",
+    "wavelet": "its wavelet prior does not penalise the coarsest level",
+    "total_variation": "its total variation is for real images, and takes both differences of a "
+    "pixel together",
     "deblurring": "its wavelet prior penalises other coefficients: its error was 9.8e-02 after 90 "
     "steps",
     "tomography": "its X-ray transform is another discretisation; that of ASTRA needs a GPU",

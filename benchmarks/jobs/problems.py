@@ -109,9 +109,9 @@ def radial_frames(n: int) -> tuple[Data, Array]:
 
 
 def wavelet(n: int) -> tuple[Data, Array]:
-    """A Cartesian scan with 8 coils and a sixth of k-space: the 1-norm of 3 levels of Haar's.
+    """A Cartesian scan with 8 coils and a sixth of k-space: l1 penalty on 3 levels of Haar wavelets.
 
-    All coefficients are penalised, those of the coarsest level too.
+    All coefficients are penalised, also those of the coarsest level.
     """
     mask = masks.variable_density([n, n], acceleration=6, calibration=n // 10)
     A, maps, kspace = scan((n, n), mask)
@@ -123,9 +123,9 @@ def wavelet(n: int) -> tuple[Data, Array]:
 
 
 def total_variation(n: int) -> tuple[Data, Array]:
-    """A Cartesian scan with 8 coils and a sixth of k-space: the 1-norm of both differences.
+    """A Cartesian scan with 8 coils and a sixth of k-space: l1 penalty on differences of neighbours.
 
-    Differences are circular, and the two of a pixel are penalised separately.
+    Differences are circular, and those along each axis are penalised separately (anisotropic).
     """
     mask = masks.variable_density([n, n], acceleration=6, calibration=n // 10)
     A, maps, kspace = scan((n, n), mask)
@@ -138,10 +138,10 @@ def total_variation(n: int) -> tuple[Data, Array]:
 
 
 def modl(n: int) -> tuple[Data, Array]:
-    """The gradient of a training step: three times a network, then least squares near its output.
+    """The gradient of a training step: three times, a network and least squares near its output.
 
     The loss is the squared distance from the head. Networks and data are the same for all. Each
-    system is solved by as many steps of conjugate gradients as the accuracy of the gradient takes.
+    system is solved by as many steps of conjugate gradients as the accuracy of the gradient needs.
     """
     data, _ = cartesian((n, n), 0.05)
     head = phantoms.shepp_logan([n, n]).to(torch.complex64)
@@ -161,9 +161,10 @@ def modl(n: int) -> tuple[Data, Array]:
 
 
 def deblurring(n: int) -> tuple[Data, Array]:
-    """A head behind a Gaussian of 11 x 11: the 1-norm of 3 levels of Haar's details.
+    """A head blurred by a Gaussian of 11 x 11: l1 penalty on 3 levels of Haar wavelets.
 
-    Only pixels that see no edge are given (a "valid" convolution); the coarsest level is free.
+    The convolution is "valid": only pixels away from the edge are given. The coarsest level is not
+    penalised.
     """
     at = torch.arange(-5, 6, dtype=torch.float64)
     line = torch.exp(-(at**2) / (2 * 1.5**2))
@@ -179,7 +180,7 @@ def deblurring(n: int) -> tuple[Data, Array]:
 
 
 def tomography(n: int) -> tuple[Data, Array]:
-    """60 views of n x n pixels by 3n/2 rays: least squares, and a weight on the squared image."""
+    """60 views of n x n pixels, 3n/2 rays each: least squares, and a weight on the squared image."""
     angles = torch.arange(60, dtype=torch.float64) * (math.pi / 60)
     A = ParallelBeam(angles, 3 * n // 2, n, batch_shape=())
     y = noisy(A(phantoms.shepp_logan([n, n], torch.float64)))
@@ -192,7 +193,7 @@ def tomography(n: int) -> tuple[Data, Array]:
 def calibration(n: int) -> tuple[Data, Array]:
     """Maps of 8 coils by ESPIRiT from 24 x 24 points, then least squares from a quarter of k-space.
 
-    Maps are one set, zero where the eigenvalue is below 0.8; the magnitudes of images are compared.
+    One set of maps, zero where the eigenvalue is below 0.8; the magnitudes of images are compared.
     """
     mask = masks.variable_density([n, n], acceleration=4, calibration=24)
     A, _, kspace = scan((n, n), mask)

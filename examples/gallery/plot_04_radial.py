@@ -3,8 +3,8 @@ Radial MRI: a non-uniform Fourier transform and its normal operator
 ===================================================================
 
 Spokes through the centre of k-space do not lie on a grid. ``NUFFT`` computes the samples of an
-image there. Least squares apply its normal operator many times. ``toeplitz=True`` makes the normal
-operator a convolution, whose time does not depend on the number of samples.
+image there. A least-squares solver applies its normal operator many times. ``toeplitz=True`` makes
+the normal operator a convolution, whose time does not depend on the number of samples.
 """
 
 # %%
@@ -125,6 +125,6 @@ assert error(found) < error(gridded) and error(weighted) < error(gridded)
 
 # %%
 # The methods: J. A. Fessler and B. P. Sutton, IEEE Transactions on Signal Processing 51 (2003), for
-# the transform; J. A. Fessler et al., 53 (2005), for the normal operator; K. P. Pruessmann et al.,
-# Magnetic Resonance in Medicine 46 (2001), for the reconstruction; J. G. Pipe and P. Menon, 41
-# (1999), for the weights.
+# the transform; J. A. Fessler et al., the same journal, 53 (2005), for the normal operator;
+# K. P. Pruessmann et al., Magnetic Resonance in Medicine 46 (2001), for the reconstruction;
+# J. G. Pipe and P. Menon, the same journal, 41 (1999), for the weights.

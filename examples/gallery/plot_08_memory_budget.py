@@ -2,7 +2,7 @@
 Splitting for memory
 ====================
 
-An operator may need more memory than there is, not for its weights but for intermediate results.
+An operator may need more memory than a device has: for intermediate results, not for its weights.
 When it is cut into tiles, it needs the workspace of one tile only. This page shows what tiles are,
 and how much memory they take.
 """
@@ -14,7 +14,8 @@ and how much memory they take.
 # roles. The picture has a matrix for each; every colour is a tile. ``B`` is a batch dimension of
 # the operator, ``M`` is only in its output, and ``N`` is only in its input. In the normal operator,
 # ``M`` is neither in the input nor in the output, but is summed over inside. There each tile is a
-# matrix of full size, drawn one over the other, and their sum is the operator.
+# matrix of full size, and the operator is the sum of the tiles. The picture shows them one over the
+# other.
 
 import torch
 from matplotlib import pyplot

@@ -43,8 +43,8 @@ with torch.no_grad():
 torch.testing.assert_close(B(x), A(x))
 
 # %%
-# What happens when
-# -----------------
+# The order of execution
+# ----------------------
 # ``simulated`` makes devices ``sim:0``, ``sim:1`` and so on, with streams, memory and real values.
 # It executes work in another order than the program, where streams allow it. It raises an error if
 # the order of two accesses to the same memory is not certain. Here ``sim:0`` has the vectors, and

@@ -40,9 +40,9 @@ class Tiled(Composite):
     again, so a training step also needs the workspace of only one part. Your own operators must
     return the same result when they are called again with the same input.
 
-    Under transforms of ``torch.func``, forward derivatives, compilers and autocast, for second
-    derivatives and for operators that draw random numbers, the parts run under torch's own graph,
-    with the same result and more memory.
+    In some cases torch records the operations of the parts itself, with the same result and more
+    memory: in transforms of ``torch.func``, forward derivatives, compilers and autocast, for second
+    derivatives, and for operators that draw random numbers.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Tiled(Composite):
     adj_fn = fn  # the adjoint has the adjoints of the parts
 
     def run(self, x: Tensor) -> Tensor:
-        """Return A x; write into one output if nothing but autograd follows tensors."""
+        """Return A x, written into one output unless a transform or compiler traces the call."""
         if self.tiles.is_one_whole:
             return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
@@ -162,7 +162,7 @@ class Tiled(Composite):
         return y
 
     def execute(self, work: Work) -> Tensor | None:
-        """Run the parts, with a progress bar if wanted, and return the output."""
+        """Run the parts, with a progress bar if one was asked for, and return the output."""
         return run_in_order(work, self.watched)
 
     def watched(self, steps: Sequence[T]) -> Iterable[T]:
@@ -249,7 +249,7 @@ class Tiled(Composite):
         return self.tiles.hull(ND.infer(dim))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be cut, as a part says."""
+        """Return why ``dim`` cannot be cut, according to a part."""
         reasons = (linop.why_opaque(dim) for linop in self.linops if dim in linop.dims)
         return next((reason for reason in reasons if reason is not None), None)
 

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Part:
-    """One part of a table."""
+    """One part of a table: an operator, and the slices between which it works."""
 
     linop: NamedLinop
     """The operator between what the part reads and what it writes."""

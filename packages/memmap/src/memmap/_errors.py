@@ -34,7 +34,7 @@ class AliasError(MoveError):
 
 
 class AliasWarning(UserWarning):
-    """Memory of a module is also held outside. The move or copy separates the two."""
+    """Memory of a module is also held outside of it. The move or copy separates the two."""
 
     __module__ = "memmap"
 

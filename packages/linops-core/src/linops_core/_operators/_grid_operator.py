@@ -66,11 +66,11 @@ class GridPart(NamedTuple):
 class GridOperator(SliceableLinop, Generic[Map]):
     """An operator that acts along each axis of a grid as an :class:`AxisMap` says.
 
-    A subclass gives the maps and the keys of its grids (``grid_keys``), and writes ``fn``
-    and ``adj_fn``. Sizes, supports, roles and tiles follow. The grid may be at any place among the
-    dimensions. :class:`GridNames` makes the shape. ``fn`` begins with ``linop.gathered(x)``, whose
-    last axes are the grid, and returns ``linop.scattered(y)``. ``adj_fn`` uses ``gathered_back``
-    and ``scattered_back``.
+    A subclass gives the maps and the keys of its grids (``grid_keys``), and writes ``fn`` and
+    ``adj_fn``. Sizes, supports, roles and tiles are derived from the maps. The grid may be at any
+    place among the dimensions. :class:`GridNames` makes the shape. ``fn`` begins with
+    ``linop.gathered(x)``, whose last axes are the grid, and returns ``linop.scattered(y)``.
+    ``adj_fn`` uses ``gathered_back`` and ``scattered_back``.
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart)

@@ -42,7 +42,7 @@ class SimpleLinop(NamedLinop):
         Returns A x. It must be linear, over the complex numbers unless ``is_complex_linear`` is
         False.
     adjoint : callable, optional
-        Returns A^H y. Without it, the functions are always checked.
+        Returns A^H y. Without it, the functions are checked even if ``check`` is False.
     normal : callable, optional
         Returns A^H A x, if there is a faster way than adjoint after forward.
     ishape, oshape : sequence of dimensions
@@ -51,10 +51,10 @@ class SimpleLinop(NamedLinop):
     check : bool
         Whether to check the functions on random vectors like the first input: the dot test,
         :math:`\langle A x, y \rangle = \langle x, A^H y \rangle`, and that ``normal`` equals
-        adjoint after forward. The check calls the functions some times, once, at the first use of
-        the operator, its adjoint or its normal. It is postponed while torch compiles or transforms.
-        With the adjoint of autograd, the dot test shows that ``forward`` is linear. The check also
-        compares a slice along each of ``batch_dims`` with the slice of the whole.
+        adjoint after forward. The check runs once, at the first use of the operator, its adjoint or
+        its normal, and calls the functions several times. It is postponed while torch compiles or
+        transforms. With the adjoint of autograd, the dot test shows that ``forward`` is linear. The
+        check also compares a slice along each of ``batch_dims`` with the slice of the whole.
     sizes : mapping of dimension to int, optional
         Known sizes. The adjoint of autograd needs the sizes of the dimensions that only the input
         has. Other dimensions have the size that they have in the output.

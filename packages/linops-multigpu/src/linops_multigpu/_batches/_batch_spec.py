@@ -51,7 +51,8 @@ class BatchSpec(Value):
         If a batch size is not a positive integer, a device name is invalid, the matrix is ragged
         or empty, or a stream belongs to another device.
     TypeError
-        If a stream is not a stream, or batch_sizes is not a mapping.
+        If ``base_stream`` or ``transfer_stream`` is not a stream, or ``batch_sizes`` is not a
+        mapping.
 
     Examples
     --------

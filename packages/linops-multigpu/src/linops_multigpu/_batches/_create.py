@@ -49,8 +49,9 @@ def create_batched_linop(
     training step needs the workspace of the tiles in flight. Your own operators must return the
     same result when they are called again with the same input.
 
-    The operator may be batched already, or contain :class:`ToDevice`. If a tile of it is to work on
-    a device that does not hold its weights, the whole tile works there.
+    The operator may be batched already, or contain :class:`ToDevice`. If a spec places a tile of
+    such an operator on a device that does not hold its weights, the whole tile works on that
+    device.
 
     Parameters
     ----------
@@ -78,7 +79,8 @@ def create_batched_linop(
         If the operator cannot be cut in this way; see :func:`linops_split.split_linop`.
     ValueError
         If there is no spec, a device matrix does not fit its grid of tiles, a device does not
-        exist, or the operator is on several devices and no base is named. Nothing has been sent.
+        exist, or the operator is on several devices and no base is named. Nothing has been sent to
+        a device then.
 
     Examples
     --------

@@ -67,7 +67,7 @@ class DeviceSpec(Value):
     ValueError
         If the device name is invalid, or a stream belongs to another device.
     TypeError
-        If a stream is not a stream.
+        If ``compute_stream`` or ``transfer_stream`` is not a stream.
 
     Examples
     --------

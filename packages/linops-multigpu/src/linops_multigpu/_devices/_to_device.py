@@ -42,7 +42,7 @@ class ToDevice(SliceableLinop):
         If a device name is invalid, or a stream belongs to another device. When called: if the
         input is not on ``idevice``.
     TypeError
-        If a stream is not a stream.
+        If ``istream`` or ``ostream`` is not a stream.
 
     Examples
     --------

@@ -16,7 +16,7 @@ _LEFT, _WIDTH, _ROW, _TOP = 130, 720, 26, 26  # pixels
 
 @dataclass(frozen=True)
 class Span:
-    """A step and when it would run, in the unit of the given durations."""
+    """The times at which a step would start and end, in the unit of the given durations."""
 
     engine: str
     """A device, or a link between two devices. It does one thing at a time."""

@@ -50,7 +50,7 @@ def memory_aware_to(
     another device (or of another type) gets one new buffer, from its first byte to its last, and
     its tensors become the same views of it. The tensor objects stay the same, so an existing
     optimizer stays valid; hooks stay, too. All groups are filled before the first tensor changes.
-    If the call fails, out of memory included, nothing has changed.
+    If the call fails, for example because memory runs out, nothing has changed.
 
     Parameters
     ----------
