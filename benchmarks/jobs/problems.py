@@ -109,7 +109,7 @@ def radial_frames(n: int) -> tuple[Data, Array]:
 
 
 def wavelet(n: int) -> tuple[Data, Array]:
-    """A Cartesian scan with 8 coils and a sixth of k-space: l1 penalty on 3 levels of Haar wavelets.
+    """A Cartesian scan, 8 coils and a sixth of k-space: l1 penalty on 3 levels of Haar wavelets.
 
     All coefficients are penalised, also those of the coarsest level.
     """
@@ -123,7 +123,7 @@ def wavelet(n: int) -> tuple[Data, Array]:
 
 
 def total_variation(n: int) -> tuple[Data, Array]:
-    """A Cartesian scan with 8 coils and a sixth of k-space: l1 penalty on differences of neighbours.
+    """A Cartesian scan, 8 coils and a sixth of k-space: l1 penalty on differences of neighbours.
 
     Differences are circular, and those along each axis are penalised separately (anisotropic).
     """
@@ -180,7 +180,7 @@ def deblurring(n: int) -> tuple[Data, Array]:
 
 
 def tomography(n: int) -> tuple[Data, Array]:
-    """60 views of n x n pixels, 3n/2 rays each: least squares, and a weight on the squared image."""
+    """60 views of n x n pixels, 3n/2 rays each: least squares, a weight on the squared image."""
     angles = torch.arange(60, dtype=torch.float64) * (math.pi / 60)
     A = ParallelBeam(angles, 3 * n // 2, n, batch_shape=())
     y = noisy(A(phantoms.shepp_logan([n, n], torch.float64)))

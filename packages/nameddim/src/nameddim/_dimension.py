@@ -12,7 +12,7 @@ ANY: Final = "()"
 """The wildcard for exactly one dimension."""
 
 ELLIPSES: Final = "..."
-"""The wildcard for any run of dimensions, which may be empty."""
+"""The wildcard for any number of consecutive dimensions, also none."""
 
 _NUMBERED_ANY = re.compile(r"\([1-9][0-9]*\)")
 # Python always converts up to 640 digits between text and integer; more may be forbidden.
@@ -26,9 +26,9 @@ class NamedDimension(str):
     It is a string: it compares, hashes, sorts and prints like its text. It adds a `name` and an
     index `i`, which is the longest trailing number without a leading zero.
 
-    Two texts are wildcards: ``"..."`` stands for any run of dimensions, ``"()"`` for exactly one.
-    ``"(1)"``, ``"(2)"``, ... are ``"()"`` with an index. Every other text must be an identifier
-    (letters, digits and underscores; the first is not a digit).
+    Two texts are wildcards: ``"..."`` stands for any number of dimensions, ``"()"`` for exactly
+    one. ``"(1)"``, ``"(2)"``, ... are ``"()"`` with an index. Every other text must be an
+    identifier (letters, digits and underscores; the first is not a digit).
 
     Parameters
     ----------

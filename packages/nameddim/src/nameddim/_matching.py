@@ -114,10 +114,10 @@ def runs_of(way: tuple[Step, ...], own: Dims) -> list[Dims]:
 def iscompatible(a: Iterable[str], b: Iterable[str]) -> bool:
     """Whether some dimensions match both `a` and `b`.
 
-    ``"..."`` stands for any run of dimensions, which may be empty. ``"()"``, ``"(1)"``, ``"(2)"``,
-    ... stand for one dimension each, independently of each other. `a` and `b` match if some tuple
-    of names fits both. The relation is reflexive and symmetric; it is transitive if the shape in
-    the middle has no wildcards. The time is proportional to the product of the lengths.
+    ``"..."`` stands for any number of consecutive dimensions, also none. ``"()"``, ``"(1)"``,
+    ``"(2)"``, ... stand for one dimension each, independently of each other. `a` and `b` match if
+    some tuple of names fits both. The relation is reflexive and symmetric; it is transitive if the
+    shape in the middle has no wildcards. The time is proportional to the product of the lengths.
 
     Parameters
     ----------

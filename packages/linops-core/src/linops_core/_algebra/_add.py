@@ -72,7 +72,7 @@ class Add(Composite):
             self._take(operands, are_flattened, found)
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are reduced; all terms must have the same parts.
+        """Return how sums over the parts of a vector are collected; terms must have the same parts.
 
         Raises
         ------

@@ -31,8 +31,9 @@ from ._supports import supports_along
 class Chain(Composite):
     r"""The composition :math:`A_n \cdots A_2 A_1` of operators.
 
-    A dimension is followed along the chain, from where it appears to where it is summed over or
-    leaves. If slices of it pass through all operators between, the chain can be sliced along it.
+    A dimension begins in one operator of the chain, or in the input. It ends in the operator that
+    sums over it, or in the output. The chain can be sliced along it if all operators between can
+    be.
 
     Parameters
     ----------
@@ -63,7 +64,7 @@ class Chain(Composite):
         self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are reduced: as in the outermost such operand."""
+        """Return how sums over a vector are collected: as in the outermost operand with parts."""
         outer: list[NamedLinop] = []
         for linop in self.linops if side == "input" else reversed(self.linops):
             totals = linop.totals(side)
@@ -128,7 +129,8 @@ class Chain(Composite):
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
 
-        Numbers that commute with all operands are moved to the front, so that they hide none.
+        Numbers that commute with all operands are moved to the front, so that they do not hide a
+        closed form.
         """
         if inner is not None:  # names and sizes fit along the chain, or the message names it
             _, inner = fit_inner(self, inner)

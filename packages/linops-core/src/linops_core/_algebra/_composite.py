@@ -152,7 +152,7 @@ class Composite(NamedLinop):
         return self._shape.dims | self._numbers_by_dim().keys()
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how a sum over a vector, such as a norm, is collected from all processes.
+        """Return how sums over the parts of a vector are collected from all processes.
 
         Raises
         ------

@@ -90,7 +90,7 @@ class Normal(Wrapper):
         return self if self.linop._is_real else NamedLinop.conj(self)
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of parts of a vector are reduced: as for the input of A."""
+        """Return how sums over the parts of a vector are collected: as for the input of A."""
         return self.linop.totals("input")
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

@@ -38,7 +38,8 @@ def same_space(
     TypeError
         If one is not an operator.
     ValueError
-        If they do not share a shape, two know different sizes, or there are none.
+        If they do not share a shape, if two of them know different sizes of a dimension, or if no
+        operator is given.
     """
     check_operands(owner, linops)
     try:

@@ -398,7 +398,7 @@ class NamedLinop(Arithmetic, Conversions):
         return linked(self, self._shape.rename(names))
 
     def totals(self, side: Side) -> Totals | None:
-        """Return how numbers of the parts of a vector are reduced, or None for whole vectors.
+        """Return how sums over the parts of a vector are collected, or None for whole vectors.
 
         Override it for an operator whose vectors are spread over several processes.
         """

@@ -78,8 +78,8 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
 def writing_is_safe() -> bool:
     """Whether new results may be written to in place.
 
-    A compiler does not benefit. Under a transform of torch.func, a result may be a batch that does
-    not fit into a single result.
+    False while torch compiles, where writing in place saves nothing. False under a transform of
+    torch.func, because a result may be a batch there, which does not fit into a result that is not.
     """
     if torch.compiler.is_compiling():
         return False

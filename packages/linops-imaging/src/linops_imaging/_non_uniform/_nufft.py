@@ -65,7 +65,7 @@ class NUFFT(Wrapper):
     batch_shape : sequence of dimensions, optional
         Dimensions before the image (coils, frames). They can be sliced. Any dimensions by default.
     oversamp : float
-        At least 1.125; M is the next even number with no prime factors but 2, 3 and 5.
+        At least 1.125; M is the next even number with only the prime factors 2, 3 and 5.
     width : float
         At least 2.
     tol : float, optional

@@ -31,8 +31,9 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
     Returns
     -------
     Tensor
-        Real, (frames, M...) with M the next even number of factors 2, 3 and 5 of 2 N - 1, in the
-        precision of locations and weights. A new tensor; no gradient passes through it.
+        Real, (frames, M...) with M the smallest even number from 2 N - 1 on with only the prime
+        factors 2, 3 and 5, in the precision of locations and weights. A new tensor; no gradient
+        passes through it.
 
     Raises
     ------

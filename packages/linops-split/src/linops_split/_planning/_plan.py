@@ -115,7 +115,7 @@ def plan_batches(
     ------
     SplitError
         If a dimension cannot be cut, if a size is invalid, or if nothing fits. Then the message
-        gives the smallest budget that would do.
+        gives the smallest budget that is enough.
     ValueError
         If the input is not known or does not fit; if the operator uses threads, reads values or is
         on several devices; or if ``memory``, ``work`` or ``max_tiles`` is invalid.

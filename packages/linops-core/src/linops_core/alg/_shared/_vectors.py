@@ -73,7 +73,7 @@ class BatchedVectors:
     axes: tuple[int, ...] = ()
     """The axes that number the vectors; () if the tensor is one vector."""
     totals: Totals = WHOLE
-    """How numbers of parts of a vector are reduced, if the tensor is a part."""
+    """How sums over the parts of a vector are collected, if the tensor is a part."""
     has_complex_products: bool = True
     """Whether inner products are x^H z; else Re x^H z, for operators linear over the reals only."""
 
