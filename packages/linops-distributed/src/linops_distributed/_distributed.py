@@ -85,7 +85,7 @@ class DistributedLinop(NamedLinop):
 
     @property
     def step_owner(self) -> str:
-        """Its name in steps; an adjoint may have the same dimensions as the operator."""
+        """The name in steps, which differs from that of an adjoint with the same dimensions."""
         return ", ".join([self.signature, *sorted(self._derived)])
 
     # Whole vectors, and DTensors
@@ -256,7 +256,7 @@ class DistributedLinop(NamedLinop):
         )
 
     def totals(self, side: Side) -> Totals:
-        """Return how numbers of the shares of a vector are reduced over the ranks."""
+        """Return how sums over the shares of a vector are collected from the ranks."""
         names = self.ishape if side == "input" else self.oshape
         sharding, ranks, owner = self._shardings[side], self.ranks, self.step_owner
         dims = sharding.present_in(names)
