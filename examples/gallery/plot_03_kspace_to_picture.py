@@ -89,7 +89,7 @@ found = tl.conjugate_gradients(A.N, A.H(samples), max_num_iters=20, gtol=1e-2, l
 
 
 def root_sum_of_squares(kspace: torch.Tensor) -> torch.Tensor:
-    """Return the image from all coils, with what was not measured taken for zero."""
+    """Return the image from all coils, with zeros for the samples that were not measured."""
     images: torch.Tensor = F.H(kspace)
     picture: torch.Tensor = images.norm(dim=0)
     return picture
@@ -113,5 +113,5 @@ assert errors[1] < 0.6 * errors[0]
 
 # %%
 # The methods: K. P. Pruessmann et al., Magnetic Resonance in Medicine 42 (1999) and 46 (2001), for
-# SENSE and white noise; M. Buehrer et al., 57 (2007), for fewer coils; M. Uecker et al., 71 (2014),
-# for ESPIRiT.
+# SENSE and white noise; M. Buehrer et al., the same journal, 57 (2007), for fewer coils; M. Uecker
+# et al., the same journal, 71 (2014), for ESPIRiT.

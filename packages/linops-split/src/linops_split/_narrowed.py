@@ -12,7 +12,7 @@ def narrowed(linop: NamedLinop) -> Part:
     """Return an operator restricted to what it reads and writes, if it knows that.
 
     A tile of a convolution reads its own slice of the grid and a halo around it, so it need not get
-    the rest. It also computes no more in between than is read: a convolution followed by a crop
+    the rest. Operators inside it compute only what is read: a convolution followed by a crop
     computes only what the crop keeps.
 
     Returns

@@ -79,7 +79,7 @@ def writing_is_safe() -> bool:
     """Whether new results may be written to in place.
 
     False while torch compiles, where writing in place saves nothing. False under a transform of
-    torch.func, because a result may be a batch there, which does not fit into a result that is not.
+    torch.func, because a batched result does not fit into one that is not batched.
     """
     if torch.compiler.is_compiling():
         return False

@@ -12,7 +12,7 @@ class RepeatedEvent:
     """An event that can be recorded any number of times; each record makes a fresh event.
 
     The event that :meth:`record` returns stands for that point only, whatever is recorded later.
-    Wait for it with ``stream.wait_event(token)``. Copies and unpickled events are not recorded yet.
+    Wait for it with ``stream.wait_event(token)``. A copy or an unpickled event has no record yet.
     Methods without a stream use the current stream of the device.
 
     Parameters
