@@ -253,7 +253,7 @@ def plan_mesh(
     like: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> MeshPlan:
-    """Return the communication of a mesh of any size, in one process and without computing.
+    """Return what the ranks of a mesh of any size send; one process plans it without computing.
 
     Parameters
     ----------

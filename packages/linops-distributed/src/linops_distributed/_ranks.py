@@ -32,7 +32,7 @@ class OrderError(RuntimeError):
 
 @dataclass(frozen=True)
 class Sent:
-    """The bytes of one call of torch.distributed at a rank."""
+    """One call of torch.distributed at a rank, with its number of bytes."""
 
     step: str
     kind: str

@@ -22,7 +22,7 @@ class CastError(ValueError):
 
 
 class MoveError(RuntimeError):
-    """A module cannot be moved. Nothing in it was changed."""
+    """A module cannot be moved. It is unchanged, unless the message names tensors that stayed."""
 
     __module__ = "memmap"
 

@@ -41,7 +41,7 @@ def is_transformed() -> bool:
 
 
 def constant_when_compiled(function: Function) -> Function:
-    """Mark a function that a compiler calls instead of tracing it, and whose result is constant.
+    """Mark a function whose result is constant: a compiler calls it and does not trace it.
 
     ``torch.compiler.assume_constant_result`` does the same, but it imports the compiler, which
     takes a second and changes warning filters and environment variables.

@@ -20,11 +20,11 @@ from ._grid_names import Dims, axes_of, from_the_end, replaced, to_the_end
 
 
 class AxisMap(Protocol):
-    """An operator along one axis: a dimension of the grid, then dimensions of the other side."""
+    """A map along one axis: from a dimension of the grid to dimensions of the other side."""
 
     @property
     def lengths(self) -> tuple[int | None, ...]:
-        """Length of each dimension, None if any length is accepted."""
+        """Length of each dimension, that of the grid first; None if any length is accepted."""
 
     @property
     def supports(self) -> tuple[slice | None, ...]:

@@ -282,7 +282,7 @@ class Laplacian(StencilSums):
 
     Notes
     -----
-    Floating dtypes stay; results of integers are int64.
+    Floating dtypes are kept; results of integers are int64.
 
     References
     ----------

@@ -91,8 +91,8 @@ class ModuleMemoryMap:
         module : torch.nn.Module
             Its parameters, buffers, gradients and the tensors in its attributes are registered.
         device : torch.device, str or int, optional
-            The device for which the module is meant: only memory placed there has room for it.
-            If not given, memory placed on any device has.
+            The device on which the module will be placed. Only the memory there then has room for
+            its tensors. By default, the memory on every device has.
         """
         check_module_type("ModuleMemoryMap", module)
         target = None if device is None else device_of(device)
@@ -151,7 +151,6 @@ class ModuleMemoryMap:
         low_memory : bool, optional
             As for the function `memory_aware_to`. Memory is not freed early if another registered
             module still has it, or uses its copy on the device already.
-            or whose copy on the device another module uses already, is not given up early.
 
         Returns
         -------

@@ -107,9 +107,9 @@ def memory_aware_to(
     -----
     With `low_memory`, a failure moves everything back, to new storages that hold only the bytes
     that tensors span: objects, numbers, strides, types, devices and sharing are as before. If the
-    move back fails for want of memory, a `MoveError` names the tensors that stayed, undamaged, at
-    the destination. Memory is not freed early if it could not be restored exactly: the sources of
-    casts that round, of moves to ``meta``, and memory that is held outside.
+    move back fails because memory runs out, a `MoveError` names the tensors that stayed, undamaged,
+    at the destination. Memory is not freed early if it could not be restored exactly: the sources
+    of casts that round, of moves to ``meta``, and memory that is held outside.
 
     The state of an optimizer (momentum, say) is not part of the module. After a move, load it
     again with ``optimizer.load_state_dict(optimizer.state_dict())``.
