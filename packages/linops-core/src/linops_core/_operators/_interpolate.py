@@ -101,18 +101,18 @@ class Interpolate(GridOperator[GridPart]):
     Fourier transforms with an oversampling of 2, see ``linops_imaging.NUFFT``. The kernel is 0 at
     :math:`|t| = 1`; other programs use :math:`I_0(0) = 1` there.
 
-    Gradients to the locations are the derivatives of the formula. Exceptions: at the kinks of the
-    spline of order 1, the derivative towards larger coordinates; at its tip with ``norm=2``, 0;
-    where the Kaiser-Bessel kernel jumps, half the width away from a grid point, the derivative
-    without that grid point.
+    Gradients to the locations are the derivatives of the formula, with three exceptions. At the
+    kinks of the spline of order 1, it is the derivative towards larger coordinates. At its tip with
+    ``norm=2``, it is 0. The Kaiser-Bessel kernel jumps at half the width away from a grid point;
+    there it is the derivative without that grid point.
 
-    The first call makes a table of all neighbours. A, A.H and A.N then read it, which is 3 to 15
+    The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
     and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
     It is made anew when the locations are replaced, moved or written to. Torch does not count
     writes to ``tensor.data`` or through NumPy: with such writes, set ``table_budget=0``. A copy
-    makes its own table. So does a tile; its share of the budget is that of its points and its part
-    of the grid.
+    makes its own table. So does a tile, with a share of the budget in proportion to its points and
+    its part of the grid.
 
     Without a table, each call computes the weights neighbour by neighbour. There is no table if it
     would exceed the budget; if locations require or have a gradient, have half precision or were
