@@ -135,8 +135,8 @@ place.set(xlabel="step of conjugate gradients", ylabel="error")
 # %%
 # A part of the views at a time
 # -----------------------------
-# The same operator, cut along its views, works on eight views at a time. The result is the same, to
-# rounding.
+# The same operator, cut along its views, works on eight views at a time. The result is the same, up
+# to rounding.
 
 tiled = tl.batch_linop(A, {"A": 8})
 back, again = A.H(sinogram), tiled.H(sinogram)

@@ -11,7 +11,7 @@ GPU: a list of CPUs does the same work, and simulated devices show the order of 
 # A list of devices
 # -----------------
 # The operator is an MRI scan of eight coils, as in :doc:`plot_02_sense`. ``{"C": 1}`` cuts it into
-# tiles of one coil, which are dealt to the devices in turn. With GPUs, only the list changes, to
+# tiles of one coil, which are assigned to the devices in turn. With GPUs, only the list changes, to
 # ``["cuda:0", "cuda:1"]``. Input and output stay on the base device.
 
 import base64

@@ -22,8 +22,8 @@ def batch_linop(
 ) -> NamedLinop:
     """Return an operator equal to ``linop`` that works tile by tile on the same device.
 
-    Besides input and output, only the workspace of one tile is in memory. The normal operator runs
-    inside the tiles where possible.
+    Besides input and output, only the workspace of one tile is in memory. The normal operator is
+    applied tile by tile if possible.
 
     Parameters
     ----------

@@ -173,9 +173,9 @@ class ArrayToBlocks(BlockOperator):
     block_size, stride : sequence of int
         One number for each dimension.
     mask : Tensor of bool, optional
-        Selects blocks, if it has the numbers of blocks along each axis as its shape, or elements of
-        every block, if it has the shape ``block_size``. The selected ones become one dimension, in
-        row-major order.
+        If its shape is the number of blocks along each axis, it selects blocks. If its shape is
+        ``block_size``, it selects elements of every block. The selected ones become one dimension,
+        in row-major order.
     batch_shape : sequence of dimensions, optional
         Dimensions before the array. Any dimensions by default.
     array_shape : sequence of dimensions, optional
@@ -194,8 +194,9 @@ class ArrayToBlocks(BlockOperator):
         With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``; in a
         composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
-        With ``dims``: names as in ``blocks_shape``. One name for each of ``dims`` is in the place
-        of that, others are all where the first of ``dims`` stands.
+        With ``dims``: names as in ``blocks_shape``. If there is one name for each of ``dims``, it
+        takes the place of that dimension. Otherwise all names stand where the first of ``dims``
+        stands.
 
     Raises
     ------

@@ -177,9 +177,9 @@ class VStack(FlatSideBySide):
 class HStack(FlatSideBySide):
     r"""Operators with inputs of any shapes and one output: :math:`(x_k)_k \mapsto \sum_k w_k A_k x_k`.
 
-    The adjoint is the :class:`VStack` of the adjoints: the input here is built like the output
-    there. ``from_blocks`` makes an input from the inputs of the operands, and ``blocks`` takes one
-    apart.
+    The adjoint is the :class:`VStack` of the adjoints. The input of an HStack is built like the
+    output of a VStack. ``from_blocks`` makes an input from the inputs of the operands, and
+    ``blocks`` takes one apart.
 
     Parameters
     ----------
