@@ -7,8 +7,8 @@ the measurement. The image is written by the first rank.
     torchrun --nproc-per-node 2 examples/sense_ranks.py --place Nz --image volume.nii.gz
     python examples/sense_ranks.py
 
-Without torchrun there is one rank, which does all. The image is the same, up to rounding. Exit status:
-0, or 2 for input that cannot be used, or 130 if it was interrupted.
+Without torchrun there is one rank, which does all. The image is the same, up to rounding. The
+exit status is 0, or 2 for input that cannot be used, or 130 if it was interrupted.
 """
 
 from __future__ import annotations
