@@ -21,13 +21,14 @@ These rules hold for all of them:
   latest. x is a new tensor of the shape of the input. No argument is written to.
 - ``CONVERGED`` means that the tolerance is met within rounding. If rounding alone exceeds the
   tolerance, the solver ends with ``ROUNDING`` at the precision of the dtype.
-- For half precision, vectors are kept in single precision, and operators are applied in half.
+- For half precision, vectors are kept in single precision, and operators are applied in half
+  precision.
 - ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` gets a :class:`Step` after every
   step; each solver documents the ``values`` of its steps.
 - If the process ends, a call with ``checkpoint``, the path of a file, continues from the file and
-  returns the same bits. The file has what a step takes from the one before. It is written after
-  every ``checkpoint_every`` steps and after the last one. :func:`conjugate_gradients` says how
-  several processes write, and what is compared. Proximal maps are compared too.
+  returns the same bits. The file has the values that a step needs from the step before. It is
+  written after every ``checkpoint_every`` steps and after the last one. :func:`conjugate_gradients`
+  says how several processes write, and what is compared. Proximal maps are compared too.
 - TypeError: a vector is neither floating nor complex, an argument has a wrong type, or a function
   comes without its adjoint. ValueError: shapes, dtypes or sizes do not fit, or a number is out of
   range. ArithmeticError: an iteration meets NaN or infinity, or the scale of A or of the solution
