@@ -2,9 +2,9 @@
 One operator on several devices
 ===============================
 
-Say along which dimension to cut an operator, and on which devices. The devices work at the same
-time, each gets the bytes that its tiles read, and the result is the same. This page runs without a
-GPU: a list of CPUs does the same work, and simulated devices show the order of the work.
+Name the dimension to cut and the devices to use. The devices work at the same time, each gets the
+bytes that its tiles read, and the result is the same. This page runs without a GPU: a list of CPUs
+does the same work, and simulated devices show the order of the work.
 """
 
 # %%

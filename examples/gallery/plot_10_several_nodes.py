@@ -2,10 +2,10 @@
 One operator on several nodes
 =============================
 
-On a cluster every GPU has a process of its own, a rank. The ranks form a mesh. Say which dimension
-of the operator is cut along which dimension of the mesh. Each rank then holds its share of the
-weights and of the data, and the ranks send each other what the operator needs. This page plans that
-for a cluster, and runs it with four ranks in threads of one process.
+On a cluster every GPU has a process of its own, a rank. The ranks form a mesh. You choose which
+dimension of the operator is cut along which dimension of the mesh. Each rank then holds its share
+of the weights and of the data, and the ranks send each other what the operator needs. This page
+plans that for a cluster, and runs it with four ranks in threads of one process.
 """
 
 # %%

@@ -61,7 +61,7 @@ def measured(images: Tensor) -> Tensor:
 
 
 class Correction(nn.Module):
-    """What is added to an image, of two real channels, to make it look like one."""
+    """The correction that is added to an image; both have two real channels."""
 
     def __init__(self, width: int = 16) -> None:
         super().__init__()
