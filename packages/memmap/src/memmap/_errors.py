@@ -28,7 +28,7 @@ class MoveError(RuntimeError):
 
 
 class AliasError(MoveError):
-    """Memory of a module is also held outside, so a move would separate the two."""
+    """Memory of a module is also held outside of it, so a move would separate the two."""
 
     __module__ = "memmap"
 

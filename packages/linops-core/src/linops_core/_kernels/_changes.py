@@ -17,7 +17,7 @@ _Look: TypeAlias = tuple[object, ...]
 
 
 class TensorState:
-    """Which tensors they are, where their values lie, and how often torch saw them written to.
+    """The state of tensors: which objects they are, where they lie, and their version counters.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class TensorState:
         self._storages = [StorageWeakRef(storage) for storage in storages]
 
     def is_current(self, *tensors: Tensor) -> bool:
-        """Return whether they are the same, with the same memory and no counted write since."""
+        """Return whether the tensors are the same, in the same memory, without a counted write."""
         return [_look_of(tensor) for tensor in tensors] == self._looks
 
 

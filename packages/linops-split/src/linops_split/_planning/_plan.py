@@ -125,8 +125,9 @@ def plan_batches(
     Notes
     -----
     Starting with the whole operator, the search repeatedly halves the tiles of the dimension that
-    lowers the peak most, until the work fits. Then it makes the tiles of each dimension as few as
-    fit. The plan is a local optimum: another combination may have fewer tiles.
+    lowers the peak most, until the work fits. Then it reduces the number of tiles of each dimension
+    as far as the work still fits. The plan is a local optimum: another combination may have fewer
+    tiles.
 
     Examples
     --------

@@ -27,9 +27,9 @@ def overlapping_pairs(
 ) -> list[tuple[int, int]]:
     """Pairs of tensors that share at least one byte, exactly.
 
-    Slices of one tensor are boxes of a grid and are joined as such. Other views are tested one by
-    one if the smallest boxes around them meet. For N slices of one storage, the time is about that
-    of sorting N numbers and listing the pairs.
+    Slices of one tensor are compared as boxes of a grid. Other views are tested one by one if the
+    smallest boxes around them meet. For N slices of one storage, the time is about that of sorting
+    N numbers and listing the pairs.
 
     Parameters
     ----------
