@@ -72,15 +72,15 @@ def conjugate_gradients(
     It keeps four vectors: x, the residual, the direction, and the output of A. A preconditioner
     needs a fifth. It waits for the device once in a step. If several processes have a part of each
     vector, a step has one reduction: the norm of the next residual follows from its inner products
-    (Meurant) and is measured in the next step. Steps that shorten the residual much, and steps with
-    a preconditioner, have two.
+    (Meurant) and is measured in the next step. Steps that make the residual much smaller, and steps
+    with a preconditioner, have two.
 
     **In a compiled graph** (``torch.compile``, ``torch.export``) no value may decide how often A is
     applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs``, ``implicit``
     and ``checkpoint``, the graph contains exactly ``max_num_iters`` steps. A system that is solved
     to the precision stays as it is. It becomes NaN where the eager solver raises an error: A is not
     Hermitian positive definite, or a number is not finite. With other options ``torch.compile``
-    breaks the graph for this call; ``fullgraph=True`` and ``torch.export`` refuse them.
+    breaks the graph for this call; ``fullgraph=True`` and ``torch.export`` raise an error.
 
     Parameters
     ----------
@@ -120,13 +120,13 @@ def conjugate_gradients(
         the file of a finished solve returns its solution without a step. Use one file for each
         solve, and delete it yourself.
 
-        If a file belongs to another problem, a ValueError is raised on all processes. Compared are
-        shapes, dtype, device, options, the number of processes, and values measured of y, x0, A and
-        the preconditioner, to 64 times the precision; for these, A and the preconditioner are
-        applied once more. All systems are solved in one chunk. The callback gets the loaded step
-        and the later ones. Gradients through the steps are refused. With ``implicit=True``, the
-        solve of the backward pass has no checkpoint. If A is a function, or does not know of the
-        other processes, give each process a different file name.
+        If a file belongs to another problem, a ValueError is raised on all processes. These are
+        compared: shapes, dtype, device, options, the number of processes, and numbers measured on
+        y, x0, A and the preconditioner, with a tolerance of 64 times the precision. To measure
+        them, A and the preconditioner are applied once more. All systems are solved in one chunk.
+        The callback gets the loaded step and the later ones. Gradients through the steps are
+        refused. With ``implicit=True``, the solve of the backward pass has no checkpoint. If A is a
+        function, or does not know of the other processes, give each process a different file name.
     checkpoint_every : int
         The number of steps between checkpoints.
     x0, max_num_iters, tqdm_kwargs, callback

@@ -40,9 +40,9 @@ def power_method(
 
     A step replaces v by :math:`A v / |A v|`. Let A be normal, that is, it commutes with its
     adjoint, as every Hermitian A does. Then :math:`|A v|` rises with every step. Its limit is the
-    largest magnitude of the eigenvalues whose eigenvectors v_init has a part of. Its error is the
-    square of the error of v. If several eigenvalues have this magnitude, v is in the span of their
-    eigenvectors.
+    largest magnitude among the eigenvalues in whose eigenspaces v_init has a component. Its error
+    is the square of the error of v. If several eigenvalues have this magnitude, v is in the span of
+    their eigenvectors.
 
     It keeps v, the next v and the output of A. It waits for the device once in a step. Gradients
     flow through the steps. With ``tol=0``, and without callback and checkpoint, it can be compiled
