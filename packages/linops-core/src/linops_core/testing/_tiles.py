@@ -20,7 +20,7 @@ Close: TypeAlias = Callable[[Tensor, Tensor], bool]
 
 
 class LawError(ValueError):
-    """An operator differs from its matrix, or cannot be sliced without a reason."""
+    """An operator differs from its matrix, or cannot be sliced and gives no reason."""
 
     __module__ = "linops_core.testing.strategies"  # a traceback shows the name that users import
 

@@ -60,7 +60,7 @@ class Recording:
 class Backward(Work):
     """Gradients to the input, if wanted, and to weights; `sums` has those of each place.
 
-    Each place has its own sums, because parts of two places would add in no fixed order.
+    Each place has its own sums. Otherwise parts of two places would add to them in no fixed order.
     """
 
     def __init__(self, copies: PartCopies, x: Tensor, gradient: Tensor, of_input: bool) -> None:

@@ -112,7 +112,7 @@ def weight_of(tensor: Tensor) -> Tensor | None:
 
 
 def memory_order(tensor: Tensor) -> list[int]:
-    """Return the axes in memory order: permuted so, a dense tensor is contiguous."""
+    """Return the axes in memory order: a dense tensor is contiguous in this order."""
     axes = list(range(tensor.ndim))
     return axes if tensor.is_contiguous() else sorted(axes, key=tensor.stride, reverse=True)
 

@@ -54,7 +54,7 @@ def flat_sides(where: Spaces) -> list[FlatSides]:
 
 @leaf(flat_sides)
 def flat_stacks(draw: st.DrawFn, sides: FlatSides) -> Known:
-    """VStack, HStack and BlockDiag of Dense operators of unlike shapes, with weights or without."""
+    """VStack, HStack and BlockDiag of Dense operators of several shapes, weighted or not."""
     where, batch = sides.where, sides.batch
     n_operands = draw(st.integers(1, 3))
     lengths = [

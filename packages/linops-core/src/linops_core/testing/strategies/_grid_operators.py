@@ -139,7 +139,7 @@ KERNELS: list[tuple[str, dict[str, float] | None]] = [
 
 @leaf(renamed)
 def interpolations(draw: st.DrawFn, grids: Spaces) -> Known:
-    """Interpolate with every kernel, points on the grid, beside it and outside."""
+    """Interpolate with every kernel, points on the grid, between its points and outside."""
     grid, points, sizes = grids.here, grids.there, grids.lengths(grids.here)
     lengths = [*grids.lengths(points), len(grid)]
     locs = torch.randint(-8, 33, lengths, generator=draw(generators())).double() / 8

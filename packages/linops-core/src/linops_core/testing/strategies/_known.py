@@ -26,7 +26,7 @@ Way = TypeVar("Way")
 
 @dataclass(frozen=True)
 class Known:
-    """An operator beside what it must be.
+    """An operator, and the matrix that it must have.
 
     :func:`check` has an example.
     """
@@ -64,16 +64,17 @@ class Known:
 def check(known: Known, rtol: float = 1e-9) -> None:
     """Check an operator, its adjoint and both normal operators, whole and in tiles.
 
-    Along each dimension tiles of one, of more than half and of the whole length are put together by
-    hand, and tiles of two where some of them are not at an end. One that is opaque must be known to
-    be. Nothing is read or written outside of the support of the operator or of a tile. Errors may
-    be ``rtol``, relative to the largest entry of the matrix.
+    Tiles are put together by hand along each dimension: tiles of one element, of more than half of
+    the length and of the whole length, and tiles of two if some of them are not at an end. An
+    opaque dimension must be listed as opaque in the Known. Nothing is read or written outside of
+    the support of the operator or of a tile. Errors may be ``rtol``, relative to the largest entry
+    of the matrix.
 
     Raises
     ------
     LawError
-        If a matrix is another, a dimension is opaque without a known reason, or the operator
-        says to be linear over complex numbers where its matrix is not.
+        If a matrix differs, a dimension is opaque without a known reason, or the operator says to
+        be linear over complex numbers where its matrix is not.
 
     Examples
     --------

@@ -55,7 +55,7 @@ def diagonals(draw: st.DrawFn, where: Spaces) -> Known:
 
 @leaf(between(same_space))
 def diagonal_powers(draw: st.DrawFn, where: Spaces) -> Known:
-    """Powers of a Diagonal of complex weights, so that any others may be put in their place."""
+    """Powers of a Diagonal with complex weights, so that a test may replace them by any others."""
     dims = draw(st.permutations(where.ishape))[: draw(st.integers(0, 3))]
     values = draw(complex_values(where.lengths(dims)))
     weight = values.abs() + (1 + 0j) if draw(st.booleans()) else values + 0.25

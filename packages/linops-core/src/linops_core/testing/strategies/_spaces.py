@@ -21,7 +21,7 @@ NAMES = "ABCDE"
 
 @dataclass(frozen=True)
 class Spaces:
-    """Where an operator goes from and to, and how long every dimension is."""
+    """The dimensions of the input and of the output of an operator, and the length of each."""
 
     ishape: Space
     oshape: Space

@@ -288,7 +288,7 @@ def sums_of_views(draw: st.DrawFn) -> Known:
     r"""Sums over a dimension K of operators that mostly return a view of their input.
 
     :math:`y = \sum_k A_k x_k`, where most :math:`A_k` copy nothing. When such an operator is cut
-    along K, partial sums begin with a view of what a tile was given.
+    along K, partial sums begin with a view of the input of a tile.
 
     Examples
     --------
