@@ -118,7 +118,7 @@ def power_method(
 
 @dataclass
 class _Loop:
-    """What a step takes from the one before."""
+    """The values that a step needs from the step before."""
 
     v: Tensor
     eigenvalue: Tensor

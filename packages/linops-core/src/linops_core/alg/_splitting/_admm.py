@@ -226,7 +226,7 @@ class _Weighted:
 
 @dataclass
 class _Loop:
-    """What a step takes from the one before."""
+    """The values that a step needs from the step before."""
 
     x: Tensor
     z: Tensor

@@ -135,7 +135,7 @@ def forward_backward(
 
 @dataclass
 class _Loop:
-    """What a step takes from the one before."""
+    """The values that a step needs from the step before."""
 
     x: Tensor
     image: Tensor

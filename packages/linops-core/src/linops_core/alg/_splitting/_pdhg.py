@@ -220,7 +220,7 @@ def pdhg(
 
 @dataclass
 class _Loop:
-    """What a step takes from the one before."""
+    """The values that a step needs from the step before."""
 
     x: Tensor
     p: Tensor
