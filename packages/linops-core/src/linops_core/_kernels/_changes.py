@@ -1,4 +1,4 @@
-"""Detection of changes of tensors, without keeping its memory and without reading it.
+"""Detection of changes of tensors, without keeping their memory and without reading them.
 
 Torch does not count writes to tensors made in inference mode, writes of fused optimizers, and
 writes through another owner of the memory, such as ``tensor.data`` or a NumPy array. They are not
@@ -46,7 +46,7 @@ class TensorState:
 
 
 def _look_of(tensor: Tensor) -> _Look:
-    values = tensor if tensor.layout is torch.strided else _values_of(tensor)
+    values = _values_of(tensor)
     return (
         # Not only the storage: a tensor made by `.data` shares the storage, with another counter.
         id(tensor),
