@@ -110,6 +110,12 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "a chain, one after the other": (matrices, lambda parts: reduce(matmul, parts[::-1])),
     "a chain of chains": (diagonals, lambda parts: reduce(Chain, parts)),
     "a chain with a number": (diagonals, lambda parts: reduce(matmul, [2 * parts[0], *parts])),
+    "a chain of multiples": (diagonals, lambda parts: len(reduce(matmul, [2 * D for D in parts]))),
+    "a chain of complex multiples": (
+        diagonals,
+        lambda parts: len(reduce(lambda A, D: (1j * D) @ A, parts)),
+    ),
+    "multiples of a chain": (diagonals, lambda parts: len(reduce(lambda A, D: 2 * A @ D, parts))),
     "its adjoint": (chain, lambda A: A.H),
     "its transpose": (chain, lambda A: A.T),
     "its normal": (chain, lambda A: A.N),

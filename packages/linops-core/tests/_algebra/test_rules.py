@@ -1,4 +1,5 @@
 from collections.abc import Callable
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -89,6 +90,35 @@ def test_as_few_numbers_are_left_as_go_into_one() -> None:
 def test_one_number_that_is_used_twice_counts_twice() -> None:
     half = Scalar(0.5, ("N",))
     assert composed(half, half).weight == 0.25
+
+
+def numbers_in(linop: NamedLinop) -> list[complex]:
+    return [part.weight for part in linop.flatten() if isinstance(part, Scalar)]
+
+
+@pytest.mark.parametrize(
+    "combine", [lambda A, B: A @ (3 * B), lambda A, B: (3 * B) @ A, lambda A, B: 3 * A @ B]
+)
+def test_numbers_are_collected_when_a_loop_has_made_the_chain(
+    combine: Callable[[Any, Any], Any],
+) -> None:
+    parts = [Diagonal(torch.randn(2, dtype=torch.float64), ("N",)) for _ in range(30)]
+    whole = reduce(combine, parts)
+    assert numbers_in(whole) == [3**12, 3**12, 3**5]  # a product stays below a million
+    assert [part for part in whole.flatten() if not isinstance(part, Scalar)] in (
+        parts,
+        parts[::-1],
+    )
+    product = torch.stack([part.weight for part in parts]).prod(0) * 3.0**29
+    torch.testing.assert_close(whole(torch.ones(2, dtype=torch.float64)), product)
+
+
+def test_chains_of_one_chain_keep_their_numbers_apart() -> None:
+    def chain() -> NamedLinop:
+        return 2 * Diagonal(torch.ones(3), ("N",)) @ (3 * Diagonal(torch.ones(3), ("N",)))
+
+    assert numbers_in(Chain(chain(), chain())) == [6, 6]
+    assert numbers_in(chain() @ chain()) == [36]
 
 
 def test_tensors_are_not_collected_because_they_may_change() -> None:

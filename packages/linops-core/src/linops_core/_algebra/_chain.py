@@ -16,7 +16,7 @@ from .._base._rules import rules
 from .._base._sides import Side
 from .._base._tile import Window
 from .._base._totals import Totals
-from ._composite import Composite
+from ._composite import Composite, Listing
 from ._endomorphism import following
 from ._fitting import fitted_input, fitted_neighbours, why_not_neighbours
 from ._identity import Identity
@@ -76,14 +76,19 @@ class Chain(Composite):
         return None
 
     def _set_up(
-        self, operands: Sequence[NamedLinop], found: Joints | None = None, name: str | None = None
+        self,
+        operands: Sequence[NamedLinop],
+        found: Joints | None = None,
+        name: str | None = None,
+        listing: Listing = tuple,
     ) -> None:
         """Set the operands, which fit; chains among them are flattened."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
         Composite.__init__(self, shape, () if found else operands, name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         if found is not None:
-            self._take(operands, [type(linop) is Chain for linop in operands], found)
+            are_flattened = [type(linop) is Chain for linop in operands]
+            self._take(operands, are_flattened, found, listing)
 
     @staticmethod
     def fn(linop: Chain, x: Tensor, /) -> Tensor:
@@ -183,10 +188,12 @@ class Chain(Composite):
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
 
-def chained(fitted: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
+def chained(
+    fitted: Sequence[NamedLinop], found: Joints | None = None, listing: Listing = tuple
+) -> Chain:
     """Return the chain of operators that fit (:func:`fit`), without a check."""
     chain = Chain.__new__(Chain)
-    chain._set_up(fitted, found)
+    chain._set_up(fitted, found, listing=listing)
     return chain
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self, SupportsIndex, TypeAlias, cast, overload
 
 import torch
@@ -22,6 +22,8 @@ from .._kernels._tracing import constant_when_compiled
 
 Nest: TypeAlias = "tuple[NamedLinop | Nest, ...]"
 """Operands as they were grouped when they were composed."""
+Listing: TypeAlias = Callable[[Iterable[NamedLinop]], Iterable[NamedLinop]]
+"""Makes the operands of a composition from those of a nest."""
 
 
 class Composite(NamedLinop):
@@ -43,7 +45,7 @@ class Composite(NamedLinop):
     """Whether operands have the input and the output of the whole, or parts of these."""
     _operands: tuple[str, ...]
     """The names of the operands; other attached modules are no operands."""
-    _nest: Nest
+    _nest: tuple[Nest, Listing]
     """In the place of ``_operands`` and ``_modules``, until something asks for one of these."""
 
     def __init__(
@@ -57,11 +59,16 @@ class Composite(NamedLinop):
         vars(self).update(_operands=tuple(operands), _modules=operands)
 
     def _take(
-        self, linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: Joints
+        self,
+        linops: Sequence[NamedLinop],
+        are_flattened: Sequence[bool],
+        found: Joints,
+        listing: Listing = tuple,
     ) -> None:
         """Take operands with known joints; those to be flattened are replaced by their operands.
 
         These are listed when something asks for them: once for a sum that is made term by term.
+        If none is flattened, ``listing`` is not used.
         """
         own = vars(self)
         if not any(are_flattened):
@@ -70,7 +77,8 @@ class Composite(NamedLinop):
             return
         del own["_operands"], own["_modules"]
         pairs = zip(linops, are_flattened, strict=True)
-        own["_nest"] = tuple([_nest_of(linop) if is_flat else linop for linop, is_flat in pairs])
+        nest = [_nest_of(linop, listing) if is_flat else linop for linop, is_flat in pairs]
+        own["_nest"] = tuple(nest), listing
         sources: dict[tuple[Side, int], Source] = {
             (side, at): None for side in SIDES for at in range(len(dims_of(self._shape, side)))
         }
@@ -80,9 +88,10 @@ class Composite(NamedLinop):
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the module, with its operands listed if they are not yet."""
-        nest = vars(self).get("_nest")
-        if nest is not None:
-            self._list_operands(_flat_nest(nest))
+        found = vars(self).get("_nest")
+        if found is not None:
+            nest, listing = found
+            self._list_operands(listing(_flat_nest(nest)))
             vars(self).pop("_nest", None)
         return vars(self)[name] if name in vars(self) else super().__getattr__(name)
 
@@ -337,9 +346,12 @@ class Composite(NamedLinop):
         return self.with_operands(operands, shape)
 
 
-def _nest_of(linop: NamedLinop) -> Nest:
-    nest: Nest | None = vars(linop).get("_nest")
-    return cast(Composite, linop).linops if nest is None else nest
+def _nest_of(linop: NamedLinop, listing: Listing) -> Nest:
+    """Return the operands, which are listed first if they are listed in another way."""
+    found: tuple[Nest, Listing] | None = vars(linop).get("_nest")
+    if found is None or found[1] not in (tuple, listing):
+        return cast(Composite, linop).linops
+    return found[0]
 
 
 def _flat_nest(nest: Nest) -> Iterator[NamedLinop]:

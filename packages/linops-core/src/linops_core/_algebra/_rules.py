@@ -22,39 +22,44 @@ from ._identity import Identity, is_identity
 from ._normal import Normal, fit_inner
 from ._normal_of import normal_of
 from ._same_space import same_space
-from ._scalar import Scalar, commutes, is_number, may_be_moved, number_of
+from ._scalar import Scalar, is_number, may_be_moved, number_of, with_few_numbers
 from ._shifted import solve_shifted
 from ._zero import Zero
-
-MANY = 2
-"""Number of scalars in a chain from which they are multiplied."""
 
 
 def composed(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified composition; the first operator is applied first."""
     operands, found = fit_whole(following(linops))
-    if sum(_n_numbers(linop) for linop in operands) < 2:
-        result: NamedLinop = operands[0] if len(operands) == 1 else _simple(operands, found)
-    else:
+    numbers = [_n_numbers(linop) for linop in operands]
+    has_chains = any([type(linop) is Chain for linop in operands])
+    if None in numbers or (numbers.count(1) > 1 and not has_chains):
         fitted = flat(operands)
-        result = _without_zeros(fitted) or _simplified(fitted)
+        result: NamedLinop = _without_zeros(fitted) or _simplified(fitted)
+    else:
+        result = operands[0] if len(operands) == 1 else _simple(operands, found)
     every = all(linop.is_endomorphism for linop in linops)
     return result.as_endomorphism() if every else result
 
 
-def _n_numbers(linop: NamedLinop) -> int:
-    """Return the number of movable scalars of an operator; MANY if it may be simplified."""
+def _n_numbers(linop: NamedLinop) -> int | None:
+    """Return the number of movable scalars of an operator; None if it may be simplified."""
     if type(linop) is Chain:
-        return int(linop._found.get("n_numbers", MANY))
+        found: int | None = linop._found.get("n_numbers")
+        return found
     if isinstance(linop, Zero) or is_identity(linop):
-        return MANY
+        return None
     return int(is_number(linop) and may_be_moved(number_of(linop)))
 
 
 def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
-    """Return the chain of operators that cannot be simplified."""
-    chain = chained(operands, found)
-    chain._found["n_numbers"] = sum(_n_numbers(linop) for linop in operands)
+    """Return the chain of operators that cannot be simplified, except their numbers.
+
+    Several numbers are multiplied when the operands are listed: once for a chain that is made
+    operator by operator.
+    """
+    n_numbers = sum(_n_numbers(linop) or 0 for linop in operands)
+    chain = chained(operands, found, with_few_numbers if n_numbers > 1 else tuple)
+    chain._found["n_numbers"] = n_numbers
     return chain
 
 
@@ -68,30 +73,10 @@ def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
 
 def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
-    parts = _with_few_numbers([linop for linop in fitted if not is_identity(linop)])
+    parts = with_few_numbers([linop for linop in fitted if not is_identity(linop)])
     if not parts:
         return Identity(fitted[0].ishape)
     return parts[0] if len(parts) == 1 else _simple(parts)
-
-
-def _with_few_numbers(parts: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators with Python numbers multiplied into the last one.
-
-    Numbers that are or would become very large or small stay, because operators between may
-    compensate them. A complex number stays before an operator that is linear over the reals only.
-    """
-    kept: dict[int, NamedLinop] = {}
-    last = None
-    for place, part in enumerate(parts):
-        if is_number(part) and may_be_moved(number_of(part)):
-            if last is not None and commutes(number_of(kept[last]), parts[last + 1 : place]):
-                product = number_of(kept[last]) * number_of(part)
-                if may_be_moved(product):
-                    del kept[last]
-                    part = Scalar(product, part.ishape)
-            last = place
-        kept[place] = part
-    return [*kept.values()]
 
 
 def scaled(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:

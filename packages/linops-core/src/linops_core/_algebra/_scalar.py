@@ -129,6 +129,27 @@ def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
     return not isinstance(number, complex) or all([linop.is_complex_linear for linop in linops])
 
 
+def with_few_numbers(linops: Iterable[NamedLinop]) -> list[NamedLinop]:
+    """Return the operators with Python numbers multiplied into the last one.
+
+    Numbers that are or would become very large or small stay, because operators between may
+    compensate them. A complex number stays before an operator that is linear over the reals only.
+    """
+    parts = list(linops)
+    kept: dict[int, NamedLinop] = {}
+    last = None
+    for place, part in enumerate(parts):
+        if is_number(part) and may_be_moved(number_of(part)):
+            if last is not None and commutes(number_of(kept[last]), parts[last + 1 : place]):
+                product = number_of(kept[last]) * number_of(part)
+                if may_be_moved(product):
+                    del kept[last]
+                    part = Scalar(product, part.ishape)
+            last = place
+        kept[place] = part
+    return [*kept.values()]
+
+
 def is_number(linop: object) -> TypeGuard[Scalar]:
     """Whether ``linop`` is the multiplication by a Python number."""
     return isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor)
