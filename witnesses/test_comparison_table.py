@@ -33,7 +33,7 @@ Found = dict[str, Callable[[], str]]
 
 def table() -> dict[str, dict[str, str]]:
     """Return the columns of the table in the README: row to cell."""
-    section = README.read_text("utf-8").partition("## Beside other libraries")[2]
+    section = README.read_text("utf-8").partition("## Comparison with other libraries")[2]
     lines = [line for line in section.splitlines() if line.startswith("|")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     _, *names = rows[0]

@@ -73,8 +73,8 @@ A = M @ F @ S
 print(A)
 
 # %%
-# The scan, and the image again
-# -----------------------------
+# The scan, and the reconstruction
+# --------------------------------
 # The zero-filled image :math:`A^H y` takes zeros for the samples that were not measured. Conjugate
 # gradients find the image that explains the samples. ``A.N`` is faster than ``A`` followed by
 # ``A.H``: it multiplies by a mask instead of gathering and scattering samples, and leaves out the

@@ -86,7 +86,7 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
         (
             lambda: FFT(dims=("N",), to=("C",)) @ MAPS,
             ValueError,
-            r"FFT would give \(C\) .* which Dense has already: give another name by to=",
+            r"FFT would name .* \(C\), but Dense has .* already: give another name with to=",
         ),
         (lambda: matrix(2, 3) + matrix(2, 3, i="K"), ValueError, r"^Add: all .*; if .*renamed"),
         (

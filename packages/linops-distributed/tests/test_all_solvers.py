@@ -171,7 +171,7 @@ def along(dim: int) -> Callable[[Tensor, float], Tensor]:
         (alg.simplex(1.0), "must not couple entries along B"),
         (alg.nuclear_norm(), "must not couple entries along B"),
         (along(0), "must not couple entries along B"),
-        (lambda z, step: z, "must say that it is separable"),
+        (lambda z, step: z, "must be marked as separable"),
         (alg.in_basis(FFT(1), along(0)), "must not couple entries along B"),
     ],
 )

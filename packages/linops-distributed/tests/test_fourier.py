@@ -450,7 +450,7 @@ def test_a_name_with_two_lengths_along_the_chain(two: Ranked) -> None:
             {"Nz": "r", "Ny": "r"},
             {"Nz": 4, "Ny": 4, "Nx": 4},
             ValueError,
-            "each dimension of a vector must be placed on a dimension of the mesh of its own, got",
+            "each dimension of a vector must have its own dimension of the mesh, got",
         ),
         (lambda: FFT(3), {"Nz": "r"}, {"Nz": 4}, SplitError, "the size of Kx must be known"),
         (

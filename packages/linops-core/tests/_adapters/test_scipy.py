@@ -157,7 +157,7 @@ def test_names_stand_for_rows_and_columns_the_last_fastest() -> None:
         "reshape",
     )
     assert A(torch.arange(6.0).reshape(2, 3)).tolist() == [0, 1, 2, 3, 4, 5]
-    assert A.why_opaque("A") == "what SciPy computes cannot be cut"
+    assert A.why_opaque("A") == "an operator of SciPy cannot be cut"
 
 
 def test_precision_is_that_of_the_input_and_entries_are_not_rounded() -> None:
@@ -214,7 +214,7 @@ def test_an_operator_without_an_adjoint_says_so_when_it_is_asked_for() -> None:
 
 def test_one_that_is_complex_but_says_to_be_real_is_refused() -> None:
     A = from_scipy(linalg.LinearOperator((1, 1), lambda x: 1j * x, dtype=float), ("N",), ("M",))
-    with pytest.raises(TypeError, match=r"SciPy: an operator that says to be real must return"):
+    with pytest.raises(TypeError, match=r"SciPy: a real operator must return"):
         A(torch.ones(1))
 
 
@@ -260,7 +260,7 @@ def test_sizes_like_a_tensor() -> None:
         from_scipy(matrix, ("A", "B"), ("M",), like=torch.ones(1, 2, 3))
     with pytest.raises(ValueError, match=r"must make up a matrix of shape \(6, 6\), got .* \(4, 1"):
         from_scipy(matrix, ("A", "B"), ("B", "M"), like=torch.ones(4, 1))
-    with pytest.raises(ValueError, match=r"sizes must not be given beside like"):
+    with pytest.raises(ValueError, match=r"sizes and like must not be given together"):
         from_scipy(matrix, ("A",), ("M",), {"A": 6}, like=torch.ones(6))
     with pytest.raises(TypeError, match=r"like must be a torch.Tensor, got <class 'tuple'>"):
         from_scipy(matrix, ("A",), ("M",), like=(6,))  # type: ignore[arg-type]

@@ -174,7 +174,7 @@ ONES = torch.ones(3, 3)
             r"\{'Px': 'Nx', 'Py': 'Ny'\}\), .*\(a grid operator takes to=\)",
         ),
         (F2, Diagonal(torch.ones(3), "N"), r"Give both the same names, or insert the operator"),
-        (FFT(dims="X"), FFT(dims="Y"), r"Nothing says in which order these stand: give .* shape="),
+        (FFT(dims="X"), FFT(dims="Y"), r"order of these dimensions is not known: give .* shape="),
         (
             Diagonal(ONES, ("Kx", "Ky")) @ F2,
             Diagonal(torch.ones(4, 3), ("Nx", "Ny")),

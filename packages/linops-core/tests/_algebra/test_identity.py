@@ -52,5 +52,5 @@ def test_the_shapes_must_have_one_length() -> None:
     [(("...", "N"), ("N", "...")), (("(1)", "(2)"), ("(2)", "(1)")), (("()",), ("N",))],
 )
 def test_a_wildcard_cannot_get_another_place(ishape: tuple[str], oshape: tuple[str]) -> None:
-    with pytest.raises(ValueError, match=r"Identity: what gets another name must have one, got"):
+    with pytest.raises(ValueError, match=r"Identity: a renamed dimension must have a name, got"):
         Identity(ishape, oshape)

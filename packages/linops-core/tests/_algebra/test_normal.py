@@ -53,7 +53,7 @@ def test_a_closed_form_is_cut_along_the_rows_alone() -> None:
         "N": Role.OPAQUE,
         "N1": Role.OPAQUE,
     }
-    assert "needs all of what it sums over" in str(N.why_opaque("N1"))
+    assert "needs all elements that it sums over" in str(N.why_opaque("N1"))
     assert (N.size("M"), N.size("N"), N.size("N1"), N.size("Q")) == (3, 2, 2, None)
     tiles = [N.split(N, {ND("M"): slice(k, k + 1)}) for k in range(3)]
     torch.testing.assert_close(sum(tile.to_dense() for tile in tiles), N.to_dense())

@@ -133,7 +133,8 @@ def test_it_is_what_conjugate_gradients_find() -> None:
 REFUSED: dict[str, tuple[Callable[[], NamedLinop], str]] = {
     "a matrix": (
         lambda: Dense(values(2, 3), ("M", "N"), ("N",), ("M",)),
-        r"closed form, got Dense .*not known to be unitary.* all elements along N meet each other; "
+        r"closed form, got Dense .*not known to be unitary.* all elements along N depend on "
+        r"each other; "
         r"use .*conjugate_gradients\(A.N \+ lam \* Identity\(\), y\)",
     ),
     "a convolution": (

@@ -120,7 +120,7 @@ def test_the_space_of_inputs_follows_from_sizes_or_from_a_tensor() -> None:
     assert input_space(A, like=like) == ([4, 3], torch.complex64, torch.device("cpu"))
     assert input_space(A, like=like, device="meta").device == "meta"
     assert input_space(FFT(1), {"Nx": 2}) == ([2], torch.float64, None)
-    with pytest.raises(ValueError, match=r"Diagonal .*: sizes must not be given beside like"):
+    with pytest.raises(ValueError, match=r"Diagonal .*: sizes and like must not be given together"):
         input_space(A, {"N": 3}, like)
     with pytest.raises(TypeError, match=r"Diagonal .*: like must be a torch.Tensor, got <class"):
         input_space(A, like=3)  # type: ignore[arg-type]

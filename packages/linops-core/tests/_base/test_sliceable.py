@@ -72,7 +72,7 @@ def test_an_adjoint_is_cut_as_its_operator() -> None:
     [
         (2.0, ("A",), "", TypeError, r"Weighted: weight must be a torch.Tensor, got <class 'fl"),
         (torch.ones(2), ("A", "B"), "", ValueError, r"must have 2 dimensions for weight_shape"),
-        (torch.ones(2, 2), ("()", "()"), "", ValueError, r"tell them apart, got \(\(\), \(\)\)"),
+        (torch.ones(2, 2), ("()", "()"), "", ValueError, r"distinguish them, got \(\(\), \(\)\)"),
         (torch.ones(2), ("A",), "A", ValueError, r"must have size 1 along the broadcast dimension"),
         (torch.ones(2), ("A",), "B", ValueError, r"must have size 1 along the broadcast dimension"),
     ],

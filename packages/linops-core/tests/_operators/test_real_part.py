@@ -177,7 +177,7 @@ def test_the_operand_of_a_real_form_is_an_operator_without_the_name_of_parts() -
     with pytest.raises(ValueError, match=r"RealForm: dim must be a name that .* not have, got N"):
         RealForm(RealPart(("N",)), "N")
     A = RealForm(RealPart(("N",)))
-    assert A.role("N") is Role.OPAQUE and "slice the operator" in str(A.why_opaque("N"))
+    assert A.role("N") is Role.OPAQUE and "cut the operator in it" in str(A.why_opaque("N"))
 
 
 def test_what_says_to_be_linear_over_complex_numbers_and_is_not_is_seen() -> None:

@@ -177,9 +177,9 @@ def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedD
     found = {dim: placement[dim] for dim in dims if dim in placement}
     if len({*found.values()}) < len(found):
         raise ValueError(
-            f"{_NAME}: each dimension of a vector must be placed on a dimension of the mesh of its "
-            f"own, got { ({str(dim): name for dim, name in found.items()}) }; only dimensions that "
-            "no vector has both, such as those of the two grids of an FFT, may share one"
+            f"{_NAME}: each dimension of a vector must have its own dimension of the mesh, got "
+            f"{ ({str(dim): name for dim, name in found.items()}) }; two dimensions may share "
+            "one if no vector has both, as in the two grids of an FFT"
         )
     return found
 

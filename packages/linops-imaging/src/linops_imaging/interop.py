@@ -197,7 +197,7 @@ class _PhysicsLinop(NamedLinop):
         if not isinstance(y, Tensor):
             raise TypeError(
                 f"from_deepinv: {method} of {type(self.physics).__name__} must return a tensor, "
-                f"got {type(y)}; take apart what is stacked"
+                f"got {type(y)}; use the parts of a stacked physics one by one"
             )
         y = _as_complex(y, "from_deepinv") if self.complex_channels else y
         return y.reshape(*batch, *y.shape[1:])

@@ -268,10 +268,10 @@ class Tiled(Composite):
             zero = Zero.like(self)
             if zero is None or not zero.is_complete:
                 raise SplitError(
-                    f"{self.signature}: it cannot be cut at {dict(window)}, where the operator is "
-                    "zero, unless the sizes of all dimensions that only the input or only the "
-                    f"output has are known, got input sizes {self.sizes('input')} and output "
-                    f"sizes {self.sizes('output')}"
+                    f"{self.signature}: to be cut at {dict(window)}, where the operator is zero, "
+                    "the sizes of all dimensions that only the input or only the output has must "
+                    f"be known, got input sizes {self.sizes('input')} and output sizes "
+                    f"{self.sizes('output')}"
                 )
             return zero.split(zero, window)
         other = self.with_tiles(tiles)

@@ -170,7 +170,7 @@ def test_a_collective_is_refused_because_it_does_not_say_what_it_writes() -> Non
     if not torch.distributed.is_available():
         pytest.skip("torch was built without collectives")
     wait = torch.ops._c10d_functional.wait_tensor.default
-    with pytest.raises(NotImplementedError, match="an operator must say what it writes"):
+    with pytest.raises(NotImplementedError, match="an operator must declare what it writes"):
         trace(lambda x: wait(x), torch.ones(2))
     with pytest.raises(NotImplementedError, match="got the collective _c10d"):
         use_of(wait)

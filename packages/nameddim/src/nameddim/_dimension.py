@@ -150,7 +150,8 @@ class NamedDimension(str):
         Raises
         ------
         TypeError, ValueError
-            If `avoid` is not a collection, or is a string; if this is the ellipsis and in `avoid`.
+            If `avoid` is not a collection, or is a string; if this dimension is the ellipsis and
+            `avoid` contains it.
 
         Examples
         --------

@@ -20,7 +20,7 @@ class NamedShape:
 
     A shape is an immutable value: it can be shared, hashed and pickled, and its methods return new
     shapes. A wildcard stands for the same dimensions in all tuples. If tuples have several
-    ``"()"``, the first of one tuple is the first of another, and so on.
+    ``"()"``, the first one of each tuple is the same dimension, the second one too, and so on.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ class ExternalMatrix:
         result = as_tensor((self.adjoint if adjoint else self.forward)(self.operator, array))
         if result.is_complex() and not self.is_complex:
             raise TypeError(
-                f"{self.library}: an operator that says to be real must return real vectors for "
-                f"real ones, got {result.dtype}"
+                f"{self.library}: a real operator must return real vectors for real vectors, got "
+                f"{result.dtype}"
             )
         # The result may be the input, or an array that the next call writes to.
         y = torch.empty(len(rows), self.shape[adjoint], dtype=rows.dtype).copy_(
@@ -88,8 +88,8 @@ def check_complex_linear(
     error = (there - 1j * here).abs().max() if here.numel() else 0
     if error > 1e-3 * here.abs().max():  # the library may compute in single precision
         raise ValueError(
-            f"{owner}: the operator must be linear over complex numbers, got one that returns "
-            f"something else for i x than i times what it returns for x; {advice}"
+            f"{owner}: the operator must be linear over complex numbers, got one with "
+            f"f(i x) not i f(x); {advice}"
         )
 
 

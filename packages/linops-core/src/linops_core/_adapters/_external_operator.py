@@ -81,7 +81,7 @@ class ExternalOperator(SliceableLinop):
         """Return why ``dim`` cannot be sliced: the matrix is in another library."""
         if self.size(dim) is None:
             return None
-        return f"what {self.matrix.library} computes cannot be cut"
+        return f"an operator of {self.matrix.library} cannot be cut"
 
     @staticmethod
     def fn(linop: ExternalOperator, x: Tensor, /) -> Tensor:

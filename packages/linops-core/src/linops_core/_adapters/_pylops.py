@@ -53,9 +53,9 @@ def from_pylops(
     """Return an operator that calls a PyLops ``LinearOperator``.
 
     Like operators of :func:`from_scipy`, it computes on the CPU and has gradients to the input. If
-    PyLops says that it is complex but not linear over the complex numbers (``clinear``, False for a
-    real FFT), it is linear over the reals only here, too (:attr:`NamedLinop.is_complex_linear`). An
-    operator of a real dtype is a real matrix and is applied to real and imaginary parts.
+    ``operator`` is complex and its ``clinear`` is False, as for a real FFT, the result is linear
+    over the reals only (:attr:`NamedLinop.is_complex_linear`). An operator of a real dtype is a
+    real matrix and is applied to real and imaginary parts.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def from_pylops(
     if getattr(operator, "dtype", None) is None:
         raise ValueError(
             f"from_pylops: the operator must have a dtype, got none in {type(operator).__name__}; "
-            "give dtype= where it is made"
+            "give dtype= when you make it"
         )
     lengths = (tuple(operator.dims), tuple(operator.dimsd))
     name = name or operator.name or type(operator).__name__

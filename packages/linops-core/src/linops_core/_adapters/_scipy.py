@@ -62,8 +62,8 @@ def from_scipy(
         Sizes of all dimensions; one on each side may be left out.
     name : str, optional
     like : Tensor, optional
-        A tensor of the shape of the input, instead of sizes. The size of one dimension that is only
-        in the output follows.
+        A tensor of the shape of the input, instead of sizes. If one dimension is only in the
+        output, its size is computed.
 
     Notes
     -----
@@ -115,7 +115,7 @@ def _sizes_like(like: Tensor, ishape: Names, sizes: Mapping[str, int] | None) ->
     """Return the sizes of the input dimensions, from a tensor."""
     if sizes is not None:
         raise ValueError(
-            f"from_scipy: sizes must not be given beside like, which has them, got {sizes}"
+            f"from_scipy: sizes and like must not be given together, got sizes {sizes}"
         )
     if not isinstance(like, Tensor):
         raise TypeError(f"from_scipy: like must be a torch.Tensor, got {type(like)}")

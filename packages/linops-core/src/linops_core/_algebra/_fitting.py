@@ -65,8 +65,8 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     given = {*after.oshape} - {*after.ishape}
     if _is_free(after) and (twice := [dim for dim in returned if dim in given]):
         return (
-            f"{after.name} would give ({_text(twice)}) to a dimension of its output, which "
-            f"{before.name} has already: give another name by to=."
+            f"{after.name} would name a dimension of its output ({_text(twice)}), but "
+            f"{before.name} has a dimension of this name already: give another name with to=."
         )
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
     for linop, here, there in turned:
@@ -75,7 +75,7 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     if {*returned} == {*expected} and returned != expected:
         return (
             "They are the same dimensions in another order: put a Rearrange between them, or name "
-            "what a grid operator acts on by dims=."
+            "the dimensions of a grid operator with dims=."
         )
     if {*returned} < {*expected}:
         return _remedy_of_fewer(before, returned, expected)
@@ -83,21 +83,21 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
         return _remedy_of_fewer(after, expected, returned)
     if not {*returned} & {*expected} and _is_free(before) and _is_free(after):
         return (
-            "Nothing says in which order these stand: give one of the operators shape=, all "
-            "dimensions in their order."
+            "The order of these dimensions is not known: give one of the operators shape=, with "
+            "all dimensions in order."
         )
     is_in_place = all(linop.ishape == linop.oshape for linop in (before, after))
     if is_in_place and not {*returned} & {*expected}:
         return (
-            "Nothing says in which order these stand: name all dimensions in both, or compose "
-            f"{before.name} with what comes before it first, as in A @ (B @ C)."
+            "The order of these dimensions is not known: name all dimensions in both, or first "
+            f"compose {before.name} with the operator before it, as in A @ (B @ C)."
         )
     if len(returned) == len(expected):
         names = {str(a): str(b) for a, b in zip(returned, expected, strict=True) if a != b}
         if names and not {*names.values()} & {*map(str, before.dims)}:
             return (
                 f"If they are the same dimensions, rename them by {before.name}.renamed({names}), "
-                "or where the operator is made (a grid operator takes to=)."
+                "or when you make the operator (a grid operator takes to=)."
             )
     return "Give both the same names, or insert the operator that is missing."
 
@@ -115,8 +115,8 @@ def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
     in_order = [dim for dim in others if dim in own]
     if in_order != [*own]:
         return (
-            f"There they stand in another order, ({_text(in_order)}): make {linop.name} with this "
-            "order, and permute its weight."
+            f"The other operator has them in the order ({_text(in_order)}): make {linop.name} with "
+            "this order, and permute its weight."
         )
     return f"Did you mean {linop.name} with ({_quoted(others)})?"
 

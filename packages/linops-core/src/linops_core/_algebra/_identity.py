@@ -51,7 +51,7 @@ class Identity(SliceableLinop):
         for here, there in zip(self.ishape, self.oshape, strict=True):
             if here != there and not {here, there} <= self.dims:
                 raise ValueError(
-                    f"{self.name}: what gets another name must have one, got {here} -> {there} "
+                    f"{self.name}: a renamed dimension must have a name, got {here} -> {there} "
                     f"in {self.shape}"
                 )
 

@@ -102,7 +102,7 @@ class Normal(Wrapper):
             return None
         if role is Role.OPAQUE:
             return self.linop.why_opaque(dim)
-        return "the closed form of a normal operator needs all of what it sums over"
+        return "the closed form of a normal operator needs all elements that it sums over"
 
     def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
         """Return the supports of A: what A does not read, its adjoint does not write."""

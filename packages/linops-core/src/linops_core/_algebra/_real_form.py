@@ -85,7 +85,7 @@ class RealForm(Composite):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced."""
-        return "the real form of an operator is one piece; slice the operator"
+        return "a RealForm cannot be cut; cut the operator in it"
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the real form with ``shape``; the operator has it without the parts."""

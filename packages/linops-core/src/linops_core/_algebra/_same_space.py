@@ -14,8 +14,8 @@ from .._base._unused_names import UnusedNames
 from ._composite import Composite
 
 REMEDY = (
-    "if dimensions differ in their names alone, rename them by A.renamed({'old': 'new'}) or where "
-    "the operator is made; if in their order, put a Rearrange behind it"
+    "if only the names differ, rename them by A.renamed({'old': 'new'}) or when you make the "
+    "operator; if only the order differs, put a Rearrange behind the operator"
 )
 
 
@@ -106,7 +106,7 @@ def why_not_alike(whole: Composite, dim: NamedDimension | str) -> str | None:
             return f"{linop.signature}: {reason}"
         role = membership(linop.shape, dim)
         if role is not ours:
-            return f"{linop.signature}: it is {role} there and {ours} in the whole"
+            return f"{linop.signature}: its role is {role} there and {ours} in the composition"
         sizes.add(linop.size(dim))
     if ours is Role.INNER and len(sizes) > 1:
         return f"it has the sizes {sorted(map(str, sizes))} inside of different operands"

@@ -104,7 +104,7 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
     normal = rules.compose(*factors)
     for here, there in zip(normal.ishape, normal.oshape, strict=True):
         if here != there:
-            return f"all elements along {here} meet each other"
+            return f"all elements along {here} depend on each other"
         if (reason := normal.why_opaque(here)) is not None:
             return f"{here}: {reason}"
     return None

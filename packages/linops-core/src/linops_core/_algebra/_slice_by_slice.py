@@ -110,7 +110,7 @@ class Slices:
 
 
 def slices_of(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
-    """Return how to compute a chain of ``parts`` slice by slice; None if it is not to be.
+    """Return how to compute a chain of ``parts`` slice by slice; None if it should not be.
 
     None also if autograd or a hook records intermediate results.
     """

@@ -96,7 +96,7 @@ class Arithmetic(DimensionedModule):
     def compose(self, inner: NamedLinop) -> NamedLinop:
         """Return the operator that applies ``inner`` first, then this one.
 
-        Identities and zeros vanish, numbers are collected into one, chains are flattened. An
+        Identities and zeros are removed, numbers are collected into one, chains are flattened. An
         operator after a normal operator (N -> N1) may name its input N.
 
         Raises
@@ -164,13 +164,13 @@ class Arithmetic(DimensionedModule):
         return built(rules.power, self, int(exponent))
 
     def solve_shifted(self, y: Tensor, lam: float | Tensor) -> Tensor:
-        r"""Return :math:`x = (A^H A + \lambda I)^{-1} y` in closed form, where it is known.
+        r"""Return :math:`x = (A^H A + \lambda I)^{-1} y` in closed form, if one is known.
 
-        That is where ``A.N`` multiplies element by element (:class:`Diagonal`, :class:`Scalar`,
-        :class:`Sampling`, maps of coils), where it does so between a unitary operator and its
-        adjoint, as for a mask after an :class:`FFT` of any norm, and where it is a circular
-        convolution along the same dimensions (:class:`Convolution`). Gradients with respect to y,
-        lam and the weights follow.
+        A closed form is known in three cases. ``A.N`` multiplies element by element
+        (:class:`Diagonal`, :class:`Scalar`, :class:`Sampling`, coil maps). ``A.N`` multiplies
+        element by element between a unitary operator and its adjoint, as for a mask after an
+        :class:`FFT` of any norm. ``A.N`` is a circular convolution along the same dimensions
+        (:class:`Convolution`). Gradients reach y, lam and the weights.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ class Arithmetic(DimensionedModule):
         Returns
         -------
         Tensor
-            Of the shape of y; complex where a unitary operator makes it so.
+            Of the shape of y; complex if the unitary operator is complex.
 
         Raises
         ------
@@ -190,8 +190,8 @@ class Arithmetic(DimensionedModule):
             If y is not a tensor, or lam no real number.
         ValueError
             If no closed form is known: solve with :func:`linops_core.alg.conjugate_gradients` and
-            ``A.N + lam * Identity()``. Also if lam is negative or not finite, or is zero where A
-            maps something else than zero to zero.
+            ``A.N + lam * Identity()``. Also if lam is negative or not finite, or if lam is zero and
+            A maps a nonzero vector to zero.
 
         Examples
         --------

@@ -59,8 +59,8 @@ class DimensionedModule(OperatorModule):
     def is_endomorphism(self) -> bool:
         """Whether the operator maps a space to itself; the output may have other names.
 
-        The normal operator (N) -> (N1) of a sum over N does: N1 is N, under a name with which it
-        can be sliced separately.
+        For example, the normal operator (N) -> (N1) of a sum over N maps a space to itself: N1 is
+        another name of N, with which the output can be sliced separately.
         """
         if self._is_endomorphism or self.ishape != self.oshape:
             return self._is_endomorphism

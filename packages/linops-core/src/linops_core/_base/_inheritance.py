@@ -29,7 +29,7 @@ def forget_what_no_longer_holds(cls: type, base: type) -> None:
     """
     if "__call__" in vars(cls):
         raise TypeError(
-            f"{cls.__name__}: an operator must say what it does in fn(linop, x), got a class that "
+            f"{cls.__name__}: an operator must override fn(linop, x), got a class that "
             "overrides __call__"
         )
     for name in _TRUE_OF_FN:

@@ -35,7 +35,7 @@ class _NoHooks(OrderedDict[int, Any]):
     def __setitem__(self, key: int, hook: Any) -> None:
         raise RuntimeError(
             "hooks of an operator must be registered by its own methods, as in "
-            "A.register_forward_hook(hook), got one by another way"
+            "A.register_forward_hook(hook), got a hook that was registered in another way"
         )
 
 

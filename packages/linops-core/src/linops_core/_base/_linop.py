@@ -408,8 +408,8 @@ class NamedLinop(Arithmetic, Conversions):
         """Return the operator with ``change(w)`` in the place of every tensor w that it reads.
 
         For a tile, w is its slice of a weight. The results are buffers.
-        ``A.with_weights(Tensor.detach)`` holds only the views that A reads: send it if A is to be
-        sent to another device or process.
+        ``A.with_weights(Tensor.detach)`` holds only the views that A reads. Use it to send A to
+        another device or process.
         """
         return with_changed_tensors(self, change)
 
@@ -460,7 +460,7 @@ class NamedLinop(Arithmetic, Conversions):
         cls = type(self)
         if cls.split is not NamedLinop.split or cls._tiles_at is not NamedLinop._tiles_at:
             return None
-        return "the operator does not say how to split it (override split(linop, tile))"
+        return "the operator does not define its slices (override split(linop, tile))"
 
     @overridable
     def split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

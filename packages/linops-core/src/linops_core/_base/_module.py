@@ -87,8 +87,8 @@ class OperatorModule(LateHooks):
             or name in own["_buffers"]
         ):
             raise RuntimeError(
-                f"{self.name}: {name} must not change once other operators were made of this "
-                f"one (an adjoint, a normal, a tile, a composition), got {value!r}; "
+                f"{self.name}: {name} must not change once other operators were made from it "
+                f"(an adjoint, a normal, a tile, a composition), got {value!r}; "
                 "make a new operator"
             )
         if "_found" in own:

@@ -39,7 +39,7 @@ def why_on_both_sides(shape: NamedShape, dim: NamedDimension | str) -> str | Non
     """Return why ``dim`` of a grid that is another one in the output cannot be sliced there."""
     if dim in shape.ishape and dim in shape.oshape:
         return (
-            "the input and the output have it, and a slice of one is no slice of the other; "
-            "give to= other names for the output, or rename one of them"
+            "it is in the input and in the output, but a slice of the input gives no slice of the "
+            "output; give to= other names for the output, or rename one of them"
         )
     return None

@@ -80,7 +80,7 @@ def input_space(
         return InputSpace(lengths, dtype or known, first if device is None else device)
     if sizes is not None:
         raise ValueError(
-            f"{linop.signature}: sizes must not be given beside like, which has them, got {sizes}"
+            f"{linop.signature}: sizes and like must not be given together, got sizes {sizes}"
         )
     if not isinstance(like, Tensor):
         raise TypeError(f"{linop.signature}: like must be a torch.Tensor, got {type(like)}")

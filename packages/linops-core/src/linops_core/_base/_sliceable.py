@@ -129,7 +129,7 @@ class SliceableLinop(NamedLinop):
         if len(set(dims)) < len(dims):
             raise ValueError(
                 f"{self.name}: the dimensions of {name} must have names or numbers, (1) and (2), "
-                f"that tell them apart, got ({', '.join(map(str, dims))})"
+                f"that distinguish them, got ({', '.join(map(str, dims))})"
             )
         for dim in broadcast_dims:
             if dim not in dims or weight.shape[dims.index(dim)] != 1:
@@ -155,7 +155,7 @@ class SliceableLinop(NamedLinop):
         if name in vars(self).get("_weights", ()):
             raise RuntimeError(
                 f"{self.name}: {name} must stay a tensor of the operator, got a request to delete "
-                "it, as by torch.nn.utils.parametrize; make the operator of the computed weight"
+                "it, as by torch.nn.utils.parametrize; make the operator from the computed weight"
             )
         super().__delattr__(name)
 

@@ -1,4 +1,4 @@
-"""Memory that the C library keeps when it is freed, for the tensors that come next."""
+"""Freed memory that the C library keeps for later tensors."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ _kept = 0
 
 
 def keep_freed(*tensors: Tensor) -> None:
-    """Have memory of the size of these tensors kept by the C library when it is freed.
+    """Make the C library keep freed memory of the size of these tensors.
 
-    glibc gives large blocks back to the system, which hands out new pages, full of zeros: that
-    takes longer than the arithmetic. It keeps blocks as long as the longest that was freed, up to
-    32 MiB, and free memory of twice that length. So one is made here and freed: nobody writes to
-    it, so it takes no memory. Other C libraries, and a limit that is set by
-    ``MALLOC_MMAP_THRESHOLD_``, stay as they are. Tensors that are not on the CPU do not count.
+    glibc gives large freed blocks back to the system. For the next tensor, the system then fills
+    new pages with zeros, which takes longer than the arithmetic. glibc keeps blocks that are at
+    most as long as the longest block freed before, up to 32 MiB, and twice that length in all. So
+    this function allocates such a block and frees it. The block is never written to, so it takes no
+    memory. Other C libraries, and a limit that is set by ``MALLOC_MMAP_THRESHOLD_``, stay as they
+    are. Tensors that are not on the CPU do not count.
     """
     global _kept
     plain = [x for x in tensors if type(x) is Tensor and x.is_cpu]

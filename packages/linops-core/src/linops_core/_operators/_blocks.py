@@ -195,8 +195,8 @@ class ArrayToBlocks(BlockOperator):
         composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: names as in ``blocks_shape``. If there is one name for each of ``dims``, it
-        takes the place of that dimension. Otherwise all names stand where the first of ``dims``
-        stands.
+        takes the place of that dimension. Otherwise all names are at the place of the first of
+        ``dims``.
 
     Raises
     ------

@@ -301,7 +301,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: names or sizes of the grid are missing."""
         if not self._axes and any(dim in dims for dims in self.axis_dims):
-            return "a slice of the grid has neighbours where its size says; give grid_size"
+            return "the neighbours of a slice depend on the size of the grid; give grid_size"
         return super().why_opaque(dim)
 
 

@@ -54,7 +54,7 @@ class GridNames(NamedTuple):
             in a composition, the dimensions that the neighbouring operator returns.
         to : sequence of dimensions, optional
             Names in the output. If there is one for each of ``dims``, it takes the place of that
-            dimension. Otherwise all names stand where the first of ``dims`` stands.
+            dimension. Otherwise all names are at the place of the first of ``dims``.
         n_dims : int, optional
             Number of dimensions of the grid; any number by default.
         default_to : sequence of dimensions, optional

@@ -186,7 +186,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         reason = why_on_both_sides(self.shape, dim)
         if self.axes:
             return reason
-        return f"{reason or 'a slice of one side is no slice of the other'}; give sizes="
+        return f"{reason or 'a slice of the input gives no slice of the output'}; give sizes="
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the part that a tile reads or writes; see :meth:`NamedLinop.support`."""

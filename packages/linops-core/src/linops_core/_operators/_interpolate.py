@@ -85,8 +85,8 @@ class Interpolate(GridOperator[GridPart]):
         composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: names of the points, as in ``locs_batch_shape``. If there is one name for
-        each of ``dims``, it takes the place of that dimension. Otherwise all names stand where the
-        first of ``dims`` stands.
+        each of ``dims``, it takes the place of that dimension. Otherwise all names are at the place
+        of the first of ``dims``.
 
     Raises
     ------
@@ -102,9 +102,9 @@ class Interpolate(GridOperator[GridPart]):
     :math:`|t| = 1`; other programs use :math:`I_0(0) = 1` there.
 
     Gradients to the locations are the derivatives of the formula, with three exceptions. At the
-    kinks of the spline of order 1, it is the derivative towards larger coordinates. At its tip with
-    ``norm=2``, it is 0. The Kaiser-Bessel kernel jumps at half the width away from a grid point;
-    there it is the derivative without that grid point.
+    kinks of the spline of order 1, the gradient is the derivative towards larger coordinates. At
+    the maximum of this spline with ``norm=2``, the gradient is 0. The Kaiser-Bessel kernel jumps at
+    half the width away from a grid point; there the derivative leaves out this grid point.
 
     The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision

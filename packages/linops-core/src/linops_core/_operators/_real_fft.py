@@ -36,7 +36,8 @@ class RealFFT(GridOperator[AxisMap]):
     dims : sequence of dimensions
         Dimensions to transform. They cannot be sliced. The last one has half the spectrum.
     size : int
-        Length of the last one; half a spectrum does not determine it.
+        Length of the last of ``dims``. The adjoint needs it, because half a spectrum does not
+        determine it.
     norm, centered
         As for :class:`FFT`. Along the last dimension, k starts at 0 also with ``centered``.
     shape : sequence of dimensions, optional

@@ -165,7 +165,7 @@ class Rearrange(SliceableLinop):
         if not any(items) or (len(items) == 2 and items[0] == items[1] and len(items[0]) == 1):
             return None
         if len(items) == 2 and items[0] != items[1]:
-            return "it is not the same axes in the input and in the output"
+            return "its axes differ in the input and in the output"
         if len(items[0]) > 1:
             return f"it is made of the axes ({' '.join(items[0])})"
         return "it is merged with others or has another name on the other side"

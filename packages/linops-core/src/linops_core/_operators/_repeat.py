@@ -70,8 +70,8 @@ class Expansion(GridOperator[Repetition]):
         for dim in dict.fromkeys([*counts, *new]):
             if dim not in sized & self.dims & set(wide_dims):
                 raise ValueError(
-                    f"{self.name}: what is repeated must be a named dimension of the larger side "
-                    f"with a positive integer as size, got {dim}: {counts.get(dim)} for "
+                    f"{self.name}: a repeated dimension must be a named dimension of the larger "
+                    f"side with a positive integer as size, got {dim}: {counts.get(dim)} for "
                     f"{self.shape}"
                 )
         axes = {dim: axis for axis, dim in named_axes(wide_dims)}

@@ -51,8 +51,8 @@ class Sampling(GridOperator[GridPart]):
         composition, the dimensions that the neighbouring operator returns.
     to : sequence of dimensions, optional
         With ``dims``: names of the samples, K, K1, ... by default. If there is one name for each of
-        ``dims``, it takes the place of that dimension. Otherwise all names stand where the first of
-        ``dims`` stands.
+        ``dims``, it takes the place of that dimension. Otherwise all names are at the place of the
+        first of ``dims``.
 
     Raises
     ------

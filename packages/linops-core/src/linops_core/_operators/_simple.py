@@ -164,9 +164,9 @@ class SimpleLinop(NamedLinop):
             )
         except ValueError as error:
             raise ValueError(
-                f"{self.signature}: the adjoint by autograd must know the input's size of each "
-                f"dimension, got {error}; give other names to what has another size in the output, "
-                "and sizes= of what only the input has"
+                f"{self.signature}: the adjoint by autograd must know the size of each dimension "
+                f"of the input, got {error}; rename dimensions that have another size in the "
+                "output, and give sizes= for dimensions that only the input has"
             ) from error
         except torch.OutOfMemoryError:
             raise
@@ -202,7 +202,7 @@ class SimpleLinop(NamedLinop):
         """Return why ``dim`` cannot be sliced: it is not in ``batch_dims``."""
         if dim in self.shape.other_shapes["batch_dims"]:
             return None
-        return "a function may mix all of it; batch_dims= says what can be sliced"
+        return "a function may mix all elements; batch_dims= names dimensions that can be sliced"
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the operator for slices of batch dimensions, which have other lengths."""
@@ -280,7 +280,7 @@ class SimpleLinop(NamedLinop):
         if not _are_close(zero, torch.zeros_like(zero), y):
             raise ValueError(
                 f"{self.signature}: forward must be linear, got f(0) of norm "
-                f"{float(zero.norm()):.3g}; leave out what it adds"
+                f"{float(zero.norm()):.3g}; leave out the constant that it adds"
             )
         if not _are_close(f(2 * z), 2 * y):
             raise ValueError(f"{self.signature}: forward must be linear, got f(2 x) not 2 f(x)")

@@ -9,8 +9,9 @@ These rules hold for all of them:
   dimensions of the input that it does not know. A ``...`` that is not given stands for no
   dimensions.
 - If ``A.is_complex_linear`` is False, inner products are Re<x, y>, and A is an operator between
-  real spaces of twice the dimension. Functions count as linear over the complex numbers. Wrap a
-  function that is not in ``SimpleLinop(..., is_complex_linear=False)``.
+  real spaces of twice the dimension. Functions count as linear over the complex numbers. If a
+  function is linear over the reals only, pass ``SimpleLinop(function, ...,
+  is_complex_linear=False)``.
 - A solver writes into the vectors that it passes to A. A function that keeps its input must keep
   a copy, ``x.clone()``.
 - y is one vector, real or complex, of the shape of the output of A.

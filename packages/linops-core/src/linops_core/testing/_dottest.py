@@ -218,7 +218,7 @@ def _described(factors: Sequence[complex]) -> str:
     if abs(mean - 1) <= 1e-6:
         difference = max(abs(factor - 1) for factor in factors)
         return (
-            f"the adjoint but for a relative difference of {difference:.1g}, as in a lower "
+            f"the adjoint up to a relative difference of {difference:.1g}, as in a lower "
             "precision; give dtypes=[torch.float32], or rtol="
         )
     number = f"{mean.real:.6g}" if abs(mean.imag) <= 1e-6 * abs(mean) else f"({mean:.6g})"

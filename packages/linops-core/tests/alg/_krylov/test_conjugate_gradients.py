@@ -709,7 +709,7 @@ def test_the_implicit_gradient_reaches_parameters_keeps_no_steps_and_is_not_deri
     gradients = torch.autograd.grad(x.sum(), [A.weight, y], create_graph=True)
     torch.testing.assert_close(gradients[0], torch.tensor([-6.0, -2.0]))
     torch.testing.assert_close(gradients[1], torch.tensor([1.0, 0.25]))
-    with pytest.raises(RuntimeError, match=r"must not be derived again"):
+    with pytest.raises(RuntimeError, match=r"must not be differentiated again"):
         torch.autograd.grad(gradients[0].sum(), A.weight)
 
 

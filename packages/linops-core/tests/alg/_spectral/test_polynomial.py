@@ -128,7 +128,7 @@ def test_it_is_cut_along_batch_dimensions_and_no_others() -> None:
         part = linop.split_forward([slice(1, 2), slice(None)], [slice(1, 2), slice(None)])
         torch.testing.assert_close(part(x[1:]), linop(x)[1:])
     for dim in ("N", "N1", "M"):
-        with pytest.raises(ValueError, match=r"the powers of an operator need all of what it"):
+        with pytest.raises(ValueError, match=r"the powers of an operator need all elements"):
             P.split(P, {dim: slice(0, 1)})
     assert P.split(P, {}) is P
 

@@ -57,7 +57,7 @@ class Part(NamedTuple):
 
 
 class Run(NamedTuple):
-    """A range of points, to each of which the point at the same distance contributes."""
+    """A range of output points; the input point at a fixed distance contributes to each."""
 
     factor: float
     shift: int

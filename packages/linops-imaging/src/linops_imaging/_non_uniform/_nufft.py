@@ -38,7 +38,7 @@ class NUFFT(Wrapper):
     .. math:: y_j = \frac{1}{\sqrt{\prod_d N_d}} \sum_r
               x_r \, e^{-2 \pi i \sum_d l_{jd} (r_d - \lfloor N_d / 2 \rfloor) / N_d} .
 
-    - Scale: if the locations are the points of the grid, it is the unitary ``FFT(centered=True)``.
+    - Scale: with the points of the grid as locations, the operator is ``FFT(centered=True)``.
     - Sign: minus in the exponent, plus in the adjoint.
     - Order: coordinate d of a location belongs to axis d of the image.
     - Units: cycles per field of view, in :math:`[-N_d / 2, N_d / 2]`.
@@ -61,7 +61,7 @@ class NUFFT(Wrapper):
     input_shape : sequence of dimensions, optional
         Dimensions of the image; Nx, Ny, Nz by default. They cannot be sliced.
     input_kshape : sequence of dimensions, optional
-        Dimensions of the oversampled grid inside; Kx, Ky, Kz or the next free names by default.
+        Dimensions of the oversampled grid inside; Kx, Ky, Kz or the next unused names by default.
     batch_shape : sequence of dimensions, optional
         Dimensions before the image (coils, frames). They can be sliced. Any dimensions by default.
     oversamp : float
@@ -70,7 +70,7 @@ class NUFFT(Wrapper):
         At least 2.
     tol : float, optional
         Chooses ``oversamp`` and ``width``: the largest error of an entry of the matrix, relative to
-        its absolute value. In tests with random images, the errors were at most a fifth of it.
+        its absolute value. In tests with random images, the errors were at most a fifth of ``tol``.
     method : {"auto", "table", "interpolate", "finufft"}
         "table" keeps the interpolation weights, ceil(width) ** D for each location, and raises an
         error if they exceed ``table_budget``. The table is made anew when the locations change.

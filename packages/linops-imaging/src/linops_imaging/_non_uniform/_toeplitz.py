@@ -88,7 +88,7 @@ def kernel_of(
 
 
 def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int], into: Tensor) -> None:
-    """Write images (B, ...) convolved with what has the transform ``kernel``, some at a time."""
+    """Write the convolutions of images (B, ...), some at a time; ``kernel`` is a transform."""
     nbytes = _STEP if x.is_cpu else _STEP_ON_GPU
     step = max(1, nbytes // (kernel.numel() * x.element_size()))
     padded, kernel = kernel.shape, kernel.movedim(0, -1).contiguous()

@@ -86,7 +86,7 @@ class FanBeam(XRayTransform):
         if self.source_distance <= radius:
             raise ValueError(
                 f"FanBeam: source_distance must be more than {radius:g} for an image of "
-                f"{self.grid_size}, so that the source is outside, got {source_distance!r}"
+                f"{self.grid_size}, so that the source is outside of it, got {source_distance!r}"
             )
 
     def beam(self) -> FanRays:

@@ -1,4 +1,4 @@
-"""The geometry of rays and pixels: what a beam tells, of all views or of some at a time.
+"""The geometry of rays and pixels that a beam defines, for all views or some at a time.
 
 V views, A angles, D detectors, R rows and C columns of pixels, N0 and N1 pixels.
 """

@@ -79,8 +79,9 @@ def read_ismrmrd(
     FileNotFoundError
         If the file is missing.
     TypeError, ValueError
-        If an argument is not one of the values above; if it is not such a file, is damaged, refers
-        to other files, has no such lines, or the lines differ in their numbers of samples or coils.
+        If an argument is not one of the values above; if the file is not an ISMRMRD file, is
+        damaged, refers to other files or has no such lines; or if the lines differ in their numbers
+        of samples or coils.
 
     References
     ----------

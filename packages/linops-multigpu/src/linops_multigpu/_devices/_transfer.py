@@ -1,9 +1,9 @@
 """Copies between devices: issued on streams, in order, and safe for the owners of the memory.
 
 Each end of a copy has a copy stream, so that both devices go on computing. Memory belongs to the
-stream on which it was allocated. The allocator reuses it when that stream has passed the last use
-*it* knows of. So before memory is freed, its stream must have waited for all uses on other streams,
-or `record_use` must have told the allocator.
+stream on which it was allocated. The allocator reuses freed memory for later work on that stream,
+and does not know of uses on other streams. So before memory is freed, its stream must have waited
+for all uses on other streams, or `record_use` must have told the allocator about them.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class World(Machine):
             stream.synchronize()
 
     def record_use(self, tensor: Tensor, stream: SimStream) -> None:
-        """Keep the memory until ``stream`` has done all work that it has when it is freed."""
+        """When the memory is freed, reuse it only after the work that ``stream`` then has."""
         self.scheduler.check_own(stream)
         with self.entered():
             self.memory_of(tensor.device).record_use(tensor, stream)

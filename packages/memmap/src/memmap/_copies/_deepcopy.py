@@ -43,9 +43,10 @@ def memory_aware_deepcopy(
     Parameters
     ----------
     module : torch.nn.Module
-        The module to copy. The copy is on the same devices. Its own ``__deepcopy__`` is not called
-        (so it may call this function), unless torch wrote it (graphs, TorchScript). The methods of
-        the reduce protocol (``__getstate__``, ``__setstate__``) are called.
+        The module to copy. The copy is on the same devices. The module's own ``__deepcopy__`` is
+        not called, so it may call this function. (Only a ``__deepcopy__`` that is part of torch is
+        called: graphs, TorchScript.) The methods of the reduce protocol (``__getstate__``,
+        ``__setstate__``) are called.
     memo : dict, optional
         The memo of an outer `copy.deepcopy`.
     pack : bool, optional

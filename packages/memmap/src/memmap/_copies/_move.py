@@ -87,12 +87,12 @@ def memory_aware_to(
     AliasError
         If `strict` is set and memory is held outside.
     MoveError
-        If a meta tensor would need data; if torch has no meta tensor of a kind that is to go to
-        ``meta`` (quantized, for example); if a lazy tensor is not initialized; if the module is
-        sharded by FSDP or compiled to TorchScript; if a gradient does not fit its tensor; or if a
-        graph saved a parameter that goes to another kind of device (to ``meta``, say). If a graph
-        uses such a parameter without saving it, the parameter moves, and the graph raises an error
-        in backward.
+        If a meta tensor would need data; if a tensor is to go to ``meta`` and torch has no meta
+        tensors of its kind (quantized, for example); if a lazy tensor is not initialized; if the
+        module is sharded by FSDP or compiled to TorchScript; if a gradient does not fit its tensor;
+        or if a graph saved a parameter that goes to another kind of device (to ``meta``, say). If a
+        graph uses such a parameter without saving it, the parameter moves, and the graph raises an
+        error in backward.
 
     Warns
     -----

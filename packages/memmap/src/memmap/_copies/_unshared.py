@@ -1,4 +1,4 @@
-"""The fast path for tensors that share memory with no other tensor, which most do not."""
+"""The fast path for tensors that share no memory with others. Most tensors are of this kind."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ def use_of(function: OpOverload) -> OperatorUse:
     schema = function._schema
     if function.namespace in _REFUSED_NAMESPACES:
         raise NotImplementedError(
-            f"trace: an operator must say what it writes and return when it is written, "
-            f"got the collective {function}"
+            f"trace: an operator must declare what it writes, and finish writing before it "
+            f"returns, got the collective {function}"
         )
     name = schema.name.removeprefix("aten::")
     undeclared = _UNDECLARED_WRITES.get(name, frozenset())

@@ -27,7 +27,7 @@ class Concat(SideBySide):
     *linops : NamedLinop
         All must have the same names.
     idim, odim : dimension, optional
-        At least one. A dimension that is in both shapes must be both.
+        At least one. If the dimension is in both shapes, give it as both ``idim`` and ``odim``.
     isizes, osizes : sequence of int, optional
         Length of each operand's block; needed if an operand does not know its size.
     threaded, num_workers : optional

@@ -108,8 +108,9 @@ class VStack(FlatSideBySide):
 
     The output is one tensor. Its first dimensions are those that are a batch in every operand, such
     as slices Nz. All other dimensions of each output are merged, in order, and concatenated along
-    the last dimension. So solvers and algebra work as on any operator. ``blocks`` takes an output
-    apart into views of the shapes that the operands return. ``from_blocks`` puts one together.
+    the last dimension. So solvers and algebra work as on any operator. ``blocks`` splits an output
+    into views of the shapes that the operands return. ``from_blocks`` joins such blocks to an
+    output.
 
     The normal is the sum :math:`\sum_k |w_k|^2 A_k^H A_k`, in closed form where there is one. The
     operator can be sliced along the batch dimensions and along dimensions that only the input has.
@@ -178,8 +179,8 @@ class HStack(FlatSideBySide):
     r"""Operators with inputs of any shapes and one output: :math:`(x_k)_k \mapsto \sum_k w_k A_k x_k`.
 
     The adjoint is the :class:`VStack` of the adjoints. The input of an HStack is built like the
-    output of a VStack. ``from_blocks`` makes an input from the inputs of the operands, and
-    ``blocks`` takes one apart.
+    output of a VStack. ``from_blocks`` joins the inputs of the operands to one input, and
+    ``blocks`` splits it into views.
 
     Parameters
     ----------

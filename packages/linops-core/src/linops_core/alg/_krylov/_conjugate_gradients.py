@@ -78,9 +78,10 @@ def conjugate_gradients(
     **In a compiled graph** (``torch.compile``, ``torch.export``) no value may decide how often A is
     applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs``, ``implicit``
     and ``checkpoint``, the graph contains exactly ``max_num_iters`` steps. A system that is solved
-    to the precision stays as it is. It becomes NaN where the eager solver raises an error: A is not
-    Hermitian positive definite, or a number is not finite. With other options ``torch.compile``
-    breaks the graph for this call; ``fullgraph=True`` and ``torch.export`` raise an error.
+    to the precision stays as it is. A system becomes NaN where the solver raises an error outside
+    of a graph: if A is not Hermitian positive definite, or a number is not finite. With other
+    options ``torch.compile`` breaks the graph for this call; ``fullgraph=True`` and
+    ``torch.export`` raise an error.
 
     Parameters
     ----------
@@ -90,10 +91,10 @@ def conjugate_gradients(
     y : Tensor
         Right-hand side; real or complex, any shape.
     gtol : float
-        Bound of the residual, relative to y (relative to :math:`A x_0` if y is zero). If rounding
-        may have separated it from the residual of the recurrence, it is computed anew by one more
-        application of A. If it is then too large, the steps go on from it. An x0 within the bound
-        is returned without a step.
+        Bound of the residual, relative to y (relative to :math:`A x_0` if y is zero). If the
+        residual of the recurrence may be wrong by rounding, the solver computes the residual again,
+        with one more application of A. If the residual is too large, the solver continues. If x0 is
+        within the bound, x0 is returned without a step.
     ltol : float
         Bound of the decrease of f in the last step, relative to :math:`|f|`. With ``gtol=0`` this
         rule alone stops the solver, with the reason ``STALLED``: the residual may still be large.
@@ -150,8 +151,8 @@ def conjugate_gradients(
 
     G. Meurant, "Multitasking the conjugate gradient method on the CRAY X-MP/48", Parallel
     Computing 5 (1987), 267-280. A. T. Chronopoulos and C. W. Gear, "s-step iterative methods for
-    symmetric linear systems", Journal of Computational and Applied Mathematics 25 (1989), add up
-    once as well, with a vector and an application of A more.
+    symmetric linear systems", Journal of Computational and Applied Mathematics 25 (1989): also one
+    reduction in a step, with one more vector and one more application of A.
 
     Examples
     --------

@@ -21,9 +21,9 @@ def _check_weights(owner: str, operator: Operator, state: TensorState) -> None:
         name = operator.signature if isinstance(operator, NamedLinop) else "A function"
         raise RuntimeError(
             f"{owner}: the weights of {name} must be those of the solution when its gradient is "
-            "computed, got others; compute it before they change (those given to "
-            "torch.func.functional_call are gone when it returns: call torch.autograd.grad in "
-            "what it calls), or through the steps, by conjugate_gradients with implicit=False"
+            "computed, got others; compute it before they change (weights given to "
+            "torch.func.functional_call are gone when it returns: call torch.autograd.grad inside "
+            "of it), or through the steps, by conjugate_gradients with implicit=False"
         )
 
 
@@ -64,7 +64,7 @@ class _Last(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor]:
         raise RuntimeError(
-            "implicit gradients must not be derived again, got a second derivative "
+            "implicit gradients must not be differentiated again, got a second derivative "
             "(conjugate_gradients with implicit=False has one)"
         )
 

@@ -64,8 +64,9 @@ def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proxima
         return proximal
     if not isinstance(proximal, ProximalMap):
         raise NotImplementedError(
-            f"{owner}: {name} must say that it is separable where several processes have a part of "
-            f"its argument each, got {proximal!r}; wrap it in linops_core.alg.separable if it is"
+            f"{owner}: {name} must be marked as separable if several processes each have a part of "
+            f"its argument, got {proximal!r}; if it is separable, wrap it in "
+            "linops_core.alg.separable"
         )
     if proximal.of_parts is not None:
         return proximal.of_parts(space)
@@ -105,8 +106,8 @@ def checked_proximal(
     """
     if isinstance(proximal, (list, tuple)):
         raise TypeError(
-            f"{owner}: {name} must be one proximal map, got {len(proximal)}; several need as many "
-            "operators, as L of admm or K of pdhg"
+            f"{owner}: {name} must be one proximal map, got {len(proximal)}; several proximal maps "
+            "need as many operators, as L of admm or K of pdhg"
         )
     check_callable(owner, name, proximal)
     # A factory that was not called, of ours or with the same annotation.
@@ -145,7 +146,7 @@ def reusable(argument: Tensor, proximal: Proximal, found: Tensor) -> Tensor | No
 
 
 def probe(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:
-    """Return a sum of results for z at scales from 1e-7 to 1e7, which tells maps from each other.
+    """Return a sum of results for z at scales from 1e-7 to 1e7, which differs between maps.
 
     At one scale alone, thresholds above it would all give 0, and bounds above it would give z.
     Other scales than 1 are left out if squares, in the unit of the map, leave the range of the

@@ -88,8 +88,9 @@ def lbfgs(
                 )
             if not loss.requires_grad:
                 raise ValueError(
-                    f"{_NAME}: function must compute its result from x by what autograd follows, "
-                    "got one without a gradient; leave out detach, item, no_grad and NumPy"
+                    f"{_NAME}: function must compute its result from x by operations that "
+                    "autograd records, got a result without a gradient; leave out detach, item, "
+                    "no_grad and NumPy"
                 )
             torch.autograd.backward(loss, inputs=[x])
         return loss.detach()

@@ -110,7 +110,7 @@ class Checkpoint:
 
         def read() -> None:
             if not self.newest.parent.is_dir():
-                raise ValueError(f"the folder of {self.newest} must be there, got none")
+                raise ValueError(f"the folder of {self.newest} must exist, got none")
             for path in (self.previous, self.newest):
                 if path.exists():
                     content = self._read(path, precision)

@@ -34,8 +34,8 @@ class StopReason(Enum):
     CONVERGED = "the tolerance is reached"
     LEAST_SQUARES = "a least-squares solution is reached within the tolerance"
     STALLED = "a step changed no more than its tolerance"
-    ROUNDING = "the precision, to which A may be singular, allows no better"
-    ILL_CONDITIONED = "the estimated condition number is past its limit"
+    ROUNDING = "the precision allows no better result; A may be singular in this precision"
+    ILL_CONDITIONED = "the estimated condition number exceeds its limit"
     MAX_ITERATIONS = "the largest number of iterations is done"
 
     def __str__(self) -> str:
@@ -179,7 +179,7 @@ class Progress:
                 if is_done:
                     return state
                 del state  # free its memory before the next step
-        raise AssertionError("a count has no end")
+        raise AssertionError("itertools.count never ends")
 
 
 def reason_of_both(

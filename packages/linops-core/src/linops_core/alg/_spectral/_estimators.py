@@ -45,7 +45,7 @@ def estimate_trace(
     third for the exact trace in this space, and a third to estimate the remainder. Its error falls
     as 1/m if A is positive semi-definite.
 
-    Hutchinson's method keeps three vectors, Hutch++ a third as many as num_samples. Gradients flow
+    Hutchinson's method keeps three vectors, Hutch++ keeps ``num_samples / 3``. Gradients flow
     from the estimate to A. They are unbiased estimates of the gradient of the trace.
 
     Parameters

@@ -142,7 +142,7 @@ class Polynomial(Composite):
         """Return why ``dim`` cannot be sliced, or None when it can."""
         if dim in self.ishape and dim in self.oshape:
             return self.linops[0].why_opaque(dim)
-        return "the powers of an operator need all of what it sums over"
+        return "the powers of an operator need all elements that it sums over"
 
     @staticmethod
     def split(linop: Polynomial, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:

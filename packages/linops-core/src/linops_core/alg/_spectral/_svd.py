@@ -49,11 +49,11 @@ def svd(
 
     A and its adjoint are applied in turn to blocks of b = k + oversampling vectors; the first block
     is random. The result is the singular triplets of A between the spaces that all blocks span.
-    :math:`A v_i = s_i u_i` holds to rounding. The steps end when :math:`|A^H u_i - s_i v_i| \le
-    \mathrm{tol} \, s_1`. Then A has a singular value within that distance of :math:`s_i`. If the
-    next singular value is at the distance g, it is within the square of that distance, divided by
-    g. A block has more than k vectors, so all of several equal singular values are found, with
-    probability 1.
+    :math:`A v_i = s_i u_i` holds to rounding. The steps end when the residuals
+    :math:`r_i = |A^H u_i - s_i v_i|` are at most :math:`\mathrm{tol} \, s_1`. The error of
+    :math:`s_i` is then at most :math:`r_i`. If the distance of :math:`s_i` to the next singular
+    value is g, the error is at most :math:`r_i^2 / g`. A block has more than k vectors, so equal
+    singular values are all found, with probability 1.
 
     If A is linear over the reals only, A x is the sum of :math:`s_i u_i \mathrm{Re} \langle v_i, x
     \rangle`. Vectors are orthonormal with respect to :math:`\mathrm{Re} \langle x, y \rangle`, and

@@ -120,7 +120,7 @@ def convolutions(draw: st.DrawFn, grids: Spaces) -> Known:
 
 
 def beyond(n: int, size: int, padding: str) -> int:
-    """Return which point of a grid stands at n, which may be outside of it; -1 for none."""
+    """Return the grid point whose value is at n, which may be outside of the grid; -1 for none."""
     if 0 <= n < size:
         return n
     if padding == "circular":

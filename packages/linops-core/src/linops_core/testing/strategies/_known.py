@@ -124,9 +124,9 @@ class Leaf(Protocol):
 def leaf(
     ways: Callable[[Spaces], list[Way]], anywhere: st.SearchStrategy[Way] | None = None
 ) -> Callable[[Callable[[st.DrawFn, Way], Known]], Leaf]:
-    """Make a :class:`Leaf` of a function that draws an operator, given one of the ``ways``.
+    """Make a :class:`Leaf` from a function that draws an operator in one of the ``ways``.
 
-    Where no spaces are given, it is given what ``anywhere`` draws, or a way between small spaces.
+    If no spaces are given, the way is drawn by ``anywhere``, or is one between small spaces.
     """
 
     @cache
@@ -150,7 +150,7 @@ def leaf(
 
 
 def between(fits: Callable[[Spaces], bool]) -> Callable[[Spaces], list[Spaces]]:
-    """Return the ways of an operator for which it is enough to know that it ``fits``."""
+    """Return the ways of an operator that needs nothing but spaces for which ``fits`` is true."""
     return lambda where: [where] if fits(where) else []
 
 
@@ -171,12 +171,12 @@ def matrix_of(entry: Callable[[Index, Index], complex], spaces: Spaces) -> Tenso
 
 
 def matrix_of_ones(here: Sequence[str], there: Sequence[str], spaces: Spaces) -> Tensor:
-    """Return the matrix with ones where the index ``here`` in the input is that ``there``."""
+    """Return the matrix with ones where the input index ``here`` is the output index ``there``."""
     return matrix_of(lambda o, i: [i[dim] for dim in here] == [o[dim] for dim in there], spaces)
 
 
 def matrix_of_picks(spaces: Spaces, pick: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the matrix of what picks elements of an array; ``pick`` is given their numbers."""
+    """Return the matrix of an operator that picks elements; ``pick`` gets an array of numbers."""
     lengths = spaces.lengths(spaces.here)
     numbers = torch.arange(math.prod(lengths))
     rows = pick(numbers.reshape(lengths)).reshape(-1, 1) == numbers

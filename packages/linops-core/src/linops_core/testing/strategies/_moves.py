@@ -52,7 +52,7 @@ class Moves:
 
 
 def moves(where: Spaces) -> list[Moves]:
-    """Return which dimensions may be moved where others stay, in name and place."""
+    """Return the choices of dimensions to move, so that all others keep their names and places."""
     if len(where.ishape) != len(where.oshape):
         return []
     pairs = list(zip(where.ishape, where.oshape, strict=True))

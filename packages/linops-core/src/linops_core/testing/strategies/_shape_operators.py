@@ -18,7 +18,7 @@ from ._spaces import Index, Space, Spaces, hidden
 
 
 def is_one_renamed(where: Spaces) -> bool:
-    """Whether one dimension, in any place, has another name in the output, and all else is same."""
+    """Whether exactly one dimension, in any place, has another name in the output."""
     changed = sum(map(operator.ne, where.ishape, where.oshape))
     return changed == 1 and len(where.ishape) == len(where.oshape) == len(where.both) + 1
 
