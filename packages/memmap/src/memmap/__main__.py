@@ -8,13 +8,13 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from ._errors import CheckpointError
 from ._reports._report import MemoryReport
 from ._reports._table import printable
+from ._reports._uncollected import uncollected
 
 _COLUMNS = """\
 columns:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # Python scans all objects when it exits, also those of torch, which takes 0.4 s.
     atexit.register(gc.freeze)
-    with _uncollected():
+    with uncollected():
         return _report(_parser().parse_args(arguments))
 
 
@@ -62,18 +62,6 @@ def _report(options: argparse.Namespace) -> int:
             return 1
         return _failed(f"standard output: {error.strerror or error}")
     return 0
-
-
-@contextmanager
-def _uncollected() -> Iterator[None]:
-    """Switch off the cycle collector, which would scan all objects of a report many times."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -193,7 +193,7 @@ def _is_integer(value: object) -> TypeGuard[int]:
 
 
 def _are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
-    return isinstance(values, tuple) and all(map(_is_integer, values))
+    return isinstance(values, tuple) and all([_is_integer(value) for value in values])
 
 
 def _has_parts(value: object) -> TypeGuard[tuple[object, ...] | Node]:

@@ -199,19 +199,32 @@ class StorageReport:
     @cached_property
     def tensors(self) -> list[TensorNumbers]:
         """Bytes of each tensor, ordered by offset."""
+        made = [self._alone()] if len(self._filled) == 1 else self._together()
+        made += [TensorNumbers(entry, entry.view.address - self.start) for entry in self._empty]
+        return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
+
+    def _alone(self) -> TensorNumbers:
+        """Bytes of the only tensor that is not empty: those of the storage."""
+        (entry,), (layout,), numbers = self._filled, self.layouts, self.numbers
+        return TensorNumbers(
+            entry, layout.start - self.start, numbers.spanned, numbers.touched, numbers.shared,
+            entry.separate, tuple(entry.names[1:]),
+        )  # fmt: skip
+
+    def _together(self) -> list[TensorNumbers]:
+        """Bytes of each tensor that is not empty."""
         partners = [entry.names[1:] for entry in self._filled]
         if self.numbers.shared:
             for first, second in overlapping_pairs(entry.view for entry in self._filled):
                 partners[first] += self._filled[second].names
                 partners[second] += self._filled[first].names
         shared_of = self._coverage.shared_of() if self.layouts else []
-        alone = len(self.layouts) == 1
-        made = [
+        return [
             TensorNumbers(
                 entry,
                 offset=layout.start - self.start,
                 spanned=layout.stop - layout.start,
-                touched=self.numbers.touched if alone else n_touched([layout]),
+                touched=n_touched([layout]),
                 shared=shared,
                 separate=entry.separate,
                 shares_with=tuple(names),
@@ -220,8 +233,6 @@ class StorageReport:
                 self._filled, self.layouts, shared_of, partners, strict=True
             )
         ]
-        made += [TensorNumbers(entry, entry.view.address - self.start) for entry in self._empty]
-        return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
 
     @cached_property
     def shared(self) -> list[Layout]:
@@ -242,6 +253,9 @@ def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
         else:
             groups.append([entry])
     for members in spaces.values():
+        if len(members) == 1:
+            groups.append(members)
+            continue
         reached = None
         for entry in sorted(members, key=lambda entry: entry.view.storage_span):
             start, stop = entry.view.storage_span

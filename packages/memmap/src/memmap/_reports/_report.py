@@ -15,6 +15,7 @@ from ._html import html_table
 from ._numbers import Entries, Numbers, StorageReport, entries_of, storages_of, total
 from ._picture import picture
 from ._table import COLUMNS, notes_of, rows_of, table
+from ._uncollected import uncollected
 
 
 class MemoryReport:
@@ -60,6 +61,7 @@ class MemoryReport:
          32 B     24 B     24 B     0 B     8 B      24 B  total on cpu
     """
 
+    @uncollected()
     def __init__(self, source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> None:
         self._set(entries_of(source))
 
@@ -68,6 +70,7 @@ class MemoryReport:
         self.unplaced: tuple[str, ...] = tuple(entries.unplaced)
 
     @classmethod
+    @uncollected()
     def from_file(cls, path: str | PathLike[str]) -> MemoryReport:
         """Report on a checkpoint without executing or loading anything from it.
 
@@ -105,6 +108,7 @@ class MemoryReport:
             parts.setdefault(storage.device, []).append(storage.numbers)
         return {device: total(numbers) for device, numbers in parts.items()}
 
+    @uncollected()
     def to_dict(self) -> dict[str, object]:
         """Return the whole report as JSON types.
 
@@ -132,6 +136,7 @@ class MemoryReport:
             "unplaced": list(self.unplaced),
         }
 
+    @uncollected()
     def to_svg(self) -> str:
         """Draw every storage in SVG: a bar for its bytes, and a row for each tensor in it.
 
@@ -142,9 +147,11 @@ class MemoryReport:
         """
         return picture(self.storages)
 
+    @uncollected()
     def __str__(self) -> str:
         return table(self.storages, self.devices, self.unplaced)
 
+    @uncollected()
     def _repr_html_(self) -> str:
         caption = "; ".join(notes_of(self.storages, self.unplaced))
         return html_table(COLUMNS, rows_of(self.storages, self.devices), caption, Numbers._fields)
