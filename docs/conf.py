@@ -26,6 +26,7 @@ extensions = [
 ]
 html_theme = "furo"
 html_title = "torchlinops"
+html_favicon = "_static/favicon.svg"
 copybutton_prompt_text = r">>> |\.\.\. |\$ "  # only such lines are copied, where there are some
 copybutton_prompt_is_regexp = True
 copybutton_selector = "div:not(.sphx-glr-script-out) > div.highlight > pre"

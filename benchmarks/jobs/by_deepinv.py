@@ -19,7 +19,7 @@ ABSENT = {
     "pixel together",
     "deblurring": "its wavelet prior penalises other coefficients: its error was 9.8e-02 after 90 "
     "steps",
-    "tomography": "its X-ray transform is another discretisation; that of ASTRA needs a GPU",
+    "tomography": "its X-ray transform is another discretisation; with ASTRA it needs a GPU",
     "calibration": "it has no ESPIRiT of its own",
 }
 

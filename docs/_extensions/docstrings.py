@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from docutils import nodes
-from sphinx.addnodes import desc_annotation
+from sphinx.addnodes import desc_annotation, literal_strong
 from sphinx.application import Sphinx
 from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.typing import ExtensionMetadata
@@ -52,10 +52,30 @@ def hide_classes(app: Sphinx, doctree: nodes.document) -> None:
             annotation.parent.remove(annotation)
 
 
+def join_parameters(app: Sphinx, doctree: nodes.document) -> None:
+    """Write several parameters with one description as one item: the reader repeats the text."""
+    for items in list(doctree.findall(nodes.bullet_list)):
+        if not isinstance(items.parent, nodes.field_body):
+            continue
+        last, last_text = None, ""
+        for item in list(items.children):
+            paragraph = item.next_node(nodes.paragraph)
+            name = paragraph.children[0] if paragraph and paragraph.children else None
+            if not isinstance(name, literal_strong):
+                last = None
+                continue
+            text = "".join(n.pformat() for n in (*paragraph.children[1:], *item.children[1:]))
+            if last is not None and text and text == last_text:
+                last.parent.insert(last.parent.index(last) + 1, [nodes.Text(", "), name])
+                items.remove(item)
+            last, last_text = name, text
+
+
 def setup(app: Sphinx) -> ExtensionMetadata:
     app.setup_extension("sphinx.ext.napoleon")
     app.connect("autodoc-process-docstring", rewrite)
     app.connect("autodoc-process-signature", sign)
     app.connect("autodoc-skip-member", skip)
     app.connect("doctree-read", hide_classes)
+    app.connect("doctree-read", join_parameters)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

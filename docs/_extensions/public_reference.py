@@ -8,6 +8,7 @@ base promises, and say so in one line, have no entry of their own.
 import importlib
 import inspect
 import sys
+from collections.abc import Mapping
 from types import FunctionType
 from typing import Any, ClassVar
 
@@ -85,7 +86,7 @@ def constant(module: str, name: str, value: object) -> list[str]:
         log.warning("a public name must have a docstring, got none for %s.%s", module, name)
     if isinstance(value, str):
         head = [f".. py:data:: {name}", f"   :value: {value!r}"]
-    elif isinstance(value, tuple):
+    elif isinstance(value, (tuple, list, Mapping)):
         head = [f".. py:data:: {name}"]
     else:
         canonical = stringify_annotation(value, "smart")

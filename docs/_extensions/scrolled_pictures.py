@@ -8,7 +8,7 @@ from sphinx.application import Sphinx
 from sphinx.util.typing import ExtensionMetadata
 from sphinx_gallery.directives import imgsgnode
 
-WIDE = 1.8  # times as wide as high
+WIDE = 2.1  # times as wide as high
 
 
 def wrap(app: Sphinx, doctree: nodes.document) -> None:

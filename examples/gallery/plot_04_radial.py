@@ -45,8 +45,8 @@ places[1].set_xlabel("spoke")
 # The operator
 # ------------
 # Locations are in cycles per field of view, from -N/2 to N/2. Their dimensions, ``Spoke`` and
-# ``Readout``, replace those of the image in the output. ``tol`` is the largest error of an entry of
-# the matrix.
+# ``Readout``, replace the dimensions of the image in the output. ``tol`` is the largest error of an
+# entry of the matrix.
 
 F = tl.NUFFT(locs, SIZES, ("Spoke", "Readout"), batch_shape=("C",), tol=1e-3, toeplitz=True)
 maps = coils.on_grid(SIZES)

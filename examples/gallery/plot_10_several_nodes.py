@@ -47,8 +47,8 @@ print(plan)
 # %%
 # Four ranks
 # ----------
-# ``torchrun`` would start the program below on every GPU. Here four threads call it, which
-# communicate by gloo as processes do. ``local_output`` takes the share of the rank from the whole
+# ``torchrun`` would start the program below on every GPU. Here four threads call it. They
+# communicate by gloo, as processes do. ``local_output`` takes the share of the rank from the whole
 # k-space. A rank of a cluster would read its share from a file.
 #
 # The solver is the same function as for one process. Its vectors are the same on all ranks.

@@ -95,7 +95,7 @@ assert torch.equal(started, expected)
 # -----------------------------
 # Some operations write bytes that they also read. The result then depends on the order in which
 # elements are processed, and so on the size, the device and the number of threads. PyTorch refuses
-# the simple cases. It does not detect this one, because the views have steps.
+# the simple cases. It does not detect this case, because the views have steps.
 
 x = torch.arange(8.0)
 graph = analyze_dependencies(trace(lambda x: x[2::2].copy_(x[:-2:2]), x))

@@ -300,7 +300,7 @@ def test_casting_keeps_parameters_and_kinds() -> None:
     assert list(A.parameters()) == [weight] and weight.dtype == torch.complex128
     assert [buffer.dtype for buffer in A.buffers()] == [torch.float64]
     assert [b.dtype for b in A.to("cpu", torch.complex64).buffers()] == [torch.float32]
-    with pytest.raises(TypeError, match=r"precision of an operator must be one of a float"):
+    with pytest.raises(TypeError, match=r"precision of an operator must be a floating"):
         A.to(torch.int32)
 
 

@@ -1,7 +1,7 @@
 r"""Phantoms whose Fourier transform is known in closed form.
 
 If data are simulated with the operator that also reconstructs them, the reconstruction looks better
-than it is (the "inverse crime"). The k-space here is that of ellipses, not of pixels.
+than it is (the "inverse crime"). The k-space here is computed from ellipses, not from pixels.
 
 Positions u are in units of the field of view, with the centre of pixel r of N at (r - N // 2) / N.
 k-space locations l are in grid points, as in :mod:`linops_imaging.trajectories`.

@@ -9,7 +9,7 @@ from ._tiles import Part
 
 
 def narrowed(linop: NamedLinop) -> Part:
-    """Return an operator restricted to what it reads and writes, if it knows that.
+    """Return an operator restricted to what it reads and writes, if this is known.
 
     A tile of a convolution reads its own slice of the grid and a halo around it, so it need not get
     the rest. Operators inside it compute only what is read: a convolution followed by a crop

@@ -28,7 +28,7 @@ class NamedShape:
         The dimensions of the input, as for :func:`as_dims`. None means any shape: ``("...",)``. A
         NamedShape as the only argument is returned unchanged.
     oshape : iterable of str, or None
-        The dimensions of the output. None means those of the input.
+        The dimensions of the output. None means the dimensions of the input.
     **other_shapes : iterable of str
         Further tuples of dimensions, each with a name.
 
@@ -41,8 +41,8 @@ class NamedShape:
     Raises
     ------
     TypeError, ValueError
-        As :func:`as_dims`. Also if a tuple has a name twice or two ellipses, if the name of a
-        further tuple is that of an attribute, or if a NamedShape is not the only argument.
+        As :func:`as_dims`. Also if a tuple has a name twice or two ellipses, if a further tuple has
+        the name of an attribute, or if a NamedShape is not the only argument.
 
     Examples
     --------

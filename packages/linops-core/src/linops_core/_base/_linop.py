@@ -137,8 +137,8 @@ class NamedLinop(Arithmetic, Conversions):
         TypeError
             If x, or the result of ``fn``, is not a tensor.
         ValueError
-            If the number of dimensions or a size of x is not that of ``ishape``, or that of the
-            result is not that of ``oshape``. The result is checked for each new shape of x.
+            If x does not have the dimensions and sizes of ``ishape``, or the result does not have
+            the dimensions and sizes of ``oshape``. The result is checked for each new shape of x.
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
         checked, returned, _ = _NOTHING if facts is None else self._found.get("checked", _NOTHING)

@@ -25,7 +25,9 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
         return tensor.dtype
     real = dtype.to_real() if dtype.is_complex else dtype
     if real not in _COMPLEX:
-        raise TypeError(f"the precision of an operator must be one of a float, got {dtype}")
+        raise TypeError(
+            f"the precision of an operator must be a floating or complex dtype, got {dtype}"
+        )
     return _COMPLEX[real] if tensor.is_complex() else real
 
 

@@ -203,8 +203,9 @@ class ArrayToBlocks(BlockOperator):
     TypeError
         If the mask is not a tensor of booleans, or the sizes are not a sequence.
     ValueError
-        If a size is not positive, a block is larger than the array, the mask has neither shape or
-        may mean both, or there is a wrong number of names.
+        If a size is not positive, a block is larger than the array, the mask has neither of the two
+        shapes, both shapes are the same and ``mask_of`` is missing, or there is a wrong number of
+        names.
 
     Notes
     -----

@@ -20,7 +20,7 @@ from ._grid_names import Dims, axes_of, from_the_end, replaced, to_the_end
 
 
 class AxisMap(Protocol):
-    """A map along one axis: from a dimension of the grid to dimensions of the other side."""
+    """A map along one axis: from a grid dimension to the dimensions that replace it."""
 
     @property
     def lengths(self) -> tuple[int | None, ...]:

@@ -68,7 +68,7 @@ class PadLast(Centred):
     r"""Zeros around the last dimensions; the centre stays the centre.
 
     A pad of n elements to m is :math:`y_j = x_{j - o}`, :math:`o = \lfloor m / 2 \rfloor - \lfloor
-    n / 2 \rfloor`. The centre is that of a centred :class:`FFT`: padding a centred spectrum
+    n / 2 \rfloor`. The centre is the same as in a centred :class:`FFT`: padding a centred spectrum
     interpolates the image. The adjoint is a :class:`Crop`, and the normal operator is the identity.
     ``Pad`` is another name of this class.
 

@@ -23,8 +23,9 @@ class RealFFT(GridOperator[AxisMap]):
     .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N}, \quad k_d = 0, \dots, N_d // 2
 
     in the last dimension d of ``dims``, and all k in the other dimensions. The values for other k
-    are conjugates of these. s is that of :class:`FFT`. The imaginary part of a complex input is
-    ignored, so the operator is linear over the reals only (:attr:`NamedLinop.is_complex_linear`).
+    are conjugates of these. The factor s is the same as in :class:`FFT`. The imaginary part of a
+    complex input is ignored, so the operator is linear over the reals only
+    (:attr:`NamedLinop.is_complex_linear`).
 
     The adjoint with respect to :math:`\mathrm{Re} \langle x, y \rangle` is :math:`x_n = s \,
     \mathrm{Re} \sum_k y_k e^{2 \pi i k \cdot n / N}`, with the sum over the half spectrum. It is

@@ -61,8 +61,8 @@ def is_adjoint(
     r"""Whether :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` for these two vectors.
 
     For an operator that is linear over the reals only, real parts are compared. If several
-    processes have parts of the vectors, the products are those of the whole vectors; all processes
-    must call it and get the same answer.
+    processes have parts of the vectors, the products are over the whole vectors; all processes must
+    call it and get the same answer.
 
     Parameters
     ----------

@@ -24,9 +24,9 @@ def walsh(
 ) -> Tensor:
     r"""Return the sensitivities of coils by adaptive combination, from the image of each coil.
 
-    The map of a pixel is an eigenvector of the covariance of the coils in a window around it,
-    :math:`R_{cd} = \sum_{x'} m_c(x') \bar m_d(x')`: that of the largest eigenvalue, with norm 1
-    over the coils. The noise must have the same power in all coils and must be uncorrelated: see
+    The map of a pixel is the eigenvector with the largest eigenvalue of the covariance of the coils
+    in a window around the pixel, :math:`R_{cd} = \sum_{x'} m_c(x') \bar m_d(x')`. Its norm over the
+    coils is 1. The noise must have the same power in all coils and must be uncorrelated: see
     :func:`prewhiten`. The phase is relative to the principal component of the coils in the whole
     image, as in :func:`espirit`. The map is zero where all pixels of the window are zero, or below
     about 1e-22 (complex64) or 1e-161 (complex128) of the norm of all images.

@@ -259,10 +259,10 @@ class Laplacian(StencilSums):
 
     .. math:: y_n = \sum_d (x_{n + e_d} - 2 x_n + x_{n - e_d}),
 
-    where :math:`e_d` is one step along dimension d. Points outside of the grid are those of
-    :class:`FiniteDifference`. It is its own adjoint with every boundary. With "circular" and
-    "replicate" it is ``-G.N`` for a forward or backward :class:`Gradient` G with that boundary.
-    With "zeros" it is not, because forward differences have a zero on one side only.
+    where :math:`e_d` is one step along dimension d. Points outside of the grid have the values
+    described in :class:`FiniteDifference`. It is its own adjoint with every boundary. With
+    "circular" and "replicate" it is ``-G.N`` for a forward or backward :class:`Gradient` G with
+    that boundary. With "zeros" it is not, because forward differences have a zero on one side only.
 
     Parameters
     ----------

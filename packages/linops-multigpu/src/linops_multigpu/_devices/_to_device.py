@@ -30,7 +30,7 @@ class ToDevice(SliceableLinop):
     Parameters
     ----------
     idevice, odevice : torch.device or str
-        The device of inputs, and that of outputs.
+        The device of inputs, and the device of outputs.
     ioshape : sequence of dimensions, optional
         Default: any shape.
     istream, ostream : stream, optional

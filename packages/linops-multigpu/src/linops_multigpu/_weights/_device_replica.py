@@ -23,8 +23,8 @@ class DeviceReplica(Wrapper):
     The original operator, the source, stays where it is. Its parameters are those of this module:
     train, save and load them. The device holds copies of what the source reads (for a tile, its
     slices). If a tensor of the source was written to or replaced, it is copied again before the
-    next use. Gradients return to the source: those of shared weights are summed on the device and
-    sent back once.
+    next use. Gradients return to the source: gradients of shared weights are summed on the device
+    and sent back once.
 
     Writes are detected by torch's version counter, as in autograd. Fused optimizers do not increase
     it, so each call also compares the contents of weights that require gradients. Writes to frozen

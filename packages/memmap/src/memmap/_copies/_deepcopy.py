@@ -75,7 +75,7 @@ def memory_aware_deepcopy(
     Notes
     -----
     An object with its own ``__deepcopy__`` copies itself. Tensors in it still share memory with
-    those of the module if they can be reached through attributes and items. NumPy copies NumPy
+    tensors of the module if they can be reached through attributes and items. NumPy copies NumPy
     arrays; their copies share no memory with tensors. Tensors of unknown layout (opaque tensors,
     wrapper subclasses without ``__tensor_flatten__``) are copied one by one by their own
     ``__deepcopy__``.

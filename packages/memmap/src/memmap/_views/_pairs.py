@@ -28,8 +28,8 @@ def overlapping_pairs(
     """Pairs of tensors that share at least one byte, exactly.
 
     Slices of one tensor are compared as boxes of a grid. Other views are tested one by one if the
-    smallest boxes around them meet. For N slices of one storage, the time is about that of sorting
-    N numbers and listing the pairs.
+    smallest boxes around them meet. For N slices of one storage, the time is about the time to sort
+    N numbers and to list the pairs.
 
     Parameters
     ----------

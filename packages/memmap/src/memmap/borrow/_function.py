@@ -64,8 +64,8 @@ class Out:
         The expression to compute. Raises `TypeError` for other objects.
     borrow : bool, optional
         Allow the result in memory that will be used again, by the next call or by another
-        function: a buffer that the function keeps, the memory of a shared variable, or that of
-        an argument that `In` lets the function borrow.
+        function: a buffer that the function keeps, the memory of a shared variable, or the memory
+        of an argument that `In` lets the function borrow.
 
     Examples
     --------

@@ -39,10 +39,9 @@ class Stack(SideBySide):
     threaded : bool
         Whether the operands run on several threads. These have the caller's gradient mode,
         inference mode, autocast, current device and streams. Results have the same bits as without
-        threads. Gradients have the same bits on every run; those of shared tensors are added in
+        threads. Gradients have the same bits on every run; gradients of shared tensors are added in
         another order than without threads. The operands run one after another while torch compiles,
-        traces or transforms, and in modes that threads cannot take over, such as that of a default
-        device.
+        traces or transforms, and in modes that threads cannot take over, such as a default device.
     num_workers : int, optional
         Number of threads; by default the number of processors.
 

@@ -129,7 +129,7 @@ class VStack(FlatSideBySide):
         Name of the last dimension; by default Rows, or the next such name that is free.
     batch_dims : sequence of dimensions, optional
         Batch dimensions to keep; by default all that are a batch in every operand. With ``()``, the
-        matrix is that of the operands one above the other, row by row.
+        matrix consists of the matrices of the operands, one above the other.
     sizes : mapping of dimension to int, optional
         Sizes of the outputs that operands do not know.
     threaded, num_workers : optional
@@ -238,7 +238,7 @@ class BlockDiag(FlatSideBySide):
         Names of the last dimension of the input and of the output; by default Columns and Rows, or
         the next such names that are free.
     weights, batch_dims, sizes, threaded, num_workers : optional
-        As for :class:`VStack`; ``sizes`` are those of inputs and outputs.
+        As for :class:`VStack`; ``sizes`` are sizes of inputs and outputs.
 
     Raises
     ------

@@ -46,7 +46,7 @@ def gmres(
         more memory.
     preconditioner : NamedLinop or function, optional
         M, an approximation of the inverse of A. It solves :math:`A M u = y` with :math:`x = M u`,
-        so the residual is that of A. The backward pass does not use it.
+        so the residual is :math:`|A x - y|`. The backward pass does not use it.
     adjoint : function, optional
         Adjoint of A, for gradients if A is a function.
     A, y, x0, max_num_iters, tqdm_kwargs, callback

@@ -84,7 +84,7 @@ def admm(
         :math:`\sqrt p \, \epsilon_{abs} + \epsilon_{rel} \max(|L x|, |z|)` and the dual one,
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
         \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. For an exact x', the dual residual is the
-        :math:`\rho |L^H (z' - z)|` of Boyd et al. The last term is that of Stellato et al. With it
+        :math:`\rho |L^H (z' - z)|` of Boyd et al. The last term is from Stellato et al. With it
         eps_abs may be 0, and then the result does not depend on the unit of y.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
