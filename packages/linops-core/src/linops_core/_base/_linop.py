@@ -16,6 +16,7 @@ from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .. import config
 from .._kernels._freed_memory import keep_freed
+from .._kernels._recursion import advise
 from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
 from ._arithmetic import Arithmetic
 from ._conversions import Conversions
@@ -116,7 +117,11 @@ class NamedLinop(Arithmetic, Conversions):
         # Tracers replace the method of nn.Module, and do not pass plain tensors.
         if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(self.__dict__):
             return super().__call__(x)  # type: ignore[no-any-return]
-        return self.forward(x)
+        try:
+            return self.forward(x)
+        except RecursionError as error:
+            advise(error)
+            raise
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.

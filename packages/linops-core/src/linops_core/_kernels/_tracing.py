@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
+from ._recursion import advise
+
 Function = TypeVar("Function", bound=Callable[..., object])
 Built = TypeVar("Built")
 
@@ -55,7 +57,11 @@ def built(make: Callable[..., Built], *args: object) -> Built:
     is_traced = is_dynamo_compiling()
 
     def make_now() -> Built:
-        result = make(*args)
+        try:
+            result = make(*args)
+        except RecursionError as error:
+            advise(error)
+            raise
         if is_traced:  # a composition lists its operands when asked, and not in a graph
             getattr(result, "_modules", None)
         return result
