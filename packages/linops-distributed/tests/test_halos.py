@@ -180,7 +180,9 @@ def test_pairs_that_are_none_are_refused(two: Ranked) -> None:
     A = Dense(random(2, 3), ("C", "B"), ("B",), ("C", "B"))
 
     def program(rank: int) -> None:
-        with pytest.raises(ValueError, match=r"of its own, got \{.C.: .r., .B.: .r.\}"):
+        with pytest.raises(
+            ValueError, match=r"its own dimension of the mesh, got \{.C.: .r., .B.: .r.\}"
+        ):
             distribute_linop(A, two.mesh(r=2), {"C": "r", "B": "r"})
 
     two.run(program)

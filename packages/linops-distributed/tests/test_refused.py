@@ -50,7 +50,7 @@ def diagonal(n: int = 4) -> Diagonal:
                 Dense(torch.ones(2, 3), ("M", "N"), ("N",), ("M", "N")), m, {"M": "r", "N": "r"}
             ),
             ValueError,
-            "of its own, got {'M': 'r', 'N': 'r'}",
+            "its own dimension of the mesh, got {'M': 'r', 'N': 'r'}",
         ),
         (
             lambda m: distribute_linop(diagonal(), m, {"N": "r"}, batch_specs=3),  # type: ignore[arg-type]

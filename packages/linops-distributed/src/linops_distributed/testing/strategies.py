@@ -128,7 +128,7 @@ def _is_one(linop: NamedLinop, mesh: dict[str, int], placement: dict[str, str]) 
     try:
         shares_of_all(linop, ranks, pairs, {})
     except ValueError as error:
-        if "of its own" not in str(error):
+        if "must have its own dimension of the mesh" not in str(error):
             raise
         return False
     return True
