@@ -110,6 +110,10 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
     "a chain, one after the other": (matrices, lambda parts: reduce(matmul, parts[::-1])),
     "a chain of chains": (diagonals, lambda parts: reduce(Chain, parts)),
     "a chain with a number": (diagonals, lambda parts: reduce(matmul, [2 * parts[0], *parts])),
+    "a chain of chains, one before the other": (
+        lambda n: [Chain(D, D) for D in diagonals(n)],
+        lambda parts: reduce(matmul, parts),
+    ),
     "a chain of multiples": (diagonals, lambda parts: len(reduce(matmul, [2 * D for D in parts]))),
     "a chain of complex multiples": (
         diagonals,

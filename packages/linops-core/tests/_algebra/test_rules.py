@@ -134,6 +134,7 @@ def test_zeros_take_the_whole_chain_with_them() -> None:
     assert torch.equal(whole.to_dense(), torch.zeros(3, 2, dtype=torch.complex128))
     unknown = FFT(1, (), (("N",), ("M",))) @ Zero(("K",), ("N",), sizes={"K": 2})
     assert isinstance(unknown, Chain)
+    assert isinstance(Diagonal(torch.ones(4), ("M",)) @ unknown, Zero)
 
 
 def test_sums_lose_their_zeros_but_no_size_that_only_they_know() -> None:

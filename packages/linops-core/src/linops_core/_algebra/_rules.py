@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from torch import Tensor
 
@@ -30,9 +30,9 @@ from ._zero import Zero
 def composed(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified composition; the first operator is applied first."""
     operands, found = fit_whole(following(linops))
-    numbers = [_n_numbers(linop) for linop in operands]
+    n_numbers = _n_numbers(operands)
     has_chains = any([type(linop) is Chain for linop in operands])
-    if None in numbers or (numbers.count(1) > 1 and not has_chains):
+    if n_numbers is None or (n_numbers > 1 and not has_chains):
         fitted = flat(operands)
         result: NamedLinop = _without_zeros(fitted) or _simplified(fitted)
     else:
@@ -41,14 +41,21 @@ def composed(*linops: NamedLinop) -> NamedLinop:
     return result.as_endomorphism() if every else result
 
 
-def _n_numbers(linop: NamedLinop) -> int | None:
-    """Return the number of movable scalars of an operator; None if it may be simplified."""
-    if type(linop) is Chain:
-        found: int | None = linop._found.get("n_numbers")
-        return found
-    if isinstance(linop, Zero) or is_identity(linop):
-        return None
-    return int(is_number(linop) and may_be_moved(number_of(linop)))
+def _n_numbers(linops: Iterable[NamedLinop]) -> int | None:
+    """Return the number of movable scalars; None if operators may be left out."""
+    total = 0
+    for linop in linops:
+        if isinstance(linop, Zero) or is_identity(linop):
+            return None
+        number: int | None = is_number(linop) and may_be_moved(number_of(linop))
+        if type(linop) is Chain:
+            if "n_numbers" not in linop._found:
+                linop._found["n_numbers"] = _n_numbers(linop.linops)
+            number = linop._found["n_numbers"]
+        if number is None:
+            return None
+        total += number
+    return total
 
 
 def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
@@ -57,8 +64,8 @@ def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chai
     Several numbers are multiplied when the operands are listed: once for a chain that is made
     operator by operator.
     """
-    n_numbers = sum(_n_numbers(linop) or 0 for linop in operands)
-    chain = chained(operands, found, with_few_numbers if n_numbers > 1 else tuple)
+    n_numbers = _n_numbers(operands)
+    chain = chained(operands, found, with_few_numbers if n_numbers != 0 else tuple)
     chain._found["n_numbers"] = n_numbers
     return chain
 
