@@ -58,7 +58,8 @@ def machine(schedule: str = "newest", seed: int = 0, memory: int | None = None) 
     with simulated(3, schedule=schedule, seed=seed, memory=memory) as world:
         world.cut_link("sim:0", "sim:2")
         yield world
-        gc.collect()
+        if any(map(world.allocated_nbytes, world.devices)):  # cycles may hold it
+            gc.collect()
         assert [world.allocated_nbytes(device) for device in world.devices] == [0, 0, 0]
 
 

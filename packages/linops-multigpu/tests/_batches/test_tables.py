@@ -121,7 +121,8 @@ def test_a_table_is_the_sum_of_its_parts(data: st.DataObject) -> None:
         ]
         torch.testing.assert_close(found, wanted)
         del B, linop, y
-        gc.collect()
+        if any(map(world.allocated_nbytes, world.devices)):  # cycles may hold it
+            gc.collect()
         assert [world.allocated_nbytes(device) for device in world.devices] == [0, 0, 0]
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ _NEEDED = (
 _libraries: list[Library] = []  # registrations last as long as these objects
 
 outside_of_modes = _disable_current_modes
+outside_of_function_modes = torch._C.DisableTorchFunction
 Kernel = Callable[[OpOverload, tuple[Any, ...], dict[str, Any]], Any]
 _active: list[tuple[Kernel, int]] = []  # at most one
 
@@ -138,6 +139,7 @@ def tensor_over(memory: Tensor, dtype: torch.dtype, index: int) -> Tensor:
     return tensor
 
 
+@cache
 def counts_its_writes(op: OpOverload) -> bool:
     """Whether torch counts the writes of ``op`` before a mode sees it, but not of its parts."""
     return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), "ADInplaceOrView")

@@ -6,8 +6,7 @@ import math
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -103,6 +102,25 @@ class SimEvent:
             self.scheduler.wait_for(self.point)
 
 
+class Entered:
+    """A block that one thread is in at a time; a thread that enters first does the pending work."""
+
+    def __init__(self, left: deque[Callable[[], None]]) -> None:
+        self._lock, self._left = threading.RLock(), left
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            while self._left:
+                self._left.popleft()()
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
 class Scheduler:
     """Holds the work of all streams, and runs it in the order of a schedule."""
 
@@ -116,17 +134,13 @@ class Scheduler:
         # In the order in which the host issued them; the waits of the host have the stream None.
         self.given: list[tuple[SimStream | None, Task]] = []
         self._schedule, self._random, self._last = schedule, random.Random(seed), -1
-        self._lock = threading.RLock()
         # Work for the next thread that enters; it may be added anywhere, also in finalizers.
         self.left: deque[Callable[[], None]] = deque()
+        self._entered = Entered(self.left)
 
-    @contextmanager
-    def entered(self) -> Iterator[None]:
+    def entered(self) -> Entered:
         """Lock out other threads inside the block; pending work is done first."""
-        with self._lock:
-            while self.left:
-                self.left.popleft()()
-            yield
+        return self._entered
 
     def check_own(self, thing: SimStream | SimEvent) -> None:
         """Raise if a stream or event belongs to another machine, whose clocks do not match."""

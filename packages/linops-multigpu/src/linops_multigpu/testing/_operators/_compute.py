@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch._ops import OpOverload
-from torch.utils._pytree import tree_leaves, tree_map_only
 
 from .._device import DEVICE_TYPE, conjugated_like, without_memory
 from .._machine._machine import Machine
@@ -22,16 +21,41 @@ Options = dict[str, Any]
 def written_by(op: OpOverload, args: Arguments, kwargs: Options) -> list[Tensor]:
     """Return the arguments that ``op`` writes to."""
     found = []
-    for position, argument in enumerate(op._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            given = args[position] if position < len(args) else kwargs.get(argument.name)
-            found += tensors_in(given)
+    for position, name in _outputs(op):
+        found += tensors_in(args[position] if position < len(args) else kwargs.get(name))
     return found
+
+
+@cache
+def _outputs(op: OpOverload) -> list[tuple[int, str]]:
+    """Return the position and name of each argument that ``op`` writes to."""
+    return [
+        (position, argument.name)
+        for position, argument in enumerate(op._schema.arguments)
+        if argument.alias_info is not None and argument.alias_info.is_write
+    ]
 
 
 def tensors_in(values: Any) -> list[Tensor]:
     """Return all tensors in nested lists, tuples and dictionaries."""
-    return [leaf for leaf in tree_leaves(values) if isinstance(leaf, Tensor)]
+    if isinstance(values, Tensor):
+        return [values]
+    if isinstance(values, dict):
+        values = values.values()
+    elif not isinstance(values, (list, tuple)):
+        return []
+    return [tensor for value in values for tensor in tensors_in(value)]
+
+
+def mapped(function: Callable[[Tensor], Any], values: Any) -> Any:
+    """Return nested lists, tuples and dictionaries with a function applied to each tensor."""
+    if isinstance(values, Tensor):
+        return function(values)
+    if isinstance(values, dict):
+        return {name: mapped(function, value) for name, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return type(values)([mapped(function, value) for value in values])
+    return values
 
 
 def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) -> Any:
@@ -59,7 +83,7 @@ def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) 
             machine.scheduler.finish(stream)
         if op._schema.is_mutable and op._schema.returns:
             return written[0] if len(written) == 1 else tuple(written)
-        return tree_map_only(Tensor, partial(_sent, machine, device), found[0])
+        return mapped(partial(_sent, machine, device), found[0])
 
     results, resized = shapes
     for tensor, shape in resized:
@@ -72,7 +96,7 @@ def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) 
             made.append(result)
         return result
 
-    results = tree_map_only(Tensor, stand_in, results)
+    results = mapped(stand_in, results)
     run = _on_host(machine, op, args, kwargs)
     fill = partial(_fill, run, [machine.on_host(tensor) for tensor in made], op)
     machine.launch(stream, str(op), fill, reads=read, writes=[*written, *made])
@@ -90,7 +114,7 @@ def _on_host(
         machine.host_access([tensor], [], "number")
         return tensor.detach().clone()
 
-    args, kwargs = tree_map_only(Tensor, twin_or_number, (args, _elsewhere(kwargs, "cpu")))
+    args, kwargs = mapped(twin_or_number, (args, _elsewhere(kwargs, "cpu")))
     return partial(_callable(op, args), *args, **kwargs)
 
 
@@ -150,14 +174,14 @@ def _shapes(
         return metas[tensor]
 
     called = _callable(op, args)
-    args, kwargs = tree_map_only(Tensor, shape, (args, _elsewhere(kwargs, "meta")))
+    args, kwargs = mapped(shape, (args, _elsewhere(kwargs, "meta")))
     try:
         results = called(*args, **kwargs)
     except NotImplementedError:
         return None
     given = {meta: tensor for tensor, meta in metas.items()}
     resized = [(tensor, meta) for tensor, meta in metas.items() if tensor.shape != meta.shape]
-    return tree_map_only(Tensor, lambda meta: given.get(meta, meta), results), resized
+    return mapped(lambda meta: given.get(meta, meta), results), resized
 
 
 def _common_device(

@@ -13,7 +13,12 @@ from torch.autograd.graph import increment_version
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .._device import DEVICE_TYPE, counts_its_writes, without_memory
+from .._device import (
+    DEVICE_TYPE,
+    counts_its_writes,
+    outside_of_function_modes,
+    without_memory,
+)
 from .._machine._machine import Machine
 from ._compute import compute, resize, tensors_in, written_by
 from ._copies import copy
@@ -24,7 +29,7 @@ _INDEXED = (aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_, 
 
 def run(machine: Machine, op: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run ``op`` as on a real device."""
-    with machine.entered():
+    with machine.entered(), outside_of_function_modes():
         special = _SPECIAL.get(op)
         if special is not None:
             return special(machine, *args, **kwargs)
@@ -107,16 +112,25 @@ class HostAccess(TorchDispatchMode):
         options = dict(kwargs or {})
         written = written_by(func, args, options)
         if not func.is_view:
-            tensors = tensors_in((args, options))
-            # Operators on devices check their own accesses to the host.
-            devices = [options.get("device"), *(tensor.device for tensor in tensors)]
-            if not any(device and torch.device(device).type == DEVICE_TYPE for device in devices):
-                with self._machine.entered():
-                    self._machine.host_access(tensors, written, str(func))
+            with outside_of_function_modes():
+                self._check(func, tensors_in((args, options)), written, options.get("device"))
         result = func(*args, **options)
         if written and not counts_its_writes(func):
             increment_version([tensor for tensor in written if not tensor.is_inference()])
         return result
+
+    def _check(
+        self,
+        func: OpOverload,
+        tensors: list[Tensor],
+        written: list[Tensor],
+        device: torch.device | None,
+    ) -> None:
+        # Operators on devices check their own accesses to the host.
+        devices = [tensor.device for tensor in tensors] + ([device] if device else [])
+        if all(device.type != DEVICE_TYPE for device in devices):
+            with self._machine.entered():
+                self._machine.host_access(tensors, written, str(func))
 
 
 # Functions that read the memory of a tensor without operators, or let others read it.
