@@ -1,8 +1,9 @@
 """How the time of work with operators grows with their number of parts: exponents, 10 to 10,000.
 
 ``bench_growth.py [SUBJECT ...]`` measures some of the subjects alone. Times are those of the
-processor, which other programs change least. A plan runs the operator without data, which takes
-several milliseconds for a part, so plans are measured for sums and chains only.
+processor, which other programs change least: the least of `ROUNDS` rounds, at each number. A plan
+runs the operator without data, which takes several milliseconds for a part, so plans are measured
+once at each number, and to 10,000 parts for sums and chains only.
 """
 
 from __future__ import annotations
@@ -42,8 +43,9 @@ Job: TypeAlias = Callable[[NamedLinop, Cut], object]
 Result = TypeVar("Result")
 
 NUMBERS = (10, 32, 100, 316, 1000, 3162, 10_000)
-LONGEST = 30.0
-"""Seconds: no number is tried that would take longer at an exponent of 1."""
+ROUNDS = 3
+LONGEST = 15.0
+"""Seconds: no number is tried that would take longer at an exponent of 1, except of `PLANNED`."""
 TARGET = 1.1
 N = 4
 GENERATOR = torch.Generator().manual_seed(0)
@@ -72,6 +74,11 @@ def matrices(number: int) -> list[NamedLinop]:
 def rows(number: int) -> list[NamedLinop]:
     """Return matrices of one row each."""
     return [Dense(weight, ("M", "N"), ("N",), ("M",)) for weight in random(number, 1, N)]
+
+
+def normals(number: int) -> list[NamedLinop]:
+    """Return normal operators with another name in the output."""
+    return [linop.N for linop in rows(number)]
 
 
 SUBJECTS: dict[str, Callable[[int], tuple[Make, Cut]]] = {
@@ -104,7 +111,10 @@ LOOPS: dict[str, tuple[Callable[[int], Sequence[NamedLinop]], Callable[[Any, Any
     "A = A @ B": (diagonals, matmul),
     "A = B @ A": (diagonals, lambda A, B: B @ A),
     "A = A @ B, with other names": (matrices, lambda A, B: B @ A),
-    "A = A + B, of normals": (lambda n: [linop.N for linop in rows(n)], add),
+    "A = A @ (2 * B)": (diagonals, lambda A, B: A @ (2 * B)),
+    "A = A + B, of normals": (normals, add),
+    "A = A @ B, of normals": (normals, matmul),
+    "A = B @ A, of normals": (normals, lambda A, B: B @ A),
     "A = (A + B) @ B, a nest": (diagonals, lambda A, B: (A + B) @ B),
 }
 """For each, the operators B of a loop, and its body. The result lists its operands once."""
@@ -144,16 +154,12 @@ PLANS: dict[str, Job] = {
     ),
 }
 PLANNED = ("terms of an Add", "operators of a Chain")
+"""What is planned with any number of parts."""
 
 
 def jobs_of(name: str) -> list[str]:
     """Return the names of what is measured of a subject."""
-    return [*LOOPS] if name == IN_A_LOOP else ["made", *jobs_on(name)]
-
-
-def jobs_on(name: str) -> dict[str, Job]:
-    """Return what is done with the operator of a subject."""
-    return JOBS | (PLANS if name in PLANNED else {})
+    return [*LOOPS] if name == IN_A_LOOP else ["made", *JOBS, *PLANS]
 
 
 def times_of(name: str, number: int, wanted: Collection[str]) -> dict[str, float]:
@@ -163,7 +169,7 @@ def times_of(name: str, number: int, wanted: Collection[str]) -> dict[str, float
     make, cut = SUBJECTS[name](number)
     linop, seconds = timed(make)
     found = {"made": seconds}
-    for job, work in jobs_on(name).items():
+    for job, work in (JOBS | PLANS).items():
         if job in wanted:
             found[job] = timed(partial(work, linop, cut))[1]
     return found
@@ -197,11 +203,19 @@ def measure(name: str) -> None:
     points: dict[str, list[tuple[int, float]]] = {job: [] for job in jobs_of(name)}
     times_of(name, 2, points)  # which imports what torch needs
     for number in NUMBERS:
-        wanted = [job for job, before in points.items() if not before or is_short(number, before)]
-        rounds = [times_of(name, number, wanted) for _ in range(3 if number < 1000 else 1)]
-        for job in wanted:
-            points[job].append((number, min(times[job] for times in rounds)))
+        wanted = [
+            job
+            for job, before in points.items()
+            if not before or is_short(number, before) or (job in PLANS and name in PLANNED)
+        ]
+        planned = [job for job in wanted if job in PLANS]
+        rounds = [times_of(name, number, planned)]
+        for _ in range(ROUNDS):
+            gc.collect()  # which is off while work is timed
+            rounds.append(times_of(name, number, [job for job in wanted if job not in PLANS]))
         gc.collect()
+        for job in wanted:
+            points[job].append((number, min(times[job] for times in rounds if job in times)))
     for job, of_job in points.items():
         found = exponent(of_job)
         number, seconds = of_job[-1]
