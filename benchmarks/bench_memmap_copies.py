@@ -19,7 +19,13 @@ from interleaved import interleaved, print_timings
 from results import record
 from torch import Tensor, nn
 
-from memmap import AliasWarning, ModuleMemoryMap, memory_aware_deepcopy, memory_aware_to, overlaps
+from memmap import (
+    AliasWarning,
+    MemoryReport,
+    memory_aware_deepcopy,
+    memory_aware_to,
+    overlaps,
+)
 from memmap._copies._allocate import empty_bytes
 
 MIB = 1 << 20
@@ -109,7 +115,7 @@ def many_small_tensors() -> None:
 
 
 def reports() -> None:
-    """What ``memmap report`` takes for files of 100,000 tensors, with the start of Python."""
+    """What ``memmap report`` takes for files of 100,000 tensors, and reports in a program."""
     title = "A report on 100,000 tensors, processor time"
     print(f"\n{title}")
     tensors = [torch.ones(10) for _ in range(100_000)]
@@ -120,23 +126,35 @@ def reports() -> None:
         "a .pt file, views of one storage": dict(enumerate(flat.split(10))),
         "a .pt file, 50,000 Linear layers": layers.state_dict(),
     }
-    for way, state in files.items():
-        with TemporaryDirectory() as folder:
-            path = Path(folder, "checkpoint.pt")
+    _, seconds = started("-c", "import torch")
+    record(title, "Python and the import of torch, in each of the next three", seconds, "s")
+    print(f"  {'Python and the import of torch':48} {seconds:8.2f} s", flush=True)
+    with TemporaryDirectory() as folder:
+        path = Path(folder, "checkpoint.pt")
+        for way, state in files.items():
             torch.save(state, path)
-            before = os.times()
-            command = [sys.executable, "-m", "memmap", "report", str(path)]
-            shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-            after = os.times()
-        assert "total on cpu" in shown and shown.count(": float32 10") == 100_000
-        reported(title, way, after.children_user - before.children_user)
-    for way, module in {
-        "a module of 100,000 parameters, in a program": nn.ParameterList(tensors),
-        "a module of 50,000 Linear layers, in a program": layers,
-    }.items():
-        start = time.process_time()
-        assert "total on cpu" in str(ModuleMemoryMap(module).report())
-        reported(title, way, time.process_time() - start)
+            shown, seconds = started("-m", "memmap", "report", str(path))
+            assert "total on cpu" in shown and shown.count(": float32 10") == 100_000
+            reported(title, way, seconds)
+        # The path now has the last of the files.
+        for way, make in {
+            "a .pt file, 50,000 Linear layers, in a program": partial(MemoryReport.from_file, path),
+            "a module of 100,000 parameters, in a program": partial(
+                MemoryReport, nn.ParameterList(tensors)
+            ),
+            "a module of 50,000 Linear layers, in a program": partial(MemoryReport, layers),
+        }.items():
+            start = time.process_time()
+            assert "total on cpu" in str(make())
+            reported(title, way, time.process_time() - start)
+
+
+def started(*arguments: str) -> tuple[str, float]:
+    """What Python prints, started with arguments, and the seconds that it takes."""
+    before = os.times().children_user
+    command = [sys.executable, *arguments]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return shown, os.times().children_user - before
 
 
 def reported(title: str, way: str, seconds: float) -> None:
@@ -173,8 +191,7 @@ def extra_memory() -> None:
 
 def run(way: str, source: str) -> str:
     """What this program prints, started with arguments."""
-    command = [sys.executable, __file__, way, source]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    return started(__file__, way, source)[0]
 
 
 def views() -> Holder:
