@@ -73,7 +73,7 @@ collect_ignore_glob = [
 
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 LAW_OF_GPUS = "test_an_accelerator_gives_the_same_values"
-COMPILER_LAWS = "linops_core.testing._laws._compiler"
+LAWS = "linops_core.testing._laws."
 FIRST_COMPILER_LAW = "test_it_compiles_to_one_graph"
 
 
@@ -85,35 +85,35 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)  # of what -k and -m select
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out slow laws of compilers, and combinations; skip what needs GPUs."""
+    """Leave out slow laws, laws of variants, and combinations; skip what needs GPUs."""
     if settings.get_current_profile_name() == "default":
-        leave_out_slow_laws(config, items)
+        leave_out_laws(config, items)
         leave_out_combinations(config, items)
     skip_without_gpus(items)
 
 
-def leave_out_slow_laws(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Run few laws of torch.compile: each takes seconds.
+def leave_out_laws(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Run few laws of torch.compile, which take seconds, and of variants those of their matrix.
 
-    A file tests one operator; its first class stands for the tiles and variants in the others. A
-    run of several files compiles that operator alone, and marked ones with their gradients and
-    within other functions. The thorough run compiles all, and so does a run that names a class.
+    A variant is an operator of the class above with other arguments, or a tile of it. A run of
+    several files compiles an operator of each, and marked ones with their gradients and within
+    other functions. The thorough run has all laws, and so does a run of a class that is named.
     """
-    of_compiler = [item for item in items if law_of(item)[0] == COMPILER_LAWS]
-    first: dict[object, object] = {}
-    for item in of_compiler:
-        first.setdefault(item.path, class_of(item))
-    slow = {
-        item
-        for item in of_compiler
-        if first[item.path] is not class_of(item)
-        or not (
-            len(first) == 1
-            or law_of(item)[1] == FIRST_COMPILER_LAW
-            or item.get_closest_marker("compiled")
-        )
-    }
-    leave_out(slow, config, items)
+    laws = [item for item in items if law_of(item)[0].startswith(LAWS)]
+    classes = {class_of(item): item.path for item in laws}
+    first = {path: kind for kind, path in reversed(classes.items())}
+    n_files = len(first)
+
+    def is_left_out(item: pytest.Item) -> bool:
+        module, name = law_of(item)
+        kind = class_of(item)
+        if module == LAWS + "_compiler":
+            is_rare = name != FIRST_COMPILER_LAW and not item.get_closest_marker("compiled")
+            return first[item.path] is not kind or (n_files > 1 and is_rare)
+        is_variant = len(classes) > 1 and item.get_closest_marker("variant")
+        return bool(is_variant) and module != LAWS + "_matrix"
+
+    leave_out({item for item in laws if is_left_out(item)}, config, items)
 
 
 def leave_out_combinations(config: pytest.Config, items: list[pytest.Item]) -> None:

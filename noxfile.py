@@ -55,7 +55,7 @@ FOR_GITHUB = {
 }
 REFERENCE = ["torch-named-linops==0.8.3", "pytest"]  # the same, in an environment of its own
 
-# Run where a package has just been installed without its extras: whatever it imports, it declared.
+# Run where a package has just been installed without its extras: all that it imports is declared.
 IMPORT_ALL_MODULES = """
 import importlib, pkgutil, sys
 from importlib.metadata import distributions
@@ -81,8 +81,10 @@ seeds = known.randomly_seed, known.randomly_seed + 1
 sys.exit(max(pytest.main([*arguments, f"--randomly-seed={seed}"]) for seed in seeds))
 """
 
-# Python keeps what it compiles here: an environment that is made anew compiles torch once.
+# Python keeps what it compiles here: an environment that is made anew compiles torch once. Where
+# Python may keep nothing, each process compiles torch again, in three times the time of its import.
 os.environ.setdefault("PYTHONPYCACHEPREFIX", str(Path(".nox", "pycache").resolve()))
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.setdefault("UV_BUILD_CONSTRAINT", "constraints.txt")  # for the build backend
 # Threads of torch that wait by spinning starve each other where the cores are shared.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -107,12 +109,14 @@ def install(
 ) -> None:
     """Install ``packages`` and the siblings they need from the source tree.
 
-    ``extra`` is one of the packages' own, or several with commas between them; ``group`` is one of
-    the dependency groups of pyproject.toml.
+    ``extra`` is one of the packages' own, several with commas between them, or ``*`` for all that
+    the tests use; ``group`` is one of the dependency groups of pyproject.toml.
     """
     siblings = set().union(*map(needed_siblings, packages)) - set(packages)
     targets = [f"packages/{name}" for name in sorted(siblings)]
-    targets += [f"packages/{name}[{extra}]" if extra else f"packages/{name}" for name in packages]
+    for name in packages:
+        wanted = extras(name) if extra == "*" else extra
+        targets.append(f"packages/{name}[{wanted}]" if wanted else f"packages/{name}")
     groups = [f"--group={group}"] if group else []
     session.install(pins, *groups, *(flag for target in targets for flag in ("-e", target)))
 
@@ -123,14 +127,11 @@ def extras(package: str) -> str:
     return ",".join(name for name in found if name not in ONLY_WITNESSED)
 
 
-@nox.session(reuse_venv=False)
-@nox.parametrize("package", PACKAGES, ids=PACKAGES)
-def tests(session: nox.Session, package: str) -> None:
-    """Test each package where nothing is installed but it and what it declares, then its extras."""
-    install(session, package)
-    session.run("python", "-c", IMPORT_ALL_MODULES, import_name(package), log=False)
-    install(session, package, extra=extras(package), group="test")
-    session.run("pytest", f"packages/{package}", *(session.posargs or PARALLEL), env=ONE_THREAD)
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Test all packages; folders and options after -- go to pytest instead."""
+    install(session, *PACKAGES, extra="*", group="test")
+    session.run("pytest", *(session.posargs or ["packages", *PARALLEL]), env=ONE_THREAD)
 
 
 @nox.session
@@ -156,8 +157,7 @@ def shuffled(session: nox.Session) -> None:
 
     Documents are left out: each of them is read from top to bottom.
     """
-    for package in PACKAGES:
-        install(session, package, extra=extras(package), group="shuffled")
+    install(session, *PACKAGES, extra="*", group="shuffled")
     tested = ["--override-ini=testpaths=packages integration_tests", "--ignore-glob=*.md"]
     session.run("python", "-P", "-c", RUN_TWICE, *tested, *session.posargs)
 
@@ -165,8 +165,7 @@ def shuffled(session: nox.Session) -> None:
 @nox.session(default=False)
 def thorough(session: nox.Session) -> None:
     """Test every property on 2,000 random examples; folders and options after -- go to pytest."""
-    for package in PACKAGES:
-        install(session, package, extra=extras(package), group="integration")
+    install(session, *PACKAGES, extra="*", group="integration")
     session.run("pytest", "--hypothesis-profile=thorough", *session.posargs)
 
 

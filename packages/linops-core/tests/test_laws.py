@@ -37,6 +37,7 @@ class TestDiagonal(BaseNamedLinopTests):
         return Diagonal(values(2, 3), ("A", "B"))
 
 
+@pytest.mark.variant
 class TestDiagonalOfAnyBatch(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Diagonal(nn.Parameter(values(3).real), ("...", "B"))
@@ -47,6 +48,7 @@ class TestDense(BaseNamedLinopTests):
         return Dense(nn.Parameter(values(2, 3, 2)), ("C", "N", "B"), ("B", "N"), ("C", "B"))
 
 
+@pytest.mark.variant
 class TestRealDense(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Dense(values(2, 3).real.contiguous(), ("M", "N"), ("...", "N"), ("...", "M"))
@@ -60,6 +62,7 @@ class TestFFT(BaseNamedLinopTests):
         return {"Nx": 3, "Ny": 2, "Kx": 3, "Ky": 2}
 
 
+@pytest.mark.variant
 class TestOrthonormalFFT(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return FFT(1, ("C",))
@@ -81,6 +84,7 @@ class TestScalar(BaseNamedLinopTests):
         return {"N": 3}
 
 
+@pytest.mark.variant
 class TestScalarOfANumber(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Scalar(2 - 1j)

@@ -23,6 +23,7 @@ class TestWavelet(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestLongFilter(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Wavelet("coif2", ("N",), [6], 1, batch_shape=())

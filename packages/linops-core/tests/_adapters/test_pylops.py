@@ -26,6 +26,7 @@ class TestFromPylops(OfAnotherLibrary):
         return from_pylops(operator, ("...", "N"), ("...", "M"))
 
 
+@pytest.mark.variant
 class TestRealFromPylops(OfAnotherLibrary):
     def make_linop(self) -> NamedLinop:
         return from_pylops(pylops.FirstDerivative((3, 2), axis=0), ("A", "B"), ("C", "D"))
@@ -86,6 +87,7 @@ def test_an_operator_without_a_dtype_is_refused() -> None:
         from_pylops(operator, ("N",), ("M",))
 
 
+@pytest.mark.variant
 class TestRealFFTFromPylops(OfAnotherLibrary):
     def make_linop(self) -> NamedLinop:
         operator = pylops.signalprocessing.FFT(5, real=True)

@@ -59,6 +59,7 @@ class TestComplexSparse(LawsOfMatrices):
     pass
 
 
+@pytest.mark.variant
 class TestRealSparse(LawsOfMatrices):
     kind = "real"
 
@@ -67,6 +68,7 @@ class TestLinearOperator(LawsOfMatrices):
     form = "LinearOperator"
 
 
+@pytest.mark.variant
 class TestWithoutABatch(OfAnotherLibrary):
     def make_linop(self) -> NamedLinop:
         return from_scipy(random_matrix(3, 3, "real"), ("N",), ("N",))

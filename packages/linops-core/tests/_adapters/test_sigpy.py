@@ -34,6 +34,7 @@ class TestFromSigpy(OfAnotherLibrary):
         return from_sigpy(sigpy_scanner(), ("...", "Nx", "Ny"), ("...", "Kx", "Ky"))
 
 
+@pytest.mark.variant
 class TestRealFromSigpy(OfAnotherLibrary):
     def make_linop(self) -> NamedLinop:
         return from_sigpy(sigpy.linop.FiniteDifference((3,)), ("N",), ("D", "N1"))

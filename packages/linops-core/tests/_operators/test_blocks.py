@@ -25,18 +25,21 @@ class TestArrayToBlocks(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestTileOfAnArray(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = ArrayToBlocks([6, 4], [3, 2], [1, 2], None, ())
         return A.split_forward([slice(2, 4), slice(1, 4)], [slice(0, 3), slice(0, 2), ALL, ALL])
 
 
+@pytest.mark.variant
 class TestTileOfKeptElements(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = BlocksToArray([6, 3], [3, 2], [2, 1], KEPT, ())
         return A.split_forward([ALL, ALL, slice(1, 3)], [slice(1, 4), slice(0, 2)])
 
 
+@pytest.mark.variant
 class TestTileOfKeptBlocks(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS, (), mask_of="blocks")
@@ -53,6 +56,7 @@ class TestKeptBlocks(BaseNamedLinopTests):
         return ArrayToBlocks([4, 3], [2, 2], [2, 1], CROSS, mask_of="blocks")
 
 
+@pytest.mark.variant
 class TestKeptElements(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return BlocksToArray([4, 3], [2, 2], [1, 1], CROSS, ("C",), ("B", "D", "E"), ("X", "Y"))

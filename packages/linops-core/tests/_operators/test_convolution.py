@@ -28,6 +28,7 @@ class TestConvolution(BaseNamedLinopTests):
         return {"Nx": 3, "Ny": 4, "Nx1": 3, "Ny1": 4}
 
 
+@pytest.mark.variant
 class TestTileOfAConvolution(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = Convolution(nn.Parameter(values(3, 2)), ("C",), grid_size=[5, 4])
@@ -39,6 +40,7 @@ class TestTileOfAConvolution(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestTileOverTheEndOfARing(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         kernels = nn.Parameter(values(2, 3, 2))
@@ -50,6 +52,7 @@ class TestTileOverTheEndOfARing(BaseNamedLinopTests):
         return A.split_forward([coil, slice(0, 4), rows], [coil, slice(4, 5), rows])
 
 
+@pytest.mark.variant
 class TestRealCircularConvolution(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Convolution(values(4).real.contiguous(), padding_mode="circular")
@@ -66,12 +69,14 @@ class TestReflectedConvolution(BaseNamedLinopTests):
         return {"Nx": 3, "Ny": 2, "Nx1": 3, "Ny1": 2}
 
 
+@pytest.mark.variant
 class TestTileOfAReplicatedConvolution(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = Convolution(nn.Parameter(values(4)), (), padding_mode="replicate", grid_size=[6])
         return A.split_forward([slice(0, 3)], [slice(0, 5)])
 
 
+@pytest.mark.variant
 class TestFullConvolution(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         kernel = nn.Parameter(values(3, 2))
@@ -81,6 +86,7 @@ class TestFullConvolution(BaseNamedLinopTests):
         return {"B": 3, "X": 3, "Y": 4}
 
 
+@pytest.mark.variant
 class TestTileOfAValidConvolution(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = Convolution(nn.Parameter(values(3)), (), mode="valid", grid_size=[8])
@@ -95,6 +101,7 @@ class TestConvolutionByTransform(BaseNamedLinopTests):
         return {"B": 2, "X": 3, "Y": 2}
 
 
+@pytest.mark.variant
 class TestConvolutionWithAKernelForEachCoil(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         kernels = nn.Parameter(values(3, 2))

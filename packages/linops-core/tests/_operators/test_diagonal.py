@@ -16,6 +16,7 @@ class TestRootOfADiagonal(BaseNamedLinopTests):
         return Diagonal(nn.Parameter(weight), ("N",)) ** 0.5
 
 
+@pytest.mark.variant
 class TestTileOfAnInverse(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         weight = torch.tensor([1 + 2j, -1 + 0.5j, 3 - 1j], dtype=torch.complex128)

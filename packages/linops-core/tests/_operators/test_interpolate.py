@@ -29,6 +29,7 @@ class TestInterpolate(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestInterpolateFrames(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         locs = nn.Parameter(points(2, 2, 2))
@@ -39,6 +40,7 @@ class TestInterpolateFrames(BaseNamedLinopTests):
         return {"C": 1, "S": 2}
 
 
+@pytest.mark.variant
 class TestTileOfAGrid(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         locs = nn.Parameter(points(3, 2))
@@ -46,6 +48,7 @@ class TestTileOfAGrid(BaseNamedLinopTests):
         return A.split_forward([slice(1, 3), slice(2, 3)], [slice(1, 3)])
 
 
+@pytest.mark.variant
 class TestRoundTileWithZeros(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         locs = nn.Parameter(points(3, 2))
@@ -53,6 +56,7 @@ class TestRoundTileWithZeros(BaseNamedLinopTests):
         return A.split_forward([slice(0, 2), slice(None)], [slice(None)])
 
 
+@pytest.mark.variant
 class TestRoundInterpolateWithZeros(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         params = {"beta": 4.0}
@@ -67,6 +71,7 @@ class TestCubicInterpolate(BaseNamedLinopTests):
                            kernel_params={"order": 3})  # fmt: skip
 
 
+@pytest.mark.variant
 class TestRoundQuadraticInterpolate(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Interpolate(

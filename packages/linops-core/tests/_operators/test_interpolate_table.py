@@ -53,6 +53,7 @@ class TestInterpolateWithTable(BaseNamedLinopTests):
         return Interpolate(points(2, 3, 2), [4, 3], (), width=3)
 
 
+@pytest.mark.variant
 class TestTileOfPointsWithTable(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = Interpolate(points(5, 2), [4, 3], (), width=2)

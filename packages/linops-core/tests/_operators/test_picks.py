@@ -30,6 +30,7 @@ class TestSlice(BaseNamedLinopTests):
         return {"B": 2}
 
 
+@pytest.mark.variant
 class TestTileOfAnUpsampling(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = Upsample(("X",), [3], [8], [1], shape=("X",), to=("U",))

@@ -54,6 +54,7 @@ def values(*lengths: int, seed: int = 0) -> Tensor:
     return torch.randn(lengths, dtype=torch.complex128, generator=generator)
 
 
+@pytest.mark.variant
 class TestChainOfRealParts(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         D = Diagonal(torch.nn.Parameter(values(3)), ("N",))

@@ -20,6 +20,7 @@ class TestRoll(BaseNamedLinopTests):
         return {"B": 2}
 
 
+@pytest.mark.variant
 class TestTileOfARoll(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         A = Roll(("X",), [2], [6], shape=("X",), to=("U",))
@@ -35,6 +36,7 @@ class TestFourierShift(BaseNamedLinopTests):
         return {"B": 2, "X": 4, "Y": 3}
 
 
+@pytest.mark.variant
 class TestFourierShiftByNumbers(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return FourierShift(("X",), [0.3], to=("U",))

@@ -38,6 +38,7 @@ class TestSimpleLinop(OfFunctions):
         return {"N": 3, "M": 3}
 
 
+@pytest.mark.variant
 class TestSimpleLinopWithNormalAndCheck(OfFunctions):
     def make_linop(self) -> NamedLinop:
         return SimpleLinop(forwards_sum, backwards_sum, both_sums, ("N",), check=True)
@@ -241,6 +242,7 @@ class TestAdjointOfAutograd(OfFunctions):
         return {"N": 3, "M": 2}
 
 
+@pytest.mark.variant
 class TestRealLinearAdjointOfAutograd(OfFunctions):
     def make_linop(self) -> NamedLinop:
         product = Product(values(2, 3), values(2, 3, seed=1))

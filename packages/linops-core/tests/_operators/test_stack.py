@@ -47,6 +47,7 @@ class TestStackedInputs(BaseNamedLinopTests):
         return Stack(matrix(2, 3), matrix(2, 3, 1), idim_and_idx=("K", 1), threaded=True)
 
 
+@pytest.mark.variant
 class TestStackedBoth(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         place = ("K", 0)

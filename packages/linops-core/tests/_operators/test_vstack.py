@@ -62,6 +62,7 @@ class TestBlockDiag(BaseNamedLinopTests):
         return BlockDiag(first, second.H, weights=[2j, 1], threaded=True, num_workers=2)
 
 
+@pytest.mark.variant
 class TestVStackOfAnyBatch(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         transform = FFT(1, norm="backward")

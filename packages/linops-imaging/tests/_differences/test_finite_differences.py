@@ -31,6 +31,7 @@ class TestGradient(BaseNamedLinopTests):
         return Gradient(GRID, [3, 4], boundary="circular", to=("Mx", "My"))
 
 
+@pytest.mark.variant
 class TestGradientThatKeepsNames(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Gradient(GRID, [3, 2], scheme="backward", shape=("Nx", "C", "Ny"))
@@ -39,6 +40,7 @@ class TestGradientThatKeepsNames(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestTileOfAGradient(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         G = Gradient(GRID, [5, 4], boundary="circular", shape=("C", *GRID), to=("Mx", "My"))
@@ -56,6 +58,7 @@ class TestSymmetrizedGradient(BaseNamedLinopTests):
         return SymmetrizedGradient(GRID, [3, 2], boundary="replicate", to=("Mx", "My"))
 
 
+@pytest.mark.variant
 class TestTileOfASymmetrizedGradient(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         E = SymmetrizedGradient(GRID, [3, 2], shape=GRID, to=("Mx", "My"))

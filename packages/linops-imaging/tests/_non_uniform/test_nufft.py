@@ -43,6 +43,7 @@ class TestNUFFT(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestNUFFTFrames(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         locs = locations(2, 3, sizes=(4,))
@@ -52,6 +53,7 @@ class TestNUFFTFrames(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestNUFFT3D(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         sizes = (3, 2, 2)

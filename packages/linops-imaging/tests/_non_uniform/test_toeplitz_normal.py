@@ -52,6 +52,7 @@ class TestToeplitz(BaseNamedLinopTests):
         return {"C": 2}
 
 
+@pytest.mark.variant
 class TestToeplitzOfWeightedFrames(BaseNamedLinopTests):
     rtol = 1e-8
 
