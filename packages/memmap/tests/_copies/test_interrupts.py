@@ -1,8 +1,8 @@
 """Interrupts at every line: a module is as before or as after, and never in between.
 
-A trace function raises at the k-th line that is executed in the sources of the package: at every
-distinct line of the modules that publish changes, and at some of the others. With the profile
-"thorough", at every k.
+A trace function raises at the k-th line that is executed in the sources of the package: when a line
+of the modules that publish changes is executed for the last time, halfway through the runs of each
+line that makes calls at once, and at some of the others. With the profile "thorough", at every k.
 """
 
 import _thread
@@ -82,13 +82,19 @@ class Trace:
         return self._trace
 
 
-def places(lines: list[tuple[str, int]], every: int) -> list[int]:
-    """Which of the lines that are executed to interrupt."""
+def places(lines: list[tuple[str, int]], every: int, case: int | None = None) -> list[int]:
+    """Which of the lines that are executed to interrupt; in one of many cases, half of them."""
     if IS_THOROUGH:
         return list(range(len(lines)))
-    last = {line: at for at, line in enumerate(lines)}
-    publishing = {at for (file, _), at in last.items() if file in PUBLISHING}
-    return sorted(publishing | set(sorted(last.values())[::every]))
+    runs: dict[tuple[str, int], list[int]] = {}
+    for at, line in enumerate(lines):
+        runs.setdefault(line, []).append(at)
+    last = sorted(at[-1] for at in runs.values())
+    publishing = [at for at in last if lines[at][0] in PUBLISHING]
+    if case is not None:
+        publishing = publishing[case % 2 :: 2]
+    halfway = {at[len(at) // 2] for (file, _), at in runs.items() if file == "_at_once.py"}
+    return sorted({*publishing, *halfway, *last[::every]})
 
 
 def tied() -> Holder:
@@ -239,7 +245,7 @@ def test_an_interrupt_at_any_line_leaves_all_changed_or_nothing(
     with Trace() as trace:
         change(module)
     after = relative(properties_of(module))
-    for number, at in enumerate(places(trace.lines, every=40)):
+    for number, at in enumerate(places(trace.lines, 40, CASES.index((kind, way)))):
         error = (KeyboardInterrupt, MemoryError)[number % 2]
         module = make()
         before = properties_of(module)
@@ -291,7 +297,7 @@ def test_a_change_that_fails_is_taken_back_even_if_that_is_interrupted(
     for number in range(
         2, n_in_all, 1 if IS_THOROUGH else 4
     ):  # not the guard, which is the first and the last
-        for at in range(1000):
+        for at in range(number % 3, 1000, 1 if IS_THOROUGH else 3):
             module = make()
             before = properties_of(module)
             n_calls, fails_at = 0, number
