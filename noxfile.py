@@ -25,7 +25,9 @@ PACKAGES = list(PROJECTS)
 TOGETHER = ["integration_tests", "README.md", "CONTRIBUTING.md", "docs"]
 SCRIPTS = ["conftest.py", "noxfile.py", "docs/conf.py"]
 # Without options of its own, a run of the tests has a process for each core; a file stays in one.
+# Files come in their order: sorted by the number of tests, the longest would be the last to begin.
 PARALLEL = ["--numprocesses=logical", "--maxprocesses=8", "--dist=loadfile"]
+PARALLEL += ["--no-loadscope-reorder"]
 ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
