@@ -244,4 +244,4 @@ def test_each_distribution_of_this_name_can_be_imported_alone(
 
 def test_other_distributions_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installed(tmp_path, "torch-linops", "1.0")
-    assert import_from(tmp_path, monkeypatch)
+    assert import_from(tmp_path, monkeypatch).__name__ == "torchlinops"
