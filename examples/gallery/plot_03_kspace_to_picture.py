@@ -46,7 +46,7 @@ kspace *= mask
 
 white, whitening = tl.coil_maps.prewhiten(kspace, tl.coil_maps.noise_covariance(noise))
 data, compression = tl.coil_maps.compress_coils(white, 8)
-print(f"of the energy, {data.norm() ** 2 / white.norm() ** 2:.2%} is left in half of the coils")
+print(f"half of the coils have {data.norm() ** 2 / white.norm() ** 2:.2%} of the energy")
 
 # %%
 # Coil maps

@@ -97,7 +97,7 @@ def test_is_immutable() -> None:
         shape.ishape = ()
     with pytest.raises(AttributeError, match="got a new 'batch_shape'"):
         shape.batch_shape = ()
-    with pytest.raises(AttributeError, match="must not lose a part, got 'ishape' to delete"):
+    with pytest.raises(AttributeError, match="must not be deleted, got 'ishape'"):
         del shape.ishape
     with pytest.raises(TypeError, match="does not support item assignment"):
         shape.other_shapes["batch_shape"] = ()  # type: ignore[index]

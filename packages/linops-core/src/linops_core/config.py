@@ -8,12 +8,12 @@ Read or assign these names of the module:
     stay.
 ``reduce_identity_in_normal`` (True)
     Whether ``A.normal(Identity(...))`` is ``A.N``, which may have a closed form. If False, it is
-    the composition of A and its adjoint. It matters in chains: ``(F S).N`` is ``S.normal(F.N)``,
-    and the normal of a unitary F is an identity.
+    the composition of A and its adjoint. This setting matters in chains: ``(F S).N`` is
+    ``S.normal(F.N)``, and the normal of a unitary F is an identity.
 
 Settings do not change results. They are read when an operator is made, not when it is called. An
-assignment holds in all threads. In a block of :func:`using`, its settings take precedence, in the
-thread or task that entered it.
+assignment holds in all threads. The settings of a block of :func:`using` take precedence in the
+thread or task that entered the block.
 """
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class DistributedLinop(NamedLinop):
 
     @property
     def step_owner(self) -> str:
-        """The name in steps, which differs from that of an adjoint with the same dimensions."""
+        """The name of the operator in steps. The adjoint has another name in steps."""
         return ", ".join([self.signature, *sorted(self._derived)])
 
     # Whole vectors, and DTensors

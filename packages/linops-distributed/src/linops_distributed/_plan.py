@@ -33,7 +33,7 @@ class Link:
     - An ordered sum: n-1+L latencies and the time to send 2 (n-1)/n m bytes.
     - A gather of m bytes from each rank: L latencies and the time to send (n-1) m bytes.
     - An exchange in which m bytes leave a rank: n-1 latencies and the time to send m bytes.
-    - The mark of a step, if it is not sent with a sum: 2 L latencies.
+    - A message by which ranks compare their steps, if it is not sent with a sum: 2 L latencies.
 
     References
     ----------

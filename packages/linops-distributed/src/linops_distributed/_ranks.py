@@ -39,8 +39,7 @@ class Sent:
     mesh_dims: tuple[str, ...]
     n_ranks: int
     n_bytes: int
-    """Of the tensor that is summed or gathered, at this rank; of an exchange, those that leave it.
-    """
+    """Bytes of the summed or gathered tensor of this rank; for an exchange, bytes that leave it."""
 
 
 @dataclass(frozen=True)

@@ -389,7 +389,10 @@ def test_lines_that_have_no_place_on_a_grid(tmp_path: Path) -> None:
         (counted(kspace_encode_step_1=at + 1), "on a grid of 4 with centre 2, got 1 to 4"),
         (counted(kspace_encode_step_2=at), "kspace_encode_step_2 must be on a grid of 1"),
         (scan_with(tmp_path, centre_sample=0 * at), r"must fit 4 points .*, got centres \[0\]"),
-        (scan_with(tmp_path, encoding=huge), "at most 1000 lines for each measured, got 36000000"),
+        (
+            scan_with(tmp_path, encoding=huge),
+            "at most 1000 lines for each measured line, got 36000000",
+        ),
     ):
         with pytest.raises(ValueError, match=f"IsmrmrdScan: .*{match}"):
             wrong.on_grid()

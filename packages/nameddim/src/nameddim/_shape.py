@@ -107,7 +107,7 @@ class NamedShape:
         raise AttributeError(f"NamedShape: a shape must be replaced, not edited, got a new {key!r}")
 
     def __delattr__(self, key: str) -> NoReturn:
-        raise AttributeError(f"NamedShape: a shape must not lose a part, got {key!r} to delete")
+        raise AttributeError(f"NamedShape: the tuples of a shape must not be deleted, got {key!r}")
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NamedShape):

@@ -32,8 +32,8 @@ class Chain(Composite):
     r"""The composition :math:`A_n \cdots A_2 A_1` of operators.
 
     A dimension begins in one operator of the chain, or in the input. It ends in the operator that
-    sums over it, or in the output. The chain can be sliced along a dimension if all operators from
-    its begin to its end can be.
+    sums over it, or in the output. The chain can be sliced along a dimension if all operators
+    between these two can be sliced along it.
 
     Parameters
     ----------

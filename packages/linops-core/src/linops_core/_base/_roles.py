@@ -13,7 +13,7 @@ class Role(StrEnum):
     """The role of a dimension in an operator; compositions derive it from their parts."""
 
     BATCH = "batch"
-    """In the input and in the output; slices go through independently."""
+    """In the input and in the output; slices are independent."""
 
     OUTPUT = "output"
     """Only in the output: a slice of it is a slice of the rows."""

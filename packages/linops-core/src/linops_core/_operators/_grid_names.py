@@ -109,8 +109,8 @@ class GridNames(NamedTuple):
         Raises
         ------
         ValueError
-            If arguments of both ways to name the grid are given; ``instead`` has those of the other
-            way.
+            If ``dims`` is given together with an argument in ``instead``, or if ``shape`` or
+            ``to`` is given without ``dims``.
         """
         if dims is not None:
             for argument, value in instead.items():

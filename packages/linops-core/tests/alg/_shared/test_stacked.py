@@ -157,7 +157,7 @@ factory: Any = no_penalty
         (
             lambda: lsqr(A, y[0], adjoint=[A.H]),
             TypeError,
-            r"lsqr: the adjoint of one operator must be one, got \[",
+            r"lsqr: the adjoint of one operator must be one function, got \[",
         ),
         (
             lambda: lsqr([A, B], y[0]),

@@ -102,8 +102,8 @@ class IsmrmrdScan:
             n_lines *= size
         if n_lines > _MOST_EMPTY * max(1, self.kspace.shape[1]):
             raise ValueError(
-                f"IsmrmrdScan: the grid must have at most {_MOST_EMPTY} lines for each measured, "
-                f"got {n_lines} of {dict(zip([*several, 'Z', 'Y'], sizes, strict=True))}"
+                f"IsmrmrdScan: the grid must have at most {_MOST_EMPTY} lines for each measured "
+                f"line, got {n_lines} of {dict(zip([*several, 'Z', 'Y'], sizes, strict=True))}"
             )
         places = [
             torch.searchsorted(values, self.counters[name]) for name, values in several.items()

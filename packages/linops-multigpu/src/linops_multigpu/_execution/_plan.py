@@ -40,7 +40,7 @@ class Action:
 
     kind: Kind
     tile: int
-    """Position of the tile in the table; of the last tile for a sum of several."""
+    """Position of the tile in the table; for a sum of several tiles, the last one."""
     device: torch.device
     """The device of the tile."""
     window: Window
@@ -50,9 +50,9 @@ class Action:
     uses: tuple[int, ...] = ()
     """Positions of the actions whose tensors it reads."""
     drops: tuple[int, ...] = ()
-    """Positions of the actions whose tensors are dropped after this one has waited."""
+    """Positions of the actions whose tensors are dropped after this action has waited."""
     onto: int | None = None
-    """Position of the action to whose result this one adds its own, on the same device."""
+    """Position of the action to whose result this action adds its own, on the same device."""
     adds: bool = False
     """Whether its result is added to the contents of the output."""
     slot: int | None = None

@@ -161,4 +161,4 @@ class MemoryReport:
 
 
 MemReporter = MemoryReport
-"""The old name of `MemoryReport`."""
+"""Another name of `MemoryReport`, as in torch-named-linops."""

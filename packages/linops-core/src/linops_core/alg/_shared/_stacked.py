@@ -141,7 +141,9 @@ def stacked(
         both = StackedOperators(owner, name, A, adjoint)
         return both, both.adjoint
     if isinstance(adjoint, (list, tuple)):
-        raise TypeError(f"{owner}: the adjoint of one operator must be one, got {adjoint!r}")
+        raise TypeError(
+            f"{owner}: the adjoint of one operator must be one function, got {adjoint!r}"
+        )
     return A, adjoint  # type: ignore[return-value]
 
 

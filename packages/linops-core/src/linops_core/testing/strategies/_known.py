@@ -41,8 +41,10 @@ class Known:
     inner: Mapping[str, int] = field(default_factory=dict)
     """Dimensions inside of the operator that are in neither shape, with their sizes."""
     side_by_side: frozenset[str] = frozenset()
-    """Dimensions along which blocks stand side by side somewhere: what sums over them (a normal
-    operator) may have them in different sizes."""
+    """Dimensions along which blocks are side by side somewhere in the operator.
+
+    A normal operator sums over them, and may have them in different sizes.
+    """
 
     def sizes_of(self, linop: NamedLinop) -> dict[str, int]:
         """Return the size of each dimension of an operator that is derived from this one."""

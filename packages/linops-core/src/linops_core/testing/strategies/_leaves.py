@@ -44,7 +44,7 @@ LEAVES: tuple[Leaf, ...] = (
     _moves.rolls,
     _moves.fourier_shifts,
 )
-"""A strategy for each operator of the package; called with :class:`Spaces` it stays between."""
+"""A strategy for each operator of the package; :class:`Spaces` as argument fix its spaces."""
 
 
 def leaves(where: Spaces | None = None) -> st.SearchStrategy[Known]:

@@ -27,7 +27,7 @@ class Spaces:
     oshape: Space
     sizes: Mapping[str, int]
     n_batch: int = 0
-    """How many dimensions, first in both spaces, are a batch for an operator on the others."""
+    """Number of first dimensions of both spaces that are a batch for an operator on the others."""
 
     def lengths(self, space: Sequence[str]) -> list[int]:
         """Return the size of each dimension of ``space``."""
