@@ -19,10 +19,11 @@ INTRODUCTION = """# Benchmarks, as measured
 - "Least" is the ratio of the shortest times. Other work on the machine changes it less.
 - A target is an upper bound for what is measured.
 - The load is the mean number of processes that wanted a core while a script ran, itself among them;
-  before 2026-11-27 it is that of the minute before. If it exceeds the number of cores, spreads are
-  wide and times too long.
-- An exponent of 1 means that processor time is proportional to the number of parts. It is fitted to
-  316 parts and more, and to the last decade; the larger one counts.
+  for runs before 2026-11-27, the mean of the minute before the script. If the load exceeds the
+  number of cores, spreads are wide and times too long.
+- An exponent of 1 means that processor time is proportional to the number of parts. There are two
+  fits: one to all numbers of parts from 316 on, and one to the last factor of ten. The table has
+  the larger exponent.
 
 This run:
 """

@@ -181,7 +181,9 @@ def least_steps(process: Worker, tolerance: float, guess: int) -> dict[str, Any]
         low = high
     while not error <= tolerance:  # which NaN is not
         if answer["processor"] > 30 or 2 * high > MOST_STEPS:
-            return {"reason": f"its error stays at {best:.1e}", "error": best}
+            is_nan = best != best
+            reason = "its result is NaN" if is_nan else f"its error stays at {best:.1e}"
+            return {"reason": reason, "error": best}
         low, high = high, high + max(stride, high // 2)
         answer = process.ask("run", high)
         error, stride = answer["error"], 2 * stride

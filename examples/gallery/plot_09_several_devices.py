@@ -65,8 +65,8 @@ torch.testing.assert_close(found, A.N(x))
 # %%
 # In the forward operator, each tile returns samples of its own, so more results are sent back.
 # While a device works on one tile, the result of the tile before is sent. The timeline assumes that
-# work takes three times as long as a transfer. Each row is a device or a link between two devices,
-# which do one thing at a time.
+# work takes three times as long as a transfer. Each row is a device or a link between two devices.
+# A # device or a link does one thing at a time.
 
 
 class Picture:

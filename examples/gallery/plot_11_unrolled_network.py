@@ -116,7 +116,7 @@ print(f"loss {losses[0]:.4f} at first, {sum(losses[-10:]) / 10:.4f} in the end")
 # What was gained
 # ---------------
 # The test images were not used in training. The network is compared with conjugate gradients on the
-# same data, which do not know what images look like.
+# # same data. Conjugate gradients have not learned from images.
 
 test = ellipses(32)
 with torch.no_grad():

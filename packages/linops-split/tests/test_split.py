@@ -146,7 +146,7 @@ TWICE = Dense(torch.rand(5, 4), ("N", "M")) @ Dense(torch.rand(4, 5), ("M", "N")
         (FFT(1), {"...": 1}, "got \\.\\.\\."),
         (FFT(1), {"Kx": 1}, "Kx cannot be split: a Fourier transform mixes all of its grid"),
         (Flip(), {"N": 1}, "N cannot be split: the operator does not define its slices"),
-        (TWICE, {"N": 1}, "N cannot be split: it is 2 separate dimensions of one name"),
+        (TWICE, {"N": 1}, "N cannot be split: 2 separate dimensions along the chain"),
         (matrix(), {"N": 0}, r"the batch size of N must be a positive integer, got 0"),
         (matrix(), {"N": -2}, "must be a positive integer, got -2"),
         (matrix(), {"N": 2.0}, r"must be a positive integer, got 2\.0"),

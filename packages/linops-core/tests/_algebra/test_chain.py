@@ -83,7 +83,7 @@ def test_something_to_compose_is_needed() -> None:
 def test_two_dimensions_of_one_name_cannot_be_sliced() -> None:
     A = Chain(matrix(2, 3), matrix(4, 2, "N", "M"))
     assert A.role("N") is Role.OPAQUE
-    assert "2 separate dimensions of one name along the chain" in str(A.why_opaque("N"))
+    assert "2 separate dimensions along the chain have this name" in str(A.why_opaque("N"))
     assert A.role("M") is Role.INNER
     assert Chain(A, matrix(1, 4, "M", "N")).role("M") is Role.OPAQUE
 

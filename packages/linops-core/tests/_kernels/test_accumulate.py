@@ -89,7 +89,7 @@ def test_a_part_of_another_length_is_refused() -> None:
 
 def test_parts_that_differ_elsewhere_are_refused() -> None:
     parts = [torch.ones(2, 3), torch.ones(2, 1)]
-    with pytest.raises(ValueError, match=r"one shape but for axis 0, got \(2, 3\) and \(2, 1\)"):
+    with pytest.raises(ValueError, match=r"one shape except for axis 0, got \(2, 3\) and \(2, 1\)"):
         concatenate(iter(parts), 0, (2, 2))
 
 

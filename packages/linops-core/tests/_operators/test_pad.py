@@ -148,8 +148,12 @@ def test_a_dimension_before_an_ellipsis_counts_from_the_start() -> None:
         (PadDim, ("Q", 2, 4, "T", "S"), r"PadDim: dim must be a named dimension .* got 'Q'"),
         (PadDim, (1, 2, 4, "T", "S"), r"or its position there, got 1"),
         (PadDim, (0, 2, 4, ("...", "T"), ("...", "S")), r"must be a named dimension .* got 0"),
-        (PadDim, ("T", 2, 4, "TN", "SM"), r"oshape must be ishape but for T, got \(T, N\) -> \(S"),
-        (PadDim, ("T", 2, 4, "TN", "S"), r"oshape must be ishape but for T"),
+        (
+            PadDim,
+            ("T", 2, 4, "TN", "SM"),
+            r"oshape must equal ishape except for T, got \(T, N\) -> \(S",
+        ),
+        (PadDim, ("T", 2, 4, "TN", "S"), r"oshape must equal ishape except for T"),
         (PadDim, ("T", 2, 4, ("T",), ("()",)), r"the dimension must have a name on both sides"),
     ],
 )

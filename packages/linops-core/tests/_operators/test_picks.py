@@ -154,19 +154,23 @@ def test_dtypes_stay(dtype: torch.dtype) -> None:
         (
             lambda: Downsample(("N",), [0], [4]),
             ValueError,
-            r"Downsample: there must be a positive f",
+            r"Downsample: each of .* must have a positive integer as f",
         ),
         (
             lambda: Upsample(("N",), [2], [4], [4]),
             ValueError,
-            r"Upsample: .* got factors \(2,\) and",
+            r"Upsample: .* got factors \(2,\), off",
         ),
         (
             lambda: Downsample(("N",), [2, 2], [4]),
             ValueError,
-            r"for each of .* got factors \(2, 2\)",
+            r"each of .* got factors \(2, 2\)",
         ),
-        (lambda: Downsample(("N",), [2], [4], [0.5]), ValueError, r"integers, got .* \(0.5,\)$"),  # type: ignore[list-item]
+        (
+            lambda: Downsample(("N",), [2], [4], [0.5]),
+            ValueError,
+            r"integer from 0 .* \(0.5,\)$",
+        ),  # type: ignore[list-item]
         (lambda: Downsample(("N",), 2, [4]), TypeError, r"Downsample: factors must be a sequence"),  # type: ignore[arg-type]
         (lambda: Flip(("N",), [-1]), ValueError, r"Flip: sizes must be positive integers, one for"),
         (lambda: Flip(("N", "N")), ValueError, r"Flip: dims must be different named dimensions"),

@@ -46,7 +46,7 @@ def distribute_linop(
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     scatter_from: int | None = None,
 ) -> DistributedLinop:
-    """Return an operator of which each rank of a mesh computes its share.
+    """Return a distributed operator: each rank of a mesh computes its share.
 
     ``placement`` maps dimensions to dimensions of the mesh. A placed dimension is cut into shares
     like those of ``torch.chunk``: the last ones may be shorter, or empty. Vectors that have the
@@ -253,7 +253,7 @@ def plan_mesh(
     like: Tensor | None = None,
     dtype: torch.dtype | None = None,
 ) -> MeshPlan:
-    """Return what the ranks of a mesh of any size send; one process plans it without computing.
+    """Return what the ranks of a mesh of any size send, planned in one process without computing.
 
     Parameters
     ----------

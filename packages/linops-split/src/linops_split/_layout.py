@@ -20,8 +20,9 @@ Slices: TypeAlias = tuple[tuple[NamedDimension, int, int], ...]
 class Layout:
     """The slice of a tensor that belongs to each part of a table.
 
-    ``names`` are the dimensions of the tensor. A window holds the slices of a part, for the
-    dimensions of which it has only a slice. ``lengths`` are the full lengths of these dimensions.
+    ``names`` are the dimensions of the tensor. A window holds the slices of a part: one for each
+    dimension of which the part has only a slice. ``lengths`` are the full lengths of these
+    dimensions.
     """
 
     def __init__(

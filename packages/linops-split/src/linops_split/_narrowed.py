@@ -24,7 +24,7 @@ def narrowed(linop: NamedLinop) -> Part:
     Raises
     ------
     SplitError
-        If it cannot be cut there.
+        If the operator cannot be cut at these slices.
     """
     pieces: dict[NamedDimension, slice] = {}
     found = linop._supports(linop.dims - ({*linop.ishape} & {*linop.oshape}))

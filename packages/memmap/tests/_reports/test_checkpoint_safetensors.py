@@ -102,7 +102,7 @@ def one(**changes: object) -> dict[str, object]:
         (one(data_offsets=[8, 0]), "must have 32 bits for each .*, got data_offsets 8 to 0"),
         (
             one(data_offsets=[1, 9]),
-            "x: a tensor must begin where the one .* at byte 0, got 1",
+            "x: a tensor must begin where the previous one ends, at byte 0, got 1",
         ),
         ({**one(), "y": one()["x"]}, "y: a tensor must begin where .* at byte 8, got 0"),
         (one(shape=[1], data_offsets=[0, 4]), "must fill the file, 8 bytes .* got 4"),

@@ -135,7 +135,7 @@ class NamedDimension(str):
         """
         i = self.i + _integer(k, self)
         if self == ELLIPSES:
-            raise ValueError('NamedDimension: "..." must have no index, got one to add')
+            raise ValueError('NamedDimension: "..." must have no index, got an index to add')
         if abs(i) >= _PAST_LARGEST:
             raise ValueError(_too_long(self))
         if i < 0:

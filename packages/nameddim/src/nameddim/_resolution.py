@@ -105,6 +105,6 @@ def _check_pairs(parts: Parts) -> None:
     if len(set(counts.values())) > 1:
         some = " and ".join(f"{n} in {key} {written(parts[key])}" for key, n in counts.items())
         raise ValueError(
-            'NamedShape: every tuple with "()" must have the same number of them, so that the '
-            f'first of one is the first of another (or number them: "(1)", "(2)"), got {some}'
+            'NamedShape: every tuple with "()" must have the same number of them, because they '
+            f'are matched in order (or number them: "(1)", "(2)"), got {some}'
         )

@@ -72,7 +72,7 @@ def from_pylops(
     TypeError
         If ``operator`` is not a PyLops operator.
     ValueError
-        If it has no dtype, or the names do not fit its shapes.
+        If ``operator`` has no dtype, or the names do not fit its shapes.
     """
     kind = needed("pylops", "from_pylops").LinearOperator
     if not isinstance(operator, kind):

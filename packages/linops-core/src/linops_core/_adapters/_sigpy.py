@@ -76,7 +76,7 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
     TypeError
         If ``linop`` is not a sigpy Linop.
     ValueError
-        If the names do not fit its shapes, or it is linear over the reals only.
+        If the names do not fit its shapes, or ``linop`` is linear over the reals only.
     """
     kind = needed("sigpy.linop", "from_sigpy").Linop
     if not isinstance(linop, kind):

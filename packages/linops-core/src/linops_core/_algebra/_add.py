@@ -33,7 +33,7 @@ class Add(Composite):
     *linops : NamedLinop
         At least one. Sums among them are flattened, except threaded ones in a sum without threads.
     threaded, num_workers : optional
-        Whether and how many terms run on threads at once; see :class:`Stack`.
+        Whether the terms run on several threads, and the number of threads; see :class:`Stack`.
 
     Raises
     ------

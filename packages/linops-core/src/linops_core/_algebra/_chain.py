@@ -162,7 +162,7 @@ class Chain(Composite):
             stretches += dim not in linop.ishape
         if stretches > 1:
             return (
-                f"it is {stretches} separate dimensions of one name along the chain; "
+                f"{stretches} separate dimensions along the chain have this name; "
                 "rename all but one"
             )
         return None

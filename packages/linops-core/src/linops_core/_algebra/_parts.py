@@ -23,9 +23,9 @@ def check_parts_pass(linop: NamedLinop, totals: Totals) -> None:
     for dim in totals.cut:
         if not _lets_through(linop, dim):
             raise NotImplementedError(
-                f"{linop.signature}: {dim} must be a batch dimension of an operator of one "
-                "process, because several processes have a part of it each, got "
-                f"{linop.role(dim) or 'none'}; distribute this operator as well"
+                f"{linop.signature}: {dim} must be a batch dimension here, because each "
+                f"process has only a part of it, got the role {linop.role(dim) or 'none'}; "
+                "distribute this operator as well"
             )
 
 

@@ -88,7 +88,7 @@ class RealForm(Composite):
         return "a RealForm cannot be cut; cut the operator in it"
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the real form with ``shape``; the operator has it without the parts."""
+        """Return the real form with ``shape``; the operand has no dimension for the parts."""
         operand = self.linops[0].resolved(ishape=shape.ishape[1:], oshape=shape.oshape[1:])
         return self.with_operands([operand], shape)
 

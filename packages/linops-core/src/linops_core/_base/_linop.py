@@ -280,7 +280,8 @@ class NamedLinop(Arithmetic, Conversions):
         r"""Return the same operator for data whose first element along ``dims`` is the centre.
 
         It is :math:`R^H A R`, where R moves the first element of each of ``dims`` to index n // 2.
-        None if A would have to move data. A centred Fourier transform uses it to omit its shifts.
+        None if A would have to move data. A centred Fourier transform calls this method to omit its
+        shifts.
         """
         return None
 
@@ -369,9 +370,9 @@ class NamedLinop(Arithmetic, Conversions):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for inputs with the dimensions ``dims``, or None.
 
-        Compositions call it if neighbours do not fit. If its class allows it, an operator without
-        ``...`` treats all slices of further dimensions in front alike. Grid operators find their
-        dimensions by name. The copy shares all tensors.
+        Compositions call it if neighbours do not fit. If its class allows this, an operator without
+        ``...`` also works on inputs with further dimensions in front, which are then a batch. Grid
+        operators find their dimensions by name. The copy shares all tensors.
         """
         if not self._takes_any_batch:
             return None

@@ -62,7 +62,7 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
         part = whole.narrow(axis, offset, size)
         if part.shape != result.shape:
             raise ValueError(
-                f"Concat: all operands must return one shape but for axis {axis}, "
+                f"Concat: all operands must return one shape except for axis {axis}, "
                 f"got {tuple(part.shape)} and {tuple(result.shape)}"
             )
         part.copy_(result)

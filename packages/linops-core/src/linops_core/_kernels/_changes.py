@@ -41,7 +41,7 @@ class TensorState:
         self._storages = [StorageWeakRef(storage) for storage in storages]
 
     def is_current(self, *tensors: Tensor) -> bool:
-        """Return whether the tensors are the same, in the same memory, without a counted write."""
+        """Return whether the tensors are the same, in the same memory, without a new write."""
         return [_look_of(tensor) for tensor in tensors] == self._looks
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 ADVICE = (
-    "operators that are nested in one another in more than 100 levels need a higher limit, as by "
-    "sys.setrecursionlimit(10 * levels); or write the levels as a loop, in fn of your own operator"
+    "operators nested more than 100 levels deep need a higher limit: call "
+    "sys.setrecursionlimit(10 * levels), or write the levels as a loop, in fn of your own operator"
 )
 
 

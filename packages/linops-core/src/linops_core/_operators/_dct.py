@@ -24,7 +24,7 @@ class DCT(GridOperator[AxisMap]):
     .. math:: y_k = s_k \sum_n x_n \cos \frac{\pi (2n + 1) k}{2N}, \quad
         s_0 = N^{-1/2}, \; s_k = (2/N)^{1/2},
 
-    along each of them, of length N. The adjoint is the inverse, so ``A.N`` is the identity.
+    where N is the length of the dimension. The adjoint is the inverse, so ``A.N`` is the identity.
 
     Parameters
     ----------

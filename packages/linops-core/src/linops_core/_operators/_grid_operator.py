@@ -28,7 +28,7 @@ class AxisMap(Protocol):
 
     @property
     def supports(self) -> tuple[slice | None, ...]:
-        """The part that is read or written of each dimension, None if it is all."""
+        """The part of each dimension that is read or written; None for a whole dimension."""
 
     @property
     def cut(self) -> Callable[..., Self]:

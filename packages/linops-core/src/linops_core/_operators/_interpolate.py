@@ -120,8 +120,8 @@ class Interpolate(GridOperator[GridPart]):
     than CPUs and CUDA (not tried on CUDA); and under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so each slice of the grid is evaluated at all points. If possible,
-    slice along the points instead. Values outside of a slice count as zero times a value of the
-    slice, so a value that is not finite may reach all points.
+    slice along the points instead. Grid points outside of a slice contribute zero times a value of
+    the slice. So if a value of the slice is not finite, all points may become NaN.
 
     References
     ----------
@@ -185,8 +185,8 @@ class Interpolate(GridOperator[GridPart]):
         frames = tuple([dim for dim in points if dim in batch])
         if points[: len(frames)] != frames:
             raise ValueError(
-                "Interpolate: dimensions of the points that the batch has too must come first, got "
-                f"{points} with {frames} in the batch; permute the locations"
+                "Interpolate: dimensions that are also in the batch must come first in the points, "
+                f"got {points} with {frames} in the batch; permute the locations"
             )
         own, n_dims = points[len(frames) :], len(sizes)
         names = GridNames.given(

@@ -193,7 +193,7 @@ class AtTheEnd(Picking):
         changed = outputs[position : position + 1]
         shape = NamedShape(inputs, outputs, from_grid=(name,), to_grid=changed)
         if (*inputs[:position], *changed, *inputs[position + 1 :]) != outputs:
-            raise ValueError(f"{owner}: oshape must be ishape but for {name}, got {shape}")
+            raise ValueError(f"{owner}: oshape must equal ishape except for {name}, got {shape}")
         if not shape.dims >= {name, *changed}:
             raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
         most = abs(to_length - from_length)

@@ -214,8 +214,9 @@ class Downsample(Picking):
             and all(0 <= at < size for at, size in zip(firsts, lengths, strict=True))
         ):
             raise ValueError(
-                f"{owner}: there must be a positive factor and an offset from 0 to below the size "
-                f"{lengths} for each of {names}, integers, got factors {steps} and offsets {firsts}"
+                f"{owner}: each of {names} must have a positive integer as factor, and as offset "
+                f"an integer from 0 to below its size {lengths}, got factors {steps}, "
+                f"offsets {firsts}"
             )
         pairs = zip(names, map(slice, firsts, lengths, steps), lengths, strict=True)
         super().__init__(names, [_axis_of(owner, *pair) for pair in pairs], shape, to)

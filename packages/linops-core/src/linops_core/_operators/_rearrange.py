@@ -30,7 +30,7 @@ class Rearrange(SliceableLinop):
     adjoint is the inverse. The result is a view if torch can make one, and always if nothing is
     merged.
 
-    A dimension that is one axis and has one name in the input and in the output can be sliced.
+    A dimension can be sliced if it is one axis and has the same name in the input and the output.
 
     Parameters
     ----------

@@ -219,7 +219,7 @@ class SumReduce(Expansion):
     ------
     ValueError
         If the dimensions of the output are not dimensions of the input in order, no dimension is
-        summed over, one that is summed over has no name, or a size is not positive. When the
+        summed over, a summed dimension has no name, or a size is not positive. When the
         adjoint is called, if a size is not known.
 
     Examples

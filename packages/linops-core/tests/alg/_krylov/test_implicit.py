@@ -29,7 +29,7 @@ def damped_lsmr(A: Any, y: Tensor) -> Tensor:
 
 
 SOLVERS = pytest.mark.parametrize("solve", [implicit, dense_lsqr, damped_lsmr])
-OTHERS = r"the weights of .* must be those of the solution .*, got others"
+OTHERS = r"the weights of .* must be the same for the gradient as for the solution, got others"
 Y = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
 
 

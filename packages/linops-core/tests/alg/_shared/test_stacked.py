@@ -88,7 +88,7 @@ def test_gradients_reach_the_weights_of_all() -> None:
     x = lsqr([*map(dense, weights)], y)
     with torch.no_grad():
         weights[1].add_(1)
-    with pytest.raises(RuntimeError, match=r"lsqr: the weights of A function must be those of"):
+    with pytest.raises(RuntimeError, match=r"lsqr: the weights of A function must be the same"):
         x.sum().backward()
 
 

@@ -115,8 +115,8 @@ def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
     allowed = min(max(math.radians(5), 3 * period / len(angles)), 0.51 * period)
     if not allow_gaps and largest > allowed:
         raise ValueError(
-            f"fbp: the angles must cover {math.degrees(period):.0f} degrees without gaps, got one "
-            f"of {math.degrees(largest):.1f} degrees; find the image by a solver, such as "
+            f"fbp: the angles must cover {math.degrees(period):.0f} degrees without gaps, got a "
+            f"gap of {math.degrees(largest):.1f} degrees; find the image by a solver, such as "
             "linops_core.alg.conjugate_gradients, or set allow_gaps=True"
         )
     return torch.empty_like(gaps).index_copy(0, order, (gaps + gaps.roll(1)) / 2)

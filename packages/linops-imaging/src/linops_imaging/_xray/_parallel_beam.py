@@ -46,11 +46,11 @@ class ParallelBeam(XRayTransform):
     -----
     Nothing is kept between calls: the weights are computed for one angle at a time. Two angles
     share their weights if one view is the other one mirrored or turned by 90 degrees (by 180
-    degrees if the image is not square), up to 4 times the machine epsilon of the result. So angles
-    that divide a half circle equally, beginning at 0, take about half the time of other angles. The
-    images of a batch share the weights as well: 16 images at once take a quarter to a third of the
-    time of 16 images one by one. Nothing is shared while gradients to the angles are recorded, or
-    under transforms.
+    degrees if the image is not square). Differences of the angles up to 4 times the machine epsilon
+    are ignored. So angles that divide a half circle equally, beginning at 0, take about half the
+    time of other angles. The images of a batch share the weights as well: 16 images at once take a
+    quarter to a third of the time of 16 images one by one. Nothing is shared while gradients to the
+    angles are recorded, or under transforms.
 
     The result has the dtype to which the dtypes of input and angles promote. Half precision is
     computed in float32. An angle that is NaN or infinite makes its projection NaN. For a

@@ -33,7 +33,7 @@ def read_cfl(path: str | os.PathLike[str]) -> Tensor:
     FileNotFoundError
         If one of the files is missing.
     ValueError
-        If the header has no dimensions, or the data do not have the length that it gives.
+        If the header has no dimensions, or the data do not have the length that the header gives.
     """
     base = _base(path)
     header = base.with_name(base.name + ".hdr").read_text("utf-8", errors="replace")

@@ -71,7 +71,7 @@ class IsmrmrdScan:
         -------
         kspace : Tensor
             complex64, (C, ..., [Z,] Y, X), where X, Y, Z is ``encoding.encoded_size``. There is no
-            axis Z if it is 1. Each of the counters repetition, set, phase, contrast, average and
+            axis Z if Z is 1. Each of the counters repetition, set, phase, contrast, average and
             slice that has several values has an axis, in this order. Index k along it is the value
             ``counters[name].unique()[k]``. Points that were not measured are 0.
         mask : Tensor
@@ -112,10 +112,11 @@ class IsmrmrdScan:
         line = torch.zeros_like(self.centre_sample)
         for place, size in zip(places, sizes, strict=True):
             line = line * size + place
-        if len(line.unique()) < len(line):
+        n_repeated = len(line) - len(line.unique())
+        if n_repeated:
             raise ValueError(
-                "IsmrmrdScan: lines must have different counters for a grid, got "
-                f"{len(line) - len(line.unique())} with those of another; use kspace and counters"
+                f"IsmrmrdScan: lines must have different counters for a grid, got {n_repeated} "
+                "with those of another line; use kspace and counters"
             )
         at = torch.arange(self.kspace.shape[-1])
         column = at + (x // 2 - self.centre_sample).unsqueeze(-1)

@@ -44,7 +44,7 @@ _active: list[tuple[Kernel, int]] = []  # at most one
 def activated(kernel: Kernel, n_devices: int) -> Iterator[None]:
     """Activate devices inside the block; ``kernel`` runs every operator on them."""
     if _active:
-        raise RuntimeError("simulated: one machine must end before the next one, got one inside")
+        raise RuntimeError("simulated: one machine must end before the next begins, got one inside")
     _active.append((kernel, n_devices))
     try:
         yield

@@ -73,7 +73,7 @@ class World(Machine):
             stream.synchronize()
 
     def record_use(self, tensor: Tensor, stream: SimStream) -> None:
-        """When the memory is freed, reuse it only after the work that ``stream`` then has."""
+        """Reuse the memory only after the work that ``stream`` has when the memory is freed."""
         self.scheduler.check_own(stream)
         with self.entered():
             self.memory_of(tensor.device).record_use(tensor, stream)
@@ -156,8 +156,8 @@ def simulated(
     """Provide devices ``sim:0``, ``sim:1`` and so on inside the block, simulated on the CPU.
 
     Tensors on them are ordinary tensors with real values. Their work is done later, in one of the
-    orders that the program allows. Every memory access is checked to come after those it depends
-    on. The page "Simulated devices" says what is checked, and what is not.
+    orders that the program allows. For every memory access it is checked that the accesses on which
+    it depends come before it. The page "Simulated devices" says what is checked, and what is not.
 
     Parameters
     ----------

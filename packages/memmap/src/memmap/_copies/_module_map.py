@@ -91,8 +91,8 @@ class ModuleMemoryMap:
         module : torch.nn.Module
             Its parameters, buffers, gradients and the tensors in its attributes are registered.
         device : torch.device, str or int, optional
-            The device on which the module will be placed. Only the memory there then has room for
-            its tensors. By default, the memory on every device has.
+            The device on which the module will be placed. Then only the memory on this device has
+            room for its tensors. By default the memory on every device has room for them.
         """
         check_module_type("ModuleMemoryMap", module)
         target = None if device is None else device_of(device)
@@ -162,7 +162,7 @@ class ModuleMemoryMap:
         ------
         NonLeafError, AliasError, MoveError, TypeError, ValueError
             As for the function `memory_aware_to`, also the warnings; `ValueError` also for any
-            other `pack`. After an error nothing has changed, on the device either.
+            other `pack`. After an error nothing has changed, also not on the device.
         StorageError
             If a tensor overlaps, only in part, memory that was placed on the device before this
             module was registered.

@@ -183,7 +183,7 @@ class DeviceMemory:
         piece = next(piece for piece in group.pieces if region.shares_memory_with(piece))
         raise StorageError(
             f"{path_text(piece.path)}: storages that share memory must be known before one of "
-            f"them is placed, got one that shares memory with one on {self.device} {_HINT}"
+            f"them is placed, got one that shares memory with a placed one on {self.device} {_HINT}"
         )
 
     def _check_apart(self, region: Region, pieces: Sequence[Piece]) -> None:

@@ -46,7 +46,7 @@ def read_safetensors(path: Path) -> Entries:
     for (low, high), name in sorted((e.view.storage_span, e.names[0]) for e in entries.placed):
         if low != reached:
             raise CheckpointError(
-                f"{name}: a tensor must begin where the one before it ends, "
+                f"{name}: a tensor must begin where the previous one ends, "
                 f"at byte {reached - start}, got {low - start}"
             )
         reached = high

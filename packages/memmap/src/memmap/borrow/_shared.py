@@ -34,8 +34,9 @@ def shared(
         `SharedVariable.get_value` returns the same type.
     borrow : bool, optional
         Use the memory of `value` if possible, instead of a copy. `SharedVariable.borrowed` tells
-        whether it was possible. If so, changes of one show in the other. Raises `OwnershipError`
-        if the memory belongs to another shared variable or to a function.
+        whether it was possible. If it was, a change of the value changes the variable, and a change
+        of the variable changes the value. Raises `OwnershipError` if the memory belongs to another
+        shared variable or to a function.
     name : str, optional
         The name to show in errors.
     device : torch.device, optional
@@ -94,8 +95,8 @@ class SharedVariable(Expression, Owner):
         Parameters
         ----------
         borrow : bool, optional
-            Return the memory of the variable itself if possible. Otherwise, and for an array of a
-            value that is not on a CPU, the result is a copy.
+            Return the memory of the variable itself if possible, else a copy. An array is always a
+            copy if the value is not on a CPU.
         return_internal_type : bool, optional
             Return the tensor that the variable holds, also if the variable was made from an
             array. With ``borrow=True`` this takes constant time and never copies.

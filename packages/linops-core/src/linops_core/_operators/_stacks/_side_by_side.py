@@ -220,8 +220,8 @@ class SideBySide(Composite):
             side = "output" if "output" in self._blocks else "input"
         if side not in self._blocks:
             raise ValueError(
-                f"{self.signature}: the side must be one that the operands divide, "
-                f"{' or '.join(self._blocks)}, got {side!r}"
+                f"{self.signature}: side must be {' or '.join(map(repr, self._blocks))}, "
+                f"the side that the operands divide, got {side!r}"
             )
         return side
 

@@ -120,8 +120,8 @@ class VStack(FlatSideBySide):
     Parameters
     ----------
     *linops : NamedLinop
-        At least one. Their inputs have the same names; a ``...`` stands for the names of the
-        others.
+        At least one. Their inputs have the same names; a ``...`` stands for the names that the
+        other operators have.
     weights : sequence of numbers or tensors without dimensions, optional
         Factors of the operands. For :math:`|A x - y|^2 + \lambda |G x|^2` give the square roots,
         ``weights=[1, lam ** 0.5]``. A tensor is not copied; a Parameter can be trained.

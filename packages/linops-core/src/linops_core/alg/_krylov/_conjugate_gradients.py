@@ -59,21 +59,21 @@ def conjugate_gradients(
 ) -> Tensor:
     r"""Solve :math:`A x = y` for a Hermitian positive definite :math:`A`.
 
-    It stops when both rules hold. The residual is small, :math:`|A x - y| \le \mathrm{gtol} \,
-    |y|`, and the last step decreased f by at most :math:`\mathrm{ltol} \, |f|`. A tolerance of 0
-    switches its rule off. With both off, it does ``max_num_iters`` steps, or stops earlier when
-    rounding prevents further progress.
-
     The solution is the minimum of :math:`f(x) = \frac12 x^H A x - \mathrm{Re}(x^H y)`, whose
-    gradient is :math:`A x - y`. A may be singular if y is in its range. Then the result is the
-    solution nearest to x0 (without a preconditioner). If the steps show that A or the
-    preconditioner is not Hermitian positive definite, a ValueError is raised.
+    gradient is :math:`A x - y`. The solver stops when two rules hold: the residual is small,
+    :math:`|A x - y| \le \mathrm{gtol} \, |y|`, and the last step decreased f by at most
+    :math:`\mathrm{ltol} \, |f|`. A tolerance of 0 switches off its rule. With both rules off, the
+    solver does ``max_num_iters`` steps, or stops earlier when rounding prevents further progress.
+
+    A may be singular if y is in its range. Then the result is the solution nearest to x0 (without a
+    preconditioner). If the steps show that A or the preconditioner is not Hermitian positive
+    definite, a ValueError is raised.
 
     It keeps four vectors: x, the residual, the direction, and the output of A. A preconditioner
     needs a fifth. It waits for the device once in a step. If several processes have a part of each
-    vector, a step has one reduction: the norm of the next residual follows from its inner products
-    (Meurant) and is measured in the next step. Steps that make the residual much smaller, and steps
-    with a preconditioner, have two.
+    vector, a step has one reduction: the norm of the next residual follows from the inner products
+    of this reduction (Meurant) and is measured in the next step. Steps that make the residual much
+    smaller, and steps with a preconditioner, have two.
 
     **In a compiled graph** (``torch.compile``, ``torch.export``) no value may decide how often A is
     applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs``, ``implicit``
@@ -115,11 +115,11 @@ def conjugate_gradients(
     checkpoint : str or path, optional
         A file. If the process ends, the same call continues from the file and returns the same
         bits. The file has x, the residual and the direction. It is written after every
-        ``checkpoint_every`` steps and after the last one. ``FILE.previous`` is the state before it.
-        Several processes write one file each, ``FILE.rank1`` from the second process on, and
-        continue from the newest step that all of them have. The files are not deleted: a call with
-        the file of a finished solve returns its solution without a step. Use one file for each
-        solve, and delete it yourself.
+        ``checkpoint_every`` steps and after the last one. ``FILE.previous`` has the state of the
+        checkpoint before. Several processes write one file each, ``FILE.rank1`` from the second
+        process on, and continue from the newest step that all of them have. The files are not
+        deleted: a call with the file of a finished solve returns its solution without a step. Use
+        one file for each solve, and delete it yourself.
 
         If a file belongs to another problem, a ValueError is raised on all processes. These are
         compared: shapes, dtype, device, options, the number of processes, and numbers measured on

@@ -45,8 +45,8 @@ def gmres(
         Number of steps after which a new Krylov space begins. A larger number needs fewer steps and
         more memory.
     preconditioner : NamedLinop or function, optional
-        M, an approximation of the inverse of A. It solves :math:`A M u = y` with :math:`x = M u`,
-        so the residual is :math:`|A x - y|`. The backward pass does not use it.
+        M, an approximation of the inverse of A. The solver solves :math:`A M u = y` with
+        :math:`x = M u`, so the residual is :math:`|A x - y|`. The backward pass does not use it.
     adjoint : function, optional
         Adjoint of A, for gradients if A is a function.
     A, y, x0, max_num_iters, tqdm_kwargs, callback

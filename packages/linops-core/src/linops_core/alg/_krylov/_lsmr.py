@@ -34,9 +34,9 @@ def lsmr(
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
-    Parameters, gradients, errors and warnings are those of :func:`lsqr`. Every step decreases
-    :math:`|A^H r|`, so it is safer to stop early. The residual r decreases as well, but more
-    slowly. It keeps one more vector of the input.
+    Parameters, gradients, errors and warnings are those of :func:`lsqr`. With the residual r, every
+    step decreases :math:`|A^H r|`, so it is safer to stop early. The residual decreases as well,
+    but more slowly. It keeps one more vector of the input.
 
     References
     ----------

@@ -40,7 +40,8 @@ def lsqr(
     It keeps three vectors of the input and one of the output, and one output of A or its adjoint at
     a time. It waits for the device once in a step. Gradients are those of the exact solution, as in
     :func:`conjugate_gradients` with ``implicit=True``: the backward pass solves two more
-    least-squares problems. It needs independent columns of A, or a damp other than 0.
+    least-squares problems. For gradients, the columns of A must be independent, or ``damp`` must
+    not be 0.
 
     Parameters
     ----------

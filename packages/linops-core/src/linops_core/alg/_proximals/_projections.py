@@ -33,7 +33,7 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
     """
     if not lower <= upper or lower == math.inf or upper == -math.inf:
         raise ValueError(
-            f"box: lower must be at most upper, and a finite number between them, got {lower} "
+            f"box: lower must be at most upper, with a finite number between them, got {lower} "
             f"and {upper}"
         )
 
@@ -78,7 +78,8 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
 
     All magnitudes shrink by the same number, at most to 0, until their sum is the radius. Signs and
     phases stay. With ``dim``, one axis or several, each sum over these axes is bounded. A negative
-    radius raises a ValueError. When the map is called, so do axes that x does not have.
+    radius raises a ValueError. When the map is called, axes that x does not have raise a
+    ValueError, too.
 
     References
     ----------

@@ -110,7 +110,7 @@ class StackedOperators(nn.Module):
                 raise ValueError(
                     f"{self.owner}: the operators in {self.name} must have one input, got one of "
                     f"shape {tuple(images[0].shape)} from {what} of {self.name}[0] and "
-                    f"{tuple(image.shape)} from that of {self.name}[{number}]"
+                    f"{tuple(image.shape)} from {what} of {self.name}[{number}]"
                 )
         return reduce(torch.add, images)
 

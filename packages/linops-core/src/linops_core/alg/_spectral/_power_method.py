@@ -59,7 +59,7 @@ def power_method(
         Stop when the relative change of the magnitude is at most this. The error may be larger if
         the next eigenvalue has nearly the same magnitude.
     batch_dims : int, or dimensions
-        As in :func:`conjugate_gradients`, but all go on until the last one has converged.
+        As in :func:`conjugate_gradients`, but all systems go on until the last one has converged.
     max_iters, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
         v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest

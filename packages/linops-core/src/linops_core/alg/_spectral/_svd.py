@@ -65,7 +65,8 @@ def svd(
     Parameters
     ----------
     k : int
-        At most the dimensions of input and output; a larger k raises a ValueError.
+        At most the number of entries of the input, and of the output; a larger k raises a
+        ValueError.
     oversampling : int
         Number of vectors in a block in excess of k.
     A, like, max_num_iters, adjoint, sizes, seed, tqdm_kwargs, callback

@@ -34,9 +34,10 @@ def fista(
     After k steps the function is within :math:`2 L |x_0 - x|^2 / (k + 1)^2` of its minimum, where L
     is the square of the norm of A. A step applies A and its adjoint once.
 
-    It keeps at most seven vectors of the input and six of the output, results of A, its adjoint and
-    the proximal map included. It waits for the device once in a step. Gradients flow through the
-    steps, and autograd keeps all steps; their length and momentum are constants.
+    It keeps at most seven vectors of the input and six of the output. Results of A, of its adjoint
+    and of the proximal map are among them. It waits for the device once in a step. Gradients flow
+    through the steps, and autograd keeps all steps; the lengths of the steps and the momentum count
+    as constants.
 
     Parameters
     ----------
@@ -51,7 +52,8 @@ def fista(
         default the first length is the inverse curvature along the first gradient. It is reduced
         when a step meets a larger curvature, and the step is done again.
     restart : bool
-        Reset the momentum when it increases the function. This helps if it is strongly convex.
+        Reset the momentum when it increases the function. This helps if the function is strongly
+        convex.
     A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`. The ``values`` of a step are "change", which ``tol`` bounds,
         "residual", :math:`|A x - y| / |y|`, and "step".

@@ -13,7 +13,7 @@ from ._matrix import MatrixLaws
 class BaseNamedLinopTests(
     MatrixLaws, CopyLaws, FreshnessLaws, DeviceLaws, DerivativeLaws, CompilerLaws
 ):
-    """All laws, as the tests of one operator.
+    """Tests of one operator: values, adjoint, copies, devices, gradients, tiles, the compiler.
 
     Subclass it in a test file, with a name that pytest collects. Override ``make_linop``. Override
     ``sizes`` if the operator does not know all of its sizes, and ``make_input`` if it does not

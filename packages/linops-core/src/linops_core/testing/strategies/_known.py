@@ -75,8 +75,8 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     Raises
     ------
     LawError
-        If a matrix differs, a dimension is opaque without a known reason, or the operator says to
-        be linear over complex numbers where its matrix is not.
+        If a matrix differs, a dimension is opaque without a known reason, or the operator is
+        declared linear over the complex numbers and its matrix is not.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def check(known: Known, rtol: float = 1e-9) -> None:
 
     def accepts(dim: NamedDimension, reason: str) -> bool:
         # The normal of a normal has no memory of the names that the first one made.
-        made_twice = dim.i > 0 and "separate dimensions of one name" in reason
+        made_twice = dim.i > 0 and "separate dimensions along the chain" in reason
         return bool(reason) and (made_twice or dim.name in known.opaque | known.side_by_side)
 
     A, M = known.linop, known.matrix

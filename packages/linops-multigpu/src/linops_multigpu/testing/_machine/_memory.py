@@ -124,8 +124,8 @@ class DeviceMemory:
         self._free.clear()
         if self.allocated + nbytes > self._limit:
             raise torch.OutOfMemoryError(
-                f"{self._device} out of memory: tried to allocate {nbytes} bytes, "
-                f"of {self._limit} bytes {self.allocated} are allocated"
+                f"{self._device} out of memory: tried to allocate {nbytes} bytes; "
+                f"{self.allocated} of {self._limit} bytes are allocated"
             )
 
     def _release(self, block: Block) -> None:

@@ -146,7 +146,7 @@ class Scheduler:
         """Raise if a stream or event belongs to another machine, whose clocks do not match."""
         if thing.scheduler is not self:
             raise ValueError(
-                "simulated: streams and events must be of one machine, got one of another"
+                "simulated: streams and events must be of one machine, got one of another machine"
             )
 
     def new_stream(self, device: torch.device) -> SimStream:

@@ -210,7 +210,7 @@ def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequen
     if offset * tensor.element_size() + nbytes > storage.nbytes():
         if storage.nbytes():
             raise RuntimeError(
-                f"simulated: a tensor to be resized must be empty or have the memory for it, got "
+                f"simulated: a tensor to be resized must be empty or have enough memory, got "
                 f"{tuple(tensor.shape)} to become {tuple(size)}"
             )
         storage = machine.empty(tensor.device, size, stride, tensor.dtype).untyped_storage()
