@@ -138,10 +138,11 @@ def total_variation(n: int) -> tuple[Data, Array]:
 
 
 def modl(n: int) -> tuple[Data, Array]:
-    """The gradient of a training step: three times, a network and least squares near its output.
+    """The gradient of a training step.
 
-    The loss is the squared distance from the head. Networks and data are the same for all. Each
-    system is solved by as many steps of conjugate gradients as the accuracy of the gradient needs.
+    Three times, a network is applied, and least squares are solved near its output. The loss is the
+    squared distance from the head. Networks and data are the same for all. Each system is solved by
+    as many steps of conjugate gradients as the accuracy of the gradient needs.
     """
     data, _ = cartesian((n, n), 0.05)
     head = phantoms.shepp_logan([n, n]).to(torch.complex64)

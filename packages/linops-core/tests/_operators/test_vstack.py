@@ -233,7 +233,7 @@ any_size = SimpleLinop(lambda x: x, lambda x: x, ishape=("N",), oshape=("M",))
         ),
         (
             lambda: VStack(A, B, weights=[1]),
-            r"VStack: weights must be one for each of 2 operands, got 1",
+            r"VStack: there must be one weight for each of 2 operands, got 1",
         ),
         (
             lambda: VStack(A, B, odim="N"),

@@ -103,7 +103,7 @@ def test_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_it_takes_tol_alone() -> None:
     with pytest.raises(
-        ValueError, match=r'method="finufft" chooses .* got oversamp=2\.0, width=8\.0'
+        ValueError, match=r'method="finufft" must be given without .* got oversamp=2\.0, width=8\.0'
     ):
         NUFFT(LOCS, (4, 4), ("K",), oversamp=2.0, width=8.0, method="finufft")
 

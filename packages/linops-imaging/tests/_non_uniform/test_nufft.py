@@ -227,7 +227,7 @@ LOCS = torch.zeros(3, 2)
             ValueError,
             "needs locations that do not require gradients",
         ),
-        ({"tol": 1e-3, "width": 6}, ValueError, "tol must be given alone"),
+        ({"tol": 1e-3, "width": 6}, ValueError, "tol must be given without oversamp"),
         ({"tol": 1e-9}, ValueError, r"tol must be .* at least .*, got 1e-09; .* locs.double\(\)"),
         ({"tol": 1e-30, "locs": LOCS.double()}, ValueError, "tol must .* torch.float64, got 1e-30"),
         ({"tol": math.nan}, ValueError, "tol must be finite"),

@@ -232,7 +232,7 @@ def test_a_dtype_that_torch_lacks_is_refused() -> None:
 
 def test_a_dtype_that_numpy_lacks_is_refused_where_arrays_are_promised() -> None:
     variable = shared(np.zeros(2), name="v")
-    with pytest.raises(TypeError, match="v: NumPy must have the dtype of a value that was made fr"):
+    with pytest.raises(TypeError, match="v: NumPy must have the dtype, because the variable was m"):
         variable.set_value(torch.zeros(2, dtype=torch.bfloat16))
     assert internal(variable).dtype == torch.float64
 

@@ -80,8 +80,8 @@ class NamedShape:
         for key in others:
             if not key.isidentifier() or key.startswith("_") or hasattr(cls, key):
                 raise ValueError(
-                    "NamedShape: the name of another shape must be an identifier, but not that of "
-                    f"an attribute of every shape, nor begin with an underscore, got {key!r}"
+                    "NamedShape: the name of a further tuple must be an identifier that does not "
+                    f"begin with an underscore and is no attribute of every shape, got {key!r}"
                 )
         for key, dims in {"ishape": own, "oshape": out, **others}.items():
             check_distinct(key, dims)

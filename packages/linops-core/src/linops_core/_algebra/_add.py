@@ -77,7 +77,7 @@ class Add(Composite):
         Raises
         ------
         NotImplementedError
-            If they do not.
+            If terms have different parts.
         """
         found = [linop.totals(side) for linop in self.linops]
         says = [totals for totals in found if totals is not None]

@@ -225,7 +225,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[Axis | ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.
 
-        ``_axes`` has the axes for a kernel of one element.
+        The operator keeps the axes for a kernel of one element.
         """
         taps = self.kernel.shape[self.kernel.ndim - self.ndim :]
         if self._axes and self.mode != "same" and taps != self._taps:

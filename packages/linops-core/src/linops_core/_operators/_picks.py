@@ -148,8 +148,8 @@ class Embed(Slice):
     r"""Elements placed into larger dimensions, with zeros around and between them.
 
     :math:`y_{f + s j} = x_j`. It is the adjoint of :class:`Slice`, which describes the parameters.
-    Here ``sizes`` are sizes of the output. Dimensions have the names of the input; ``to`` has their
-    names in the output. The normal operator is the identity.
+    Here ``sizes`` are sizes of the output. Dimensions are given by their names in the input; ``to``
+    gives their names in the output. The normal operator is the identity.
 
     Examples
     --------
@@ -226,8 +226,8 @@ class Upsample(Downsample):
     r"""Zeros between the elements of some dimensions: :math:`y_{o + f j} = x_j`.
 
     It is the adjoint of :class:`Downsample`, which describes the parameters. Here ``sizes`` are
-    sizes of the output. Dimensions have the names of the input; ``to`` has their names in the
-    output. Apply a :class:`Convolution` after it to interpolate.
+    sizes of the output. Dimensions are given by their names in the input; ``to`` gives their names
+    in the output. Apply a :class:`Convolution` after it to interpolate.
 
     Examples
     --------

@@ -135,8 +135,8 @@ class Sampling(GridOperator[GridPart]):
     ) -> Self:
         """Make a Sampling of the points at which ``mask`` is not zero, in row-major order.
 
-        The mask has the shape of the grid. If ``input_size`` is given, too, it must be the same, or
-        a ValueError is raised. Other arguments are those of :class:`Sampling`.
+        The mask has the shape of the grid. If ``input_size`` is given, too, it must be the shape of
+        the mask, or a ValueError is raised. Other arguments are those of :class:`Sampling`.
 
         Examples
         --------

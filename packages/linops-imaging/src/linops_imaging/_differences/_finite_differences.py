@@ -262,7 +262,8 @@ class Laplacian(StencilSums):
     where :math:`e_d` is one step along dimension d. Points outside of the grid have the values
     described in :class:`FiniteDifference`. It is its own adjoint with every boundary. With
     "circular" and "replicate" it is ``-G.N`` for a forward or backward :class:`Gradient` G with
-    that boundary. With "zeros" it is not, because forward differences have a zero on one side only.
+    that boundary. This does not hold for "zeros", because forward differences have a zero on one
+    side only.
 
     Parameters
     ----------

@@ -148,14 +148,14 @@ class NUFFT(Wrapper):
         if tol is not None:
             if (oversamp, width) != (1.25, 4.0):
                 raise ValueError(
-                    "NUFFT: tol must be given alone, or oversamp and width without it, got "
+                    "NUFFT: tol must be given without oversamp and width, which it chooses, got "
                     f"{tol=}, {oversamp=}, {width=}"
                 )
             oversamp, width = chosen(tol, sizes, locs.dtype)
         elif method == "finufft" and (oversamp, width) != (1.25, 4.0):
             raise ValueError(
-                'NUFFT: method="finufft" chooses oversampling and width by tol, and must have '
-                f"neither, got {oversamp=}, {width=}"
+                'NUFFT: method="finufft" must be given without oversamp and width, which it '
+                f"chooses by tol, got {oversamp=}, {width=}"
             )
         eps = 1e-6 if tol is None else tol
         _check_numbers(oversamp=(oversamp, 1.125), width=(width, 2.0))

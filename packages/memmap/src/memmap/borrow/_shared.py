@@ -149,8 +149,8 @@ class SharedVariable(Expression, Owner):
                 torch.empty(0, dtype=tensor.dtype).numpy()
             except TypeError as error:
                 raise TypeError(
-                    f"{self}: NumPy must have the dtype of a value that was made from an array, "
-                    f"got {tensor.dtype}"
+                    f"{self}: NumPy must have the dtype, because the variable was made from an "
+                    f"array, got {tensor.dtype}"
                 ) from error
         if is_alias and tensor.dtype == mine.dtype:
             place, its_own = view_of(tensor), view_of(mine)

@@ -78,7 +78,8 @@ def weighted(
     factors = per_axis(owner, "weights", tuple(weights))
     if len(factors) != len(linops):
         raise ValueError(
-            f"{owner}: weights must be one for each of {len(linops)} operands, got {len(factors)}"
+            f"{owner}: there must be one weight for each of {len(linops)} operands, "
+            f"got {len(factors)}"
         )
     return [weight * linop for weight, linop in zip(factors, linops, strict=True)]
 
