@@ -288,7 +288,7 @@ def test_blocks_that_do_not_fit_are_refused() -> None:
     V = VStack(A, B)
     with pytest.raises(ValueError, match=r"Rows must have size 8, got 7 in an output of shape"):
         V.blocks(torch.ones(2, 7))
-    with pytest.raises(ValueError, match=r"the side must be one that .* divide, output, got 'in"):
+    with pytest.raises(ValueError, match=r"side must be 'output', the side .* divide, got 'in"):
         V.blocks(torch.ones(2, 8), side="input")
     with pytest.raises(ValueError, match=r"there must be a block for each of 2 operands, got 1"):
         V.from_blocks([torch.ones(2, 2, 3)])
