@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from linops_core.testing._laws._matrix import MatrixLaws
+
 ROOT = Path(__file__).parents[1]
 PRINTS_WHAT_IT_DRAWS = """
 import pytest
@@ -35,6 +37,19 @@ def test_that_fails(value):
 @pytest.mark.parametrize(("other", "third"), [(0, 0), (1, 0), (2, 0)])
 def test_of_values(one, other, third):
     print("values:", one, other)
+"""
+AN_OPERATOR_AND_A_VARIANT = """
+import pytest
+from linops_core import Diagonal
+from linops_core.testing import BaseNamedLinopTests
+
+class TestOperator(BaseNamedLinopTests):
+    def make_linop(self):
+        raise NotImplementedError
+
+@pytest.mark.variant
+class TestVariant(TestOperator):
+    pass
 """
 DRAWS_FROM_HYPOTHESIS = re.compile(r"import .*\bfind\b|\.example\(\)|hypothesis\.find")
 
@@ -87,6 +102,28 @@ def test_the_thorough_profile_draws_more_and_others_in_each_run(tmp_path: Path) 
 def test_a_combination_that_is_named_runs(tmp_path: Path) -> None:
     run = run_of(tmp_path, "-k", "2-0-1")
     assert re.findall("^values: (.*)$", run.stdout, re.MULTILINE) == ["1 2"], run.stdout
+
+
+def laws_of_each_class(folder: Path, *options: str) -> dict[str, set[str]]:
+    """Return the laws that a run has of the operator and of its variant."""
+    (folder / "test_laws.py").write_text(AN_OPERATOR_AND_A_VARIANT, "utf-8")
+    shutil.copy(ROOT / "conftest.py", folder)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    run = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True)
+    found: dict[str, set[str]] = {}
+    for kind, law in re.findall(r"^test_laws.py::(\w+)::(\w+)$", run.stdout, re.MULTILINE):
+        found.setdefault(kind, set()).add(law)
+    return found
+
+
+def test_a_variant_has_the_laws_of_its_matrix_or_all_if_it_is_named(tmp_path: Path) -> None:
+    of_matrix = {name for name in vars(MatrixLaws) if name.startswith("test_")}
+    run = laws_of_each_class(tmp_path)
+    assert run["TestVariant"] == of_matrix < run["TestOperator"]
+    named = laws_of_each_class(tmp_path, "test_laws.py::TestVariant")
+    assert named == {"TestVariant": run["TestOperator"]}
+    thorough = laws_of_each_class(tmp_path, "--hypothesis-profile=thorough")
+    assert thorough == dict.fromkeys(run, run["TestOperator"])
 
 
 def test_the_profile_of_this_run(pytestconfig: pytest.Config) -> None:
