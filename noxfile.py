@@ -359,7 +359,7 @@ def distributed(session: nox.Session) -> None:
 def floor(session: nox.Session) -> None:
     """Test all packages with the oldest releases that they declare to work with (some GB)."""
     install(session, *PACKAGES, extra="testing", group="integration", pins=OLDEST)
-    session.run("pytest", "packages", *TOGETHER, *session.posargs)
+    session.run("pytest", "packages", *TOGETHER, *(session.posargs or PARALLEL), env=ONE_THREAD)
 
 
 @nox.session(default=False, reuse_venv=False)
@@ -380,7 +380,8 @@ def oldest(session: nox.Session, package: str) -> None:
     older = map(str, (folder / "siblings").glob("*.whl"))
     session.install(PINNED, "--group=test", f"{wheel}[{extras(package)}]", *older)
     # Doctests are left out: their modules would be imported from the tree.
-    session.run("pytest", f"packages/{package}/tests", *session.posargs)
+    tested = [f"packages/{package}/tests", *(session.posargs or PARALLEL)]
+    session.run("pytest", *tested, env=ONE_THREAD)
 
 
 def oldest_siblings(session: nox.Session, package: str, folder: Path) -> dict[str, Path]:
