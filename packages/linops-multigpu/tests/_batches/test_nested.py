@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -153,6 +153,7 @@ def matrix(A: NamedLinop, sizes: dict[str, int]) -> Tensor:
     return A.to_dense({dim: n for dim, n in sizes.items() if dim in names}, torch.complex128)
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(nested())
 @example((cropped(4), {}, [BatchSpec({"C": 2}), BatchSpec({"Ky": 4})]))
 @example((cropped(4), {}, [BatchSpec({"C": 2}), BatchSpec({"Ky1": 3})]))

@@ -126,6 +126,7 @@ def test_a_table_is_the_sum_of_its_parts(data: st.DataObject) -> None:
         assert [world.allocated_nbytes(device) for device in world.devices] == [0, 0, 0]
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(tables(), st.integers(1, 3))
 def test_what_parts_of_a_device_read_is_sent_once_forward_and_back(
     table: Table, max_in_flight: int

@@ -40,7 +40,10 @@ pytestmark = [pytest.mark.usefixtures("simulation"), pytest.mark.each_value]
 BASES = ["cpu", "sim:0"]
 DEVICES = ["cpu", "sim:0", "sim:1", "sim:2"]
 on_both_bases = pytest.mark.parametrize("base", BASES)
-under_all_schedules = pytest.mark.parametrize("schedule", SCHEDULES)
+# A race is found under each schedule, wrong values under one that does late what it can.
+IS_THOROUGH = settings.get_current_profile_name() == "thorough"
+CHOSEN = SCHEDULES if IS_THOROUGH else ("newest", "random")
+under_all_schedules = pytest.mark.parametrize("schedule", CHOSEN)
 
 
 @contextmanager
@@ -251,9 +254,7 @@ def test_a_training_step_on_one_device_goes_tile_by_tile() -> None:
 # Under every schedule.
 
 
-@pytest.mark.parametrize(
-    ("base", "schedule"), [*zip(cycle(BASES), SCHEDULES), ("sim:0", SCHEDULES[0])]
-)
+@pytest.mark.parametrize(("base", "schedule"), [*zip(cycle(BASES), CHOSEN), ("sim:0", CHOSEN[0])])
 @pytest.mark.parametrize("devices", [["sim:1", "sim:2", "sim:0", "cpu"], ["sim:1"]])
 def test_gradients_are_right_whatever_is_done_first(
     devices: list[str], base: str, schedule: str
@@ -377,7 +378,7 @@ def test_some_weights_train_and_others_do_not(base: str) -> None:
 def test_a_weight_that_operands_and_tiles_share_has_one_gradient(base: str) -> None:
     weight = parameter(6)
     D = Diagonal(weight, ("C", "N"), weight_shape=("N",))
-    A = D @ D.conj() @ Dense(parameter(8), ("C",), ("N",), ("C", "N"))
+    A = D @ D.conj() @ Dense(parameter(5), ("C",), ("N",), ("C", "N"))
     with machine():
         B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2", base, "cpu"], base))
         check(B, A, base)
@@ -405,15 +406,12 @@ def test_what_weights_are_computed_from_has_gradients(base: str) -> None:
         x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
         with machine():
             B = create_batched_linop(A, BatchSpec({"M": 1}, ["sim:1", "sim:2", base], base))
-            for linop, whole in ((B, A), (B.N, A.N)):
-                of_tiles = torch.autograd.grad(
-                    runs_the_plan(linop, x.to(base)).abs().pow(3).sum(), [x, of], retain_graph=True
-                )
-                of_whole = torch.autograd.grad(
-                    whole(x).abs().pow(3).sum(), [x, of], retain_graph=True
-                )
-                torch.testing.assert_close(of_tiles, of_whole)
-            del B, linop
+            of_tiles = torch.autograd.grad(
+                runs_the_plan(B.N, x.to(base)).abs().pow(3).sum(), [x, of], retain_graph=True
+            )
+            of_whole = torch.autograd.grad(A.N(x).abs().pow(3).sum(), [x, of], retain_graph=True)
+            torch.testing.assert_close(of_tiles, of_whole)
+            del B
 
 
 @on_both_bases
@@ -571,7 +569,7 @@ def test_gradients_of_gradients_are_those_of_torch(dtype: torch.dtype, device: s
     weight = nn.Parameter(torch.rand(2, 3, dtype=torch.complex128))
     A = Dense(weight, ("M", "N"))
     with machine():
-        B = create_batched_linop(A, BatchSpec({"M": 1, "N": 2}, [device, "cpu"], "cpu"))
+        B = create_batched_linop(A, BatchSpec({"M": 2, "N": 2}, [device, "cpu"], "cpu"))
         x = torch.rand(3, dtype=dtype, requires_grad=True)
 
         held = [B]

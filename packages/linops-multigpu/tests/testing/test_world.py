@@ -1,7 +1,5 @@
 """The machine as a whole: its devices, current streams, threads, and where it cannot be."""
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -253,16 +251,3 @@ def test_another_accelerator_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(torch.accelerator, "current_accelerator", found)
     with pytest.raises(RuntimeError, match="no other accelerator in this process, got cuda"):
         simulated(1).__enter__()
-
-
-IMPORTS = """
-import sys
-import linops_multigpu
-assert "linops_multigpu.testing" not in sys.modules
-import linops_multigpu.testing
-assert "hypothesis" not in sys.modules
-"""
-
-
-def test_imports_take_only_what_they_need() -> None:
-    subprocess.run([sys.executable, "-c", IMPORTS], check=True)

@@ -144,6 +144,13 @@ def test_the_peak_stays_when_less_is_allocated_later() -> None:
 
 
 APART = {
+    "imports take only what they need": """
+import sys
+import linops_multigpu
+assert "linops_multigpu.testing" not in sys.modules
+import linops_multigpu.testing
+assert "hypothesis" not in sys.modules
+""",
     "a tensor goes while an exception is on its way": """
 import torch
 from linops_multigpu.testing import simulated
@@ -194,7 +201,7 @@ with simulated(1, check=False) as world:
 }
 
 
-def test_memory_goes_with_an_exception() -> None:
+def test_memory_goes_with_an_exception_and_imports_are_few() -> None:
     """One after the other, in a process of its own, which a crash would end instead of this one."""
     runs = [f"exec({program!r}, {{}})\nprint({what!r})" for what, program in APART.items()]
     done = subprocess.run(
