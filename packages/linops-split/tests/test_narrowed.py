@@ -112,15 +112,15 @@ def test_an_input_of_another_size_is_refused(
         A(torch.rand(2, size + 1, dtype=torch.complex128))
 
 
-@settings(max_examples=settings().max_examples // 2)
+@settings(max_examples=settings().max_examples // 4)
 @given(windows(M, N))
 def test_gradients_reach_the_weight_and_the_input(
     window: dict[NamedDimension, tuple[slice, int]],
 ) -> None:
     A = around(part_of(window), window)
     x = torch.rand(2, window[N][1], dtype=torch.complex128, requires_grad=True)
-    assert torch.autograd.gradcheck(A, x)
-    assert torch.autograd.gradgradcheck(A, x)
+    assert torch.autograd.gradcheck(A, x, fast_mode=True)
+    assert torch.autograd.gradgradcheck(A, x, fast_mode=True)
     found = torch.autograd.grad(A(x).abs().square().sum(), [x, *A.parameters()])
     assert all(gradient is not None for gradient in found)
 
@@ -186,6 +186,7 @@ def test_batched_convolutions_equal_the_whole() -> None:
         torch.testing.assert_close(batched.N(x), A.N(x))
 
 
+@settings(max_examples=settings().max_examples // 2)
 @given(st.integers(1, 8), st.integers(1, 6), st.sampled_from([1, 3, 5]))
 def test_nothing_is_computed_that_is_not_read(n: int, size: int, length: int) -> None:
     """What is in between is as long as a tile and its halo."""

@@ -64,7 +64,7 @@ def held(known: Known, batch_sizes: dict[ND, int], work: str) -> int:
         return peak_nbytes(lambda: run(x)).get(CPU, 0)
 
 
-@settings(max_examples=10)  # each plans several times
+@settings(max_examples=settings().max_examples // 3)  # each plans several times
 @given(st.data())
 def test_what_is_chosen_takes_what_was_predicted_and_is_the_least(data: st.DataObject) -> None:
     known = data.draw(trees())
@@ -109,7 +109,7 @@ def test_all_works_have_to_fit() -> None:
 
 def test_only_the_dimensions_that_are_given_are_cut() -> None:
     A = Dense(torch.zeros(4, 4, 4, dtype=torch.complex64), ("C", "M", "N"), ("C", "N"), ("C", "M"))
-    for dims in (["C"], ["M"], ["M", "C"], [ND("N")]):
+    for dims in (["C"], ["M", "C"], [ND("N")]):
         with pytest.raises(SplitError) as refused:
             plan_batches(A, 0, dims, work="adjoint")
         budget = smallest_budget(refused.value)
