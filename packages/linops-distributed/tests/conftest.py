@@ -3,13 +3,19 @@
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import settings
 
 from linops_distributed.testing import Ranked, ranks_in_threads
 
 collect_ignore = ["programs"]  # they are run by test_processes.py, not imported
 
 
-@pytest.fixture(scope="session", params=[1, 2, 3, 4])
+# Four ranks have shares of two lengths, shares without elements, and a mesh of 2 x 2. Tests of
+# single facts are over two and three ranks.
+IS_THOROUGH = settings.get_current_profile_name() == "thorough"
+
+
+@pytest.fixture(scope="session", params=[1, 2, 3, 4] if IS_THOROUGH else [1, 4])
 def ranks(request: pytest.FixtureRequest) -> Iterator[Ranked]:
     with ranks_in_threads(request.param) as found:
         yield found

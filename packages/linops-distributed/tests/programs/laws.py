@@ -101,7 +101,7 @@ def check_laws(n_ranks: int) -> None:
 
 
 check_memory(connected((("r", 4),)))
-for n_ranks in (4, 3, 2):
+for n_ranks in (4, 3):
     mesh = connected((("r", n_ranks),))
     if rank < n_ranks:
         check_scanner(mesh, torch.device("cpu"), ("C", "B"))
