@@ -186,9 +186,9 @@ SOLVERS: dict[str, Solver] = {
 
 # The last step before the end may be one that is kept, or not.
 CASES = (
-    product(SOLVERS, "MN", range(1, 6), (1, 2))
+    [*product(SOLVERS, "MN", range(1, 6), (1, 2))]
     if IS_THOROUGH
-    else zip(SOLVERS, "MNMNM", (3, 4, 5, 3, 2), (2, 1, 2, 1, 2), strict=True)
+    else [*zip(SOLVERS, "MNMNM", (3, 4, 5, 3, 2), (2, 1, 2, 1, 2), strict=True)]
 )
 
 
