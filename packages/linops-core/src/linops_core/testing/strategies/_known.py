@@ -136,7 +136,9 @@ def leaf(
         return [way for where in small_spaces() for way in ways(where)]
 
     def decorate(build: Callable[[st.DrawFn, Way], Known]) -> Leaf:
-        drawn = st.composite(lambda draw, chosen: build(draw, draw(chosen)))
+        @st.composite
+        def drawn(draw: st.DrawFn, chosen: st.SearchStrategy[Way]) -> Known:
+            return build(draw, draw(chosen))
 
         def strategy(where: Spaces | None = None) -> st.SearchStrategy[Known]:
             if where is None and anywhere is not None:
