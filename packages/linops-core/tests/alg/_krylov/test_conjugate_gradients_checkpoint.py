@@ -234,7 +234,7 @@ def test_options_are_checked(tmp_path: Path) -> None:
     for bad, error, words in [
         ({"checkpoint": 3}, TypeError, "checkpoint must be the path"),
         ({"checkpoint": tmp_path / "cg", "checkpoint_every": 0}, ValueError, "at least 1"),
-        ({"checkpoint": tmp_path / "no" / "cg"}, ValueError, "the folder of .* must be there"),
+        ({"checkpoint": tmp_path / "no" / "cg"}, ValueError, "the folder of .* must exist"),
     ]:
         with pytest.raises(error, match=words):
             conjugate_gradients(MATRIX.mv, Y, **bad)  # type: ignore[arg-type]
