@@ -110,8 +110,8 @@ def deblurring(blurred: Tensor, kernel: Tensor, weight: float, steps: int) -> Te
 def tomography(sinogram: Tensor, angles: Tensor, weight: float, steps: int) -> Tensor:
     n_detectors = sinogram.shape[-1]
     A = ParallelBeam(angles, n_detectors, 2 * n_detectors // 3)
-    normal = A.N + weight * tl.Identity()
-    return tl.alg.conjugate_gradients(normal, A.H(sinogram), max_num_iters=steps, gtol=0, ltol=0)
+    damp = weight**0.5
+    return tl.alg.lsqr(A, sinogram, max_num_iters=steps, damp=damp, atol=0, btol=0, conlim=0)
 
 
 def calibration(kspace: Tensor, mask: Tensor, weight: float, steps: int) -> Tensor:

@@ -84,7 +84,7 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     for module, limit in (
         (_joseph, "_BYTES"),
         (_side_by_side, "_BYTES"),
-        (_side_by_side, "_NUMBERS"),
+        (_side_by_side, "_ROOM"),
     ):
         monkeypatch.setattr(module, limit, 0)
     if not share:
@@ -115,7 +115,7 @@ def test_poses_are_not_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     for module, limit in (
         (_joseph, "_BYTES"),
         (_side_by_side, "_BYTES"),
-        (_side_by_side, "_NUMBERS"),
+        (_side_by_side, "_ROOM"),
     ):
         monkeypatch.setattr(module, limit, 0)
     n = 64

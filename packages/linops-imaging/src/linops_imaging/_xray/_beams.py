@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import Near, Rays, Tables, centred, hat
+from ._rays import NO_ROOM, Near, Rays, Room, Tables, centred, hat
 
 _VIEWS = 16
 """Views computed at a time; each needs a float64 number for each ray."""
@@ -57,17 +57,19 @@ class ParallelRays(NamedTuple):
         start = first_rays(angles, self.n_detectors + 2 * reach)
         return Tables(by_pixel(numbers, dtype), start)
 
-    def near(self, tables: Tables, reach: int) -> Near:
+    def near(self, tables: Tables, reach: int, room: Room = NO_ROOM) -> Near:
         """Return the rays near pixels."""
         p0, p1, t0, t1, step = tables.numbers
-        before = _before(p0 + p1, self.n_detectors)
-        index = _index(before, tables)
+        first, second, index = room
+        before = _before(torch.add(p0, p1, out=first), self.n_detectors, first)
+        index = _index(before, tables, index)
         # Not computed from the place, which has few digits where rays are far apart.
         number = before.sub_((self.n_detectors - 1) / 2)
-        at = torch.addcmul(t0 + t1, number, step, value=-1)
+        at = torch.add(t0, t1, out=second)
+        at = torch.addcmul(at, number, step, value=-1, out=second)
 
         def weight(k: int) -> Tensor:
-            return hat(torch.add(at, step, alpha=reach - k))
+            return hat(torch.add(at, step, alpha=reach - k, out=first))
 
         return Near(index, weight)
 
@@ -138,13 +140,14 @@ class FanRays(NamedTuple):
             by_pixel(numbers, dtype), first_rays(angles, shares.shape[1]), shares.flatten()
         )
 
-    def near(self, tables: Tables, reach: int) -> Near:
+    def near(self, tables: Tables, reach: int, room: Room = NO_ROOM) -> Near:
         """Return the rays near pixels."""
         s0, s1, t0, t1 = tables.numbers
-        s, away, shares = s0 + s1, t0 + t1, tables.shares
+        first, second, index = room
+        s, away, shares = torch.add(s0, s1, out=first), torch.add(t0, t1, out=second), tables.shares
         assert shares is not None
-        before = _before(self.place(s, away), self.n_detectors)
-        index = _index(before, tables)
+        before = _before(self.place(s, away), self.n_detectors, None)
+        index = _index(before, tables, index)
         number = before.sub_((self.n_detectors - 1) / 2)
         step = self.spacing / (self.source + self.detector)
 
@@ -168,12 +171,12 @@ def first_rays(angles: Tensor, n_rays: int) -> Tensor:
     return n_rays * torch.arange(n_views, dtype=dtype, device=angles.device).view(-1, 1, 1)
 
 
-def _before(place: Tensor, n_detectors: int) -> Tensor:
+def _before(place: Tensor, n_detectors: int, memory: Tensor | None) -> Tensor:
     """Return a place among the detectors, rounded down and clamped to an existing detector."""
-    return place.detach().clamp(0, n_detectors - 1).floor_()
+    return torch.clamp(place.detach(), 0, n_detectors - 1, out=memory).floor_()
 
 
-def _index(before: Tensor, tables: Tables) -> Tensor:
+def _index(before: Tensor, tables: Tables, memory: Tensor | None) -> Tensor:
     """Return the index of the last detector whose ray is not behind a pixel, less the reach."""
-    index = before.int()
+    index = before.int() if memory is None else memory.copy_(before)
     return index if tables.start is None else index.add_(tables.start)

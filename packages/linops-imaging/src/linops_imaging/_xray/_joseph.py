@@ -148,10 +148,10 @@ def onto_rows(
     """
     reach = beam.reach(sizes)
     lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])
-    lines = pad(y * lengths.to(y.dtype), (reach, reach))
     x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
     if len(y) >= _MANY[y.dtype] and is_constant(y, beam):
-        return onto_rows_of_many(lines, beam, x0, x1, reach)
+        return onto_rows_of_many(y, lengths.to(y.dtype), beam, x0, x1, reach)
+    lines = pad(y * lengths.to(y.dtype), (reach, reach))
     n_rows = rows_at_once(n_at_once * math.prod(sizes), len(y) * sizes[1], y.dtype)
     tables = beam.tables(x0, x1, reach, y.dtype)
     return (

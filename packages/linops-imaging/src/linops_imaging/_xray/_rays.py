@@ -6,12 +6,16 @@ V views, A angles, D detectors, R rows and C columns of pixels, N0 and N1 pixels
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple, Protocol, Self
+from typing import NamedTuple, Protocol, Self, TypeAlias
 
 import torch
 from torch import Tensor
 
 from .._plain import is_plain
+
+Room: TypeAlias = Sequence[Tensor | None]
+"""Memory for two numbers and an index of each ray and pixel."""
+NO_ROOM: Room = (None, None, None)
 
 
 class Rays(NamedTuple):
@@ -55,10 +59,17 @@ class Tables(NamedTuple):
         return self._replace(numbers=_parts(self.numbers, 1, rows))
 
     def views_last(self) -> Tables:
-        """Return the tables with their first axis last."""
+        """Return the tables with their first axis last.
+
+        Numbers of views are repeated for all columns, because operations on long rows are faster.
+        """
         assert self.start is not None
+        n_columns = max(table.shape[2] for table in self.numbers)
         *numbers, start = [
-            table.movedim(0, 2).contiguous() for table in (*self.numbers, self.start)
+            (table.expand(-1, -1, n_columns) if table.shape[1] == 1 else table)
+            .movedim(0, 2)
+            .contiguous()
+            for table in (*self.numbers, self.start)
         ]
         return self._replace(numbers=tuple(numbers), start=start)
 
@@ -110,8 +121,8 @@ class Beam(Protocol):
     def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
         """Return the tables for pixels at coordinates x0 of rows and x1 of columns, in float64."""
 
-    def near(self, tables: Tables, reach: int) -> Near:
-        """Return the rays near pixels."""
+    def near(self, tables: Tables, reach: int, room: Room = NO_ROOM) -> Near:
+        """Return the rays near pixels, in the memory of ``room`` if it has any."""
 
 
 def paths(

@@ -8,6 +8,7 @@ B images, A angles, V views, D detectors, R rows and C columns of pixels.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Protocol
@@ -18,10 +19,10 @@ from torch.nn.functional import embedding_bag
 
 from ._rays import Beam, paths
 
-_BYTES = 2**18
+_BYTES = 2**17
 """Bytes of rows of images, in all poses, that a thread prepares at a time."""
-_NUMBERS = 2**16
-"""Weights that a thread computes at a time, at least those of one row and one view."""
+_ROOM = 3 * 2**17
+"""Bytes of weights and indices that a thread computes at a time, at least of one row and view."""
 _ON_GPU = 2**8
 """A GPU computes as much at a time as so many threads, because it waits for each step."""
 
@@ -37,64 +38,77 @@ class Images(Protocol):
         """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
 
 
-def _n_threads(values: Tensor) -> int:
-    return torch.get_num_threads() if values.is_cpu else _ON_GPU
-
-
 def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Tensor) -> Tensor:
     """Return the line integrals of images along rays that cross rows along ``axes``, (B, A, D)."""
     n_images, size0, size1 = images.shape
-    longest = max(size0, size1)
+    n_views, n_detectors, longest = len(beam.angles), beam.n_detectors, max(size0, size1)
     width = longest + 3
-    sums, n_threads = like.new_zeros(len(beam.angles), beam.n_detectors, n_images), _n_threads(like)
-    n_bytes, n_numbers = _BYTES * n_threads, _NUMBERS * n_threads
+    parts = _parts(longest, len(axes) * n_images * width, like)
+    most = n_detectors * parts[0].stop
+    room, n_numbers = _room(like, like.itemsize + 4, most, n_views * most)
+    memory = like.new_empty(len(axes) * parts[0].stop * width, n_images)
+    sums = like.new_zeros(n_views, n_detectors, n_images)
     views = [*paths(beam, size0, size1, like.dtype)]
-    for part in blocks(longest, n_bytes // (len(axes) * n_images * width * like.itemsize)):
-        values, n_rows = _side_by_side(images, axes, part, like), part.stop - part.start
+    for part in parts:
+        n_rows = part.stop - part.start
+        values = _side_by_side(images, axes, part, memory[: len(axes) * n_rows * width])
         row = torch.arange(part.start, part.stop, dtype=like.dtype, device=like.device)
         start = width * torch.arange(n_rows, dtype=torch.int32, device=like.device)
-        step, done = max(1, n_numbers // (n_rows * beam.n_detectors)), 0
+        step, done = n_numbers // most, 0
+        bags = _bags(step * n_detectors, n_rows, start)
         split = (zip(*[table.split(step) for table in own], strict=True) for own in views)
         for path in chain.from_iterable(split):
             first, slope, length, is_turned = (numbers.unsqueeze(2) for numbers in path)
-            at = torch.addcmul(first, row, slope).clamp_(0, longest + 1)
-            index = at.int()
-            index += start
+            found = sums[done : done + len(first)]
+            at, index = _cut(room, (len(first), n_detectors, n_rows), like.dtype, torch.int32)
+            torch.addcmul(first, row, slope, out=at).clamp_(0, longest + 1)
+            index.copy_(at).add_(start)
             if len(axes) == 2:
                 index += is_turned.int() * (n_rows * width)
-            right = at.frac_()
-            found = _summed(values, index, 1 - right).add_(_summed(values[1:], index, right))
-            sums[done : done + len(first)].addcmul_(found, length)
+            share = at.frac_()  # of the pixel on the right
+            own = _summed(values[1:], index, bags, share)
+            own -= _summed(values, index, bags, share.sub_(1))
+            found.addcmul_(own, length)
             done += len(first)
     return sums.permute(2, 0, 1).contiguous()
 
 
 def onto_rows_of_many(
-    lines: Tensor, beam: Beam, x0: Tensor, x1: Tensor, reach: int
+    lines: Tensor, lengths: Tensor, beam: Beam, x0: Tensor, x1: Tensor, reach: int
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield rows and the back projection there of (B, A, reach + D + reach): (B, R, C).
+    """Yield rows and the back projection there of lines, (B, A, D), with lengths: (B, R, C).
 
     The next rows are written into the same memory.
     """
-    n_images, n_views, _ = lines.shape
-    values = lines.permute(1, 2, 0).contiguous().flatten(0, 1)
+    n_images, n_views, n_detectors = lines.shape
+    n_columns, dtype = len(x1), lines.dtype
+    tables = beam.tables(x0, x1, reach, dtype).views_last()
+    start = tables.start
+    assert start is not None
+    n_bytes = 2 * dtype.itemsize + start.itemsize
+    room, n_numbers = _room(lines, n_bytes, n_columns, n_views * n_columns * len(x0))
+    padded = lines.new_zeros(n_views, n_detectors + 2 * reach, n_images)
+    torch.mul(lines.permute(1, 2, 0), lengths.unsqueeze(2), out=padded[:, reach:-reach])
+    values = padded.flatten(0, 1)
     del lines  # which has no other name
-    tables = beam.tables(x0, x1, reach, values.dtype).views_last()
-    n_columns, n_threads = len(x1), _n_threads(values)
-    n_bytes, n_numbers = _BYTES * n_threads, _NUMBERS * n_threads
-    views_at_once = max(1, n_numbers // n_columns)
-    rows_at_once = n_numbers // (n_columns * min(n_views, views_at_once))
-    parts = [*blocks(len(x0), n_bytes // (n_images * n_columns * values.itemsize))]
+    views_at_once = min(n_views, n_numbers // n_columns)
+    rows_at_once = n_numbers // (n_columns * views_at_once)
+    parts = _parts(len(x0), n_images * n_columns, values)
     memory = values.new_empty(parts[0].stop, n_columns, n_images)
+    some = [
+        (views, _bags(rows_at_once * n_columns, views.stop - views.start, start))
+        for views in blocks(n_views, views_at_once)
+    ]
     for part in parts:
         images = memory[: part.stop - part.start].zero_()
         for own in blocks(len(images), rows_at_once):
-            rows = slice(part.start + own.start, part.start + own.stop)
-            for views in blocks(n_views, views_at_once):
-                near = beam.near(tables.part(rows, views), reach)
+            rows, found = slice(part.start + own.start, part.start + own.stop), images[own]
+            for views, bags in some:
+                shape = len(found), n_columns, views.stop - views.start
+                block = _cut(room, shape, dtype, dtype, start.dtype)
+                near = beam.near(tables.part(rows, views), reach, block)
                 for k in range(1, 2 * reach + 1):
-                    images[own].add_(_summed(values[k:], near.before, near.weight(k)))
-                del near  # before the next one is made
+                    found += _summed(values[k:], near.before, bags, near.weight(k))
         yield part, images.permute(2, 0, 1)
 
 
@@ -104,20 +118,57 @@ def blocks(size: int, step: int) -> Iterator[slice]:
     return (slice(at, min(at + step, size)) for at in range(0, size, step))
 
 
-def _side_by_side(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> Tensor:
+def _parts(size: int, n_of_row: int, like: Tensor) -> list[slice]:
+    """Return parts of the rows of images, each of which has so many numbers."""
+    return [*blocks(size, _BYTES * _n_threads(like) // (n_of_row * like.itemsize))]
+
+
+def _room(like: Tensor, n_bytes: int, least: int, most: int) -> tuple[Tensor, int]:
+    """Return memory for some numbers at a time, of ``n_bytes`` each, and how many they are.
+
+    It is allocated once: memory that each step took for itself would be scattered over the heap.
+    """
+    n = max(least, min(most, _ROOM * _n_threads(like) // n_bytes))
+    return like.new_empty(n * n_bytes, dtype=torch.uint8), n
+
+
+def _n_threads(values: Tensor) -> int:
+    return torch.get_num_threads() if values.is_cpu else _ON_GPU
+
+
+def _side_by_side(images: Images, axes: Sequence[int], part: slice, into: Tensor) -> Tensor:
     """Return rows with zeros about them, (n, B); those along axis 0 before those along axis 1."""
-    n_images, *sizes = images.shape
-    width, n_rows = max(sizes) + 3, part.stop - part.start
-    values = like.new_zeros(len(axes), n_rows, width, n_images)
+    n_rows = part.stop - part.start
+    values = into.zero_().view(len(axes), n_rows, -1, into.shape[1])
     for by_axis, axis in zip(values, axes, strict=True):
         for number, rows in enumerate(images.rows(axis, part)):
             by_axis[: len(rows), 1 : 1 + rows.shape[1], number] = rows
-    return values.flatten(0, 2)
+    return into
 
 
-def _summed(values: Tensor, index: Tensor, weight: Tensor) -> Tensor:
+def _cut(room: Tensor, shape: Sequence[int], *dtypes: torch.dtype) -> list[Tensor]:
+    """Return tensors of a shape in the bytes of ``room``."""
+    n, at, found = math.prod(shape), 0, []
+    for dtype in dtypes:
+        found.append(room[at : at + n * dtype.itemsize].view(dtype).view(shape))
+        at += n * dtype.itemsize
+    return found
+
+
+def _bags(n_bags: int, size: int, like: Tensor) -> Tensor:
+    """Return the index of the first element of each bag of elements."""
+    return size * torch.arange(n_bags, dtype=like.dtype, device=like.device)
+
+
+def _summed(values: Tensor, index: Tensor, bags: Tensor, weight: Tensor) -> Tensor:
     """Return sums over the last axis of indices of values (n, B), with weights: (., ., B)."""
-    bags, weights = index.flatten(0, 1), weight.flatten(0, 1)
-    sums = embedding_bag(bags, values, mode="sum", per_sample_weights=weights)
-    result: Tensor = sums.unflatten(0, index.shape[:2])
+    shape = index.shape[:2]
+    sums = embedding_bag(
+        index.view(-1),
+        values,
+        offsets=bags[: shape.numel()],
+        mode="sum",
+        per_sample_weights=weight.view(-1),
+    )
+    result: Tensor = sums.unflatten(0, shape)
     return result

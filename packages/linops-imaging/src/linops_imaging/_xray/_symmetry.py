@@ -24,9 +24,12 @@ from torch import Tensor
 
 from ._joseph import MOST_IMAGES, back_projection, line_integrals, of_rows, onto_rows
 from ._rays import Beam, is_constant
+from ._side_by_side import blocks
 
 # Bytes of the images, in all poses, that are computed at a time.
 _BYTES = 2**24
+# Views that are mirrored at a time.
+_VIEWS = 16
 
 
 def projected(x: Tensor, beam: Beam) -> Tensor:
@@ -38,8 +41,12 @@ def projected(x: Tensor, beam: Beam) -> Tensor:
     parts = []
     for images in x.split(shared.n_images):
         found = of_rows(Posed(images, shared.poses), few, images)
-        found = found.unflatten(0, (len(images), -1)).flatten(1, 2).index_select(1, shared.place)
-        parts.append(torch.where(shared.is_mirrored, found.flip(2), found))
+        found = found.unflatten(0, (len(images), -1)).flatten(1, 2)
+        part = found.new_empty(len(images), len(shared.place), beam.n_detectors)
+        for views in blocks(len(shared.place), _VIEWS):
+            own, is_mirrored = found.index_select(1, shared.place[views]), shared.is_mirrored[views]
+            torch.where(is_mirrored, own.flip(2), own, out=part[:, views])
+        parts.append(part)
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
@@ -60,10 +67,12 @@ def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
 
 def _by_pose(lines: Tensor, shared: SharedViews) -> Tensor:
     """Return lines (B, A, D) as those of the shared views of each pose, (B P, S, D)."""
-    upright = torch.where(shared.is_mirrored, lines.flip(2), lines)
     n_views = len(shared.angles)
     found = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
-    return found.index_add_(1, shared.place, upright).view(-1, n_views, lines.shape[2])
+    for views in blocks(len(shared.place), _VIEWS):
+        own, is_mirrored = lines[:, views], shared.is_mirrored[views]
+        found.index_add_(1, shared.place[views], torch.where(is_mirrored, own.flip(2), own))
+    return found.view(-1, n_views, lines.shape[2])
 
 
 class Pose(NamedTuple):
