@@ -127,23 +127,26 @@ class Wavelet(SliceableLinop):
         return self._at_levels(analysis, x, range(self.n_levels))
 
     def _synthesized(self, x: Tensor) -> Tensor:
-        own = x.clone() if self.n_levels > 1 else x  # all levels but the last write into it
-        return self._at_levels(synthesis, own, range(self.n_levels)[::-1])
+        levels = range(self.n_levels)[::-1]
+        # All levels but the last write into the clone, which has no other name.
+        return self._at_levels(synthesis, x.clone() if self.n_levels > 1 else x, levels)
 
     def _at_levels(self, step: Step, x: Tensor, levels: Iterable[int]) -> Tensor:
         """Return x after a step along each axis, at each of the levels."""
-        result, first = _real(x), x.ndim - len(self.grid_size)
+        result, n_axes, is_complex = _real(x), x.ndim, x.is_complex()
+        first = n_axes - len(self.grid_size)
+        del x
         for level in levels:
             part = block = self._corner(result, first, level)
             if not level:
                 del result, block  # before the last axis is done
-            for axis in range(first, x.ndim):
+            for axis in range(first, n_axes):
                 part = step(part, axis, self._lowpass)
             if level:
                 block.copy_(part)
             else:
                 result = part
-        return torch.view_as_complex(result) if x.is_complex() else result
+        return torch.view_as_complex(result) if is_complex else result
 
     def _corner(self, x: Tensor, first: int, level: int) -> Tensor:
         """Return the approximations before level ``level``, a view."""

@@ -95,7 +95,7 @@ def onto_rows_of_many(
     rows_at_once = n_numbers // (n_columns * views_at_once)
     parts = _parts(len(x0), n_images * n_columns, values)
     memory = values.new_empty(parts[0].stop, n_columns, n_images)
-    some = [
+    groups = [
         (views, _bags(rows_at_once * n_columns, views.stop - views.start, start))
         for views in blocks(n_views, views_at_once)
     ]
@@ -103,7 +103,7 @@ def onto_rows_of_many(
         images = memory[: part.stop - part.start].zero_()
         for own in blocks(len(images), rows_at_once):
             rows, found = slice(part.start + own.start, part.start + own.stop), images[own]
-            for views, bags in some:
+            for views, bags in groups:
                 shape = len(found), n_columns, views.stop - views.start
                 block = _cut(room, shape, dtype, dtype, start.dtype)
                 near = beam.near(tables.part(rows, views), reach, block)

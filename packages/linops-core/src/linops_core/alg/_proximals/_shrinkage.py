@@ -67,7 +67,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
             return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
         rest.clamp_(min=0).div_(size.clamp_(min=tiny))
         del size  # before the result is made
-        return narrowed(wide * rest, z.dtype)
+        return narrowed(wide * rest if wide.is_complex() else rest.mul_(wide), z.dtype)
 
     return ProximalMap(proximal, owner="soft_threshold")
 
