@@ -79,8 +79,8 @@ def test_transforms_of_functions_see_zeros() -> None:
     [
         ("M", TypeError, "Zero: sizes must be a mapping of dimension to size, got <class 'str'>"),
         (torch.ones(2), TypeError, "Zero: sizes must be a mapping of dimension to size"),
-        ({"M": 2.0}, ValueError, r"Zero: the size of M must be an integer from 0, got 2\.0"),
-        ({"M": -1}, ValueError, "Zero: the size of M must be an integer from 0, got -1"),
+        ({"M": 2.0}, ValueError, r"Zero: the size of M must be an integer of at least 0, got 2\.0"),
+        ({"M": -1}, ValueError, "Zero: the size of M must be an integer of at least 0, got -1"),
     ],
 )
 def test_sizes_that_are_none_are_refused(sizes: Any, error: type[Exception], message: str) -> None:

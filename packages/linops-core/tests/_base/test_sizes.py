@@ -108,7 +108,7 @@ def test_lengths_are_those_known_or_given() -> None:
 @pytest.mark.parametrize("sizes", [None, {"Nx": -1}, {"Nx": 1.5}, {"Nx": None}])
 def test_lengths_that_nobody_knows_are_refused(sizes: dict[str, int] | None) -> None:
     rule = r"FFT .*: the size of Nx must be known to the operator or given in sizes, as an integer"
-    with pytest.raises(ValueError, match=rf"{rule} from 0, got"):
+    with pytest.raises(ValueError, match=rf"{rule} of at least 0, got"):
         input_lengths(FFT(1), sizes)
 
 

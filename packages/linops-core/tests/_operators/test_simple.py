@@ -342,7 +342,7 @@ def test_a_batch_dimension_of_one_side_and_a_size_that_is_none_are_refused() -> 
     with pytest.raises(ValueError, match=r"batch_dims must be in the input and in the output, got"):
         SimpleLinop(forwards_sum, ishape=("N",), oshape=("M",), batch_dims=("N",))
     for sizes in ({"N": -1}, {"K": 3}):
-        with pytest.raises(ValueError, match=r"sizes must be integers from 0 of dimensions of"):
+        with pytest.raises(ValueError, match=r"sizes must be integers of at least 0, for dim"):
             SimpleLinop(forwards_sum, ishape=("N",), sizes=sizes)
 
 

@@ -252,7 +252,7 @@ any_size = SimpleLinop(lambda x: x, lambda x: x, ishape=("N",), oshape=("M",))
         (
             lambda: VStack(any_size),
             r"VStack: the size of M in the output of SimpleLinop \(N\) -> \(M\) must be known or "
-            r"given in sizes, as an integer from 0, got None",
+            r"given in sizes, as an integer of at least 0, got None",
         ),
         (
             lambda: VStack(A, B, sizes={"P": 7}),
@@ -260,7 +260,7 @@ any_size = SimpleLinop(lambda x: x, lambda x: x, ishape=("N",), oshape=("M",))
         ),
         (
             lambda: VStack(any_size, sizes={"M": -1}),
-            r"the size of M .* must be known or given in sizes, as an integer from 0, got -1",
+            r"the size of M .* must be known or given in sizes, as an integer .*, got -1",
         ),
         (
             lambda: VStack(Diagonal(values(2), ("...", "N")), batch_dims=()),

@@ -18,5 +18,5 @@ def test_tiles_are_put_together_by_the_role_of_the_dimension(dim: str) -> None:
 def test_a_tile_of_another_shape_is_refused() -> None:
     A = Diagonal(torch.ones(2), ("N",))
     other: NamedLinop = Diagonal(torch.ones(1), ("M",))
-    with pytest.raises(ValueError, match=r"Diagonal \(N\) -> \(N\): a tile must have that shape"):
+    with pytest.raises(ValueError, match=r"Diagonal \(N\) -> \(N\): a tile must have the shape"):
         whole_of([({ND("N"): slice(0, 1)}, other)], A, {"N": 2})

@@ -168,7 +168,7 @@ def test_a_view_that_was_placed_in_part_is_refused() -> None:
     memory_map = ModuleMemoryMap()
     memory_map.copy_to(Holder(a=flat[:12]), "meta")
     for beyond in (flat[8:], flat[8:13]):
-        with pytest.raises(StorageError, match="b: a view must lie within or apart from"):
+        with pytest.raises(StorageError, match="b: a view must lie inside or outside of"):
             memory_map.copy_to(Holder(b=beyond), "meta")
     assert memory_map.copy_to(Holder(c=flat[2:7]), "meta").c.is_meta
     assert memory_map.copy_to(Holder(d=flat[12:]), "meta").d.is_meta

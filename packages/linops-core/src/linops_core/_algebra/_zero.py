@@ -60,7 +60,7 @@ class Zero(SliceableLinop):
         for dim, size in known.items():
             if not isinstance(size, Integral) or size < 0:
                 raise ValueError(
-                    f"{self.name}: the size of {dim} must be an integer from 0, got {size!r}"
+                    f"{self.name}: the size of {dim} must be an integer of at least 0, got {size!r}"
                 )
         self._sizes: dict[Side, dict[NamedDimension, int]] = {
             side: {dim: int(n) for dim, n in known.items() if dim in dims_of(self.shape, side)}

@@ -123,8 +123,8 @@ class SimpleLinop(NamedLinop):
         for dim, size in self._lengths.items():
             if dim not in (*shape.ishape, *shape.oshape) or not isinstance(size, int) or size < 0:
                 raise ValueError(
-                    f"{self.name}: sizes must be integers from 0 of dimensions of {shape}, "
-                    f"got {size!r} for {dim}"
+                    f"{self.name}: sizes must be integers of at least 0, for dimensions of "
+                    f"{shape}, got {size!r} for {dim}"
                 )
         # Shared with all derived operators, so that the check runs once.
         self._to_check = {"functions": check or adjoint is None}

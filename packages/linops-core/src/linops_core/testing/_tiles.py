@@ -127,7 +127,9 @@ def sum_of(
     both = [slice(None)] * len(halves)
     for window, tile, matrix in parts:
         if (tile.ishape, tile.oshape) != (linop.ishape, linop.oshape):
-            raise ValueError(f"{linop.signature}: a tile must have that shape, got {tile.shape}")
+            raise ValueError(
+                f"{linop.signature}: a tile must have the shape {linop.shape}, got {tile.shape}"
+            )
         sides = ([window.get(dim, slice(None)) for dim in d] for d in (linop.oshape, linop.ishape))
         part = whole[tuple(piece for side in sides for piece in (*both, *side))]
         part += matrix.reshape(part.shape)

@@ -179,7 +179,9 @@ def _works(work: object) -> tuple[str, ...]:
     works = tuple(work) if isinstance(work, Iterable) and not isinstance(work, str) else (work,)
     known = tuple(name for name in works if isinstance(name, str) and name in WORKS)
     if not works or known != works:
-        raise ValueError(f"plan_batches: work must be some of {list(WORKS)}, got {work!r}")
+        raise ValueError(
+            f"plan_batches: work must be one or several of {list(WORKS)}, got {work!r}"
+        )
     return known
 
 

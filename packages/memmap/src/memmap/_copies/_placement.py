@@ -192,7 +192,7 @@ class DeviceMemory:
         for piece in pieces:
             if not placed.isdisjoint(footprint(piece.view)):
                 raise StorageError(
-                    f"{path_text(piece.path)}: a view must lie within or apart from the memory "
+                    f"{path_text(piece.path)}: a view must lie inside or outside of the memory "
                     f"placed on {self.device} before, got one that overlaps it in part {_HINT}"
                 )
 

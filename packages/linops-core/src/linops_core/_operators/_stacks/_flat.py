@@ -180,7 +180,9 @@ def _lengths(
         other = opposite[across[place]] if place in across else name
         size = given.get(name, given.get(other) if known is None else known)
         if not isinstance(size, Integral) or size < 0 or known not in (None, size):
-            rule = "known or given in sizes, as an integer from 0" if known is None else known
+            rule = (
+                "known or given in sizes, as an integer of at least 0" if known is None else known
+            )
             raise ValueError(
                 f"{owner}: the size of {name} in the {side} of {linop.signature} must be {rule}, "
                 f"got {size}"
