@@ -98,7 +98,7 @@ def test_each_frame_has_points_of_its_own(batch: list[str], run: str | None) -> 
 
 
 def test_frames_come_first() -> None:
-    with pytest.raises(ValueError, match=r"Interpolate: dimensions of the points .* come first"):
+    with pytest.raises(ValueError, match=r"Interpolate: dimensions that are also .* come first"):
         Interpolate(points(3, 2, 1), [5], ("T",), ("P", "T"))
 
 

@@ -77,7 +77,7 @@ def test_missing_angles_are_told(beam: str) -> None:
     other = (5, 5) if beam == "fan" else ()
     A = (FanBeam if beam == "fan" else ParallelBeam)(angles, 7, (4, 4), *other)
     y = torch.ones(80, 7)
-    gap = r"180 degrees .* one of 101\.0" if beam == "parallel" else r"360 degrees .* of 123\.0"
+    gap = r"180 degrees .* gap of 101\.0" if beam == "parallel" else r"360 degrees .* of 123\.0"
     with pytest.raises(ValueError, match=f"fbp: the angles must cover {gap} degrees"):
         fbp(y, A)
     assert fbp(y, A, allow_gaps=True).isfinite().all()
