@@ -185,7 +185,7 @@ def test_a_number_may_be_a_tensor_without_dimensions() -> None:
 
 def test_a_box_has_a_finite_number_in_it() -> None:
     for bounds in ((math.inf, math.inf), (-math.inf, -math.inf), (float("nan"), 1.0)):
-        with pytest.raises(ValueError, match=r"box: lower must be at most upper, and a finite"):
+        with pytest.raises(ValueError, match=r"box: lower must be at most upper, with a finite"):
             box(*bounds)
 
 
