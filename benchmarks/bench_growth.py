@@ -4,6 +4,9 @@
 processor, which other programs change least: the least of `ROUNDS` rounds, at each number. A plan
 runs the operator without data, which takes several milliseconds for a part, so plans are measured
 once at each number, and to 10,000 parts for sums and chains only.
+
+The more parts there are, the less of them is in the cache of a processor, above all if other
+programs use it, too. So if an exponent is above the target, calls of functions are counted.
 """
 
 from __future__ import annotations
@@ -182,6 +185,28 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
     return result, time.process_time() - start
 
 
+def calls_of(name: str, job: str, number: int) -> int:
+    """Return how many functions of Python and C a job calls."""
+    work: Callable[[], object]
+    if name == IN_A_LOOP:
+        work = loop_of(job, number)
+    else:
+        make, cut = SUBJECTS[name](number)
+        work = make if job == "made" else partial((JOBS | PLANS)[job], make(), cut)
+    count = 0
+
+    def see(frame: object, event: str, argument: object) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(see)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
 def exponent(points: Sequence[tuple[int, float]]) -> float:
     """Return the slope on logarithmic axes: of the upper half or of the last decade, the larger."""
     last = points[-1][0]
@@ -221,6 +246,10 @@ def measure(name: str) -> None:
         number, seconds = of_job[-1]
         record(name, job, found, "exponent", seconds=seconds, target=TARGET, points=of_job)
         print(f"  {job:32} {found:6.2f}   {seconds:8.4f} s for {number:6}", flush=True)
+        if found > TARGET:
+            calls = slope([(number, calls_of(name, job, number)) for number in (100, 1000)])
+            record(name, f"{job}, calls of functions", calls, "exponent", target=TARGET)
+            print(f"    calls of functions {calls:17.2f}", flush=True)
 
 
 def is_short(number: int, before: Sequence[tuple[int, float]]) -> bool:
