@@ -114,6 +114,14 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
         lambda n: [Chain(D, D) for D in diagonals(n)],
         lambda parts: reduce(matmul, parts),
     ),
+    "a chain of normals": (
+        lambda n: [Dense(torch.ones(1, 2), ("M", "Nx")).N for _ in range(n)],
+        lambda parts: Chain(*parts),
+    ),
+    "a power of a normal": (
+        lambda n: (Dense(torch.ones(1, 2), ("M", "Nx")).N, n),
+        lambda base_and_n: base_and_n[0] ** base_and_n[1],
+    ),
     "a chain of multiples": (diagonals, lambda parts: len(reduce(matmul, [2 * D for D in parts]))),
     "a chain of complex multiples": (
         diagonals,

@@ -1,3 +1,5 @@
+from functools import reduce
+
 import pytest
 import torch
 
@@ -13,7 +15,7 @@ from linops_core import (
     Zero,
 )
 from linops_core._algebra._endomorphism import following, landing_alike
-from nameddim import ND
+from nameddim import ND, NamedShape
 
 
 def matrix(n_rows: int = 3, n_columns: int = 4) -> Dense:
@@ -130,3 +132,14 @@ def test_runs_that_stand_for_different_dimensions_are_refused() -> None:
     B = Diagonal(torch.ones(2, 4), ("C", "Ny"))
     with pytest.raises(ValueError, match=r"Add: all must have one shape, got"):
         A + B
+
+
+def test_a_chain_of_normals_is_that_of_a_loop_and_can_be_cut_along_every_dimension() -> None:
+    parts = [Dense(torch.randn(2, 3, dtype=torch.float64), ("M", "N")).N for _ in range(4)]
+    whole, one_by_one = Chain(*parts), reduce(lambda A, B: B @ A, parts)
+    product = reduce(lambda a, b: b @ a, [part.to_dense() for part in parts])
+    for A in (whole, one_by_one, parts[3] @ Chain(*parts[:3])):
+        assert A.shape == NamedShape(("N",), ("N4",))
+        assert A.dims == {"N", "N1", "N2", "N3", "N4", "M", "M1", "M2", "M3"}
+        torch.testing.assert_close(A.to_dense(), product)
+        assert all(A.why_opaque(dim) is None for dim in A.dims)

@@ -23,40 +23,64 @@ def following(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     for linop in linops:
         if not isinstance(linop, NamedLinop):
             raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")
-    result = list(linops[:1])
-    for linop in linops[1:]:
-        result.append(_spoken_to(result, linop))
-    return result
+    row = _Row()
+    for linop in linops:
+        row.append(linop)
+    return row.linops
 
 
-def _spoken_to(before: Sequence[NamedLinop], linop: NamedLinop) -> NamedLinop:
-    landing = before[-1].oshape
-    if _takes(linop, landing):
+class _Row:
+    """Operators one after another; each speaks to those before it by the names of their space."""
+
+    def __init__(self) -> None:
+        self.linops: list[NamedLinop] = []
+        self._unused = UnusedNames()
+        self._spaces: set[tuple[NamedDimension, ...]] = set()
+        """Inputs of the last operators that map a space with as many dimensions to itself."""
+        self._n_known = self._n_dims = 0
+
+    def append(self, linop: NamedLinop) -> None:
+        """Add an operator, with names that fit."""
+        if self.linops and not _takes(linop, self.linops[-1].oshape):
+            linop = self._spoken_to(linop)
+        self.linops.append(linop)
+
+    def _spoken_to(self, linop: NamedLinop) -> NamedLinop:
+        self._learn_names()
+        if linop.ishape in self._spaces and not any(map(is_wildcard, linop.ishape)):
+            return self._renamed(linop)  # found at once, however many operators there are
+        for earlier in reversed(self.linops):
+            if not earlier.is_endomorphism:
+                return linop
+            if _takes(linop, earlier.ishape):
+                return self._renamed(linop.resolved(ishape=earlier.ishape))
+            if (fitted := linop.fitted_to(earlier.ishape)) is not None:
+                return self._renamed(fitted)
         return linop
-    for earlier in reversed(before):
-        if not earlier.is_endomorphism:
-            return linop
-        if _takes(linop, earlier.ishape):
-            return _renamed(linop.resolved(ishape=earlier.ishape), landing, before)
-        if (fitted := linop.fitted_to(earlier.ishape)) is not None:
-            return _renamed(fitted, landing, before)
-    return linop
 
+    def _learn_names(self) -> None:
+        """Take note of the operators since the last call: few compositions need their names."""
+        for linop in self.linops[self._n_known :]:
+            self._unused.avoid(linop.dims)
+            if not linop.is_endomorphism or len(linop.ishape) != self._n_dims:
+                self._spaces.clear()
+            if linop.is_endomorphism:
+                self._spaces.add(linop.ishape)
+            self._n_dims = len(linop.ishape)
+        self._n_known = len(self.linops)
 
-def _renamed(
-    linop: NamedLinop, ishape: tuple[NamedDimension, ...], before: Sequence[NamedLinop]
-) -> NamedLinop:
-    """Return ``linop`` with that input, and with unused names for its other dimensions."""
-    # Dimensions of a ``...`` on one side keep their names.
-    pairs = [(linop.ishape[here], ishape[there]) for here, there in paired(linop.ishape, ishape)]
-    names = {here: there for here, there in pairs if not (is_wildcard(here) or is_wildcard(there))}
-    taken = frozenset[NamedDimension]().union(*(earlier.dims for earlier in before))
-    fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
-    unused = UnusedNames(linop.dims | taken)
-    for dim in sorted(linop.dims - names.keys() - fixed, key=str):
-        if dim in taken:
-            names[dim] = unused.take(dim)
-    return linop.renamed({here: there for here, there in names.items() if here != there})
+    def _renamed(self, linop: NamedLinop) -> NamedLinop:
+        """Return ``linop`` with that input, and with unused names for its other dimensions."""
+        ishape, here = self.linops[-1].oshape, linop.ishape
+        # Dimensions of a ``...`` on one side keep their names.
+        pairs = [(here[at], ishape[there]) for at, there in paired(here, ishape)]
+        names = {old: new for old, new in pairs if not (is_wildcard(old) or is_wildcard(new))}
+        fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
+        others = sorted(linop.dims - names.keys() - fixed, key=str)
+        taken = [dim for dim in others if dim in self._unused]
+        self._unused.avoid(linop.dims - names.keys())
+        names.update(zip(taken, self._unused.each(taken), strict=True))
+        return linop.renamed({old: new for old, new in names.items() if old != new})
 
 
 def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:

@@ -18,6 +18,10 @@ class UnusedNames:
         # From a used name to a later one; all between are used.
         self._later: dict[NamedDimension, NamedDimension] = {}
 
+    def __contains__(self, dim: NamedDimension) -> bool:
+        """Whether ``dim`` is marked as used."""
+        return dim in self._taken
+
     def avoid(self, names: Iterable[NamedDimension]) -> None:
         """Mark ``names`` as used."""
         self._taken.update(names)
