@@ -67,7 +67,7 @@ def afterwards(S: Any) -> str:
     assert not S.weight.requires_grad
     S.weight.requires_grad_()
     S(IMAGE).abs().square().sum().backward()
-    return "if set afterwards" if S.weight.grad is not None else "no"
+    return "if requires_grad is set afterwards" if S.weight.grad is not None else "no"
 
 
 def of_named_linops(ours: bool) -> Found:

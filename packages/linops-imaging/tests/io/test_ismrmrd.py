@@ -357,7 +357,7 @@ def test_bad_lines(tmp_path: Path) -> None:
         (cartesian(lines(), flags=NAVIGATION), "of kind imaging, got {'navigation': 4}"),
         (
             [*cartesian(lines()), line(lines(1, 3)[0], flags=NOISE)],
-            "noise must be of the 2 coils of the other lines, got 3",
+            "noise must have the 2 coils of the other lines, got 3",
         ),
     ):
         with pytest.raises(ValueError, match=f"read_ismrmrd: .*{match}"):

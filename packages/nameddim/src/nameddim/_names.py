@@ -13,7 +13,7 @@ _AXES = "xyz"
 
 
 def get_nd_shape(ndim: int, kspace: bool = False) -> Dims:
-    """Return the usual names of a grid of `ndim` dimensions, in the image or in `kspace`.
+    """Return the usual names of a grid of `ndim` dimensions, of an image or of k-space.
 
     Raises
     ------

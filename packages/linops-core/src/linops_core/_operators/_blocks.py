@@ -183,9 +183,9 @@ class ArrayToBlocks(BlockOperator):
         Nx, Ny, Nz; with more than three, N, N1, ...
     blocks_shape : sequence of dimensions, optional
         Dimensions of the blocks, one for each axis that counts blocks, then one for each axis of a
-        block. With a mask, one dimension takes the place of those that it selects from. All can be
-        sliced. By default Bx, By, Bz, Ex, Ey, Ez, or B and E with indices; B for selected blocks, E
-        for selected elements.
+        block. With a mask, one dimension takes the place of those from which the mask selects. All
+        can be sliced. By default Bx, By, Bz, Ex, Ey, Ez, or B and E with indices; B for selected
+        blocks, E for selected elements.
     mask_of : {"blocks", "elements"}, optional
         What the mask selects, if its shape does not decide it.
     dims : sequence of dimensions, optional

@@ -18,9 +18,9 @@ class FanBeam(XRayTransform):
     .. math:: p(\phi, u) = \int x(S + q \, (D_u - S) / |D_u - S|) \, dq, \qquad
         S = -R \, e_t, \quad D_u = u \, e_s + R_D \, e_t,
 
-    with :math:`e_s = (\cos \phi, \sin \phi)` and :math:`e_t = (-\sin \phi, \cos \phi)`. The
-    method, units, coordinates and origin are those of :class:`ParallelBeam`, and the adjoint is
-    matched. For large R it becomes :class:`ParallelBeam`.
+    with :math:`e_s = (\cos \phi, \sin \phi)` and :math:`e_t = (-\sin \phi, \cos \phi)`. The method,
+    units, coordinates and origin are those of :class:`ParallelBeam`, and the adjoint is matched.
+    For large R the rays become parallel, as in :class:`ParallelBeam`.
 
     Parameters
     ----------

@@ -239,7 +239,7 @@ def _noise(table: Any, heads: Array, chosen: Array, n_coils: int) -> Tensor:
     found = _only(heads[chosen], "active_channels")
     if found != n_coils:
         raise ValueError(
-            f"read_ismrmrd: noise must be of the {n_coils} coils of the other lines, got {found}"
+            f"read_ismrmrd: noise must have the {n_coils} coils of the other lines, got {found}"
         )
     return torch.from_numpy(np.concatenate([x for _, x, _ in _rows(table, heads, chosen)], -1))
 
