@@ -3,8 +3,9 @@
 All ways of a job get the same data and minimise the same function. Each takes as many steps as it
 needs to come within a relative error of the solution that double precision finds: these are
 searched for first. Then all ways take turns, each in a process of its own, with one thread. Peak
-memory is that of a new process, above what it had after it had loaded the library, its data and
-done a small problem. Lines are those of the function, without its first and empty ones.
+memory is the median of as many new processes as rounds, above what they had after they had loaded
+the library, its data and done a small problem. Lines are those of the function, without its first
+and empty ones.
 
 Usage: ``bench_jobs.py [--folder FOLDER] [--rounds N] [--search] [JOB ...]``. With a folder, data,
 numbers of steps and what was measured are kept and used again; ``--search`` stops after the search.

@@ -208,7 +208,10 @@ def least_steps(process: Worker, tolerance: float, guess: int) -> dict[str, Any]
 def measured(
     problem: Problem, folder: Path, reference: str | None, steps: Mapping[str, Any], rounds: int
 ) -> dict[str, Any]:
-    """Return processor times of rounds in which ways take turns, and the peak of memory of each."""
+    """Return processor times of rounds in which ways take turns, and the peaks of memory.
+
+    A peak is that of the first run of a process; there are as many processes as rounds.
+    """
     chosen = [way for way in ways(problem.name, reference) if steps[way.module]["steps"]]
     found: dict[str, Any] = {}
     with ExitStack() as stack:
@@ -219,9 +222,13 @@ def measured(
         walls: dict[Way, list[float]] = {way: [] for way in chosen}
         errors: dict[Way, float] = {}
         peaks = {
-            way: process.ask("memory", steps[way.module]["steps"])["nbytes"]
+            way: [process.ask("memory", steps[way.module]["steps"])["nbytes"]]
             for way, process in processes.items()
         }
+        for _ in range(1, rounds):  # the first run of other processes
+            for way, found_peaks in peaks.items():
+                with worker(problem.name, way, folder, reference) as process:
+                    found_peaks.append(process.ask("memory", steps[way.module]["steps"])["nbytes"])
         for _ in range(rounds):
             for way, process in processes.items():
                 answer = process.ask("run", steps[way.module]["steps"])
@@ -241,7 +248,8 @@ def measured(
             "low": min(ratios),
             "high": max(ratios),
             "least": min(own) / min(times[chosen[0]]),
-            "nbytes": peaks[way],
+            "nbytes": statistics.median(peaks[way]),
+            "peaks": peaks[way],
             "lines": way.lines,
         }
     return found

@@ -24,9 +24,10 @@ changes wall time. The libraries take turns, each in its own process. The ratio 
 library divided by ours: the median over the rounds, with the minimum and maximum. The time of BART
 includes reading and writing files, but not the start of its processes.
 
-**Memory** is the peak of the first run in the process, above the memory in use after the library
-and the data were loaded and a small problem was solved. For BART, it is the peak of its process,
-less the memory of an empty process and of the files that it reads.
+**Memory** is the peak of the first run in a process, above the memory in use after the library and
+the data were loaded and a small problem was solved: the median of as many processes as rounds. For
+BART, it is the peak of its process, less the memory of an empty process and of the files that it
+reads.
 
 **Lines** are the lines in the body of the function, and in other functions of the script that it
 calls. A statement of several lines counts as several.
