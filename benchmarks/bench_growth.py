@@ -247,7 +247,7 @@ def measure(name: str) -> None:
         record(name, job, found, "exponent", seconds=seconds, target=TARGET, points=of_job)
         print(f"  {job:32} {found:6.2f}   {seconds:8.4f} s for {number:6}", flush=True)
         if found > TARGET:
-            calls = slope([(number, calls_of(name, job, number)) for number in (100, 1000)])
+            calls = slope([(number, calls_of(name, job, number)) for number in (100, 316)])
             record(name, f"{job}, calls of functions", calls, "exponent", target=TARGET)
             print(f"    calls of functions {calls:17.2f}", flush=True)
 
