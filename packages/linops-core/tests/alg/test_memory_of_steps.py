@@ -118,9 +118,10 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
     [
         (by_cg, 0),
         (partial(by_cg, preconditioned=True), 0),
-        # The map, its argument, and the change of x, which is freed before A is applied.
-        (by_fista, 1 + 1 + 1),
-        (by_proximal_gradient, 1 + 1),
+        # The map, its argument, a difference of outputs, which is freed before the map and A are
+        # applied, and the change of x, which is freed before A is applied.
+        (by_fista, 1 + 1 + 1 + 1),
+        (by_proximal_gradient, 1 + 1 + 1),
         (by_pdhg, 2 + 2),
         # The map and its argument; x, residual, direction, output and result of a system.
         (partial(by_admm, is_rho_fixed=True), 2 + 5),

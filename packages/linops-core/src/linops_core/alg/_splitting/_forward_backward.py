@@ -71,7 +71,7 @@ def forward_backward(
 
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
         residual = _residual(pair, loop.image, y)
-        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+        # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
         argument = of_output = None
         yield loop.x, {"change": math.inf, "residual": residual, "step": loop.step}, None
         while True:
@@ -83,6 +83,7 @@ def forward_backward(
                 check_like(owner, "the output of the adjoint", gradient, "x", x)
                 argument = scaled_sum(z, -step, gradient, argument)
                 del gradient  # found again for a shorter step, because that is rare
+                of_output = None  # not used until A was applied: it may be much larger than x
                 found = problem.proximal(argument, step)
                 check_like(owner, "what the proximal map returns", found, "x", x)
                 check_unchanged(owner, "the proximal map", x, versions[0], found)
