@@ -1,6 +1,7 @@
 """The collector of cycles is paused while a report is made, and is then as it was before."""
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 import torch
 
 from memmap import CheckpointError, MemoryReport
-from memmap._reports import _checkpoint, _report
+from memmap._reports import _checkpoint, _report, _uncollected
 from memmap._reports._uncollected import uncollected
 
 
@@ -29,6 +30,45 @@ def test_the_collector_is_paused_and_then_as_before(is_enabled: bool) -> None:
     assert gc.isenabled() is is_enabled
     with pytest.raises(KeyboardInterrupt), uncollected():
         raise KeyboardInterrupt
+    assert gc.isenabled() is is_enabled
+
+
+def test_threads_leave_the_collector_as_it_was(
+    is_enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first pause ends, or tries to, while the second one begins."""
+    has_begun, may_end = threading.Event(), threading.Event()
+
+    def pause() -> None:
+        with uncollected():
+            has_begun.set()
+            may_end.wait(10)
+
+    first = threading.Thread(target=pause)
+    first.start()
+    assert has_begun.wait(10)
+
+    def disable() -> None:
+        may_end.set()
+        first.join(0.1)
+        gc.disable()
+
+    monkeypatch.setattr(_uncollected, "disable", disable)
+    with uncollected():
+        first.join(10)
+    assert gc.isenabled() is is_enabled
+
+
+def test_an_interrupt_of_its_first_step_leaves_the_collector_as_it_was(
+    is_enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disable() -> None:
+        gc.disable()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_uncollected, "disable", disable)
+    with pytest.raises(KeyboardInterrupt), uncollected():
+        pass
     assert gc.isenabled() is is_enabled
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from gc import disable, enable, isenabled
+from threading import RLock
+
+_lock = RLock()
+"""Held while a thread reads and changes whether the collector is enabled."""
 
 
 @contextmanager
@@ -13,10 +17,13 @@ def uncollected() -> Iterator[None]:
 
     For 100,000 tensors this takes as long as the report itself.
     """
-    was_enabled = gc.isenabled()
-    gc.disable()
+    was_enabled = False
     try:
+        with _lock:
+            was_enabled = isenabled()
+            disable()
         yield
     finally:
         if was_enabled:
-            gc.enable()
+            with _lock:
+                enable()
