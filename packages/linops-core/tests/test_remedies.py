@@ -71,7 +71,7 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
         (
             lambda: lsqr([matrix(2, 3), matrix(2, 1)], [X, X]),
             ValueError,
-            r"lsqr: the operators in A must have one input, got .* \(3,\) .* \(1,\) .* A\[1\]",
+            r"lsqr: the operators in A must have the same input, got .* \(3,\) .* \(1,\) .* A\[1\]",
         ),
         (
             lambda: Convolution(torch.ones(3), dims=2),  # type: ignore[arg-type]
@@ -92,12 +92,12 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
         (
             lambda: VStack(matrix(2, 3), matrix(2, 3, i="K")),
             ValueError,
-            r"^VStack: all operands must have one input, got [^:]*; if .* rename them",
+            r"^VStack: all operands must have the same input, got [^:]*; if .* rename them",
         ),
         (
             lambda: pdhg([matrix(2, 3), matrix(2, 1)], [no_penalty()] * 2, no_penalty(), X),
             ValueError,
-            r"pdhg: .* K must have one input, got .* \(3,\) of K\[0\] and \(1,\) of K\[1\]",
+            r"pdhg: .* K must have the same input, got .* \(3,\) of K\[0\] and \(1,\) of K\[1\]",
         ),
         (
             lambda: soft_threshold()([1.0], 1.0),  # type: ignore[arg-type]
@@ -143,14 +143,14 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
         (
             lambda: SimpleLinop(lambda x: torch.from_numpy(x.numpy().cumsum())).H(X),
             ValueError,
-            r"SimpleLinop .*: forward must be a function of torch alone .*; or give adjoint=",
+            r"SimpleLinop .*: .*, forward must use only functions of torch .*; or give adjoint=",
         ),
         (
             lambda: SimpleLinop(torch.fft.rfft, None, None, ("N",), ("K",), sizes=TWO).H(1j * X),
             ValueError,
-            r"SimpleLinop .* take complex vectors unless is_complex_linear=False, got",
+            r"SimpleLinop .* accept complex vectors unless is_complex_linear=False, got",
         ),
-        (lambda: FFT(1).to_dense(), ValueError, r"the size of Nx must be known .*; like= takes a"),
+        (lambda: FFT(1).to_dense(), ValueError, r"the size of Nx must be known .*; or pass a tens"),
         (lambda: DCT(("N",))(X.bfloat16()), TypeError, r"DCT .*: the dtype must .*bfloat16; conv"),
         (lambda: RealFFT(("N",), 2)(X.bfloat16()), TypeError, r"RealFFT .*: the dtype .*bfloat16"),
     ],

@@ -435,8 +435,8 @@ def test_a_name_with_two_lengths_along_the_chain(two: Ranked) -> None:
             {"Nx": "r"},
             {"Nx": 4},
             SplitError,
-            r"no other dimension of known size to be cut along .r. while Nx is whole; give sizes=, "
-            r"or another placement than \{'Nx': 'r'\}",
+            r"no other dimension of known size can be cut along .r. while Nx is whole; give "
+            r"sizes=, or a placement other than \{'Nx': 'r'\}",
         ),
         (
             lambda: FFT(1, ("C",)),
@@ -465,7 +465,7 @@ def test_a_name_with_two_lengths_along_the_chain(two: Ranked) -> None:
             {"Nz": "r", "C": "r"},
             {"Nz": 4, "Nx": 5},
             SplitError,
-            "those that it has, got C",
+            "placement must name dimensions of the operator, got C",
         ),
     ],
 )

@@ -97,7 +97,7 @@ def test_what_cannot_be_planned(made: object, error: type[Exception], match: str
     ("arguments", "match"),
     [
         (("backward", Link(0.0, 1.0)), "work must be one of"),
-        (("normal", {}), "links must have one for r of the mesh"),
+        (("normal", {}), "links must have an entry for r of the mesh"),
         (("normal", Link(0.0, 1.0), 0.0), "memory_bandwidth must be positive"),
     ],
 )

@@ -168,7 +168,7 @@ def test_an_error_in_a_part_is_one_on_all_ranks(two: Ranked) -> None:
 
     first, second = errors(two, program)
     assert isinstance(second, KeyError)
-    assert "must succeed on all ranks, got on rank 1: KeyError: 'planted'" in str(first)
+    assert "must succeed on all ranks, got an error on rank 1: KeyError: 'planted'" in str(first)
 
 
 def summed(two: Ranked, n_rows: int = 4) -> DistributedLinop:

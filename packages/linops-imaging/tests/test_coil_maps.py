@@ -279,7 +279,7 @@ INFINITE[1, 12, 12] = math.nan
         (lambda: walsh(DATA[:0], "C", XY), ValueError, r"must not be empty, got shape \(0, 24"),
         (lambda: espirit(DATA, "C", XY, n_calibration=5), ValueError, "Kx must have at least 6 c"),
         (lambda: espirit(DATA[:, :, :4], "C", XY), ValueError, "Ky must have at least 6 cal.*4; s"),
-        (lambda: espirit(DATA, "C", XY, kernel_size=(3,)), ValueError, "must be one number or 2"),
+        (lambda: espirit(DATA, "C", XY, kernel_size=(3,)), ValueError, "must be one number, or 2 "),
         (lambda: espirit(DATA, "C", XY, kernel_size=1.5), TypeError, "kernel_size must be an int"),  # type: ignore[call-overload]
         (lambda: espirit(DATA, "C", XY, threshold=1e-17), ValueError, "threshold must be at least"),
         (lambda: espirit(DATA, "C", XY, crop=-1), ValueError, "crop must be at least 0"),

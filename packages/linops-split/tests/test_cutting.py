@@ -145,7 +145,7 @@ def with_split(result: object) -> Matrix:
         (None, r"Wrong \(N\) -> \(M\): split must return a NamedLinop, got None"),
         (Dense(torch.rand(2, 5), ("M", "K")), "between the same dimensions, got Dense .K. -> .M."),
         (Dense(torch.rand(2, 5), ("K", "N")), "between the same dimensions, got Dense .N. -> .K."),
-        (matrix(3, 5), r"in which M has the size 2 of slice\(0, 2, None\), got 3"),
+        (matrix(3, 5), r"in which M has size 2 for slice\(0, 2, None\), got 3"),
     ],
 )
 def test_what_cannot_be_a_tile_is_refused(result: object, message: str) -> None:

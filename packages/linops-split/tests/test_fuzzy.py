@@ -50,10 +50,10 @@ def test_the_result_is_a_new_array(shape: tuple[int, ...]) -> None:
     ("array", "shape", "message"),
     [
         ([[1, 2]], (2,), r"at most 1 axes to be broadcast to \(2,\), got shape \(1, 2\)"),
-        ([], (2,), r"something to repeat along each axis of \(2,\), got shape \(0,\)"),
-        (np.empty((0, 2)), (3, 2), r"something to repeat along each axis of \(3, 2\)"),
-        (np.empty((0,)), (0, 3), r"something to repeat along each axis of \(0, 3\)"),
-        ([1], (-1,), r"something to repeat along each axis of \(-1,\)"),
+        ([], (2,), r"each size of \(2,\) must be at least 0, .*, got an array of shape \(0,\)"),
+        (np.empty((0, 2)), (3, 2), r"each size of \(3, 2\) must be at least 0, and must be 0"),
+        (np.empty((0,)), (0, 3), r"each size of \(0, 3\) must be at least 0"),
+        ([1], (-1,), r"each size of \(-1,\) must be at least 0"),
         ([[1, 2], [3]], (2, 2), "inhomogeneous"),
     ],
 )

@@ -207,7 +207,7 @@ def test_a_shift_of_zero_needs_an_inverse() -> None:
     A = Sampling.from_mask(torch.tensor([True, False]))
     y = torch.ones(2)
     for lam in (0, 0.0, torch.tensor(0.0), 1e-60):  # the last is zero in single precision
-        with pytest.raises(ValueError, match=r"Sampling .*: lam must be positive where A.N has no"):
+        with pytest.raises(ValueError, match=r"Sampling .*: lam must be positive if A.N has no"):
             A.solve_shifted(y, lam)
     assert A.solve_shifted(y.double(), 1e-60).tolist() == [1, 1e60]
 
@@ -222,7 +222,7 @@ def test_circular_convolutions_of_real_vectors_have_a_real_solution() -> None:
     torch.testing.assert_close(half, x.half(), rtol=2e-3, atol=2e-3)
     assert blur.solve_shifted(torch.ones(0, 4), 0.5).shape == (0, 4)
     mean = Convolution(torch.ones(3) / 3, padding_mode="circular")
-    with pytest.raises(ValueError, match=r"lam must be positive where A.N has no inverse, got 0"):
+    with pytest.raises(ValueError, match=r"lam must be positive if A.N has no inverse, got 0"):
         mean.solve_shifted(torch.ones(6), 0)  # one frequency is lost, but for rounding
 
 

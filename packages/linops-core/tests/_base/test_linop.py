@@ -217,7 +217,7 @@ def test_slices_for_a_part_must_fit_the_shape() -> None:
     A = Diagonal(torch.ones(3), ("N",))
     with pytest.raises(SplitError, match=r"one slice must be given for each input dimension, got"):
         A.split_forward([], [slice(0, 1)])
-    with pytest.raises(SplitError, match=r"N must have one slice on both sides, got slice\(0, 1"):
+    with pytest.raises(SplitError, match=r"N must have the same slice on both sides, got slice\(0"):
         A.split_forward([slice(0, 1)], [slice(1, 2)])
 
 

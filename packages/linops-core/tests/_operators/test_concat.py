@@ -81,7 +81,7 @@ def test_lengths_are_given_where_blocks_do_not_know_them() -> None:
         (
             [matrix(1, 2)],
             {"odim": "M", "osizes": [1, 1]},
-            r"the size of M must be known .* one for each of 1; got \[1, 1\]",
+            r"the size of M must be known .* one for each of 1 operands; got \[1, 1\]",
         ),
         (
             [matrix(1, 2)],

@@ -157,7 +157,7 @@ def test_what_is_zero_must_be_of_known_size_to_be_cut_apart() -> None:
         return SimpleLinop(lambda x: x, lambda y: y, ishape=("N",), oshape=("M",))
 
     A = Stack(plain(), plain(), idim_and_idx=("J", 0), odim_and_idx=("K", 0))
-    match = r"to be cut along \(J, K\), where blocks are zero, the size of each dimension that only"
+    match = r"blocks are zero along \(J, K\); to cut there, each dimension of the input alone or of"
     with pytest.raises(SplitError, match=match):
         A.split(A, {ND("J"): slice(0, 1)})
 

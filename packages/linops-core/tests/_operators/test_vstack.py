@@ -217,11 +217,11 @@ any_size = SimpleLinop(lambda x: x, lambda x: x, ishape=("N",), oshape=("M",))
         (lambda: VStack(), r"VStack: there must be at least one operator, got none"),
         (
             lambda: VStack(A, dense("M", "K", M=1, K=3)),
-            r"VStack: all operands must have one input, got Dense \(C, N\) .*; Dense \(K\)",
+            r"VStack: all operands must have the same input, got Dense \(C, N\) .*; Dense \(K\)",
         ),
         (
             lambda: HStack(A, dense("M", "K", M=1, K=3)),
-            r"HStack: all operands must have one output, got Dense",
+            r"HStack: all operands must have the same output, got Dense",
         ),
         (
             lambda: VStack(dense("M", "N", M=1, N=2), dense("M", "N", M=1, N=3)),

@@ -265,7 +265,8 @@ def plan_mesh(
         A tensor of the size and dtype of a whole input. By default the sizes follow from the
         operator and ``sizes``.
     dtype : torch.dtype, optional
-        Dtype of the input; needed if no weight is complex. By default that of complex weights.
+        Dtype of the input; needed if no weight is complex. By default the dtype of the complex
+        weights.
 
     Raises
     ------

@@ -243,7 +243,8 @@ class DistributedLinop(NamedLinop):
         sizes : mapping of dimension to int, optional
             Sizes of the input dimensions that the operator does not know.
         dtype : torch.dtype, optional
-            Dtype of the input; needed if no weight is complex. By default that of complex weights.
+            Dtype of the input; needed if no weight is complex. By default the dtype of the
+            complex weights.
 
         Raises
         ------

@@ -46,7 +46,7 @@ class HaloExchange(Exchange):
 
     @property
     def moved(self) -> tuple[NamedDimension, ...]:
-        """The dimension of which input and output have other slices."""
+        """The dimension whose slices in input and output differ."""
         return (self._dim,)
 
     def exchanged(self, x: Tensor) -> Tensor:

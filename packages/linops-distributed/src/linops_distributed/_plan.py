@@ -165,8 +165,8 @@ class MeshPlan:
         for dim in sent.mesh_dims:
             if dim not in links:
                 raise ValueError(
-                    f"{self.signature}: links must have one for {dim} of the mesh, got those of "
-                    f"{sorted(links)}"
+                    f"{self.signature}: links must have an entry for {dim} of the mesh, got "
+                    f"entries for {sorted(links)}"
                 )
         return max(links[dim].seconds(sent) for dim in sent.mesh_dims)
 
@@ -190,7 +190,7 @@ class MeshPlan:
 
 
 def merged(signature: str, mesh: Mapping[str, int], plans: Sequence[RankPlan]) -> MeshPlan:
-    """Return the plan of all ranks, given that of each."""
+    """Return the plan of all ranks, given the plan of each rank."""
     by_steps: dict[object, list[RankPlan]] = {}
     for plan in plans:
         by_steps.setdefault(tuple(plan.steps.items()), []).append(plan)

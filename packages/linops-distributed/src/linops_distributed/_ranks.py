@@ -395,7 +395,7 @@ class Ranks:
         if failed:
             rank, text = next(iter(failed.items()))
             raise RuntimeError(
-                f"{owner}: {what} must succeed on all ranks, got on rank {rank}: {text}"
+                f"{owner}: {what} must succeed on all ranks, got an error on rank {rank}: {text}"
             )
         return result  # type: ignore[return-value]  # it is there
 

@@ -256,8 +256,8 @@ def _route(
 ) -> list[Work | Move]:
     """Return the steps of a transform: each dimension is transformed when it is whole.
 
-    A search for the shortest path from the cuts of the input to those of the output. Its nodes are
-    the vectors between, with their transformed and cut dimensions.
+    A search for the shortest path from the cuts of the input to the cuts of the output. Its nodes
+    are the vectors between, with their transformed and cut dimensions.
     """
     become = dict(axis_pairs(linop))
     start, goal = (checked_cuts(names, placement) for names in (linop.ishape, linop.oshape))
@@ -291,9 +291,9 @@ def _route(
     cut = [dim for dim in [*start, *goal] if dim in become or dim in become.values()]
     dim = next((dim for dim in cut if dim in given), cut[0])
     raise SplitError(
-        f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}, and there is no other "
-        f"dimension of known size to be cut along '{placement[dim]}' while {dim} is whole; give "
-        f"sizes=, or another placement than { ({str(d): name for d, name in given.items()}) }"
+        f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}, and no other "
+        f"dimension of known size can be cut along '{placement[dim]}' while {dim} is whole; give "
+        f"sizes=, or a placement other than { ({str(d): name for d, name in given.items()}) }"
     )
 
 

@@ -322,8 +322,8 @@ def _idle_like(zero: Zero | None, sharding: Sharding, owner: str) -> NamedLinop:
     """Return the operator of a rank without work."""
     if zero is None:
         raise SplitError(
-            f"{owner}: each rank must have work where wildcards of input and output are not the "
-            f"same dimensions, got {dict(sharding.mesh)} ranks for lengths "
+            f"{owner}: each rank must have work, because the wildcards of input and output are "
+            f"different dimensions, got {dict(sharding.mesh)} ranks for lengths "
             f"{ ({str(dim): cut.length for dim, cut in sharding.cuts.items()}) }"
         )
     return zero._with_lengths(sharding.lengths)

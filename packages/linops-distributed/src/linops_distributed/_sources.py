@@ -57,7 +57,7 @@ def planned(
     for dim in placement:
         if not any(dim in work.cuts for work in works):
             raise SplitError(
-                f"{whole.signature}: dimensions must be one of those that it has, got {dim}"
+                f"{whole.signature}: placement must name dimensions of the operator, got {dim}"
             )
     return Plan(whole, steps, every, {**lengths, **sizes})
 

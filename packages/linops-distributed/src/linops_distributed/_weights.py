@@ -63,7 +63,7 @@ def mesh_dims_of_weights(
     if any(one != told[0] for one in told) or any(dims is None for _, dims in shared):
         raise NotImplementedError(
             f"{owner}: weights of shares that are sent or loaded, and that require gradients, must "
-            "be copies of each other or be cut, on ranks that all have work, got (shape, summed "
+            "be copies of each other or be cut, and all ranks must have work, got (shape, summed "
             f"over) {told}; give all ranks the operator, or detach its weights"
         )
     return [dims or () for dims in found]

@@ -93,7 +93,7 @@ def _physics_class(base: Any) -> Any:
         def _normal(self, linop: NamedLinop, x: Tensor) -> Tensor:
             if x.is_complex() and not linop.is_complex_linear:
                 raise ValueError(
-                    f"to_deepinv: {linop.signature} must be linear over complex numbers where "
+                    f"to_deepinv: {linop.signature} must be linear over complex numbers if "
                     f"solvers of DeepInverse get {x.dtype}, got one that is linear over the reals "
                     "only; use complex_channels=True"
                 )

@@ -175,12 +175,12 @@ def test_operators_that_use_parts_inside_equal_the_whole_or_are_refused(
 def test_a_dimension_that_a_tile_does_not_have_is_refused() -> None:
     first = Dense(weight(2, 3), ("M", "K")) @ Dense(weight(3, 4), ("K", "N"))
     A = Concat(first, Dense(weight(2, 4), ("M", "N")), odim="M")
-    wanted = "K must be in every tile that a later BatchSpec cuts along it, got the tile Dense"
+    wanted = "every tile must have K, because a later BatchSpec cuts along it, got the tile Dense"
     with pytest.raises(SplitError, match=wanted):
         create_batched_linop(A, [BatchSpec({"M": 2}), BatchSpec({"K": 1})])
     B = create_batched_linop(A, [BatchSpec({"K": 1}), BatchSpec({"M": 2})])
     torch.testing.assert_close(matrix(B, {}), matrix(A, {}))
 
 
-REASONS = ["cannot be split: ", "must be in every tile that a later BatchSpec cuts"]
+REASONS = ["cannot be split: ", "because a later BatchSpec cuts along it"]
 """What a dimension may be refused for: the operator that has it says why."""

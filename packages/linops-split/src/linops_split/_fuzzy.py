@@ -45,8 +45,8 @@ def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
     have = (1,) * (len(shape) - array.ndim) + array.shape
     if any(want < 0 or (old == 0 < want) for old, want in zip(have, shape, strict=True)):
         raise ValueError(
-            f"fuzzy_broadcast_to: an array must have something to repeat along each axis of "
-            f"{tuple(shape)}, got shape {array.shape}"
+            f"fuzzy_broadcast_to: each size of {tuple(shape)} must be at least 0, and must be 0 "
+            f"where the array has size 0, got an array of shape {array.shape}"
         )
     found = [np.arange(want) % max(old, 1) for old, want in zip(have, shape, strict=True)]
     return array.reshape(have)[np.ix_(*found)] if found else array

@@ -18,7 +18,8 @@ def slices_along(
 ) -> dict[NamedDimension, list[slice]]:
     """Return the slices into which batch sizes divide each dimension.
 
-    ``sizes`` are those of dimensions that the operator does not know. Raises as :func:`tile_grid`.
+    ``sizes`` has the sizes of dimensions that the operator does not know. Raises as
+    :func:`tile_grid`.
     """
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"linop must be a NamedLinop, got {type(linop)}")

@@ -268,9 +268,9 @@ class Tiled(Composite):
             zero = Zero.like(self)
             if zero is None or not zero.is_complete:
                 raise SplitError(
-                    f"{self.signature}: to be cut at {dict(window)}, where the operator is zero, "
-                    "the sizes of all dimensions that only the input or only the output has must "
-                    f"be known, got input sizes {self.sizes('input')} and output sizes "
+                    f"{self.signature}: the operator is zero at {dict(window)}; to cut there, "
+                    "each dimension of the input alone or of the output alone must have a known "
+                    f"size, got input sizes {self.sizes('input')} and output sizes "
                     f"{self.sizes('output')}"
                 )
             return zero.split(zero, window)

@@ -203,7 +203,7 @@ class Tiles:
         ]
 
     def hull(self, dim: NamedDimension) -> slice | None:
-        """Return the shortest slice that contains those of all parts; None if one has all."""
+        """Return the shortest slice that contains the slices of all parts; None if one has all."""
         pieces = [part.window.get(dim) for part in self.parts]
         found = [piece for piece in pieces if piece is not None]
         if len(found) < len(pieces):

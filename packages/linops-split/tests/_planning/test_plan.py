@@ -276,7 +276,7 @@ TWO_DEVICES = Diagonal(X, ("N",)) @ Diagonal(X.to("meta"), ("N",))
     ("linop", "arguments", "message"),
     [
         (matrix(), {"memory": -1}, "memory must not be negative, got -1"),
-        (matrix(), {"memory": torch.device("meta")}, "that of the operator's device, cpu, got m"),
+        (matrix(), {"memory": torch.device("meta")}, "must be the operator's device, cpu, got m"),
         (matrix(), {"max_tiles": 0}, "max_tiles must be a positive integer, got 0"),
         (matrix(), {"max_tiles": True}, "max_tiles must be a positive integer, got True"),
         (matrix(), {"work": "backward"}, "work must be one or several of .*, got 'backward'"),

@@ -377,7 +377,7 @@ def test_an_input_given_twice_is_refused() -> None:
 
 def test_a_variable_that_is_no_input_is_refused() -> None:
     x, y = variable("x"), variable("y")
-    with pytest.raises(ValueError, match="f: every variable must be an input, got the outputs"):
+    with pytest.raises(ValueError, match="f: every variable in outputs or updates must be"):
         function([x], x + y, name="f")
 
 

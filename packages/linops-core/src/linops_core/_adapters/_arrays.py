@@ -120,7 +120,7 @@ def _device_of(linop: NamedLinop) -> torch.device:
     devices = linop.input_devices
     if len(devices) > 1:
         raise ValueError(
-            f"{linop.signature}: device must be given where weights are on several devices, "
+            f"{linop.signature}: device must be given if weights are on several devices, "
             f"got {sorted(map(str, devices))}"
         )
     return devices[0] if devices else torch.device("cpu")

@@ -23,7 +23,7 @@ from .._kernels._tracing import constant_when_compiled
 Nest: TypeAlias = "tuple[NamedLinop | Nest, ...]"
 """Operands as they were grouped when they were composed."""
 Listing: TypeAlias = Callable[[Iterable[NamedLinop]], Iterable[NamedLinop]]
-"""Makes the operands of a composition from those of a nest."""
+"""Makes the operands of a composition from the operands of nested ones."""
 
 
 class Composite(NamedLinop):
@@ -123,7 +123,7 @@ class Composite(NamedLinop):
     @overload
     def __getitem__(self, index: slice) -> tuple[NamedLinop, ...]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> NamedLinop | tuple[NamedLinop, ...]:
-        """Return the operand at ``index``, or those of a slice.
+        """Return the operand at ``index``, or the operands of a slice.
 
         Raises
         ------
@@ -173,7 +173,7 @@ class Composite(NamedLinop):
         if len(found) > 1 and any(totals.add is not None for totals in says):
             raise NotImplementedError(
                 f"{self.signature}: operands that stand side by side must have whole vectors, got "
-                f"an {side} of which several processes have a part each; give a solver the "
+                f"an {side} that is cut over several processes; give a solver the "
                 "operators as a list, as in lsqr([A, B], [y, z])"
             )
         return says[0] if says else None

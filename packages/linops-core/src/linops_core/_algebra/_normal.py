@@ -37,7 +37,7 @@ class Normal(Wrapper):
 
     @property
     def name(self) -> str:
-        """The given name, else that of the operator with ``.N``."""
+        """The given name, else the name of the operator with ``.N``."""
         return self._name or f"{self.linop.name}.N"
 
     @property

@@ -43,8 +43,9 @@ def names_of_return(
 ) -> dict[NamedDimension, NamedDimension]:
     """Return the new names for the adjoint in A^H A.
 
-    Its input takes the output names of A (``landing``). Dimensions that only the input of ``linop``
-    or its inside has get unused names, because in A^H they are different dimensions than in A.
+    Its input takes the output names of A (``landing``). If a dimension is
+    only in the input of ``linop`` or inside of it, it gets an unused name, because in A^H it is
+    another dimension than in A.
     """
     names = {
         here: there

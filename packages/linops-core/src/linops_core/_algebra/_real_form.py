@@ -94,7 +94,7 @@ class RealForm(Composite):
 
 
 def applied_to_parts(linop: NamedLinop, x: Tensor) -> Tensor:
-    """Return the parts of A x, given those of x; complex parts are two independent inputs."""
+    """Return the parts of A x, given the parts of x; complex parts are two independent inputs."""
     if x.is_complex():
         real, imag = (applied_to_parts(linop, part) for part in (x.real, x.imag))
         return real + 1j * imag

@@ -46,7 +46,7 @@ def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     if least < torch.finfo(denominator.dtype).tiny and _has_values(denominator):
         if not denominator.all():
             raise ValueError(
-                f"{linop.signature}: lam must be positive where A.N has no inverse, got {least} "
+                f"{linop.signature}: lam must be positive if A.N has no inverse, got {least} "
                 f"and zeros among the eigenvalues of {normal.signature}"
             )
     return unitary.H(_divided(z, scale * denominator, axes, normal))

@@ -23,7 +23,7 @@ class Wrapper(Composite):
     ----------
     linop : NamedLinop
     shape : NamedShape, optional
-        By default that of the operand.
+        By default the shape of the operand.
     name : str, optional
 
     Examples

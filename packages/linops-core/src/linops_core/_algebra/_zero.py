@@ -198,9 +198,9 @@ def zero_between(
         zero = zero._with_lengths(lengths)
     if zero is None or (complete and not zero.is_complete):
         raise SplitError(
-            f"{linop.signature}: to be cut along ({', '.join(map(str, lengths))}), where blocks "
-            "are zero, the size of each dimension that only the input or only the output has must "
-            "be known, and wildcards of both must be the same dimensions, got input sizes "
+            f"{linop.signature}: blocks are zero along ({', '.join(map(str, lengths))}); to cut "
+            "there, each dimension of the input alone or of the output alone must have a known "
+            "size, and both sides must have the same wildcards, got input sizes "
             f"{linop.sizes('input')} and output sizes {linop.sizes('output')}"
         )
     return zero

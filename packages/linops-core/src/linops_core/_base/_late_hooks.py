@@ -20,7 +20,7 @@ _OF_CALLS = [name for name in sorted(HOOKS) if "ward_" in name]  # forward and b
 
 
 def is_hooked(own: dict[str, Any]) -> bool:
-    """Whether a call of a module with these attributes is more than that of its ``forward``."""
+    """Whether a call of a module with these attributes does more than call ``forward``."""
     has_hooks = "_forward_hooks" in own and any(map(own.get, _OF_CALLS))
     return has_hooks or "_compiled_call_impl" in own or _has_any_global_hook()
 

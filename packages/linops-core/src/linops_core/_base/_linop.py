@@ -552,7 +552,7 @@ class NamedLinop(Arithmetic, Conversions):
             for dim, piece in zip(names, pieces, strict=True):
                 if tile.setdefault(dim, piece) != piece:
                     raise SplitError(
-                        f"{self.signature}: {dim} must have one slice on both "
+                        f"{self.signature}: {dim} must have the same slice on both "
                         f"sides, got {tile[dim]} and {piece}"
                     )
         return self.split(self, tile)
@@ -579,7 +579,7 @@ def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
     for dim, piece in window.items():
         if dim in own.dims and tile.size(dim) not in (None, piece.stop - piece.start):
             raise SplitError(
-                f"{linop.signature}: split must return an operator in which {dim} has the size "
-                f"{piece.stop - piece.start} of {piece}, got {tile.size(dim)}"
+                f"{linop.signature}: split must return an operator in which {dim} has size "
+                f"{piece.stop - piece.start} for {piece}, got {tile.size(dim)}"
             )
     return tile

@@ -46,8 +46,8 @@ def lengths_by_place(
 def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) -> NamedShape | None:
     """Return ``shape`` with further dimensions in front of both sides, so that the input fits.
 
-    None if the input does not end with that of the shape, or the shape has a dimension in front
-    already.
+    None if ``ishape`` does not end with ``shape.ishape``, or ``shape`` has further dimensions in
+    front already.
     """
     n_more = len(ishape) - len(shape.ishape)
     if n_more < 1 or ELLIPSES in shape.ishape or ishape[n_more:] != shape.ishape:

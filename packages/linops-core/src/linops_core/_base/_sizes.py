@@ -101,8 +101,8 @@ def input_lengths(
         elif not isinstance(size, Integral) or size < 0:
             raise ValueError(
                 f"{linop.signature}: the size of {dim} must be known to the operator or given in "
-                f"sizes, as an integer of at least 0, got {sizes}; like= takes a tensor of the "
-                "input's shape instead"
+                f"sizes, as an integer of at least 0, got {sizes}; or pass a tensor of the "
+                "input's shape as like="
             )
         else:
             lengths.append(int(size))

@@ -36,8 +36,8 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
     dtype = torch.promote_types(x.dtype, weight.dtype)
     if method == "fft" and not (dtype.is_floating_point or dtype.is_complex):
         raise TypeError(
-            "Convolution: method must be 'auto' or 'direct' for integers, which a transform does "
-            "not keep, got 'fft'"
+            "Convolution: method must be 'auto' or 'direct' for integers, because a Fourier "
+            "transform returns no integers, got 'fft'"
         )
     batch = x.shape[: x.ndim - len(axes)]
     if not x.numel():  # torch's convolutions refuse these
@@ -189,7 +189,7 @@ def _by_transform(
 def _spectrum(
     weight: Tensor, shifts: Sequence[int], lengths: Sequence[int], is_real: bool
 ) -> Tensor:
-    """Return the spectrum by which that of the input is multiplied.
+    """Return the spectrum by which the spectrum of the input is multiplied.
 
     It is the transform of the kernel at reversed places. Each axis is transformed before the others
     are as long as their periods.

@@ -30,8 +30,8 @@ _STEP = 2**17
 class Neighbours(NamedTuple):
     """Positions and weights of the neighbours of points, for `interpolated`.
 
-    ``n`` is the number of grid points, ``n_last`` that of a row. The last positions are within a
-    row.
+    ``n`` is the number of grid points, ``n_last`` the number in a row. The last positions are
+    within a row.
     """
 
     positions: Sequence[Tensor]
@@ -149,7 +149,7 @@ class InterpolationTable:
         return Rows(points, sorted_weights, ends)
 
     def _sort(self, points: Tensor, sorted_weights: Tensor) -> None:
-        """Write points and weights in the order of the grid points, those of some rows at a time.
+        """Write points and weights in the order of the grid points, some rows at a time.
 
         A run of weights is within a row: first runs are sorted by blocks of rows, of which the
         weights fit the cache and the columns are short integers, and then each block by columns.

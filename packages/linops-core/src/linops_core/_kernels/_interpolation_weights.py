@@ -89,7 +89,7 @@ class Spline:
 def bessel(q: Tensor, order: int, largest: float) -> Tensor:
     r"""Return :math:`\sum_k q^k / (k! \, (k + m)!)` of order m, for q from 0 to ``largest``.
 
-    Of :math:`q = z^2 / 4` it is :math:`I_m(z) (2 / z)^m`; its derivative is that of order m + 1.
+    At :math:`q = z^2 / 4` it is :math:`I_m(z) (2 / z)^m`. Its derivative is the sum of order m + 1.
     """
     if torch.compiler.is_compiling():
         return _series(q, order, largest)  # a compiler differentiates and fuses it

@@ -64,7 +64,7 @@ class GridNames(NamedTuple):
         ------
         ValueError
             If ``dims`` or ``to`` have a wrong number of dimensions or duplicates, ``dims`` are not
-            named dimensions of the input, or a name of ``to`` is that of another dimension.
+            named dimensions of the input, or ``to`` has the name of another dimension.
         """
         if isinstance(dims, int):
             raise TypeError(

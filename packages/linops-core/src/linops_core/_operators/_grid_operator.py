@@ -24,7 +24,7 @@ class AxisMap(Protocol):
 
     @property
     def lengths(self) -> tuple[int | None, ...]:
-        """Length of each dimension, that of the grid first; None if any length is accepted."""
+        """Length of each dimension, the grid dimension first; None if any length is accepted."""
 
     @property
     def supports(self) -> tuple[slice | None, ...]:

@@ -72,7 +72,7 @@ class Interpolate(GridOperator[GridPart]):
     pad_mode : {"circular", "zeros"}
         The grid is periodic, or zero outside.
     kernel_params : mapping, optional
-        By default the order of a spline is 1, and beta is that for an oversampling of 2.
+        By default the order of a spline is 1, and beta fits an oversampling of 2.
     scale : sequence of float, optional
         D factors for locations in other units.
     table_budget : int, optional
@@ -111,8 +111,8 @@ class Interpolate(GridOperator[GridPart]):
     and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
     It is made anew when the locations are replaced, moved or written to. Torch does not count
     writes to ``tensor.data`` or through NumPy: with such writes, set ``table_budget=0``. A copy
-    makes its own table. So does a tile, with a share of the budget in proportion to its points and
-    its part of the grid.
+    makes its own table. A tile makes its own, too, with a share of the budget in proportion to its
+    points and its part of the grid.
 
     Without a table, each call computes the weights neighbour by neighbour. There is no table if it
     would exceed the budget; if locations require or have a gradient, have half precision or were

@@ -186,7 +186,7 @@ class Sampling(GridOperator[GridPart]):
 
     @property
     def idx(self) -> tuple[Tensor, ...]:
-        """The index tensors, one for each dimension of the grid; a tile has those of the tile."""
+        """The index tensors, one for each dimension of the grid; a tile has its own."""
         return tuple(self.weight_part(f"idx_{axis}") for axis in range(len(self.input_size)))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

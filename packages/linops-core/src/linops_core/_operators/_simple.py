@@ -172,9 +172,9 @@ class SimpleLinop(NamedLinop):
             raise
         except RuntimeError as error:
             raise ValueError(
-                f"{self.signature}: forward must be a function of torch alone for an adjoint by "
-                f"autograd, and take complex vectors unless is_complex_linear=False, got {error}; "
-                "or give adjoint="
+                f"{self.signature}: for an adjoint by autograd, forward must use only functions of "
+                "torch and accept complex vectors unless is_complex_linear=False, got "
+                f"{error}; or give adjoint="
             ) from error
 
     def _input_lengths(self, y: Tensor) -> list[int]:

@@ -117,7 +117,7 @@ def dottest(
         Sizes of the input dimensions that the operator does not know. A ``...`` that is not given
         stands for no dimensions.
     dtypes : sequence of torch.dtype, optional
-        Dtypes of the vectors; by default that of ``like``, or float64 and complex128.
+        Dtypes of the vectors; by default the dtype of ``like``, or float64 and complex128.
     trials : int
         Number of pairs of vectors for each of ``dtypes``.
     like : Tensor, optional

@@ -31,7 +31,7 @@ def real_matrix(M: Tensor, of_conjugate: Tensor | None = None) -> Tensor:
 
 
 def alike(*matrices: Tensor) -> list[Tensor]:
-    """Return the matrices all over the complex numbers, or all over the reals."""
+    """Return all matrices over the complex numbers, or all of them over the reals."""
     are_complex = all(M.is_complex() for M in matrices)
     return [*matrices] if are_complex else [real_matrix(M) for M in matrices]
 

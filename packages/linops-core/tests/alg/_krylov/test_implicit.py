@@ -29,7 +29,7 @@ def damped_lsmr(A: Any, y: Tensor) -> Tensor:
 
 
 SOLVERS = pytest.mark.parametrize("solve", [implicit, dense_lsqr, damped_lsmr])
-OTHERS = r"the weights of .* must be the same for the gradient as for the solution, got others"
+OTHERS = r"the weights of .* must not change between the solution and the gradient"
 Y = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64)
 
 
@@ -95,7 +95,7 @@ def test_changed_weights_behind_a_bound_method_are_refused(
     A = diagonal()
     x = implicit(A.forward, Y)
     change(A)
-    with pytest.raises(RuntimeError, match=r"of A function must be"):
+    with pytest.raises(RuntimeError, match=r"of A function must not"):
         x.sum().backward()
 
 

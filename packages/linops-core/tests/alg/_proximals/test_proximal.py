@@ -221,9 +221,9 @@ def test_projections_of_what_is_inside_far_and_large() -> None:
 
 
 def test_what_has_no_conjugate_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got that of l0"):
+    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got l0"):
         conjugate(l0())
-    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got that of l0"):
+    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got l0"):
         conjugate(in_basis(FFT(1), l0()))
 
 
@@ -438,6 +438,6 @@ def test_solvers_for_convex_functions_refuse_others_alone_and_in_a_list(proximal
         (r"rachford: the .* proximal_g", lambda: douglas_rachford(no_penalty(), proximal, y)),
     ]
     for message, call in calls:
-        with pytest.raises(ValueError, match=message + r".* be convex, got that of l0, .*gradient"):
+        with pytest.raises(ValueError, match=message + r".* be convex, got l0, .*gradient"):
             call()
     assert proximal_gradient(A, y, l0(0.1)).tolist() == [1.0, 1.0]

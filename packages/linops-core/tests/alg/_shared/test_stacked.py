@@ -88,7 +88,7 @@ def test_gradients_reach_the_weights_of_all() -> None:
     x = lsqr([*map(dense, weights)], y)
     with torch.no_grad():
         weights[1].add_(1)
-    with pytest.raises(RuntimeError, match=r"lsqr: the weights of A function must be the same"):
+    with pytest.raises(RuntimeError, match=r"lsqr: the weights of A function must not change"):
         x.sum().backward()
 
 
@@ -147,12 +147,12 @@ factory: Any = no_penalty
         (
             lambda: lsqr([A, torch.neg], y),
             TypeError,
-            r"lsqr: the adjoints of functions must be given, as a sequence too, got A = \[",
+            r"lsqr: the adjoints of functions must be given as a sequence, got A = \[",
         ),
         (
             lambda: lsqr([A, B], y, adjoint=[A.H]),
             TypeError,
-            r"lsqr: the adjoints must be a sequence of one for each of 2 operators",
+            r"lsqr: the adjoints must be a sequence, one for each of 2 operators",
         ),
         (
             lambda: lsqr(A, y[0], adjoint=[A.H]),

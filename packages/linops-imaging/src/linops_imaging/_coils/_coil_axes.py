@@ -59,7 +59,7 @@ def axes_of_images(
     grid_dims: Sequence[Name],
     dims: Sequence[Name] | None,
 ) -> list[int]:
-    """Return the axis of the coils and those of the grid; by default, x has no others."""
+    """Return the axis of the coils and the axes of the grid; by default, x has no other axes."""
     grid = as_dims(grid_dims)
     if len(grid) not in (2, 3):
         raise ValueError(f"{owner}: grid_dims must be 2 or 3 dimensions, got {grid}")

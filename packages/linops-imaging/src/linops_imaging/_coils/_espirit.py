@@ -189,7 +189,7 @@ def espirit(
 def _for_each(name: str, value: int | Sequence[int], n_axes: int) -> list[int]:
     numbers = [*value] if isinstance(value, Iterable) else [value] * n_axes
     if len(numbers) != n_axes:
-        raise ValueError(f"espirit: {name} must be one number or {n_axes}, got {value!r}")
+        raise ValueError(f"espirit: {name} must be one number, or {n_axes} numbers, got {value!r}")
     return [check_number("espirit", name, number, 1) for number in numbers]
 
 

@@ -27,7 +27,7 @@ Piece: TypeAlias = tuple[int, int, tuple[tuple[int, float], ...]]
 
 
 class Part(NamedTuple):
-    """A slice of an axis of the input, and a slice of that axis of the output."""
+    """A slice of the input and a slice of the output, along the same axis."""
 
     inputs: range
     outputs: range
@@ -61,7 +61,7 @@ class Run(NamedTuple):
 
     factor: float
     shift: int
-    """Distance from a point of the output to that of the input."""
+    """Distance from a point of the output to its point of the input."""
     start: int
     stop: int
     """Of the output."""
@@ -183,9 +183,9 @@ def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequenc
 
 
 def applied(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
-    """Carry out the plan for an x whose axis 0 is that of its components.
+    """Carry out the plan for an x whose axis 0 counts components.
 
-    ``axes`` are those of the grid in x. Only the result is allocated.
+    ``axes`` are the axes of the grid in x. Only the result is allocated.
     """
     sizes = list(x.shape)
     for axis, length in zip((*axes, 0), plan.lengths, strict=True):

@@ -126,7 +126,7 @@ class StencilSums(GridOperator[Part]):
 
     @property
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
-        """The dimensions of each axis of the grid, and those of the components."""
+        """The dimensions of each axis of the grid, and the dimensions of the components."""
         shapes = self.shape.other_shapes
         of, into = ((*shapes[name], None)[0] for name in ("in_component", "out_component"))
         return [*zip(shapes["grid"], shapes["result"], strict=True), (of, into)]

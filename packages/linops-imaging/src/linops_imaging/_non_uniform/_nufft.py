@@ -221,7 +221,7 @@ class NUFFT(Wrapper):
 
     @property
     def locs(self) -> Tensor:
-        """The current locations; those of a tile are its own."""
+        """The current locations; a tile has its own."""
         return self.interpolate.weight_part("locs")
 
     @property

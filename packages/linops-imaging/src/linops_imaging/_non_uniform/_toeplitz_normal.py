@@ -68,7 +68,7 @@ class ToeplitzNormal(Wrapper):
 
     @property
     def name(self) -> str:
-        """The name given, else that of the operator with ``.N``."""
+        """The given name, else the name of the operator with ``.N``."""
         return self._name or f"{self._parts()[0].name}.N"
 
     @staticmethod

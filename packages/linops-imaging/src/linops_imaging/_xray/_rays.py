@@ -45,7 +45,7 @@ class Tables(NamedTuple):
     start: Tensor | None
     """Index of the first ray of each view, or None for one view."""
     shares: Tensor | None = None
-    """A number of each ray, those of all views one behind the other."""
+    """One number for each ray, view after view."""
 
     def of_view(self, view: int) -> Tables:
         """Return the tables of one view."""
@@ -90,7 +90,7 @@ class Near(NamedTuple):
     """The rays near pixels, of some views."""
 
     before: Tensor
-    """Index of the ray before the first one near a pixel. Those near it are 1 to 2 reach further.
+    """Index of the ray before the first one near a pixel; add 1 to 2 reach to get the near ones.
 
     The index of a detector is its number plus the reach, plus the first index of its view.
     """

@@ -113,13 +113,13 @@ def onto_rows_of_many(
 
 
 def blocks(size: int, step: int) -> Iterator[slice]:
-    """Yield parts of an axis of at least one place."""
+    """Yield the parts of an axis; each part has at least one place."""
     step = max(1, step)
     return (slice(at, min(at + step, size)) for at in range(0, size, step))
 
 
 def _parts(size: int, n_of_row: int, like: Tensor) -> list[slice]:
-    """Return parts of the rows of images, each of which has so many numbers."""
+    """Return parts of the rows of images; each row has ``n_of_row`` numbers."""
     return [*blocks(size, _BYTES * _n_threads(like) // (n_of_row * like.itemsize))]
 
 

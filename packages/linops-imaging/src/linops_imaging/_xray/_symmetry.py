@@ -66,7 +66,7 @@ def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
 
 
 def _by_pose(lines: Tensor, shared: SharedViews) -> Tensor:
-    """Return lines (B, A, D) as those of the shared views of each pose, (B P, S, D)."""
+    """Return lines (B, A, D) as lines of the shared views of each pose, (B P, S, D)."""
     n_views = len(shared.angles)
     found = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
     for views in blocks(len(shared.place), _VIEWS):
@@ -87,7 +87,7 @@ class Pose(NamedTuple):
         return turned.flip(1) if self.is_mirrored else turned
 
     def back(self, images: Tensor) -> Tensor:
-        """Return images of this pose as they were before."""
+        """Return images as they were before they were brought into this pose."""
         upright = images.flip(1) if self.is_mirrored else images
         return upright.rot90(self.n_quarters, (1, 2))
 
@@ -114,7 +114,7 @@ class Posed(NamedTuple):
         return n_images * len(self.poses), size0, size1
 
     def rows(self, axis: int, part: slice) -> Iterator[Tensor]:
-        """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
+        """Yield the lines along ``axis`` at a part of the other axis, image by image: (R, N)."""
         for image in self.images.split(1):
             for pose in self.poses:
                 (posed,) = pose.of(pose.at(image, 1 - axis, part))

@@ -116,7 +116,7 @@ class IsmrmrdScan:
         if n_repeated:
             raise ValueError(
                 f"IsmrmrdScan: lines must have different counters for a grid, got {n_repeated} "
-                "with those of another line; use kspace and counters"
+                "with the counters of another line; use kspace and counters"
             )
         at = torch.arange(self.kspace.shape[-1])
         column = at + (x // 2 - self.centre_sample).unsqueeze(-1)

@@ -160,9 +160,9 @@ def _cut(
         for dim in (dim for later in specs_left for dim in later.batch_sizes):
             if dim in linop.dims and dim not in tile.linop.dims:
                 raise SplitError(
-                    f"{linop.signature}: {dim} must be in every tile that a later BatchSpec cuts "
-                    f"along it, got the tile {tile.linop.signature} without it; cut {dim} in the "
-                    "same BatchSpec or in an earlier one"
+                    f"{linop.signature}: every tile must have {dim}, because a later BatchSpec "
+                    f"cuts along it, got the tile {tile.linop.signature} without it; cut {dim} in "
+                    "the same BatchSpec or in an earlier one"
                 )
         there = cast(DeviceSpec, devices[position])
         inner = _cut(tile.linop, specs_left, base, of_tile, there)

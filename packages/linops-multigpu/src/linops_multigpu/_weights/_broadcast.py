@@ -1,7 +1,7 @@
 """Copies of weights on a device that autograd connects to the weights.
 
 If several operators read a weight, or parts of it, each byte is on the device once. Gradients are
-treated in the same way: those of the same element are summed on the device and sent back once.
+treated in the same way: the gradients of an element are summed on the device and sent back once.
 """
 
 from __future__ import annotations

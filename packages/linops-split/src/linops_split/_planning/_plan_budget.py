@@ -24,7 +24,7 @@ def budget_on(device: torch.device, memory: int | torch.device | None) -> int:
         memory.type != device.type or memory.index not in (None, device.index)
     ):
         raise ValueError(
-            f"plan_batches: memory must be that of the operator's device, {device}, got {memory}"
+            f"plan_batches: memory must be the operator's device, {device}, got {memory}"
         )
     return free_nbytes(device)
 

@@ -44,8 +44,8 @@ def refuse_several(signature: str, devices: Sequence[str]) -> NoReturn:
     """Raise an error for an operator on several devices, and say what to plan instead."""
     raise ValueError(
         f"{signature}: an operator to be planned must be and work on one device, because the "
-        f"budget is that of one device, got {', '.join(devices)}; plan the operator before you "
-        "move or batch it over devices, then batch it with the batch_sizes of the plan"
+        f"budget is the memory of one device, got {', '.join(devices)}; plan the operator before "
+        "you move or batch it over devices, then batch it with the batch_sizes of the plan"
     )
 
 

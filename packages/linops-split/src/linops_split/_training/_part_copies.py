@@ -103,7 +103,7 @@ class PartCopies:
         return GradientSums(self.parts)
 
     def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
-        """Return the gradients of the weights by their numbers."""
+        """Return the gradient of each weight, by the number of the weight."""
         found = GradientSums(self.parts)
         for own in sums:
             for root, gradient in own.whole.items():

@@ -58,9 +58,9 @@ class Recording:
 
 
 class Backward(Work):
-    """Gradients to the input, if wanted, and to weights; `sums` has those of each place.
+    """Gradients to the input, if wanted, and to weights; `sums` has the sums of each place.
 
-    Each place has its own sums. Otherwise parts of two places would add to them in no fixed order.
+    With common sums, parts of two places would add to them in no fixed order.
     """
 
     def __init__(self, copies: PartCopies, x: Tensor, gradient: Tensor, of_input: bool) -> None:

@@ -58,7 +58,7 @@ class WeightParts:
         self._part_at: dict[tuple[object, ...], int] = {}
 
     def add(self, tensor: Tensor, copy: Tensor) -> int | None:
-        """Return the number of the part that a tensor is; None if it requires no gradient.
+        """Return the number of the part for a tensor; None if the tensor requires no gradient.
 
         A tensor that is neither dense nor a view of a dense one is a weight by itself. The copy has
         the layout of the tensor; copies of overlapping parts overlap.

@@ -53,7 +53,7 @@ def memory_aware_deepcopy(
         Leave out gaps: make one buffer for each set of tensors whose bounds overlap, instead of
         one for the whole storage. Tensors in different buffers no longer share a storage.
     detach : bool, optional
-        Copy tensors with a history without it, instead of raising an error.
+        Copy tensors that have a history, but not the history, instead of raising an error.
     hooks : bool, optional
         Copy the hooks of tensors, too. A bound method of the module is then bound to the copy.
         Hooks of modules are always copied.

@@ -132,7 +132,7 @@ class ModuleMemoryMap:
         strict: bool = False,
         low_memory: bool = False,
     ) -> M:
-        """Move a module in place; use memory again that another module brought to the device.
+        """Move a module in place; reuse memory that another module brought to the device.
 
         Parameters
         ----------

@@ -31,7 +31,7 @@ _Done: TypeAlias = list[tuple[list[Found], Callable[[], None]]]
 
 
 class Target(NamedTuple):
-    """The target device and the type to cast to; None keeps those of each tensor."""
+    """The target device and the type to cast to; with None, each tensor keeps its own."""
 
     device: torch.device | None
     dtype: torch.dtype | None

@@ -46,7 +46,7 @@ class Region:
         return [piece for piece in pieces if self._buffer(piece) is None]
 
     def views(self, pieces: Iterable[Piece]) -> dict[int, torch.Tensor]:
-        """Plain tensors for pieces, none of which is missing, by their ids."""
+        """Plain tensors for pieces, by the ids of their tensors; no piece may be missing."""
         return {
             id(piece.tensor): buffer.part.view(piece, buffer.data)
             for piece in pieces
@@ -109,7 +109,7 @@ class Regions:
         return made
 
     def meeting(self, group: Group) -> Region | None:
-        """A region whose source addresses meet those of a group. Dead regions are deleted."""
+        """A region that has source addresses in common with a group. Dead regions are deleted."""
         ascending = self._ascending.get(group.space, [])
         where = bisect_left(ascending, group.stop, key=_start)
         while where and ascending[where - 1].span.stop > group.start:

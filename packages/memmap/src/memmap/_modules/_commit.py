@@ -188,6 +188,6 @@ class _BackwardBlock:
     def __call__(self, gradients: Sequence[torch.Tensor]) -> None:
         if self.is_active:
             raise RuntimeError(
-                "backward: a graph must run backward before a module whose parameters it uses "
-                "moves to another kind of device, got a graph older than the move"
+                "backward: a graph must run backward before its parameters move to another "
+                "kind of device, got a graph that was made before the move"
             )

@@ -204,7 +204,7 @@ class StorageReport:
         return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
 
     def _alone(self) -> TensorNumbers:
-        """Bytes of the only tensor that is not empty: those of the storage."""
+        """Bytes of the only tensor that is not empty, which are the bytes of the storage."""
         (entry,), (layout,), numbers = self._filled, self.layouts, self.numbers
         return TensorNumbers(
             entry, layout.start - self.start, numbers.spanned, numbers.touched, numbers.shared,

@@ -242,8 +242,8 @@ class Function:
         for leaf in self._plan.leaves:
             if isinstance(leaf, Variable) and leaf not in inputs:
                 raise ValueError(
-                    f"{self.name}: every variable must be an input, got the outputs or updates "
-                    f"need {leaf!r}"
+                    f"{self.name}: every variable in outputs or updates must be an input, got "
+                    f"{leaf!r}, which is not"
                 )
 
     def _lent(self, arguments: Sequence[torch.Tensor]) -> set[Expression]:

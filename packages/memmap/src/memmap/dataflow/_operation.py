@@ -130,7 +130,7 @@ class Operation:
 def hazards_inside(
     operation: str, reads: Iterable[ViewUse], writes: Iterable[ViewUse], is_elementwise: bool
 ) -> list[SelfHazard]:
-    """Overlaps between different arguments of an operation, at least one of which is written.
+    """Overlaps between two different arguments of an operation that writes at least one of them.
 
     An argument that is read and written is in both lists. In an elementwise operation, an input
     that equals the output is safe.

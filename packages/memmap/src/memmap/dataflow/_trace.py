@@ -33,10 +33,10 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     """Run a PyTorch function and return its operations, with the views they read and write.
 
     The function really runs, once. The trace records the operators that reach PyTorch's dispatcher
-    below autograd, so also those of a backward pass and of an optimizer. Making a view and
-    allocating memory are not operations. A random number generator counts as memory that is read
-    and written. Raises `NotImplementedError` for operators on tensors that are not strided, and
-    for collectives.
+    below autograd. So it includes operators of a backward pass and of an optimizer. Making a view
+    and allocating memory are not operations. A random number generator counts as memory that is
+    read and written. Raises `NotImplementedError` for operators on tensors that are not strided,
+    and for collectives.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def divided(
     if not len(whole) == len(lengths) == len(known):
         raise ValueError(
             f"Concat: the size of {dim} must be known in every operand; give {which}sizes, "
-            f"integers of at least 0, one for each of {len(known)}; got {lengths}"
+            f"integers of at least 0, one for each of {len(known)} operands; got {lengths}"
         )
     for linop, size, length in zip(linops, known, whole, strict=True):
         if size not in (None, length):

@@ -94,7 +94,7 @@ def sharing(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedL
     except ValueError as error:
         shapes = "; ".join(linop.signature for linop in linops)
         raise ValueError(
-            f"{owner}: all operands must have one {side}, got {shapes}; {REMEDY}"
+            f"{owner}: all operands must have the same {side}, got {shapes}; {REMEDY}"
         ) from error
 
 

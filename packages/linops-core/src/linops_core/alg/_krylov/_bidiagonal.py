@@ -60,7 +60,7 @@ class Bidiagonalization:
         rounding = noise * size
         if not apart <= max(rounding, precision ** (1 / 3) * length):
             raise ValueError(
-                f"{self.A.owner}: the adjoint must be that of A (dottest compares them), got "
+                f"{self.A.owner}: adjoint must be the adjoint of A (dottest compares them), got "
                 f"<A^H u, v> = {self.alpha * self.unit:.6g} and <u, A v> = "
                 f"{product * self.unit:.6g} for the first u and v"
             )

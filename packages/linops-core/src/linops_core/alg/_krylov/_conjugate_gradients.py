@@ -241,7 +241,7 @@ class Loop:
     length: Numbers = 0.0
     """Norm of the direction."""
     image: Tensor | None = None
-    """A times the next direction, which ``direction`` is then. None if it is not yet made."""
+    """A times the next direction, or None. If it is given, ``direction`` is the next direction."""
 
 
 class Run:
@@ -371,7 +371,7 @@ class Run:
         return {"loop": loop, "check": self.check.state()} | {n: vars(self)[n] for n in names}
 
     def restore(self, state: State) -> None:
-        """Take a state of the same problem."""
+        """Continue from a state of the same problem."""
         device = self.y.device
 
         def here(value: Any) -> Any:
@@ -544,8 +544,8 @@ class Run:
     ) -> list[float]:
         """Return |r - s q|^2 from |r|^2, r^H q and |q|^2, and twice a bound of its root.
 
-        It is 0 if the terms cancel, which would leave too few digits. The next step measures |r|^2
-        again, so errors do not accumulate.
+        Only a 0 is returned if the terms cancel, because too few digits would be left. The next
+        step measures |r|^2 again, so errors do not accumulate.
         """
         added = energy + (step * image_length) ** 2
         found = added - 2 * step * cross.real
@@ -576,7 +576,7 @@ class Run:
             )
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
-        """Choose the unit of A by its output for a vector near 1; return the output in it."""
+        """Choose the unit of A by its output for a vector near 1; return the scaled output."""
         unit = self.unit_of(image)
         (numbers,) = reals_on_host(unit)
         check_scale(_NAME, numbers, self.y.dtype)

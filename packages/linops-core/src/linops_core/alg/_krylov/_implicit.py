@@ -20,8 +20,8 @@ def _check_weights(owner: str, operator: Operator, state: TensorState) -> None:
     if not state.is_current(*_tensors_of(operator)):
         name = operator.signature if isinstance(operator, NamedLinop) else "A function"
         raise RuntimeError(
-            f"{owner}: the weights of {name} must be the same for the gradient as for the "
-            "solution, got others; compute the gradient before they change (weights given to "
+            f"{owner}: the weights of {name} must not change between the solution and the "
+            "gradient, got changed weights; compute the gradient first (weights given to "
             "torch.func.functional_call are gone when it returns: call torch.autograd.grad inside "
             "of it), or use gradients through the steps: conjugate_gradients with implicit=False"
         )

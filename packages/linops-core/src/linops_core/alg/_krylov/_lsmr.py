@@ -36,7 +36,7 @@ def lsmr(
 
     Parameters, gradients, errors and warnings are those of :func:`lsqr`. With the residual r, every
     step decreases :math:`|A^H r|`, so it is safer to stop early. The residual decreases as well,
-    but more slowly. It keeps one more vector of the input.
+    but more slowly. ``lsmr`` keeps one more vector of the input than ``lsqr``.
 
     References
     ----------

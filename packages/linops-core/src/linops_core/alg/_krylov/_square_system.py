@@ -62,7 +62,7 @@ class SquareSystem:
         return magnitudes(self.owner, (self.space, vectors))
 
     def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
-        """Return the norm of x, and inner products of the parts of this process, all reduced."""
+        """Return the norm of x and the inner products, each summed over processes."""
         if self.space.is_whole:
             return [norm(x), *products]
         square, *found = self.space.total(norm(x) ** 2, *products)
@@ -111,7 +111,7 @@ class SquareSystem:
         return StopReason.ROUNDING if said < 0.5 * self.length else StopReason.STALLED
 
     def settled(self, x: Tensor, said: float) -> StopReason | None:
-        """Take x of a Hermitian A; return the reason to stop, also that of least squares."""
+        """Take x of a Hermitian A; return the reason to stop, which may be LEAST_SQUARES."""
         reason = self.moved_to(x, said)
         if reason is StopReason.CONVERGED:
             return reason

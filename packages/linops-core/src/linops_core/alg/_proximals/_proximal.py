@@ -75,8 +75,8 @@ def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proxima
         return proximal
     names = ", ".join(sorted(map(str, space.totals.cut)))
     complaint = (
-        f"{owner}: {name} must not couple entries along {names}, of which several processes have a "
-        "part each, got a map that does"
+        f"{owner}: {name} must not couple entries along {names}, because it is cut over several "
+        "processes, got a map that does"
     )
     if dims is None or axes is None:
         raise NotImplementedError(complaint)
@@ -127,8 +127,8 @@ def checked_proximal(
         pass  # it does not say what it takes
     if needs_convex and isinstance(proximal, ProximalMap) and not proximal.is_convex:
         raise ValueError(
-            f"{owner}: the function of {name} must be convex, got that of l0, with which the steps "
-            "need not converge; linops_core.alg.proximal_gradient takes it"
+            f"{owner}: the function of {name} must be convex, got l0, with which the steps "
+            "may not converge; use l0 with linops_core.alg.proximal_gradient"
         )
     return applied_in_half(owner, on_parts(owner, name, proximal, space or Space()), dtype, name)
 

@@ -20,9 +20,9 @@ Proximals: TypeAlias = Proximal | Sequence[Proximal]
 def of_all_blocks(
     owner: str, name: str, proximal: Proximals, A: Operator, space: Space
 ) -> Proximal:
-    """Return one map; if A is several operators, that of the sum, which acts on each block.
+    """Return one map; if A is several operators, it acts on each block of the output.
 
-    ``space`` is that of the output of A.
+    ``space`` is the space of the output of A.
     """
     if not isinstance(A, StackedOperators):
         return cast(Proximal, proximal)  # which is checked as one

@@ -169,7 +169,7 @@ class Checkpoint:
     def _read(self, path: Path, precision: float) -> dict[str, Any]:
         remedy = f"delete {self.newest} and {self.previous.name}, or give another file"
         if self.processes is not None and self.processes.count > 1:
-            remedy += "; those of the other ranks as well"
+            remedy += " (on all ranks)"
         try:
             with zipfile.ZipFile(path) as parts:  # torch does not compare the checksums
                 if (damaged := parts.testzip()) is not None:
@@ -242,8 +242,8 @@ def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:
     """Refuse a checkpoint of steps through which gradients flow."""
     if is_recorded(*tensors):
         raise ValueError(
-            f"{owner}: checkpoint must not be given where gradients flow through the steps, "
-            f"got some that need them; {advice} under torch.no_grad()"
+            f"{owner}: checkpoint must not be given if gradients flow through the steps, "
+            f"got tensors that need gradients; {advice} under torch.no_grad()"
         )
 
 

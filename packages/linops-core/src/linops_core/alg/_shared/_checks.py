@@ -50,7 +50,7 @@ def check_vector(owner: str, name: str, y: Tensor) -> None:
 
 
 def check_callable(owner: str, name: str, given: object) -> None:
-    """Raise an error unless it is an operator or a function."""
+    """Raise an error unless the argument is an operator or a function."""
     if callable(given):
         return
     if hasattr(given, "shape"):  # printing an array would hide what is wrong

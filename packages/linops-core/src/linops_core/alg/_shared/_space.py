@@ -236,15 +236,15 @@ def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Spa
         if beside is not None and not there.is_like(beside):
             raise NotImplementedError(
                 f"{owner}: all operators must have the same parts of x, got {A.signature} with "
-                "others; place the dimensions of the input alike for all of them"
+                "other parts; place the dimensions of the input in the same way for all operators"
             )
         return there, back
     if beside is None or beside.is_whole:
         return Space(), Space()
     if not isinstance(A, NamedLinop):
         raise NotImplementedError(
-            f"{owner}: an operator must be a NamedLinop where several processes have a part of x "
-            f"each, got {A!r}"
+            f"{owner}: an operator must be a NamedLinop if x is cut over several processes, got "
+            f"{A!r}"
         )
     check_parts_pass(A, beside.totals)
     return beside, Space(beside.totals, _axes(A, "output", beside.totals.cut))

@@ -45,14 +45,14 @@ class StackedOperators(nn.Module):
             linops = [A for A in operators if isinstance(A, NamedLinop)]
             if len(linops) < len(operators):
                 raise TypeError(
-                    f"{owner}: the adjoints of functions must be given, as a sequence too, got "
+                    f"{owner}: the adjoints of functions must be given as a sequence, got "
                     f"{name} = {[*operators]} alone"
                 )
             self.adjoints: list[Operator] = [A.H for A in linops]
             self.linops = linops
         elif not isinstance(adjoints, (list, tuple)) or len(adjoints) != len(operators):
             raise TypeError(
-                f"{owner}: the adjoints must be a sequence of one for each of {len(operators)} "
+                f"{owner}: the adjoints must be a sequence, one for each of {len(operators)} "
                 f"operators, got {adjoints!r}"
             )
         else:
@@ -69,7 +69,7 @@ class StackedOperators(nn.Module):
             pairs = zip(sizes, lengths, strict=False)
             if len(sizes) != len(lengths) or any(None not in p and p[0] != p[1] for p in pairs):
                 raise ValueError(
-                    f"{self.owner}: the operators in {self.name} must have one input, got one of "
+                    f"{self.owner}: the operators in {self.name} must have the same input, got "
                     f"sizes {lengths} of {self.name}[{first}] and {sizes} of {self.name}[{number}]"
                 )
 
@@ -108,7 +108,7 @@ class StackedOperators(nn.Module):
         for number, image in enumerate(images):
             if image.shape != images[0].shape:
                 raise ValueError(
-                    f"{self.owner}: the operators in {self.name} must have one input, got one of "
+                    f"{self.owner}: the operators in {self.name} must have the same input, got "
                     f"shape {tuple(images[0].shape)} from {what} of {self.name}[0] and "
                     f"{tuple(image.shape)} from {what} of {self.name}[{number}]"
                 )

@@ -157,7 +157,7 @@ def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -
     if totals.add is not None:
         if batch_dims != 0:
             raise NotImplementedError(
-                f"{owner}: batch_dims must be 0 where several processes have a part of each "
+                f"{owner}: batch_dims must be 0 if several processes have a part of each "
                 f"vector, got {batch_dims!r}"
             )
         return BatchedVectors((), totals, is_complex)

@@ -79,7 +79,7 @@ def estimate_trace(
     if method not in ("hutchinson", "hutch++"):
         raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
     check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
-    check_complex_linear(owner, A, "the trace is that of a matrix")
+    check_complex_linear(owner, A, "the trace is the trace of its complex matrix")
     mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
     basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
@@ -132,7 +132,7 @@ def estimate_diagonal(
     """
     owner = "estimate_diagonal"
     check_count(owner, "num_samples", num_samples, 2)
-    check_complex_linear(owner, A, "the diagonal is that of a matrix")
+    check_complex_linear(owner, A, "the diagonal is the diagonal of its complex matrix")
     mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
 
     def sample() -> Tensor:

@@ -58,7 +58,7 @@ class LinopFactories:
         return [*self.derived(A, torch.float64)[:3], *self.derived(A)[:3]]
 
     def has_closed_normal(self, A: NamedLinop) -> bool:
-        """Whether ``A.N`` is something else than the parts of A and then those of A.H."""
+        """Whether ``A.N`` is something else than the parts of A followed by the parts of A.H."""
         parts = [*A.flatten(), *A.H.flatten()]
         return [type(part) for part in A.N.flatten()] != [type(part) for part in parts]
 

@@ -212,7 +212,7 @@ class OpaqueLinop(NamedLinop):
 
 
 class OpaqueWithNormal(OpaqueLinop):
-    """The same with a closed form of the normal operator."""
+    """An OpaqueLinop with a closed form of the normal operator."""
 
     @staticmethod
     def normal_fn(linop: OpaqueWithNormal, x: Tensor, /) -> Tensor:

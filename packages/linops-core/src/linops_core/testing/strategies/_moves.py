@@ -19,7 +19,7 @@ from ._spaces import Index, Space, Spaces
 
 @dataclass(frozen=True)
 class Moves:
-    """Spaces, and the dimensions of the input that become those of the output in their places."""
+    """Spaces, and the input dimensions that output dimensions replace in the same places."""
 
     where: Spaces
     here: Space

@@ -42,7 +42,7 @@ def end_pads(draw: st.DrawFn, where: Spaces) -> Known:
 
 
 def is_widened(where: Spaces) -> bool:
-    """Whether the output has the dimensions of the input in their order, and others."""
+    """Whether the output has all dimensions of the input, in their order, and more."""
     return tuple(where.reverse.both) == where.ishape and len(where.oshape) > len(where.ishape)
 
 

@@ -91,7 +91,7 @@ def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
 
 
 def _threads(draw: st.DrawFn) -> dict[str, Any]:
-    """Return whether operands run on threads, which takes long where they are small, seldom."""
+    """Return whether operands run on threads: seldom, because small operands then take long."""
     threaded = draw(st.integers(0, 9)) == 9
     return {"threaded": threaded, "num_workers": 2 if threaded else None}
 
@@ -259,7 +259,7 @@ def product(matrices: Sequence[Tensor]) -> Tensor:
 
 
 def sizes_in(known: Known) -> dict[str, int]:
-    """Return the sizes of all dimensions of an operator, those inside of it too."""
+    """Return the sizes of all dimensions of an operator, also of the inner ones."""
     spaces = known.spaces
     return {**{dim: spaces.sizes[dim] for dim in (*spaces.ishape, *spaces.oshape)}, **known.inner}
 

@@ -21,8 +21,9 @@ class Interval(NamedTuple):
 def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
     """Return all work with its times, ordered by start.
 
-    An engine, such as the link from one device to another, does one thing at a time. So does a
-    stream, in the order in which the work is ready. The host (the stream None) only waits.
+    An engine, such as the link from one device to another, does one thing at a time. A
+    stream does, too, in the order in which its work is ready. The host (the stream None) only
+    waits.
     """
     before: dict[Task, list[Task]] = {}
     last: dict[SimStream | None, Task] = {}
