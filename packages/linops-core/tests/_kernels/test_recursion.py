@@ -63,3 +63,17 @@ def test_a_function_that_calls_itself_keeps_its_traceback() -> None:
     with pytest.raises(RecursionError, match=r"maximum recursion") as caught:
         A(torch.ones(3))
     assert "forever" in [entry.name for entry in caught.traceback]
+
+
+class TooManyRounds(RecursionError):
+    """An error of a user, with two arguments."""
+
+
+def test_an_error_of_the_user_keeps_its_arguments() -> None:
+    def refuse(x: Tensor) -> Tensor:
+        raise TooManyRounds("rounds", 5)
+
+    A = SimpleLinop(refuse, refuse, ishape=("N",))
+    with pytest.raises(TooManyRounds, match="rounds") as caught:
+        A(torch.ones(3))
+    assert caught.value.args == ("rounds", 5)

@@ -9,6 +9,7 @@ ADVICE = (
 
 
 def advise(error: RecursionError) -> None:
-    """Add to the message of an error what to do about operators that are nested too deeply."""
-    if ADVICE not in str(error):
-        error.args = (f"{error}; {ADVICE}",)
+    """Add to the message of Python's own error what to do about operators nested too deeply."""
+    message = str(error)
+    if message.startswith("maximum recursion depth exceeded") and ADVICE not in message:
+        error.args = (f"{message}; {ADVICE}",)
