@@ -167,10 +167,10 @@ def test_dtypes_stay(dtype: torch.dtype) -> None:
             r"each of .* got factors \(2, 2\)",
         ),
         (
-            lambda: Downsample(("N",), [2], [4], [0.5]),
+            lambda: Downsample(("N",), [2], [4], [0.5]),  # type: ignore[list-item]
             ValueError,
             r"integer from 0 .* \(0.5,\)$",
-        ),  # type: ignore[list-item]
+        ),
         (lambda: Downsample(("N",), 2, [4]), TypeError, r"Downsample: factors must be a sequence"),  # type: ignore[arg-type]
         (lambda: Flip(("N",), [-1]), ValueError, r"Flip: sizes must be positive integers, one for"),
         (lambda: Flip(("N", "N")), ValueError, r"Flip: dims must be different named dimensions"),
