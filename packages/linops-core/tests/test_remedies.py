@@ -59,7 +59,7 @@ def matrix(m: int, n: int, o: str = "M", i: str = "N") -> NamedLinop:
         (lambda: l1_ball(1.0)(X.long(), 1.0), TypeError, r"l1_ball: x .* got torch.int64"),
         (lambda: l1_ball(torch.inf)(X.long(), 1.0), TypeError, r"l1_ball: x .* got torch.int64"),
         (lambda: simplex()(X.long(), 1.0), TypeError, r"simplex: x .* got torch.int64"),
-        (lambda: simplex()(X[:0], 1.0), ValueError, r"simplex: x must have entries to add up"),
+        (lambda: simplex()(X[:0], 1.0), ValueError, r"simplex: x must have entries, because they"),
         (lambda: nuclear_norm()(NAN, 1.0), ArithmeticError, r"nuclear_norm: x must be finite"),
         (lambda: lbfgs(lambda x: x.detach().sum(), X), ValueError, r"lbfgs: function must .* grad"),
         (

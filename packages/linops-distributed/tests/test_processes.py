@@ -101,7 +101,7 @@ def test_a_fault_of_one_rank_is_an_error_on_the_others(ended: dict[str, Ended], 
     for rank in (0, 2):
         step = "the sum of the output must be reached by all 3 ranks along (r)"
         assert f"DistributedLinop (N) -> (M): {step}" in faults.said[rank]
-        assert f"got on rank {rank}" in faults.said[rank]
+        assert f"got an error on rank {rank}" in faults.said[rank]
 
 
 def test_ranks_in_threads_end_in_any_order(ended: dict[str, Ended]) -> None:

@@ -144,8 +144,9 @@ class Ranks:
         except (RuntimeError, EOFError, ValueError) as error:
             raise RuntimeError(
                 f"{owner}: {what} must be reached by all {self.size(dims)} ranks along "
-                f"({', '.join(dims)}) of the mesh before the timeout of their group, got on rank "
-                f"{self.rank}: {error}; another rank has failed, waits elsewhere or has ended"
+                f"({', '.join(dims)}) of the mesh before the timeout of their group, got an error "
+                f"on rank {self.rank}: {error}; another rank has failed, waits elsewhere "
+                "or has ended"
             ) from error
 
     def sum(self, x: Tensor, dims: Sequence[str], owner: str, what: str) -> Tensor:

@@ -139,7 +139,7 @@ class Sharding:
     def whole_shape(
         self, shape: Iterable[int], names: tuple[NamedDimension, ...]
     ) -> tuple[int, ...]:
-        """Return the shape of the whole vector, given that of a share."""
+        """Return the shape of the whole vector, given the shape of a share."""
         whole = list(shape)
         for axis, cut in self.axes(names).items():
             whole[axis] = cut.length
@@ -148,7 +148,7 @@ class Sharding:
     def local_shape(
         self, whole: Iterable[int], names: tuple[NamedDimension, ...]
     ) -> tuple[int, ...]:
-        """Return the shape of the share of this rank, given that of the whole vector."""
+        """Return the shape of the share of this rank, given the shape of the whole vector."""
         shape = list(whole)
         for axis, cut in self.axes(names).items():
             piece = cut.piece(self.at[cut.mesh_dim])

@@ -50,7 +50,7 @@ def shared(work: Work, ranks: Ranks, sizes: Sizes) -> Share:
 
 
 class Spaces(Zero):
-    """The spaces of an operator made by a function; they fit neighbours as the operator does."""
+    """The spaces of an operator made by a function; they fit the same neighbours as it."""
 
     # Not a submodule, because its weights have no memory.
     _like: tuple[NamedLinop, ...] = ()

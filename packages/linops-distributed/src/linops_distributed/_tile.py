@@ -88,7 +88,7 @@ class DistributedTile(DistributedLinop, Tiled):
         self._refuse_transforms()
 
     def execute(self, work: Work) -> Tensor | None:
-        """Return the result of this rank, summed with those of the other ranks."""
+        """Return the result of this rank, summed with the results of the other ranks."""
         is_backward = isinstance(work, Backward)
         names = self.ishape if is_backward else self.oshape
         sides = [self.oshape, self.ishape] if is_backward else [self.ishape]

@@ -158,7 +158,7 @@ def _supports(tile: NamedLinop) -> Window:
 
 
 def _narrow_blocks(tile: NamedLinop, window: Window, blocks: Tensor, unit: complex) -> Tensor:
-    """Return the matrix of the tile within ``window``, padded with zeros to that of ``blocks``."""
+    """Return the matrix of the tile within ``window``, padded with zeros to fit ``blocks``."""
     found = torch.zeros_like(blocks)
     if any(piece.start >= piece.stop for piece in window.values()):
         return found

@@ -28,7 +28,7 @@ columns:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line, by default that of the process, and return its exit status.
+    """Run a command line, by default the one of the process, and return its exit status.
 
     The status is 0 on success, 1 if the reader of the output stopped reading, and 2 if a file is
     not a checkpoint or cannot be read or written. With status 2, one line on standard error says

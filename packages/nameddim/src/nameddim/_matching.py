@@ -19,7 +19,7 @@ Pair = tuple[int, int]
 
 
 class State(NamedTuple):
-    """The next single element of a pattern, its position, and that of the ellipsis before it."""
+    """The next single element of a pattern, and where it and the ellipsis before it are."""
 
     single: NamedDimension
     position: int

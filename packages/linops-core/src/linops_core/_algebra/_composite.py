@@ -286,7 +286,7 @@ class Composite(NamedLinop):
         return None if place is None else self._operand(place[0])._source(place[1], place[2])
 
     def _own_joints(self) -> Joints:
-        """Return the joints between the places of this operator and those of its operands."""
+        """Return the joints between the places of this operator and the places of its operands."""
         found = self._found.get("joints")
         if not isinstance(found, Joints):
             found = joints(self._shape, self.linops, self._seams())

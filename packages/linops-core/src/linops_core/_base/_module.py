@@ -110,7 +110,7 @@ class OperatorModule(LateHooks):
                 yield found
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
-        """Return the tensors by the names of ``named_parameters``: those of their first use."""
+        """Return the tensors by the names of ``named_parameters``: the names of their first use."""
         state = super().state_dict(*args, prefix=prefix, **kwargs)
         forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
         return state

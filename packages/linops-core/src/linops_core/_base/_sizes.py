@@ -91,7 +91,7 @@ def input_space(
 def input_lengths(
     linop: DimensionedModule, sizes: Mapping[str, int] | None, of_run: Sequence[int] = ()
 ) -> list[int]:
-    """Return the size of each input dimension, known or given; ``of_run`` are those of ``...``."""
+    """Return the size of each input dimension, known or given; ``...`` has ``of_run``."""
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []
     for dim, known in zip(linop.ishape, linop.sizes("input"), strict=True):

@@ -50,6 +50,6 @@ def normalized_slice(piece: slice, size: int | None) -> slice | None:
 
 
 def within(outer: slice | None, inner: slice) -> slice:
-    """Return ``inner``, given relative to the start of ``outer``, relative to zero."""
+    """Return ``inner``, which counts from the start of ``outer``, counted from zero."""
     offset = 0 if outer is None else outer.start or 0
     return slice(offset + inner.start, offset + inner.stop)

@@ -23,7 +23,7 @@ class Processes:
 
 @dataclass(frozen=True)
 class Totals:
-    """The reduction that turns inner products of parts into those of the vector.
+    """The reduction that turns inner products of parts into inner products of the vector.
 
     An operator over several processes returns it from :meth:`NamedLinop.totals`, and solvers use
     it. Numbers of several vectors go into one reduction if their ``add`` functions compare equal.

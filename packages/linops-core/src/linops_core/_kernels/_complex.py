@@ -25,7 +25,7 @@ def imag_part(x: Tensor) -> Tensor:
 
 
 def as_complex(x: Tensor) -> Tensor:
-    """Return x in the complex dtype of its precision; integers in that of the default dtype."""
+    """Return x in the complex dtype of its precision; integers have the default precision."""
     # A table, because compilers do not support dtype.to_complex().
     is_number = x.is_floating_point() or x.is_complex()
     dtype = x.dtype if is_number else torch.get_default_dtype()

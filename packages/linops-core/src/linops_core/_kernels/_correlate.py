@@ -29,7 +29,7 @@ _TRANSFORMED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "auto") -> Tensor:
     r"""Return :math:`y_p = \sum_j w_j x_{p + j - b}` between parts of a grid, as a new tensor.
 
-    The batches of the weight broadcast against those of x. Integers are added as int64.
+    The batch axes of the weight broadcast against the batch axes of x. Integers are added as int64.
     """
     if not (weight.is_floating_point() or weight.is_complex()):
         x = summable(x)

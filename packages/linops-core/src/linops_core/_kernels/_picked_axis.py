@@ -93,7 +93,7 @@ def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
 
 def _places(axes: Sequence[PickedAxis]) -> tuple[list[slice], list[slice]]:
-    """Return the picked slices, starting at the lowest element, and those of the outputs."""
+    """Return the picked slices, starting at the lowest element, and the output slices."""
     found = [axis.supports for axis in axes]
     pairs = zip(found, axes, strict=True)
     reads = [slice(read.start, read.stop, abs(axis.step)) for (read, _), axis in pairs]

@@ -31,9 +31,9 @@ def transposed(
     """Return A^H y for a linear function, from its vector-Jacobian product at zero.
 
     It is the adjoint with respect to Re<x, y>. For a function that is linear over the complex
-    numbers it is the usual adjoint, if the function is evaluated at complex vectors. So it is
-    evaluated at complex vectors, unless y and its outputs for real vectors are real, or it refuses
-    complex ones.
+    numbers it is the usual adjoint, if the function is evaluated at complex vectors. So the
+    function is evaluated at complex vectors, unless it refuses them, or y is real and the outputs
+    for real vectors are real.
     """
     if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
         with torch.inference_mode(False), torch.no_grad():  # no derivatives in inference mode

@@ -286,7 +286,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         return kernel if kernel.ndim == self.ndim else self._alignment.view(kernel, ndim)
 
     def _alignment_in(self, shape: NamedShape) -> Axes:
-        """Return how the axes of the kernel lie along those of an input with its grid last."""
+        """Return how the kernel's axes lie along the axes of an input with its grid last."""
         names = shape.other_shapes
         along = (*names["batch_shape"], *names["in_grid_shape"])
         return axes_along(*letters_of(names["kernel_shape"], along))

@@ -118,7 +118,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return from_the_end(x, self._places[0])
 
     def _places_in(self, shape: NamedShape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the axes of the grid in the input, and those of the result in the output."""
+        """Return the axes of the grid in the input, and the axes of the result in the output."""
         if len(self.grid_keys) != 2 or not {*self.grid_keys} <= shape.other_shapes.keys():
             return (), ()  # fn finds them itself
         first, second = (shape.other_shapes[key] for key in self.grid_keys)
@@ -165,11 +165,11 @@ class GridOperator(SliceableLinop, Generic[Map]):
         return linked(self, shape, _places=self._places_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``; that of the input if the sides differ."""
+        """Return the length of ``dim``; its length in the input if the sides differ."""
         return self.size_of_side(dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the lengths of the grid or of the result, and those of the weights."""
+        """Return the lengths of the grid or of the result, and the lengths of the weights."""
         is_grid = (side == "input") == (self._has_grid_as_input != self.is_adjoint)
         own = slice(0, 1) if is_grid else slice(1, None)
         known: dict[NamedDimension | None, int | None] = {}

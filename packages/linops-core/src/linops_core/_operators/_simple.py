@@ -178,7 +178,7 @@ class SimpleLinop(NamedLinop):
             ) from error
 
     def _input_lengths(self, y: Tensor) -> list[int]:
-        """Return the shape of the input for that of an output."""
+        """Return the shape of the input, given the shape of an output."""
         there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
         known, found = lengths_by_place(there, y.shape), list[int]()
         for place in occurrences(here):

@@ -162,9 +162,9 @@ factory: Any = no_penalty
         (
             lambda: lsqr([A, B], y[0]),
             TypeError,
-            r"lsqr: y must be a sequence of one tensor for each of 2 operators in A, got <class",
+            r"lsqr: y must be a sequence, one tensor for each of 2 operators in A, got <class",
         ),
-        (lambda: lsmr([A, B], y[:1]), TypeError, r"lsmr: y must be a sequence .* got 1 of them"),
+        (lambda: lsmr([A, B], y[:1]), TypeError, r"lsmr: y must be a sequence, .* got 1 of them"),
         (lambda: lsmr([A], [nothing]), TypeError, r"lsmr: y\[0\] must be a torch.Tensor, got"),
         (
             lambda: lsqr([A, B], y[::-1]),
@@ -174,7 +174,7 @@ factory: Any = no_penalty
         (
             lambda: pdhg([A, B], no_penalty(), no_penalty(), x0),
             TypeError,
-            r"pdhg: proximal_f must be a sequence of one proximal map for each of 2",
+            r"pdhg: proximal_f must be a sequence, one proximal map for each of 2",
         ),
         (
             lambda: pdhg([A, B], [no_penalty(), factory], no_penalty(), x0),
@@ -189,7 +189,7 @@ factory: Any = no_penalty
         (
             lambda: pdhg([A, B], two, no_penalty(), x0, p0=y[0]),
             TypeError,
-            r"pdhg: p0 must be a sequence of one tensor for each of 2 operators in K",
+            r"pdhg: p0 must be a sequence, one tensor for each of 2 operators in K",
         ),
         (
             lambda: pdhg([A, B], two, no_penalty(), x0, p0=[y[0], y[0]]),

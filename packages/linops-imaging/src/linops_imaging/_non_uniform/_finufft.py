@@ -59,9 +59,9 @@ class FinufftTransform(Interpolate):
         locs = self.weight_part("locs")
         if not may_be_kept(x, [self.locs]) or x.device.type not in LIBRARIES:
             raise RuntimeError(
-                f'{self.name}: method="finufft" must have tensors on a CPU or a CUDA device, '
-                "outside of tracing and transforms, and locations that do not require gradients "
-                'and were not made in inference mode, got others; use method="auto"'
+                f'{self.name}: method="finufft" must be used on a CPU or a CUDA device, '
+                "outside of tracing and transforms, with locations that do not require gradients "
+                'and were not made in inference mode, got another case; use method="auto"'
             )
         at, last = self.frame_axes(x.ndim - n_own)
         moved = x.detach().movedim(at, last)

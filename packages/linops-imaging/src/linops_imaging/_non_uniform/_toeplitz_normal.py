@@ -188,7 +188,7 @@ def diagonal_of(inner: NamedLinop) -> Diagonal | None:
 
 
 def multiplies_points(chain: Chain) -> bool:
-    """Return whether the weights between A and A^H are those of points and frames, not coils."""
+    """Return whether the weights between A and A^H belong to points and frames, not to coils."""
     if len(chain.linops) == 2:
         return True
     transform, inner, *others = chain.linops

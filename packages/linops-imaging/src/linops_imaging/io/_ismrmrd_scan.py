@@ -103,7 +103,7 @@ class IsmrmrdScan:
         if n_lines > _MOST_EMPTY * max(1, self.kspace.shape[1]):
             raise ValueError(
                 f"IsmrmrdScan: the grid must have at most {_MOST_EMPTY} lines for each measured "
-                f"line, got {n_lines} of {dict(zip([*several, 'Z', 'Y'], sizes, strict=True))}"
+                f"line, got {n_lines} for {dict(zip([*several, 'Z', 'Y'], sizes, strict=True))}"
             )
         places = [
             torch.searchsorted(values, self.counters[name]) for name, values in several.items()

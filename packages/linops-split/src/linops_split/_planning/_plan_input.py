@@ -19,7 +19,7 @@ from .._slices import Sizes, slices_along
 def device_of(
     linop: NamedLinop, like: Tensor | None, memory: int | torch.device | None
 ) -> torch.device:
-    """Return the device of the operator, or without weights, of its input or the memory."""
+    """Return the device of the weights; without weights, the device of the input or the memory."""
     if not isinstance(like, (Tensor, type(None))):
         raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
     # A part that works on copies of its weights takes its input on the device of the copies.

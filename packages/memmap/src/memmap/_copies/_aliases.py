@@ -25,7 +25,7 @@ _MOVE = (
 
 
 def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
-    """`outside_references` to the storages of some plans, except those of `kept` tensors."""
+    """`outside_references` to the storages of some plans, except references of `kept` tensors."""
     pieces, inner = list(kept), []
     for plan in plans:
         pieces += [piece.tensor for piece in plan.pieces]

@@ -38,7 +38,7 @@ def shared_batch(
 ) -> list[NamedDimension]:
     """Return the wanted dimensions that are a batch in all operators.
 
-    Their order is that of the side of the first operator.
+    They are in the order of the first operator's side.
     """
     own = [batch_of(linop) for linop in linops]
     shared = [dim for dim in dims_of(linops[0].shape, side) if all(dim in each for each in own)]
@@ -71,7 +71,7 @@ def flat_name(
     batch: Sequence[NamedDimension],
     given: NamedDimension | str | None,
 ) -> NamedDimension:
-    """Return the name of the merged dimension; it must not be that of an operand."""
+    """Return the name of the merged dimension; it must not be a name in an operand."""
     if given is None:
         dims = {dim for linop in linops for dim in linop.dims}
         return UnusedNames(dims).take(ND("Rows" if side == "output" else "Columns"))

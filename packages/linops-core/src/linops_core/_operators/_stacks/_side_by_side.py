@@ -189,7 +189,7 @@ class SideBySide(Composite):
         Raises
         ------
         ValueError
-            If there is not one output for each operand, or a size is not that of its operand.
+            If there is not one output for each operand, or an output does not fit its operand.
         """
         side = self._divided_side(side)
         own, parts = self._blocks[side], per_axis(self.name, "blocks", blocks)

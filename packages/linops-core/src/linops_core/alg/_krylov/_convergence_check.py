@@ -135,7 +135,7 @@ class ConvergenceCheck:
         self.energy, self.searched = measured.energy.real, measured.searched
 
     def lowest(self) -> float:
-        """Return a residual of one system; no rule applies to residuals above it."""
+        """Return the residual above which no rule applies, for one system."""
         return float(max(self.goal, self.gtol * self.size, self.precision * self.size))
 
     def note_steps(

@@ -130,7 +130,8 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
         axes = axes_of("simplex", dims, wide)
         if not all(z.shape[axis] for axis in axes):
             raise ValueError(
-                f"simplex: x must have entries to add up to {total}, got shape {tuple(z.shape)}"
+                f"simplex: x must have entries, because they must sum to {total}, got shape "
+                f"{tuple(z.shape)}"
             )
         if not z.numel():
             return z

@@ -106,8 +106,8 @@ def checked_proximal(
     """
     if isinstance(proximal, (list, tuple)):
         raise TypeError(
-            f"{owner}: {name} must be one proximal map, got {len(proximal)}; several proximal maps "
-            "need as many operators, as L of admm or K of pdhg"
+            f"{owner}: {name} must be one proximal map, got {len(proximal)}; for several "
+            "proximal maps, give as many operators, as L of admm or K of pdhg"
         )
     check_callable(owner, name, proximal)
     # A factory that was not called, of ours or with the same annotation.

@@ -77,7 +77,7 @@ class Space:
         return [(each[0][0], function(*(tensor for _, tensor in each))) for each in pieces]
 
     def total(self, *numbers: Tensor) -> list[Tensor]:
-        """Return numbers of whole vectors, given those of the parts, in one reduction."""
+        """Return numbers of whole vectors, given the numbers of the parts, in one reduction."""
         return added(*([(self.totals, number)] for number in numbers))
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:

@@ -79,7 +79,7 @@ class StackedOperators(nn.Module):
         return all([is_complex_linear(A) for A in self.operators])
 
     def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
-        """Return the space of the input, and that of the joined output."""
+        """Return the space of the input and the space of the joined output."""
         there = common_input(self.owner, self.operators) if beside is None else beside
         return there, JoinedSpace(split=self.split, spaces=self.output_spaces(there))
 
@@ -164,7 +164,7 @@ def of_each(
     if not isinstance(given, (list, tuple)) or len(given) != len(A.operators):
         size = f"{len(given)} of them" if isinstance(given, (list, tuple)) else f"{type(given)}"
         raise TypeError(
-            f"{owner}: {name} must be a sequence of one {kind} for each of {len(A.operators)} "
+            f"{owner}: {name} must be a sequence, one {kind} for each of {len(A.operators)} "
             f"operators in {A.name}, got {size}"
         )
     return given

@@ -183,7 +183,7 @@ def on_parts(pair: OperatorPair, output_has: bool, input_has: bool) -> OperatorP
 
 
 class _Basis:
-    """Orthonormal vectors of a space, that of a tensor: the rows of blocks."""
+    """Orthonormal vectors, the rows of blocks, in the space of a given tensor."""
 
     def __init__(self, like: Tensor, space: Space) -> None:
         self.like, self.space = like, space
@@ -223,7 +223,7 @@ class _Basis:
         return rows
 
     def coordinates(self, rows: Tensor, blocks: Sequence[Tensor]) -> Tensor:
-        """Return the inner products of rows with those of blocks, side by side."""
+        """Return the inner products of rows with the rows of blocks, side by side."""
         (found,) = self.space.total(torch.cat([rows @ block.mH for block in blocks], dim=1))
         return found
 

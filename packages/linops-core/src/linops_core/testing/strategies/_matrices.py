@@ -137,7 +137,7 @@ def dense_operators(draw: st.DrawFn, where: Spaces) -> Known:
 
 
 def kronecker_sides(where: Spaces) -> list[tuple[Spaces, Spaces]]:
-    """Return the ways to divide spaces into those of two operands without a common dimension."""
+    """Return the ways to divide spaces between two operands without a common dimension."""
     found = []
     for n_here, n_there in product_of(range(len(where.ishape) + 1), range(len(where.oshape) + 1)):
         first = Spaces(where.ishape[:n_here], where.oshape[:n_there], where.sizes)
