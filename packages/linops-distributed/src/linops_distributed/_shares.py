@@ -103,9 +103,9 @@ def loaded(
 ) -> Loaded:
     """Return the result of a function for the share of this rank.
 
-    ``is_all`` says that the function makes the whole operator. It is not called for a share that is
-    empty along a dimension of its operator. Ranks with such shares learn the dimensions from
-    others.
+    ``is_all`` says that the function makes the whole operator. The function is not called for a
+    share that is empty along a dimension of its operator. Ranks with such shares learn the
+    dimensions from others.
     """
     for dim in placement:
         if dim not in sizes:

@@ -103,9 +103,9 @@ def test_a_file_by_hand_is_read(tmp_path: Path) -> None:
         ({"keys": ()}, "every storage must be in the file, got none for 0"),
         ({"keys": (KEY, "1")}, "every storage must belong to the pickle, got '1'"),
         ({"keys": (KEY, 1)}, "every storage must belong to the pickle, got 1"),
-        ({"n": 4}, "block of its size of 12 bytes, got 4 elements and 12 bytes"),
-        ({"n": -3}, "block of its size of 12 bytes, got -3 elements"),
-        ({"block": bytes(11)}, "block of its size of 12 bytes, got 3 elements and 11 bytes"),
+        ({"n": 4}, "block of 12 bytes, got 4 elements and 12 bytes"),
+        ({"n": -3}, "block of 12 bytes, got -3 elements"),
+        ({"block": bytes(11)}, "block of 12 bytes, got 3 elements and 11 bytes"),
     ],
 )
 def test_a_file_must_hold_what_its_pickle_says(

@@ -41,7 +41,7 @@ def joints(
     seams: Iterable[Seam],
     owner: str | None = None,
 ) -> Joints:
-    """Return the facts about the places; with an owner, two lengths of one raise an error."""
+    """Return the facts about the places; with an owner, a place with two lengths is an error."""
     shapes = [*(linop.shape for linop in linops), shape]
     first = [0]
     for each in shapes:

@@ -310,6 +310,6 @@ def meaning_of(
         wanted = " or ".join(f"{shapes[what]} (of {what})" for what in allowed)
         raise ValueError(
             f"{name}: the mask must have the shape {wanted}, and mask_of must say which if "
-            f"both are one, got shape {tuple(mask.shape)} and mask_of={given!r}"
+            f"both shapes are equal, got shape {tuple(mask.shape)} and mask_of={given!r}"
         )
     return fitting[0]

@@ -48,7 +48,7 @@ class ModuleMemoryMap:
     """Memory that some modules share, and its copies on devices.
 
     A device receives the bytes that the registered modules touch, each once. If a module brought a
-    tensor there, the other modules use it again, and tensors that overlapped before overlap there.
+    tensor there, the other modules reuse it, and tensors that overlapped before overlap there.
     The map keeps the modules and the placed memory alive until you drop the map or call
     `release`. All methods raise `TypeError` for arguments that are not modules.
 

@@ -116,7 +116,7 @@ def _read_legacy(path: Path) -> Entries:
             end = file.tell() + storage.nbytes
             if all(n_elements * size != storage.nbytes for size in _ITEMSIZES) or end > len(mapped):
                 raise CheckpointError(
-                    f"storage {key!r} must have a block of its size of {storage.nbytes} bytes, "
+                    f"storage {key!r} must have a block of {storage.nbytes} bytes, "
                     f"got {n_elements} elements and {len(mapped) - file.tell()} bytes"
                 )
             file.seek(end)
