@@ -154,7 +154,7 @@ def test_dtypes_stay(dtype: torch.dtype) -> None:
         (
             lambda: Downsample(("N",), [0], [4]),
             ValueError,
-            r"Downsample: each of .* must have a positive integer as f",
+            r"Downsample: factors must be positive integers",
         ),
         (
             lambda: Upsample(("N",), [2], [4], [4]),
@@ -169,7 +169,7 @@ def test_dtypes_stay(dtype: torch.dtype) -> None:
         (
             lambda: Downsample(("N",), [2], [4], [0.5]),  # type: ignore[list-item]
             ValueError,
-            r"integer from 0 .* \(0.5,\)$",
+            r"integers from 0 .* \(0.5,\)$",
         ),
         (lambda: Downsample(("N",), 2, [4]), TypeError, r"Downsample: factors must be a sequence"),  # type: ignore[arg-type]
         (lambda: Flip(("N",), [-1]), ValueError, r"Flip: sizes must be positive integers, one for"),

@@ -141,8 +141,8 @@ class Composite(NamedLinop):
             return self.linops[index]
         except IndexError:
             raise IndexError(
-                f"{self.signature}: the index of an operand must be below {len(self)}, their "
-                f"number, got {index}"
+                f"{self.signature}: the index of an operand must be below {len(self)}, the "
+                f"number of operands, got {index}"
             ) from None
 
     @property

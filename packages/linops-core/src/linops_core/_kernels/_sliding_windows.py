@@ -68,7 +68,7 @@ class SlidingWindows(NamedTuple):
         return SlidingWindows(size, offset, count, stride, length)
 
     def on_span(self) -> tuple[PickedAxis, SlidingWindows]:
-        """Return the part of the axis that the windows cover, and the windows of it."""
+        """Return the part of the axis that the windows cover, and the windows on this part."""
         there = self._replace(size=self.span, offset=0)
         return PickedAxis(self.size, self.span, self.offset), there
 

@@ -214,8 +214,8 @@ class Downsample(Picking):
             and all(0 <= at < size for at, size in zip(firsts, lengths, strict=True))
         ):
             raise ValueError(
-                f"{owner}: each of {names} must have a positive integer as factor, and as offset "
-                f"an integer from 0 to below its size {lengths}, got factors {steps}, "
+                f"{owner}: factors must be positive integers, and offsets integers from 0 to below "
+                f"the sizes {lengths}, one for each of {names}, got factors {steps}, "
                 f"offsets {firsts}"
             )
         pairs = zip(names, map(slice, firsts, lengths, steps), lengths, strict=True)

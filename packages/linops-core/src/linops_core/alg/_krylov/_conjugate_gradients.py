@@ -69,11 +69,11 @@ def conjugate_gradients(
     preconditioner). If the steps show that A or the preconditioner is not Hermitian positive
     definite, a ValueError is raised.
 
-    It keeps four vectors: x, the residual, the direction, and the output of A. A preconditioner
-    needs a fifth. It waits for the device once in a step. If several processes have a part of each
-    vector, a step has one reduction: the norm of the next residual follows from the inner products
-    of this reduction (Meurant) and is measured in the next step. Steps that make the residual much
-    smaller, and steps with a preconditioner, have two.
+    The solver keeps four vectors: x, the residual, the direction, and the output of A. A
+    preconditioner needs a fifth. The solver waits for the device once in a step. If several
+    processes have a part of each vector, a step has one reduction: the norm of the next residual
+    follows from the inner products of this reduction (Meurant) and is measured in the next step.
+    Steps that make the residual much smaller, and steps with a preconditioner, have two.
 
     **In a compiled graph** (``torch.compile``, ``torch.export``) no value may decide how often A is
     applied. With ``gtol=0`` and ``ltol=0``, and without ``callback``, ``tqdm_kwargs``, ``implicit``
@@ -479,8 +479,9 @@ class Run:
         p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2. The first steps
         measure r^H A p and |A p|^2 instead, for the checks.
 
-        Return the numbers of the last step, which are to be checked. None if it was not done: the
-        curvature is not surely positive, or autograd follows. The general step goes on then.
+        Return the numbers of the last step, which are to be checked. None if that step was not
+        done: the curvature is not surely positive, or autograd follows. The general step goes on
+        then.
         """
         loop, check = self.loop, self.check
         x, r, p, length = self.x, self.residual, loop.direction, loop.length

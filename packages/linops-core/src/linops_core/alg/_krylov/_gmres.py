@@ -34,8 +34,8 @@ def gmres(
     :math:`\mathrm{tol} \, |y|`. If a whole cycle does not reduce the residual, it stops with the
     reason ``STALLED``.
 
-    It keeps ``restart`` + 5 vectors, and waits for the device once in a step. Gradients are those
-    of the exact solution: the backward pass solves with the adjoint of A.
+    The solver keeps ``restart`` + 5 vectors, and waits for the device once in a step. Gradients are
+    those of the exact solution: the backward pass solves with the adjoint of A.
 
     Parameters
     ----------

@@ -37,11 +37,11 @@ def lsqr(
     to x0. In exact arithmetic, each step has the x of conjugate gradients on :math:`A^H A`. But
     rounding grows with the condition number of A, not with its square.
 
-    It keeps three vectors of the input and one of the output, and one output of A or its adjoint at
-    a time. It waits for the device once in a step. Gradients are those of the exact solution, as in
-    :func:`conjugate_gradients` with ``implicit=True``: the backward pass solves two more
-    least-squares problems. For gradients, the columns of A must be independent, or ``damp`` must
-    not be 0.
+    The solver keeps three vectors of the input and one of the output, and one output of A or its
+    adjoint at a time. It waits for the device once in a step. Gradients are those of the exact
+    solution, as in :func:`conjugate_gradients` with ``implicit=True``: the backward pass solves two
+    more least-squares problems. For gradients, the columns of A must be independent, or ``damp``
+    must not be 0.
 
     Parameters
     ----------

@@ -32,8 +32,8 @@ def minres(
     least-squares solution, :math:`|A r| \le \mathrm{tol} \, |A| |r|` for the residual r. If the
     steps show that A is not Hermitian, a ValueError is raised.
 
-    It keeps seven vectors, and waits for the device once in a step. Gradients are those of the
-    exact solution: the backward pass solves with A once more.
+    The solver keeps seven vectors, and waits for the device once in a step. Gradients are those of
+    the exact solution: the backward pass solves with A once more.
 
     Parameters
     ----------

@@ -48,8 +48,8 @@ def irls(
     conjugate gradients, starting at the last x. It stops when the gradient g of the function
     satisfies :math:`|g| \le \mathrm{tol} \, |A^H W y|`.
 
-    It keeps nine vectors of the input and four of the output. Gradients flow through the steps, and
-    autograd then keeps all steps.
+    The solver keeps nine vectors of the input and four of the output. Gradients flow through the
+    steps, and autograd then keeps all steps.
 
     Parameters
     ----------

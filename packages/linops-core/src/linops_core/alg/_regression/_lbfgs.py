@@ -33,7 +33,7 @@ def lbfgs(
     gradient is at most ``tol`` times that at x0, or when a step changes neither x nor the function
     (``ROUNDING``). Torch ignores curvatures below 1e-10, so scale the function to a moderate unit.
 
-    It keeps 2 ``history_size`` + 6 vectors. The result has no gradient.
+    The solver keeps 2 ``history_size`` + 6 vectors. The result has no gradient.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ def estimate_diagonal(
     if z is complex). The variance of an entry is the sum of the squares of the other entries in its
     row, divided by the number of samples.
 
-    It keeps seven vectors. Gradients flow from the estimate to A. Parameters are those of
+    The method keeps seven vectors. Gradients flow from the estimate to A. Parameters are those of
     :func:`estimate_trace`; at least 2 samples.
 
     References

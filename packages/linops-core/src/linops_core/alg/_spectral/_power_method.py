@@ -44,10 +44,10 @@ def power_method(
     is the square of the error of v. If several eigenvalues have this magnitude, v is in the span of
     their eigenvectors.
 
-    It keeps v, the next v and the output of A. It waits for the device once in a step. Gradients
-    flow through the steps. With ``tol=0``, and without callback and checkpoint, it can be compiled
-    and exported, as :func:`conjugate_gradients` can: it does ``max_iters`` steps, and returns NaN
-    if v_init is zero.
+    The method keeps v, the next v and the output of A. It waits for the device once in a step.
+    Gradients flow through the steps. With ``tol=0``, and without callback and checkpoint, it can be
+    compiled and exported, as :func:`conjugate_gradients` can: it does ``max_iters`` steps, and
+    returns NaN if v_init is zero.
 
     Parameters
     ----------

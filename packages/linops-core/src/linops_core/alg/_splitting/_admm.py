@@ -64,8 +64,8 @@ def admm(
     Conjugate gradients solve for x', starting at x, as exactly as the residuals require. A and L
     must not have a common null space.
 
-    It keeps eight vectors of the input (five of them for conjugate gradients) and four of the
-    output of L. Gradients flow through the steps, and autograd then keeps all steps.
+    The solver keeps eight vectors of the input (five of them for conjugate gradients) and four of
+    the output of L. Gradients flow through the steps, and autograd then keeps all steps.
 
     Parameters
     ----------

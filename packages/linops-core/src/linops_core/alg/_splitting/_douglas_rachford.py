@@ -44,8 +44,9 @@ def douglas_rachford(
     .. math:: x = \mathrm{prox}_{t f}(z), \quad w = \mathrm{prox}_{t g}(2 x - z), \quad
               z' = z + r (w - x).
 
-    The result is the last x, so it satisfies the constraints in f. It keeps four vectors, and waits
-    for the device once in a step. Gradients flow through the steps, and autograd keeps all steps.
+    The result is the last x, so it satisfies the constraints in f. The solver keeps four vectors,
+    and waits for the device once in a step. Gradients flow through the steps, and autograd keeps
+    all steps.
 
     Parameters
     ----------

@@ -34,10 +34,10 @@ def fista(
     After k steps the function is within :math:`2 L |x_0 - x|^2 / (k + 1)^2` of its minimum, where L
     is the square of the norm of A. A step applies A and its adjoint once.
 
-    It keeps at most seven vectors of the input and six of the output. Results of A, of its adjoint
-    and of the proximal map are among them. It waits for the device once in a step. Gradients flow
-    through the steps, and autograd keeps all steps; the lengths of the steps and the momentum count
-    as constants.
+    The solver keeps at most seven vectors of the input and six of the output. Results of A, of its
+    adjoint and of the proximal map are among them. It waits for the device once in a step.
+    Gradients flow through the steps, and autograd keeps all steps; the lengths of the steps and the
+    momentum count as constants.
 
     Parameters
     ----------

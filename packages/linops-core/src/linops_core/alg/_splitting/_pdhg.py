@@ -58,9 +58,10 @@ def pdhg(
     where :math:`x_{-1}` is the x of the step before. The steps converge if
     :math:`\tau \sigma |K|^2 \le 1`. A step applies K and its adjoint once.
 
-    It keeps at most five vectors of the input and six of the output. Results of K, of its adjoint
-    and of the proximal maps are among them. It waits for the device once in a step. Gradients flow
-    through the steps, and autograd keeps all steps; tau and sigma count as constants.
+    The solver keeps at most five vectors of the input and six of the output. Results of K, of its
+    adjoint and of the proximal maps are among them. It waits for the device once in a step.
+    Gradients flow through the steps, and autograd keeps all steps; tau and sigma count as
+    constants.
 
     Parameters
     ----------

@@ -119,7 +119,7 @@ def parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
 
 
 def energy(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
-    """Return the function of x that is the sum of the squares of what another returns."""
+    """Return the function of x that sums the squares of the output of another function."""
     return lambda x: parts(function)(x).square().sum()
 
 
