@@ -51,8 +51,8 @@ class Step(NamedTuple):
 class Alignment:
     """All ways in which `own` and `other` can be the same dimensions.
 
-    The dimensions that are read are those of `own`, except where `other` is more specific: a name
-    of `other` replaces a wildcard of `own`, and any single element replaces its ellipsis.
+    The dimensions of `own` are read, except where `other` is more specific: a name of `other`
+    replaces a wildcard of `own`, and any single element of `other` replaces an ellipsis of `own`.
     """
 
     def __init__(self, own: Dims, other: Dims) -> None:

@@ -87,7 +87,7 @@ class Add(Composite):
             elif totals is not None and totals.add != says[0].add:
                 raise NotImplementedError(
                     f"{self.signature}: all terms must have the same parts of an {side}, got "
-                    f"{linop.signature} with others; distribute their sum"
+                    f"{linop.signature} with other parts; distribute the sum of the terms"
                 )
         return says[0] if says else None
 
