@@ -100,16 +100,16 @@ def leave_out_laws(config: pytest.Config, items: list[pytest.Item]) -> None:
     other functions. The thorough run has all laws, and so does a run of a class that is named.
     """
     laws = [item for item in items if law_of(item)[0].startswith(LAWS)]
-    classes = {class_of(item): item.path for item in laws}
-    first = {path: kind for kind, path in reversed(classes.items())}
-    n_files = len(first)
+    classes = {class_of(item) for item in laws}
+    first: dict[object, object] = {}
+    for item in laws:
+        first.setdefault(item.path, class_of(item))
 
     def is_left_out(item: pytest.Item) -> bool:
         module, name = law_of(item)
-        kind = class_of(item)
         if module == LAWS + "_compiler":
             is_rare = name != FIRST_COMPILER_LAW and not item.get_closest_marker("compiled")
-            return first[item.path] is not kind or (n_files > 1 and is_rare)
+            return first[item.path] is not class_of(item) or (len(first) > 1 and is_rare)
         is_variant = len(classes) > 1 and item.get_closest_marker("variant")
         return bool(is_variant) and module != LAWS + "_matrix"
 
