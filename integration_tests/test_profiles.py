@@ -51,6 +51,7 @@ class TestOperator(BaseNamedLinopTests):
 class TestVariant(TestOperator):
     pass
 """
+PLUGINS = ["-p", "no:cacheprovider", "-p", "no:randomly"]
 DRAWS_FROM_HYPOTHESIS = re.compile(r"import .*\bfind\b|\.example\(\)|hypothesis\.find")
 
 
@@ -59,7 +60,7 @@ def run_of(folder: Path, *options: str, **variables: str) -> subprocess.Complete
     shutil.copy(ROOT / "conftest.py", folder)
     (folder / "test_drawn.py").write_text(PRINTS_WHAT_IT_DRAWS, "utf-8")
     env = {name: value for name, value in os.environ.items() if name != "CI"}
-    command = [sys.executable, "-m", "pytest", "-rA", "-p", "no:cacheprovider", *options]
+    command = [sys.executable, "-m", "pytest", "-rA", *PLUGINS, *options]
     return subprocess.run(
         [*command, f"--rootdir={folder}", "test_drawn.py"],
         cwd=folder,
@@ -108,7 +109,7 @@ def laws_of_each_class(folder: Path, *options: str) -> dict[str, set[str]]:
     """Return the laws that a run has of the operator and of its variant."""
     (folder / "test_laws.py").write_text(AN_OPERATOR_AND_A_VARIANT, "utf-8")
     shutil.copy(ROOT / "conftest.py", folder)
-    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *PLUGINS]
     run = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True)
     found: dict[str, set[str]] = {}
     for kind, law in re.findall(r"^test_laws.py::(\w+)::(\w+)$", run.stdout, re.MULTILINE):

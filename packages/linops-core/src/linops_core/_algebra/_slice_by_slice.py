@@ -143,7 +143,8 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
     if nbytes < SMALL and nbytes <= limit:
         return None
     roles = {dim: chain.role(dim) for dim in lengths if not is_wildcard(dim)}
-    written, summed = dict[NamedDimension, list[slice]](), dict[NamedDimension, list[slice]]()
+    written: dict[NamedDimension, list[slice]] = {}
+    summed: dict[NamedDimension, list[slice]] = {}
     # Sums last: a slice of the output is made by as few parts as can be.
     for dim in sorted(roles, key=lambda dim: roles[dim] in (Role.INPUT, Role.INNER)):
         if nbytes <= limit or lengths[dim] < 2 or roles[dim] in (None, Role.OPAQUE):

@@ -130,7 +130,8 @@ class Zero(SliceableLinop):
     def output_sizes(self, x: Tensor) -> list[int]:
         """Return the sizes of the output for input ``x``."""
         # The first "()" of the output is the first of the input, and so on.
-        of_input, lengths = lengths_by_place(self.ishape, x.shape), list[int]()
+        of_input = lengths_by_place(self.ishape, x.shape)
+        lengths: list[int] = []
         for dim, number in occurrences(self.oshape):
             if (dim, number) in of_input and dim not in self._apart:
                 lengths += of_input[dim, number]

@@ -180,7 +180,8 @@ class SimpleLinop(NamedLinop):
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input, given the shape of an output."""
         there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
-        known, found = lengths_by_place(there, y.shape), list[int]()
+        known = lengths_by_place(there, y.shape)
+        found: list[int] = []
         for place in occurrences(here):
             own = self._lengths.get(place[0])
             if own is None and place not in known:

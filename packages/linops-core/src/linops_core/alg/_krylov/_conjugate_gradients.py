@@ -428,7 +428,7 @@ class Run:
                 del image  # freed before the next one is made
                 loop.image = None
                 searched = self.searched()
-                norms = list[Numbers]()
+                norms: list[Numbers] = []
                 if known:
                     energy, *norms = self.foreseen(energy, step, cross[0], image_length)
                 if not norms:
