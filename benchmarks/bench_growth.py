@@ -35,6 +35,7 @@ from linops_core import (
     Stack,
     VStack,
 )
+from linops_core.testing._calls import n_calls
 from linops_distributed import plan_mesh
 from linops_multigpu import BatchSpec, create_batched_linop
 from linops_split import batch_linop, plan_batches, split_linop
@@ -193,18 +194,7 @@ def calls_of(name: str, job: str, number: int) -> int:
     else:
         make, cut = SUBJECTS[name](number)
         work = make if job == "made" else partial((JOBS | PLANS)[job], make(), cut)
-    count = 0
-
-    def see(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(see)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
+    return n_calls(work)
 
 
 def exponent(points: Sequence[tuple[int, float]]) -> float:

@@ -1,6 +1,5 @@
 """Compositions of many operators are made in a time that grows with their number."""
 
-import sys
 import tracemalloc
 from collections.abc import Callable
 from functools import partial, reduce
@@ -23,6 +22,7 @@ from linops_core import (
     Stack,
     Zero,
 )
+from linops_core.testing._calls import n_calls
 
 MANY = 1000
 
@@ -36,22 +36,6 @@ def layers(n: int) -> Chain:
     F = FFT(1, ())
     there = [Chain(D, F, Scalar(2.0), F.H) for D in diagonals(n)]
     return Chain(*there)
-
-
-def n_calls(work: Callable[[], object]) -> int:
-    """Return how many functions ``work`` calls."""
-    count = 0
-
-    def see(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(see)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def matrices(n: int) -> list[NamedLinop]:

@@ -1,6 +1,5 @@
 """Cutting takes a time that grows with the number of tiles, operands and factors."""
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -9,23 +8,8 @@ import pytest
 import torch
 
 from linops_core import Add, Chain, Concat, Convolution, Dense, Diagonal, NamedLinop, Stack
+from linops_core.testing._calls import n_calls
 from linops_split import batch_linop, tile_grid
-
-
-def n_calls(work: Callable[[], object]) -> int:
-    """Return how many functions ``work`` calls."""
-    count = 0
-
-    def see(frame: object, event: str, argument: object) -> None:
-        nonlocal count
-        count += event in ("call", "c_call")
-
-    sys.setprofile(see)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-    return count
 
 
 def diagonals(n: int) -> list[NamedLinop]:
