@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -24,6 +25,7 @@ from torchlinops.alg import conjugate_gradients
 
 GENERATOR = torch.Generator().manual_seed(0)
 MIB = 2**20
+GOLDEN = math.pi * (math.sqrt(5) - 1) / 2
 
 
 def main() -> None:
@@ -37,7 +39,9 @@ def main() -> None:
     gradients((32, 512, 512))
     sent((64, 512, 512))
     radial((8, 256, 256))
-    x_rays(256, 180)
+    x_rays(256, 180, "equally spaced", math.pi / 180)
+    x_rays(256, 180, "golden", GOLDEN)
+    x_rays(512, 720, "golden", GOLDEN)
 
 
 def noise(*shape: int) -> Tensor:
@@ -192,18 +196,19 @@ def radial(shape: tuple[int, int, int]) -> None:
     compare(f"NUFFT, {shape}: normal", normals)
 
 
-def x_rays(n: int, n_angles: int) -> None:
+def x_rays(n: int, n_angles: int, kind: str, step: float) -> None:
     """Projections of an image on the CPU and on the GPU."""
-    angles = torch.arange(n_angles) * (torch.pi / n_angles)
+    angles = torch.arange(n_angles) * step % math.pi
     image = torch.rand(n, n, generator=GENERATOR)
     R = ParallelBeam(angles, n, (n, n))
     on_gpu = ParallelBeam(angles, n, (n, n)).to("cuda")
     y = R(image)
     there, y_there = image.cuda(), y.cuda()
     forward = {"on the CPU": partial(R, image), "on the GPU": partial(on_gpu, there)}
-    compare(f"X-rays, {n} x {n}, {n_angles} angles: forward", forward, number=1)
+    title = f"X-rays, {n} x {n}, {n_angles} {kind} angles"
+    compare(f"{title}: forward", forward, number=1)
     back = {"on the CPU": partial(R.H, y), "on the GPU": partial(on_gpu.H, y_there)}
-    compare(f"X-rays, {n} x {n}, {n_angles} angles: adjoint", back, number=1)
+    compare(f"{title}: adjoint", back, number=1)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_imaging import FanBeam, ParallelBeam
-from linops_imaging._xray import _joseph, _side_by_side
+from linops_imaging._xray import _beams, _joseph, _side_by_side, _symmetry
 from linops_imaging._xray._joseph import back_projection, line_integrals
 from linops_imaging._xray._rays import Beam
 from linops_imaging._xray._symmetry import _shared_views, back_projected, projected
@@ -92,6 +92,30 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
         monkeypatch.setattr(_joseph, "rows_at_once", lambda *_: n_rows // 2)
     found = projected(x, beam), back_projected(y, beam, sizes)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize("is_fan", [False, True])
+@pytest.mark.parametrize("sizes", [(9, 9), (7, 9), (9, 6)])
+@pytest.mark.parametrize("n_views", [2, 3, 8])
+def test_views_may_be_taken_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, is_fan: bool, sizes: Sizes, n_views: int
+) -> None:
+    first = torch.tensor([0.3, 1.1, 2.0], dtype=torch.float64)
+    angles = torch.cat([first, -first, first + math.pi]).requires_grad_()
+    beam = beam_of(angles, is_fan, sizes)
+    x, y = torch.randn(2, *sizes).double(), torch.randn(2, 9, 7).double()
+
+    def values_and_gradients() -> list[Tensor]:
+        functions = projected(x, beam), back_projected(y, beam, sizes)
+        gradients = [torch.autograd.grad(f.square().sum(), angles)[0] for f in functions]
+        constant = beam.at_angles(angles.detach())
+        return [*functions, *gradients, projected(x, constant), back_projected(y, constant, sizes)]
+
+    expected = values_and_gradients()
+    monkeypatch.setattr(_joseph, "views_at_once", lambda *_: n_views)
+    monkeypatch.setattr(_beams, "tables_at_once", lambda _: n_views)
+    monkeypatch.setattr(_symmetry, "tables_at_once", lambda _: n_views)
+    torch.testing.assert_close(values_and_gradients(), expected, atol=1e-12, rtol=0)
 
 
 @pytest.mark.parametrize("size", [100, 40_000, 2**20])

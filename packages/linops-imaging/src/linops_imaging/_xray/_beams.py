@@ -13,10 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import NO_ROOM, Near, Rays, Room, Tables, centred, hat
-
-_VIEWS = 16
-"""Views computed at a time; each needs a float64 number for each ray."""
+from ._rays import NO_ROOM, Near, Rays, Room, Tables, centred, hat, tables_at_once
 
 
 class ParallelRays(NamedTuple):
@@ -36,7 +33,7 @@ class ParallelRays(NamedTuple):
 
     def rays(self) -> Iterator[Rays]:
         """Yield the rays, of some views at a time."""
-        for angles in self.angles.double().unsqueeze(1).split(_VIEWS):
+        for angles in self.angles.double().unsqueeze(1).split(tables_at_once(self.angles)):
             offset = (centred(self.n_detectors, angles) * self.spacing).unsqueeze(0)
             yield Rays(angles.cos(), angles.sin(), offset)
 
@@ -110,7 +107,7 @@ class FanRays(NamedTuple):
     def rays(self) -> Iterator[Rays]:
         """Yield the rays, of some views at a time."""
         fan = self.fan()
-        for angles in self.angles.double().unsqueeze(1).split(_VIEWS):
+        for angles in self.angles.double().unsqueeze(1).split(tables_at_once(self.angles)):
             theta = angles - fan
             yield Rays(theta.cos(), theta.sin(), (self.source * fan.sin()).unsqueeze(0))
 
@@ -120,7 +117,7 @@ class FanRays(NamedTuple):
         """Yield s and the distance from the source along t of each pixel, for each view."""
         tables = self.tables(x0, x1, 0, dtype)
         for view in range(len(self.angles)):
-            s0, s1, t0, t1 = tables.of_view(view).numbers
+            s0, s1, t0, t1 = tables.of_views(slice(view, view + 1)).numbers
             yield (s0 + s1)[0], (t0 + t1)[0]
 
     def place(self, s: Tensor, away: Tensor) -> Tensor:

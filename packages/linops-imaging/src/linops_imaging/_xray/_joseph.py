@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import Beam, Tables, centred, followed, is_constant, paths
+from ._rays import Beam, Tables, centred, followed, is_constant, paths, views_at_once
 from ._side_by_side import Images, blocks, integrals_of_many, onto_rows_of_many
 
 MOST_IMAGES = 16
@@ -32,7 +32,10 @@ MOST_IMAGES = 16
 _BYTES = 2**21
 """Bytes of rows that are computed at a time, even if the images have fewer: less takes longer."""
 _MANY = {torch.float32: 4, torch.float64: 16}
-"""From this number of images on it is faster to sum the values of all images together."""
+"""From this number of images on, it is faster to sum the values of all images together.
+
+A GPU computes line integrals faster one image after the other.
+"""
 
 
 class Whole(NamedTuple):
@@ -72,35 +75,33 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     axes = followed(beam) if is_known else (0, 1)
     if not axes:
         return like.new_zeros(n_images, 0, beam.n_detectors)
-    if is_known and n_images >= _MANY[like.dtype]:
+    if is_known and like.is_cpu and n_images >= _MANY[like.dtype]:
         return integrals_of_many(images, beam, axes, like)
-    n_rows = rows_at_once(2 * like.numel(), len(axes) * n_images * width, like.dtype)
+    n_numbers = 2 * n_images * (size0 + 3) * (size1 + 3)
+    n_rows = min(longest, rows_at_once(n_numbers, len(axes) * n_images * width, like.dtype))
+    n_views = views_at_once(like, n_rows * beam.n_detectors)
     row = torch.arange(longest, dtype=like.dtype, device=like.device).unsqueeze(1)
     sums: list[Tensor] = []
     for part in blocks(longest, n_rows):
         n_own = part.stop - part.start
         start = width * torch.arange(n_own, dtype=torch.int32, device=like.device).unsqueeze(1)
         values = _in_turn(images, axes, part, like)
-        views = (
-            view
-            for some in paths(beam, size0, size1, like.dtype)
-            for view in zip(*some, strict=True)
-        )
-        for view, path in enumerate(views):
-            first, slope, length, is_turned = (numbers.unsqueeze(0) for numbers in path)
-            at = torch.addcmul(first, row[part], slope).clamp(0, longest + 1)
+        for step, path in enumerate(paths(beam, size0, size1, like.dtype, n_views)):
+            first, slope, length, is_turned = path
+            at = torch.addcmul(first.unsqueeze(1), row[part], slope.unsqueeze(1))
+            at = at.clamp(0, longest + 1)
             index = at.int()
             index += start
             if len(axes) == 2:
-                index += is_turned.int() * (n_own * width)
+                index += is_turned.unsqueeze(1).int() * (n_own * width)
             weight = at.frac_()
-            found = [_interpolated(one, index, weight).sum(0) for one in values]
+            found = [_interpolated(one, index, weight).sum(1) for one in values]
             own = torch.stack(found) * length
             if part.start:
-                sums[view] = sums[view] + own
+                sums[step] = sums[step] + own
             else:
                 sums.append(own)
-    return torch.stack(sums, 1)
+    return torch.cat(sums, 1)
 
 
 def _in_turn(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> Tensor:
@@ -164,17 +165,25 @@ def _onto_few(lines: Tensor, beam: Beam, tables: Tables, shape: Sequence[int]) -
     """Return the back projection of values of rays, (B, A, reach + D + reach), for few images."""
     reach = (lines.shape[2] - beam.n_detectors) // 2
     may_write = is_constant(lines, beam)
-    images = [lines.new_zeros(shape) for _ in lines]
-    for view, line in enumerate(lines.unbind(1)):
-        near = beam.near(tables.of_view(view), reach)
+    images = [lines.new_zeros(1, *shape) for _ in lines]
+    for views in blocks(lines.shape[1], views_at_once(lines, math.prod(shape))):
+        near = beam.near(tables.of_views(views), reach)
         index = near.before.flatten()
+        owns = lines[:, views].reshape(len(lines), -1).unbind()
         for k in range(1, 2 * reach + 1):
-            weight = near.weight(k)[0]
-            for number, own in enumerate(line):
+            weight = near.weight(k)
+            for number, own in enumerate(owns):
                 values = own[k:].index_select(0, index).view_as(weight)
                 out = images[number] if may_write else None
-                images[number] = torch.addcmul(images[number], values, weight, out=out)
-    return torch.stack(images)
+                images[number] = _added_products(images[number], values, weight, out)
+    return torch.cat(images)
+
+
+def _added_products(x: Tensor, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
+    """Return x plus the products of a and b, summed over their first axis, which x has, too."""
+    if len(a) == 1:
+        return torch.addcmul(x, a, b, out=out)
+    return torch.add(x, (a * b).sum(0, keepdim=True), out=out)
 
 
 def _interpolated(values: Tensor, index: Tensor, weight: Tensor) -> Tensor:

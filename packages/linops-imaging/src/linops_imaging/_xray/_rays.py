@@ -13,6 +13,11 @@ from torch import Tensor
 
 from .._plain import is_plain
 
+_VIEWS, _VIEWS_ON_GPU = 16, 256
+"""Views computed at a time; each needs a float64 number for each ray."""
+_NUMBERS_ON_GPU = 2**22
+"""Numbers that a GPU computes at a time, because it waits for the start of each step."""
+
 Room: TypeAlias = Sequence[Tensor | None]
 """Memory for two numbers and an index of each ray and pixel."""
 NO_ROOM: Room = (None, None, None)
@@ -47,12 +52,15 @@ class Tables(NamedTuple):
     shares: Tensor | None = None
     """One number for each ray, view after view."""
 
-    def of_view(self, view: int) -> Tables:
-        """Return the tables of one view."""
-        numbers = tuple([table[view : view + 1] for table in self.numbers])
-        n_views = len(self.numbers[0])
-        shares = None if self.shares is None else self.shares.unflatten(0, (n_views, -1))[view]
-        return Tables(numbers, None, shares)
+    def of_views(self, views: slice) -> Tables:
+        """Return the tables of some views, whose first ray has the index 0."""
+        numbers = tuple([table[views] for table in self.numbers])
+        n_views, n_own = len(self.numbers[0]), len(numbers[0])
+        shares = self.shares
+        if shares is not None:
+            shares = shares.unflatten(0, (n_views, -1))[views].flatten()
+        start = None if n_own == 1 or self.start is None else self.start[:n_own]
+        return Tables(numbers, start, shares)
 
     def of_rows(self, rows: slice) -> Tables:
         """Return the tables of some rows of pixels."""
@@ -125,10 +133,20 @@ class Beam(Protocol):
         """Return the rays near pixels, in the memory of ``room`` if it has any."""
 
 
+def tables_at_once(values: Tensor) -> int:
+    """Return for how many views to compute the numbers of all rays at a time."""
+    return _VIEWS if values.is_cpu else _VIEWS_ON_GPU
+
+
+def views_at_once(values: Tensor, n_numbers: int) -> int:
+    """Return how many views, of ``n_numbers`` each, to compute at a time; one on a CPU."""
+    return 1 if values.is_cpu else max(1, _NUMBERS_ON_GPU // n_numbers)
+
+
 def paths(
-    beam: Beam, size0: int, size1: int, dtype: torch.dtype
+    beam: Beam, size0: int, size1: int, dtype: torch.dtype, n_views: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Yield the positions of the rays of some views in row 0, in pixels from the padding.
+    """Yield the positions of the rays in row 0, in pixels from the padding, of at most n_views.
 
     Also yield the step from one row to the next, the length of a ray between two rows, and whether
     the rows are those along axis 1.
@@ -141,7 +159,8 @@ def paths(
         first = rays.offset / main - slope * ((n_rows - 1) / 2) + (n_pixels + 1) / 2
         # NaN cannot become an index; the lengths of these rays are NaN already.
         first, slope = (part.to(dtype).nan_to_num() for part in (first, slope))
-        yield first, slope, (1 / main.abs()).to(dtype), is_turned
+        numbers = first, slope, (1 / main.abs()).to(dtype), is_turned
+        yield from zip(*[number.split(n_views) for number in numbers], strict=True)
 
 
 def followed(beam: Beam) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import Protocol
 
 import torch
@@ -48,16 +47,15 @@ def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Ten
     room, n_numbers = _room(like, like.itemsize + 4, most, n_views * most)
     memory = like.new_empty(len(axes) * parts[0].stop * width, n_images)
     sums = like.new_zeros(n_views, n_detectors, n_images)
-    views = [*paths(beam, size0, size1, like.dtype)]
+    step = n_numbers // most
+    views = [*paths(beam, size0, size1, like.dtype, step)]
     for part in parts:
         n_rows = part.stop - part.start
         values = _side_by_side(images, axes, part, memory[: len(axes) * n_rows * width])
         row = torch.arange(part.start, part.stop, dtype=like.dtype, device=like.device)
         start = width * torch.arange(n_rows, dtype=torch.int32, device=like.device)
-        step, done = n_numbers // most, 0
-        bags = _bags(step * n_detectors, n_rows, start)
-        split = (zip(*[table.split(step) for table in own], strict=True) for own in views)
-        for path in chain.from_iterable(split):
+        bags, done = _bags(step * n_detectors, n_rows, start), 0
+        for path in views:
             first, slope, length, is_turned = (numbers.unsqueeze(2) for numbers in path)
             found = sums[done : done + len(first)]
             at, index = _cut(room, (len(first), n_detectors, n_rows), like.dtype, torch.int32)

@@ -23,13 +23,11 @@ import torch
 from torch import Tensor
 
 from ._joseph import MOST_IMAGES, back_projection, line_integrals, of_rows, onto_rows
-from ._rays import Beam, is_constant
+from ._rays import Beam, is_constant, tables_at_once
 from ._side_by_side import blocks
 
 # Bytes of the images, in all poses, that are computed at a time.
 _BYTES = 2**24
-# Views that are mirrored at a time.
-_VIEWS = 16
 
 
 def projected(x: Tensor, beam: Beam) -> Tensor:
@@ -43,7 +41,7 @@ def projected(x: Tensor, beam: Beam) -> Tensor:
         found = of_rows(Posed(images, shared.poses), few, images)
         found = found.unflatten(0, (len(images), -1)).flatten(1, 2)
         part = found.new_empty(len(images), len(shared.place), beam.n_detectors)
-        for views in blocks(len(shared.place), _VIEWS):
+        for views in blocks(len(shared.place), tables_at_once(found)):
             own, is_mirrored = found.index_select(1, shared.place[views]), shared.is_mirrored[views]
             torch.where(is_mirrored, own.flip(2), own, out=part[:, views])
         parts.append(part)
@@ -69,7 +67,7 @@ def _by_pose(lines: Tensor, shared: SharedViews) -> Tensor:
     """Return lines (B, A, D) as lines of the shared views of each pose, (B P, S, D)."""
     n_views = len(shared.angles)
     found = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
-    for views in blocks(len(shared.place), _VIEWS):
+    for views in blocks(len(shared.place), tables_at_once(found)):
         own, is_mirrored = lines[:, views], shared.is_mirrored[views]
         found.index_add_(1, shared.place[views], torch.where(is_mirrored, own.flip(2), own))
     return found.view(-1, n_views, lines.shape[2])
