@@ -24,6 +24,7 @@ from linops_core.alg import (
     soft_threshold,
     svd,
 )
+from linops_core.alg._shared._space import Space, magnitudes
 
 N = 50
 WEIGHT = torch.linspace(1, 30, N, dtype=torch.float64)
@@ -130,6 +131,13 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
 def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) -> None:
     y = torch.ones(N, dtype=dtype)
     assert new_vectors(solve, y, 15) - new_vectors(solve, y, 5) == 10 * of_maps
+
+
+def test_the_norm_of_zeros_makes_no_vector() -> None:
+    zeros = torch.zeros(N, dtype=torch.float64)
+    with NewVectors() as new:
+        assert magnitudes("test", (Space(), [zeros])) == [0.0]
+    assert not new.count
 
 
 @pytest.mark.parametrize("solve", [by_fista, by_proximal_gradient, by_pdhg, by_admm])

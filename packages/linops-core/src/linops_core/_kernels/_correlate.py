@@ -199,7 +199,7 @@ def _spectrum(
         at = (shifts[axis] - torch.arange(taps, device=weight.device)).remainder(size)
         around = list(weight.shape)
         around[axis] = size
-        weight = weight.new_zeros(around).index_add(axis, at, weight)
+        weight = weight.new_zeros(around).index_add_(axis, at, weight)
         weight = (torch.fft.rfft if is_real and axis == -1 else torch.fft.fft)(weight, dim=axis)
     return weight
 

@@ -217,7 +217,8 @@ def magnitudes(
         lowest, highest = space.bounds(vector)
         if not lowest < found[place] < highest:
             unit = space.unit_of(owner, vector)
-            found[place] = unit * float(space.norm(vector / unit).item())
+            if unit != 1:  # not for zeros, such as the first x of a solver
+                found[place] = unit * float(space.norm(vector / unit).item())
     return found
 
 
