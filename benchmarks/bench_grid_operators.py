@@ -28,6 +28,7 @@ def main() -> None:
                 convolution(n_taps, n_batches, is_complex=False)
             convolution(n_taps, 1, is_complex=True)
         for n_batches in (1, 8):
+            normal_of_convolution(n_batches)
             interpolation(n_batches)
 
 
@@ -93,6 +94,30 @@ def convolution(n_taps: int, n_batches: int, is_complex: bool) -> None:
     compare(
         f"its adjoint, {what}",
         {"by hand: conv2d": lambda: by_hand(adjoint), "A.H": ways("auto", True)},
+    )
+
+
+def normal_of_convolution(n_batches: int, n_taps: int = 15, length: int = 270) -> None:
+    """The normal operator, and a loop over images that keeps the spectrum of the kernel."""
+    x = torch.randn(n_batches, N, N, dtype=torch.complex64)
+    kernel = torch.randn(n_taps, n_taps, dtype=torch.complex64)
+    around = functional.pad(kernel, (0, length - n_taps, 0, length - n_taps))
+    spectrum = torch.fft.fft2(around.roll((-(n_taps // 2),) * 2, (0, 1)))
+    conjugate = spectrum.conj().resolve_conj()
+
+    def by_hand() -> Tensor:
+        y = torch.empty_like(x)
+        for image, place in zip(x, y, strict=True):
+            for factor in (spectrum, conjugate):
+                image = torch.fft.fft2(image, s=(length, length)).mul_(factor)
+                image = torch.fft.ifft2(image)[:N, :N]
+            place.copy_(image)
+        return y
+
+    A = Convolution(kernel)
+    compare(
+        f"Convolution.N, {n_batches} x {N} x {N} complex64, {n_taps} x {n_taps} complex64",
+        {"by hand: spectrum kept": by_hand, "A.N": lambda: A.N(x)},
     )
 
 

@@ -59,6 +59,28 @@ def axes_of_correlations(draw: st.DrawFn) -> list[Axis]:
     return axes
 
 
+@given(
+    axes=st.lists(
+        st.tuples(st.integers(1, 3), st.integers(0, 2), st.integers(3, 6)), min_size=1, max_size=3
+    ),
+    is_real=st.booleans(),
+)
+def test_a_spectrum_is_laid_out_like_the_spectra_that_it_multiplies(
+    axes: list[tuple[int, int, int]], is_real: bool
+) -> None:
+    taps, shifts, lengths = zip(*axes, strict=True)
+    dtype = torch.float64 if is_real else torch.complex128
+    weight, placed = torch.randn(2, *taps, dtype=dtype), torch.zeros(2, *lengths, dtype=dtype)
+    for j in product(*map(range, taps)):
+        at = [(b - k) % n for k, b, n in zip(j, shifts, lengths, strict=True)]
+        placed[batch(at)] += weight[batch(j)]
+    along = [*range(1, placed.ndim)]
+    expected = (torch.fft.rfftn if is_real else torch.fft.fftn)(placed, dim=along)
+    spectrum = _correlate._spectrum(weight, shifts, lengths, is_real)
+    torch.testing.assert_close(spectrum, expected)
+    assert spectrum.is_contiguous()
+
+
 @st.composite
 def correlations(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[Axis]]:
     axes = draw(axes_of_correlations())

@@ -180,10 +180,13 @@ def _by_transform(
     else:
         spectrum = spectrum * kernel
     del kernel  # before others are made
-    for axis in axes[:-1]:
-        spectrum = fft.ifft(spectrum, dim=axis)
-    result: Tensor = (fft.irfft if is_real else fft.ifft)(spectrum, lengths[-1])
-    return result
+    if is_real:
+        for axis in axes[:-1]:  # one by one, because irfftn copies its input
+            spectrum = fft.ifft(spectrum, dim=axis)
+        y: Tensor = fft.irfft(spectrum, lengths[-1])
+    else:
+        y = fft.ifftn(spectrum, dim=axes)
+    return y
 
 
 def _spectrum(
@@ -191,17 +194,18 @@ def _spectrum(
 ) -> Tensor:
     """Return the spectrum by which the spectrum of the input is multiplied.
 
-    It is the transform of the kernel at reversed places. Each axis is transformed before the others
-    are as long as their periods.
+    It is the transform of the kernel at reversed places. Each axis is transformed before the next
+    one is as long as its period.
     """
-    for axis in reversed(range(-len(shifts), 0)):
+    axes = range(-len(shifts), 0)
+    for axis in reversed(axes) if is_real else axes:  # real values are transformed first
         size, taps = lengths[axis], weight.shape[axis]
         at = (shifts[axis] - torch.arange(taps, device=weight.device)).remainder(size)
         around = list(weight.shape)
         around[axis] = size
         weight = weight.new_zeros(around).index_add_(axis, at, weight)
         weight = (torch.fft.rfft if is_real and axis == -1 else torch.fft.fft)(weight, dim=axis)
-    return weight
+    return weight.contiguous()  # as the spectra that it multiplies: products take a third
 
 
 def _fast_length(size: int) -> int:
