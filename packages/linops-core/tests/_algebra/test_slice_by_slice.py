@@ -140,6 +140,19 @@ def test_weights_of_another_length_are_cut_anew(n_coils: int) -> None:
     assert n_parts(normal) == n_coils
 
 
+def test_a_weight_that_becomes_a_parameter_is_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    A, x = sense(4, 1, 4), torch.randn(1, 4, 4, dtype=torch.complex64)
+    expected, n_slices = with_cache(200, A.N, x)
+    assert n_slices == 4
+    coils = coils_of(A)
+    coils.weight = torch.nn.Parameter(coils.weight)
+    monkeypatch.delattr(_slice_by_slice.Slices, "run")
+    y = A.N(x)
+    torch.testing.assert_close(y, expected)
+    (gradient,) = torch.autograd.grad(y.abs().square().sum(), coils.weight)
+    assert gradient.abs().sum() > 0
+
+
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 def test_who_follows_it_gets_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     A = sense(4, 1, 4)

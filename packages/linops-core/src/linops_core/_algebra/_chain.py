@@ -93,10 +93,9 @@ class Chain(Composite):
     @staticmethod
     def fn(linop: Chain, x: Tensor, /) -> Tensor:
         """Return A_n ... A_1 x."""
-        parts = linop.linops
-        if (slices := slices_of(linop, parts, x)) is not None:
+        if (slices := slices_of(linop, x)) is not None:
             return slices.run(x)
-        for part in parts:
+        for part in linop.linops:
             x = part(x)
         return x
 
@@ -106,9 +105,9 @@ class Chain(Composite):
         """Return A x with fewer checks of operands, too; see :meth:`NamedLinop._call_again`."""
         if type(self) is not Chain or is_hooked(self.__dict__):
             return self(x)
-        *parts, last = linops = self.linops
-        if (slices := slices_of(self, linops, x)) is not None:
+        if (slices := slices_of(self, x)) is not None:
             return slices.run(x, out)
+        *parts, last = self.linops
         for part in parts:
             x = part._call_again(x)
         return last._call_again(x, out)

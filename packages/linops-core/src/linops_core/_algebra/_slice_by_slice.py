@@ -47,21 +47,26 @@ class Step(NamedTuple):
         return cls(part, part.fn, part, part._takes_out())
 
 
-Row: TypeAlias = Sequence[tuple[Sequence[Step], Window]]
+Tile: TypeAlias = tuple[Sequence[Step], Window]
+"""The steps of a tile of a chain, and its slices."""
+
+Row: TypeAlias = Sequence[Tile]
 """Tiles of a chain, whose results are added up: they write the same slice of the output."""
 
 
 class Slices:
     """The tiles of a chain, one row for each slice of the output."""
 
-    def __init__(self, chain: NamedLinop, rows: Sequence[Row]) -> None:
+    def __init__(self, chain: NamedLinop, parts: Sequence[NamedLinop], rows: Sequence[Row]) -> None:
         self.rows = rows
         self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
-        self._owners = [
-            own for each in chain.modules() for own in (each._parameters, each._buffers)
-        ]
+        owners = [own for each in chain.modules() for own in (each._parameters, each._buffers)]
+        # Operators share them. A weight in one that is empty now changes the list of shapes.
+        self._owners = [*{id(own): own for own in owners if own}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
+        self.attributes = [vars(part) for part in parts]
+        """Of the operators of the chain."""
         self._is_checked = False
         """Whether all operators were called with checks. Shapes are the same in later calls."""
 
@@ -72,32 +77,39 @@ class Slices:
     def run(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return what the chain returns; it may be written into ``out``."""
         first, *others = self.rows
-        is_whole = not others and len(first) == 1
-        y = accumulate(self._results(first, x, out if is_whole else None))
+        if not others and len(first) == 1:
+            y = self._result(first[0], x, out)
+        else:
+            y = accumulate(self._results(first, x))
         if others:
             result, y = y, y.new_empty(self._lengths(y))
             _slice_of(y, self._oshape, first[0][1]).copy_(result)
         for row in others:
-            result = accumulate(self._results(row, x, None))
+            result = accumulate(self._results(row, x))
             _slice_of(y, self._oshape, row[0][1]).copy_(result)
         self._is_checked = True
         return y
 
-    def _results(self, row: Row, x: Tensor, out: Tensor | None) -> Iterator[Tensor]:
-        for steps, window in row:
-            y, room = _slice_of(x, self._ishape, window), None
-            for step in steps:
-                part, fn, linop, takes_out = step
-                if out is not None and step is steps[-1]:
-                    room = out
-                if not self._is_checked:
-                    y = part(y)
-                elif takes_out and room is not None:
-                    y = fn(linop, y, out=room)
-                else:
-                    y = fn(linop, y)
-                room = y  # new memory, in no other hands
-            yield y
+    def _results(self, row: Row, x: Tensor) -> Iterator[Tensor]:
+        for tile in row:
+            yield self._result(tile, x)
+
+    def _result(self, tile: Tile, x: Tensor, out: Tensor | None = None) -> Tensor:
+        """Return what a tile of the chain returns; it may be written into ``out``."""
+        steps, window = tile
+        y, room = _slice_of(x, self._ishape, window) if window else x, None
+        for step in steps:
+            part, fn, linop, takes_out = step
+            if out is not None and step is steps[-1]:
+                room = out
+            if not self._is_checked:
+                y = part(y)
+            elif takes_out and room is not None:
+                y = fn(linop, y, out=room)
+            else:
+                y = fn(linop, y)
+            room = y  # new memory, in no other hands
+        return y
 
     def _lengths(self, result: Tensor) -> list[int]:
         """Return the shape of the output, given a slice of it."""
@@ -109,8 +121,8 @@ class Slices:
         return lengths
 
 
-def slices_of(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
-    """Return how to compute a chain of ``parts`` slice by slice; None if it should not be.
+def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
+    """Return how to compute a chain slice by slice; None if it should not be.
 
     None also if autograd or a hook records intermediate results.
     """
@@ -120,17 +132,19 @@ def slices_of(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slic
     known, found = chain._found.get("slices", (None, None))
     if known == key and found is None:
         return None  # without a look at the weights: it takes as long as a small product
-    if not writing_is_safe() or forward_ad._current_level >= 0 or not may_be_remembered(x.shape):
+    if not writing_is_safe() or forward_ad._current_level >= 0:
+        return None
+    if known != key and not may_be_remembered(x.shape):
         return None
     weights = found.weights() if known == key else []
     if known != key or found.shapes != [weight.shape for weight in weights]:
         # It is new, or other weights are in their place by now.
-        found = _planned(chain, parts, x)
+        found = _planned(chain, chain.flatten(), x)
         chain._found["slices"] = key, found
         if found is None:
             return None
         weights = found.weights()
-    is_followed = is_recorded(x, *weights) or any([is_hooked(part.__dict__) for part in parts])
+    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.attributes))
     return None if is_followed else found
 
 
@@ -160,7 +174,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         ]
         for outer in _windows(written, {})
     ]
-    return Slices(chain, rows)
+    return Slices(chain, parts, rows)
 
 
 def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> list[Window]:

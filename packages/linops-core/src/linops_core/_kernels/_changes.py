@@ -46,7 +46,7 @@ class TensorState:
 
 
 def _look_of(tensor: Tensor) -> _Look:
-    values = _values_of(tensor)
+    values = tensor if tensor.layout is torch.strided else _values_of(tensor)
     return (
         # Not only the storage: a tensor made by `.data` shares the storage, with another counter.
         id(tensor),

@@ -9,7 +9,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, Dim, NamedDimension, NamedShape, as_dims
 
 from .._base._copying import linked
-from .._base._linop import NamedLinop
+from .._base._linop import NamedLinop, overridable
 from .._base._sliceable import SliceableLinop
 from .._kernels._contraction import Axes, Contraction, letters_of
 from ._grid_names import Dims
@@ -141,15 +141,18 @@ class Dense(SliceableLinop):
     def _gains_by_slices(self) -> bool:
         return {self._forward.kind, self._backward.kind} == {"product", "sum of products"}
 
-    @staticmethod
-    def fn(linop: Dense, x: Tensor, /) -> Tensor:
-        """Return the sum over the input's dimensions of w x."""
-        return linop._forward(linop.weight_part("weight"), x)
+    def _takes_out(self) -> bool:
+        return True
 
-    @staticmethod
-    def adj_fn(linop: Dense, x: Tensor, /) -> Tensor:
+    @overridable
+    def fn(linop: Dense, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+        """Return the sum over the input's dimensions of w x."""
+        return linop._forward(linop.weight_part("weight"), x, out)
+
+    @overridable
+    def adj_fn(linop: Dense, x: Tensor, /, out: Tensor | None = None) -> Tensor:
         """Return the sum over the output's dimensions of conj(w) x."""
-        return linop._backward(linop.weight_part("weight").conj(), x)
+        return linop._backward(linop.weight_part("weight").conj(), x, out)
 
 
 def _both_ways(weight: Dims, inputs: Dims, outputs: Dims) -> tuple[Contraction, Contraction]:

@@ -230,7 +230,7 @@ class Sampling(GridOperator[GridPart]):
         """Check the indices if they have changed since the last check."""
         if torch.compiler.is_compiling():
             return  # a graph cannot depend on values
-        idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
+        idx = [*map(self._weight, self._weights)]
         if self._checked is None or not self._checked.is_current(*idx):
             _check_indices(idx, self.input_size)
             self._checked = TensorState(*idx)
@@ -256,7 +256,7 @@ class Sampling(GridOperator[GridPart]):
 
         It is kept in the dtype of x: a product of two dtypes takes three times as long on a CPU.
         """
-        idx = [self._weight(f"idx_{axis}") for axis in range(len(self.input_size))]
+        idx = [*map(self._weight, self._weights)]
         how = x.dtype, self._shifted, self._weights
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
