@@ -42,6 +42,12 @@ def matrices(n: int) -> list[NamedLinop]:
     return [Dense(torch.ones(1, 1), (f"N{i + 1}", f"N{i}")) for i in range(n)]
 
 
+def normals(n: int, *front: str) -> list[NamedLinop]:
+    weight = torch.ones(1, 2, dtype=torch.float64)
+    sides = (*front, "Nx"), (*front, "M")
+    return [Dense(weight, ("M", "Nx"), *sides).N for _ in range(n)]
+
+
 def chain(n: int) -> Chain:
     return Chain(*diagonals(n))
 
@@ -98,9 +104,25 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
         lambda n: [Chain(D, D) for D in diagonals(n)],
         lambda parts: reduce(matmul, parts),
     ),
-    "a chain of normals": (
-        lambda n: [Dense(torch.ones(1, 2), ("M", "Nx")).N for _ in range(n)],
-        lambda parts: Chain(*parts),
+    "a chain of normals": (normals, lambda parts: Chain(*parts)),
+    "normals, one before the other": (normals, lambda parts: len(reduce(matmul, parts))),
+    "normals, one after the other": (
+        normals,
+        lambda parts: len(reduce(lambda A, B: B @ A, parts)),
+    ),
+    "chains of normals": (normals, lambda parts: len(reduce(Chain, parts))),
+    "normals on both sides": (normals, lambda parts: len(reduce(lambda A, B: B @ A @ B, parts))),
+    "normals and diagonals": (
+        lambda n: [part for pair in zip(normals(n), diagonals(n), strict=True) for part in pair],
+        lambda parts: len(reduce(matmul, parts)),
+    ),
+    "multiples of a chain of normals": (
+        normals,
+        lambda parts: len(reduce(lambda A, B: 2 * A @ B, parts)),
+    ),
+    "normals in a batch": (
+        lambda n: [Diagonal(torch.ones(2, 2), ("C", "Nx")), *normals(n, "...")],
+        lambda parts: len(reduce(matmul, parts)),
     ),
     "a power of a normal": (
         lambda n: (Dense(torch.ones(1, 2), ("M", "Nx")).N, n),

@@ -4,7 +4,7 @@ import pickle
 import weakref
 from collections.abc import Callable
 from functools import reduce
-from operator import add
+from operator import add, matmul
 from typing import Any, cast
 
 import numpy as np
@@ -161,6 +161,23 @@ def test_a_composition_that_is_made_one_by_one_is_that_of_all_at_once(
     assert type(nest) is cls
     assert str(look(nest)) == str(look(cls(*parts_of(4))))
     assert torch.equal(nest.linops[-1](x), parts_of(9)[3](x))
+
+
+@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@pytest.mark.parametrize("sign", [matmul, lambda A, B: B @ A])
+def test_a_chain_of_normals_that_is_made_one_by_one_is_that_of_listed_ones(
+    look: Callable[[Any], object], sign: Any
+) -> None:
+    def made(with_each: Callable[[Any], object]) -> Any:
+        A: Any = Dense(torch.ones(2, 2)).N
+        for i in range(3):
+            A = sign(A, Dense(torch.tensor([[i, 1.0], [2.0, 3.0]])).N)
+            with_each(A)
+        return A
+
+    late, early = made(id), made(len)
+    assert "_nest" in vars(late) and "_nest" not in vars(early)
+    assert str(look(late)) == str(look(early))
 
 
 def test_a_sum_that_is_made_one_by_one_keeps_no_other_sums() -> None:

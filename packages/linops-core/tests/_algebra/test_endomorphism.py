@@ -14,7 +14,7 @@ from linops_core import (
     Role,
     Zero,
 )
-from linops_core._algebra._endomorphism import following, landing_alike
+from linops_core._algebra._endomorphism import Row, landing_alike
 from nameddim import ND, NamedShape
 
 
@@ -61,9 +61,9 @@ def test_a_part_of_a_normal_does_not() -> None:
 
 def test_what_follows_speaks_of_the_output_by_the_name_of_the_input() -> None:
     N, D = matrix().N, Diagonal(torch.ones(4), ("N",))
-    assert [linop.ishape for linop in following([N, D])] == [("N",), ("N1",)]
-    assert following([D, N])[1] is N
-    again = following([N, D, N])
+    assert [linop.ishape for linop in Row([N, D]).linops] == [("N",), ("N1",)]
+    assert Row([D, N]).linops[1] is N
+    again = Row([N, D, N]).linops
     assert [linop.oshape for linop in again] == [("N1",), ("N1",), ("N2",)]
     assert Chain(N, N).oshape == ("N2",)
 

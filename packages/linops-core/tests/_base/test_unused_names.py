@@ -18,3 +18,21 @@ def test_each_name_is_the_next_unused_one(
         found = unused.take(dim)
         assert found == dim.next_unused(taken)
         taken.add(found)
+
+
+@given(st.sets(names), st.sets(names), st.lists(names), st.lists(names))
+def test_joined_names_are_used_in_either(
+    some: set[NamedDimension],
+    others: set[NamedDimension],
+    asked_before: list[NamedDimension],
+    asked: list[NamedDimension],
+) -> None:
+    one, other = UnusedNames(some), UnusedNames(others)
+    some |= {*one.each(asked_before)}
+    assert one & other == some & others
+    taken, joined = some | others, one.joined(other)
+    assert joined in (one, other)
+    for dim in asked:
+        found = joined.take(dim)
+        assert found == dim.next_unused(taken)
+        taken.add(found)

@@ -16,10 +16,11 @@ from .._base._rules import rules
 from .._base._sides import Side
 from .._base._tile import Window
 from .._base._totals import Totals
-from ._composite import Composite, Listing
-from ._endomorphism import following
+from ._composite import Composite
+from ._endomorphism import Row
 from ._fitting import fitted_input, fitted_neighbours, why_not_neighbours
 from ._identity import Identity
+from ._nest import Listing
 from ._normal import fit_inner
 from ._normal_of import normal_of_chain
 from ._parts import check_parts_pass
@@ -59,8 +60,10 @@ class Chain(Composite):
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
         # Chains are fitted as a whole: the joints of their operands are known.
-        operands, found = fit_whole(following(linops))
+        row = Row(linops)
+        operands, found = fit_whole(row.linops)
         self._set_up(operands, found, name)
+        row.hand_names_to(self)
         self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
 
     def totals(self, side: Side) -> Totals | None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, SupportsIndex, TypeAlias, cast, overload
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Self, SupportsIndex, cast, overload
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +18,9 @@ from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, alike_in_name, joints, side_by_side
 from .._base._sides import SIDES, Side, dims_of
 from .._base._totals import Totals
+from .._base._unused_names import UnusedNames
 from .._kernels._tracing import constant_when_compiled
-
-Nest: TypeAlias = "tuple[NamedLinop | Nest, ...]"
-"""Operands as they were grouped when they were composed."""
-Listing: TypeAlias = Callable[[Iterable[NamedLinop]], Iterable[NamedLinop]]
-"""Makes the operands of a composition from the operands of nested ones."""
+from ._nest import Listing, Nest
 
 
 class Composite(NamedLinop):
@@ -78,7 +75,7 @@ class Composite(NamedLinop):
         del own["_operands"], own["_modules"]
         pairs = zip(linops, are_flattened, strict=True)
         nest = [_nest_of(linop, listing) if is_flat else linop for linop, is_flat in pairs]
-        own["_nest"] = tuple(nest), listing
+        own["_nest"] = Nest(tuple(nest)), listing
         sources: dict[tuple[Side, int], Source] = {
             (side, at): None for side in SIDES for at in range(len(dims_of(self._shape, side)))
         }
@@ -91,8 +88,9 @@ class Composite(NamedLinop):
         found = vars(self).get("_nest")
         if found is not None:
             nest, listing = found
-            self._list_operands(listing(_flat_nest(nest)))
+            self._list_operands(listing(nest.flat()))
             vars(self).pop("_nest", None)
+            self._found.pop("names", None)
         return vars(self)[name] if name in vars(self) else super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -194,6 +192,7 @@ class Composite(NamedLinop):
         self, rows: Iterable[Sequence[NamedLinop]], shape: NamedShape | None = None
     ) -> list[Self]:
         """Return one composition for each sequence of operands, as `with_operands` does."""
+        _ = self._modules  # of which the other compositions have none
         attributes = attributes_of_linked(self, shape)
         if shape is None:
             attributes["_is_endomorphism"] = False  # a part is between parts of the space
@@ -350,16 +349,30 @@ def _nest_of(linop: NamedLinop, listing: Listing) -> Nest:
     """Return the operands, which are listed first if they are listed in another way."""
     found: tuple[Nest, Listing] | None = vars(linop).get("_nest")
     if found is None or found[1] not in (tuple, listing):
-        return cast(Composite, linop).linops
+        return Nest(cast(Composite, linop).linops)
     return found[0]
 
 
-def _flat_nest(nest: Nest) -> Iterator[NamedLinop]:
-    """Yield the operands in their order; nests may be deeper than Python calls functions."""
-    left: list[NamedLinop | Nest] = [nest]
-    while left:
-        part = left.pop()
-        if isinstance(part, tuple):
-            left += reversed(part)
-        else:
-            yield part
+def is_listed(linop: NamedLinop) -> bool:
+    """Return whether ``linop`` has no operands that are listed only when something asks."""
+    return "_nest" not in vars(linop)
+
+
+def renamed_when_listed(
+    linop: NamedLinop, names: Mapping[NamedDimension, NamedDimension]
+) -> NamedLinop:
+    """Return ``linop.renamed(names)``; operands that are not listed yet are renamed later.
+
+    No operand may have two names that become one.
+    """
+    found: tuple[Nest, Listing] | None = vars(linop).get("_nest")
+    if not names or found is None or type(linop).renamed is not Composite.renamed:
+        return linop.renamed(names)
+    own = attributes_of_linked(linop)
+    own.update(_shape=linop.shape.rename(names), _nest=(Nest((found[0],), names), found[1]))
+    return with_attributes(linop, own)
+
+
+def names_of(linop: NamedLinop) -> UnusedNames:
+    """Return the names of all dimensions; a composition gives away those that it keeps."""
+    return linop._found.pop("names", None) or UnusedNames(linop.dims)

@@ -13,40 +13,45 @@ from nameddim import NamedDimension, is_wildcard
 from .._base._linop import NamedLinop
 from .._base._places import paired
 from .._base._unused_names import UnusedNames
+from ._composite import is_listed, names_of, renamed_when_listed
 from ._fitting import with_inputs_alike
 from ._identity import Identity, is_identity
 from ._same_space import common_shape
 
 
-def following(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators in order; after (N) -> (N1), an operator on N becomes one on N1."""
-    for linop in linops:
-        if not isinstance(linop, NamedLinop):
-            raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")
-    row = _Row()
-    for linop in linops:
-        row.append(linop)
-    return row.linops
+class Row:
+    """Operators one after another; after (N) -> (N1), an operator on N becomes one on N1.
 
+    Each speaks to those before it by the names of their space.
+    """
 
-class _Row:
-    """Operators one after another; each speaks to those before it by the names of their space."""
-
-    def __init__(self) -> None:
+    def __init__(self, linops: Sequence[NamedLinop]) -> None:
+        for linop in linops:
+            if not isinstance(linop, NamedLinop):
+                raise TypeError(f"Chain: operands must be NamedLinops, got {type(linop)}")
         self.linops: list[NamedLinop] = []
         self._unused = UnusedNames()
         self._spaces: set[tuple[NamedDimension, ...]] = set()
         """Inputs of the last operators that map a space with as many dimensions to itself."""
-        self._n_known = self._n_dims = 0
+        self._n_known = self._n_named = self._n_dims = 0
+        for linop in linops:
+            if self.linops and not _takes(linop, self.linops[-1].oshape):
+                linop = self._spoken_to(linop)
+            self.linops.append(linop)
 
-    def append(self, linop: NamedLinop) -> None:
-        """Add an operator, with names that fit."""
-        if self.linops and not _takes(linop, self.linops[-1].oshape):
-            linop = self._spoken_to(linop)
-        self.linops.append(linop)
+    def hand_names_to(self, chain: NamedLinop) -> None:
+        """Let the chain of the operators keep their names if it would have to list them.
+
+        Chains that are made one from another hand on one collection.
+        """
+        is_known = self._n_named > 0 or any("names" in linop._found for linop in self.linops)
+        if is_known and not is_listed(chain):
+            self._learn_names()
+            chain._found["names"] = self._unused
 
     def _spoken_to(self, linop: NamedLinop) -> NamedLinop:
         self._learn_names()
+        self._learn_spaces()
         if linop.ishape in self._spaces and not any(map(is_wildcard, linop.ishape)):
             return self._renamed(linop)  # found at once, however many operators there are
         for earlier in reversed(self.linops):
@@ -59,9 +64,14 @@ class _Row:
         return linop
 
     def _learn_names(self) -> None:
-        """Take note of the operators since the last call: few compositions need their names."""
+        """Take note of the names since the last call: few compositions need them."""
+        for linop in self.linops[self._n_named :]:
+            self._unused = self._unused.joined(names_of(linop))
+        self._n_named = len(self.linops)
+
+    def _learn_spaces(self) -> None:
+        """Take note of the spaces since the last call."""
         for linop in self.linops[self._n_known :]:
-            self._unused.avoid(linop.dims)
             if not linop.is_endomorphism or len(linop.ishape) != self._n_dims:
                 self._spaces.clear()
             if linop.is_endomorphism:
@@ -76,11 +86,12 @@ class _Row:
         pairs = [(here[at], ishape[there]) for at, there in paired(here, ishape)]
         names = {old: new for old, new in pairs if not (is_wildcard(old) or is_wildcard(new))}
         fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
-        others = sorted(linop.dims - names.keys() - fixed, key=str)
-        taken = [dim for dim in others if dim in self._unused]
-        self._unused.avoid(linop.dims - names.keys())
+        own = names_of(linop)
+        taken = sorted((own & self._unused) - names.keys() - fixed, key=str)
+        # A name that the operator gives up stays used, which does no harm.
+        self._unused, self._n_named = self._unused.joined(own), self._n_named + 1
         names.update(zip(taken, self._unused.each(taken), strict=True))
-        return linop.renamed({old: new for old, new in names.items() if old != new})
+        return renamed_when_listed(linop, {old: new for old, new in names.items() if old != new})
 
 
 def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:

@@ -17,7 +17,7 @@ from .._base._sides import SIDES
 from ._add import Add
 from ._chain import Chain, chained, fit_whole, flat
 from ._conjugate import Conjugate
-from ._endomorphism import following, landing_alike
+from ._endomorphism import Row, landing_alike
 from ._identity import Identity, is_identity
 from ._normal import Normal, fit_inner
 from ._normal_of import normal_of
@@ -29,14 +29,18 @@ from ._zero import Zero
 
 def composed(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified composition; the first operator is applied first."""
-    operands, found = fit_whole(following(linops))
+    row = Row(linops)
+    operands, found = fit_whole(row.linops)
     n_numbers = _n_numbers(operands)
     has_chains = any([type(linop) is Chain for linop in operands])
     if n_numbers is None or (n_numbers > 1 and not has_chains):
         fitted = flat(operands)
         result: NamedLinop = _without_zeros(fitted) or _simplified(fitted)
+    elif len(operands) == 1:
+        result = operands[0]
     else:
-        result = operands[0] if len(operands) == 1 else _simple(operands, found)
+        result = _simple(operands, found)
+        row.hand_names_to(result)
     every = all(linop.is_endomorphism for linop in linops)
     return result.as_endomorphism() if every else result
 

@@ -25,6 +25,7 @@ _OF_ONE_ALONE = {"adjoint", "normal", "checked"}
 
 def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
     """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
+    _ = linop._modules  # which a composition may have to list first
     own = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
         own["_found"] = {}  # lengths may differ
@@ -33,7 +34,6 @@ def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object)
 
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
     """Return the attributes of a linked copy, to be copied for each of several."""
-    _ = linop._modules  # which a composition may have to list first
     vars(linop)["_has_relatives"] = True
     own = vars(linop).copy()
     for name in HOOKS & own.keys():

@@ -18,9 +18,15 @@ class UnusedNames:
         # From a used name to a later one; all between are used.
         self._later: dict[NamedDimension, NamedDimension] = {}
 
-    def __contains__(self, dim: NamedDimension) -> bool:
-        """Whether ``dim`` is marked as used."""
-        return dim in self._taken
+    def __and__(self, other: UnusedNames) -> set[NamedDimension]:
+        """Return the names that are used in both."""
+        return self._taken & other._taken
+
+    def joined(self, other: UnusedNames) -> UnusedNames:
+        """Return the one with more names, in which the names of the other are now used as well."""
+        less, more = sorted((self, other), key=lambda names: len(names._taken))
+        more.avoid(less._taken)
+        return more
 
     def avoid(self, names: Iterable[NamedDimension]) -> None:
         """Mark ``names`` as used."""
