@@ -3,6 +3,7 @@
 import copy
 import pickle
 import threading
+import weakref
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -206,6 +207,22 @@ def test_tiles_have_tables_of_their_own_and_share_the_budget(
     assert sum(nbytes(kept(tile)) for tile in tiles) <= budget
     assert kept(A) is None
     assert not extra or along == "Kx" or any(map(kept, tiles)) or extra < 200
+
+
+def test_tiles_of_one_place_share_a_table_that_is_freed_with_them() -> None:
+    A, whole = Interpolate(points(6, 2), [4, 3], ()), {ND("K"): slice(0, 6)}
+    windows = [{ND("K"): slice(0, 3)}, {ND("K"): slice(3, 6)}, {ND("Kx"): slice(0, 2)}]
+    tiles = [A.split(A, window) for window in windows]
+    again = [A.H.split(A.H, window).H for window in windows]
+    for tile in tiles:
+        tile.to_dense()
+    made = [kept(tile) for tile in tiles]
+    assert None not in made and len({*map(id, made)}) == 3
+    assert [kept(tile) for tile in again] == made
+    assert kept(A.split(A, whole)) is kept(A) is None
+    found = weakref.ref(made[0])
+    del tiles, again, tile, made
+    assert found() is None
 
 
 COPIES: dict[str, Callable[[NamedLinop], NamedLinop]] = {

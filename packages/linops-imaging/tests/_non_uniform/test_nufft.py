@@ -1,6 +1,7 @@
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -160,6 +161,83 @@ def test_a_large_batch_is_computed_in_parts(
         monkeypatch.setattr(module, "_STEP", step)
         torch.testing.assert_close(A(x), y)
         torch.testing.assert_close(A.H(y), back)
+
+
+@given(
+    lengths=st.tuples(*[st.integers(1, 3)] * 3),
+    frames=st.sampled_from([("T", "U"), ("T",)]),
+    nbytes=st.integers(1, 4000),
+    method=st.sampled_from(["table", "interpolate"]),
+    change=st.sampled_from(["write", "replace", "longer"]),
+)
+def test_frames_in_parts_are_the_whole_also_with_new_locations(
+    lengths: tuple[int, int, int],
+    frames: tuple[str, ...],
+    nbytes: int,
+    method: str,
+    change: str,
+) -> None:
+    sizes, n_frames = (5, 4), dict(zip("TUC", lengths, strict=True))
+    shape = [n_frames[frame] for frame in frames]
+    locs = locations(*shape, 6, sizes=sizes).float()
+    A, whole = (
+        NUFFT(locs.clone(), sizes, (*frames, "K"), batch_shape="TCU", method=method)
+        for _ in range(2)
+    )
+    x = torch.randn(*[n_frames[dim] for dim in "TCU"], *sizes, dtype=torch.complex128)
+
+    def both(linop: NamedLinop) -> list[Tensor]:
+        v = x.clone().requires_grad_()
+        y = linop(v)
+        (gradient,) = torch.autograd.grad(y.abs().square().sum(), v)
+        return [y.detach(), gradient, linop.H(y.detach()), linop.N(x), linop(x.to(torch.complex64))]
+
+    with pytest.MonkeyPatch.context() as patch:
+        for _ in range(2):
+            patch.setattr(_nufft, "_FRAMES", 2**40)
+            expected = both(whole)
+            patch.setattr(_nufft, "_FRAMES", nbytes)
+            for one, other in zip(both(A), expected, strict=True):
+                torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+            for linop in (A, whole):
+                n_points = 7 if change == "longer" else 6
+                new = locations(*shape, n_points, sizes=sizes, seed=1).float()
+                if change == "write":
+                    linop.interpolate.locs.copy_(new)
+                else:
+                    linop.interpolate.locs = new
+
+
+def tables(linops: Iterable[Any]) -> list[Any]:
+    """Return what keeps the tables of some NUFFTs, which must have been made."""
+    found = [vars(linop.interpolate)["_table"] for linop in linops]
+    assert all(table._kept is not None for table in found)
+    return found
+
+
+def test_tables_of_frames_are_shared_by_relatives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_nufft, "_FRAMES", 1)
+    sizes = (5, 4)
+    locs, x = locations(3, 6, sizes=sizes), torch.randn(3, *sizes, dtype=torch.complex128)
+    A = NUFFT(locs, sizes, ("T", "K"), batch_shape=("T",), method="table")
+    relatives = [A, A.H, *A.N.flatten()]
+    A.N(A.H(A(x)))
+    first, *others = [tables(linop._found["frames"][1]) for linop in relatives]
+    assert len(first) == len({*first}) == 3
+    assert others == [first] * 3
+
+
+def test_frames_stay_together_if_only_the_table_of_all_fits_the_budget(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_nufft, "_FRAMES", 1)
+    sizes = (5, 4)
+    locs, x = locations(3, 6, sizes=sizes), torch.randn(3, *sizes, dtype=torch.complex128)
+    names: Any = {"output_shape": ("T", "K"), "batch_shape": ("T",)}
+    nbytes = NUFFT(locs, sizes, **names).interpolate.table_nbytes
+    A = NUFFT(locs, sizes, **names, method="table", table_budget=nbytes)
+    torch.testing.assert_close(A(x), NUFFT(locs, sizes, **names, method="interpolate")(x))
+    assert len(tables([A])) == 1  # tables of tiles take a few bytes more
 
 
 def test_tiles_of_points_frames_and_coils_are_parts_of_the_whole() -> None:

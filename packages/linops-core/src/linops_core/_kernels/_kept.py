@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
 from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -27,6 +28,12 @@ class Kept(Generic[Made]):
     def __init__(self) -> None:
         self._lock = Lock()
         self._kept: tuple[TensorState, object, Made] | None = None
+        self._parts = WeakValueDictionary[Hashable, Kept[Made]]()
+
+    def part(self, place: Hashable) -> Kept[Made]:
+        """Return what is kept for a part of the tensors: one for all tiles of a place."""
+        with self._lock:
+            return self._parts.setdefault(place, Kept())
 
     def __reduce__(self) -> tuple[type[Kept[Made]], tuple[()]]:
         return Kept, ()  # a copy starts empty

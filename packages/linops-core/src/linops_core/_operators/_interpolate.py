@@ -278,12 +278,17 @@ class Interpolate(GridOperator[GridPart]):
         return neighbours(slice(None))
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the tile at each window, with its own table and its share of the budget."""
+        """Return the tile at each window, with its share of the budget.
+
+        It has its own table, together with other tiles of the same place.
+        """
         tiles, whole = super()._tiles_at(windows), self._extent()
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
                 share = self.table_budget * part // whole
-                vars(tile).update(table_budget=share, _table=Kept())
+                cut = [(piece.start, piece.stop) for piece in tile._weights["locs"].cut]
+                table = self._table.part((*cut, *tile._axes))
+                vars(tile).update(table_budget=share, _table=table)
         return tiles
 
     def _extent(self) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import cast
 
@@ -30,6 +30,11 @@ _METHODS = ("auto", "table", "interpolate", "finufft")
 
 # Bytes of the oversampled grids that are computed at a time; one slice may have more.
 _STEP = 2**25
+
+# The same for the grids of one coil on a CPU, of frames that are computed at a time. Frames share
+# nothing, so that cutting costs only the time of Python. It does not depend on the number of coils,
+# so that there is one set of tables.
+_FRAMES = 2**18
 
 
 class NUFFT(Wrapper):
@@ -102,8 +107,8 @@ class NUFFT(Wrapper):
     precision. If you change the locations in place later, they are not checked again. Outside of
     the range the result follows the same formula. It is NaN for a location that is NaN.
 
-    A large batch is computed in parts, so the oversampled grids of all coils are not in memory at
-    the same time. The exception is a call that records gradients to the locations.
+    A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
+    memory at the same time. The exception is a call that records gradients to the locations.
 
     References
     ----------
@@ -197,7 +202,7 @@ class NUFFT(Wrapper):
         x = x.to(torch.promote_types(torch.promote_types(x.dtype, locs.dtype), torch.complex64))
         if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
             return linop.linop(x)
-        there, back = (partial(linop._in_parts, way) for way in (linop.linop, linop.linop.H))
+        there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
         return linear_function(there, back, x, locs)
 
     adj_fn = fn  # the operand of an adjoint is an adjoint
@@ -230,16 +235,38 @@ class NUFFT(Wrapper):
         parts = self.linop.flatten()
         return next(part for part in parts if isinstance(part, Interpolate))
 
-    def _in_parts(self, linop: NamedLinop, x: Tensor) -> Tensor:
+    def _in_parts(self, is_back: bool, x: Tensor) -> Tensor:
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
-        interpolate = self.interpolate
-        n_frames = len(interpolate.shape.other_shapes["frames"])
+        linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
+        frames = interpolate.shape.other_shapes["frames"]
         is_image = linop.ishape == (self.oshape if self.is_adjoint else self.ishape)
-        n_own = len(self.grid_size) if is_image else self.locs.ndim - 1 - n_frames
-        frames, _ = interpolate.frame_axes(x.ndim - n_own)
-        axes = [a for a in range(x.ndim - n_own) if x.shape[a] > 1 and a not in frames]
-        n_points = x.shape[: x.ndim - n_own].numel() * math.prod(interpolate.grid_size)
-        return applied_in_parts(linop, x, axes, n_points * x.element_size())
+        n_own = len(self.grid_size) if is_image else self.locs.ndim - 1 - len(frames)
+        own, _ = interpolate.frame_axes(x.ndim - n_own)
+        of_frame = math.prod(interpolate.grid_size) * x.element_size()
+        of_coil = of_frame * math.prod([x.shape[axis] for axis in own])
+        for dim, axis in zip(frames, own, strict=True):
+            n = x.shape[axis]
+            step = max(1, n * (_FRAMES if x.is_cpu else _STEP) // max(1, of_coil))
+            if step < n and (tiles := self._frames(dim, n, step)):
+                pieces = zip(tiles, x.split(step, axis), strict=True)
+                parts = (tile._in_parts(is_back, piece) for tile, piece in pieces)
+                return side_by_side(parts, axis, n)
+        axes = [a for a in range(x.ndim - n_own) if x.shape[a] > 1 and a not in own]
+        return applied_in_parts(linop, x, axes, of_frame * x.shape[: x.ndim - n_own].numel())
+
+    def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
+        """Return tiles of some frames, or none if they would have no table, unlike the whole."""
+        how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
+        known, found = self._found.get("frames", (None, ()))
+        tiles: Sequence[NUFFT] = found if known == how else ()
+        if known != how:
+            if not isinstance(interpolate, FinufftTransform):  # it works frame by frame
+                pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
+                tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
+            if interpolate.table_nbytes and not all(t.interpolate.table_nbytes for t in tiles):
+                tiles = ()
+            self._found["frames"] = how, tiles
+        return tiles
 
 
 def _refuse_table(interpolate: NamedLinop, budget: int) -> None:
@@ -265,13 +292,21 @@ def applied_in_parts(
     axis, *others = axes
     n = x.shape[axis]
     step = max(1, n * _STEP // nbytes)
-    result: Tensor | None = None
-    for start in range(0, n, step):
-        piece = x.narrow(axis, start, min(step, n - start))
-        part = applied_in_parts(linop, piece, others, nbytes * piece.shape[axis] // n)
+    parts = (
+        applied_in_parts(linop, piece, others, nbytes * piece.shape[axis] // n)
+        for piece in x.split(step, axis)
+    )
+    return side_by_side(parts, axis, n)
+
+
+def side_by_side(parts: Iterable[Tensor], axis: int, n: int) -> Tensor:
+    """Return slices of ``n`` in all joined along an axis, with one of them in memory at a time."""
+    result, start = None, 0
+    for part in parts:
         if result is None:
             result = part.new_empty((*part.shape[:axis], n, *part.shape[axis + 1 :]))
-        result.narrow(axis, start, piece.shape[axis]).copy_(part)
+        result.narrow(axis, start, part.shape[axis]).copy_(part)
+        start += part.shape[axis]
         del part  # before the next one is made
     assert result is not None
     return result

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -12,6 +13,7 @@ from linops_core import Interpolate, NamedLinop, SliceableLinop, writing_is_safe
 from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
+from ._kept import Kept
 
 # Bytes of the oversampled grids that are computed at a time; one image may have more. A GPU has no
 # cache that matters, and waits for each step.
@@ -29,6 +31,8 @@ class OversampledFFT(SliceableLinop):
     before it go to the end. So no shift is needed afterwards.
     """
 
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
+
     def __init__(
         self,
         image: Sequence[NamedDimension],
@@ -44,6 +48,7 @@ class OversampledFFT(SliceableLinop):
         self.grid_size, self.padded_size = tuple(sizes), tuple(padded)
         self.width, self.beta = width, beta
         self._axes = tuple(range(-len(sizes), 0))
+        self._kept: Kept[list[Tensor]] = Kept()
 
     @staticmethod
     def fn(linop: OversampledFFT, x: Tensor, /) -> Tensor:
@@ -94,11 +99,22 @@ class OversampledFFT(SliceableLinop):
 
     def factors(self, like: Tensor) -> Tensor:
         """Return the product of h over all axes and the scale, of the size of the image."""
-        weights = like.new_ones((), dtype=like.real.dtype)
-        for size, larger in zip(self.grid_size, self.padded_size, strict=True):
-            own = deapodisation(size, larger, self.width, self.beta, like.device) / math.sqrt(size)
-            weights = weights.unsqueeze(-1) * own.to(weights.dtype)
+        dtype, device = like.real.dtype, like.device
+        if type(like) is Tensor and writing_is_safe():  # some calls are short: a frame, a coil
+            along = self._kept.of([], (dtype, device), lambda: self._along_axes(dtype, device))
+        else:
+            along = self._along_axes(dtype, device)
+        weights = like.new_ones((), dtype=dtype)
+        for own in along:
+            weights = weights.unsqueeze(-1) * own
         return weights
+
+    def _along_axes(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
+        """Return h times the scale along each axis."""
+        return [
+            (deapodisation(n, m, self.width, self.beta, device) / math.sqrt(n)).to(dtype)
+            for n, m in zip(self.grid_size, self.padded_size, strict=True)
+        ]
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""

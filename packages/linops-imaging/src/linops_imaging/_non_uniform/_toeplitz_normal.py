@@ -132,7 +132,8 @@ class ToeplitzNormal(Wrapper):
             assert total is not None
             return fourier.H(total)
 
-        return kernel_of(at, weights.reshape(-1), sizes, adjoint).to(dtype)
+        kernel = kernel_of(at, weights.reshape(-1), sizes, adjoint).to(dtype)
+        return kernel.movedim(0, -1).contiguous().movedim(-1, 0)  # as `convolved` reads it
 
     def _convolved(self, x: Tensor) -> Tensor:
         if not x.numel():
