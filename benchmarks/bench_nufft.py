@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any
 
 import torch
+from bench_linops_split import allocated
 from interleaved import interleaved, print_timings
 from peers import importable
 from results import record
@@ -32,6 +33,7 @@ def main() -> None:
         accuracy()
         radial_2d()
         radial_3d()
+        frames()
 
 
 def accuracy() -> None:
@@ -123,6 +125,38 @@ def radial_3d() -> None:
         interleaved(forward, rounds=3),
         {"NUFFT": 1.0},
     )
+
+
+def frames(n: int = 128, n_frames: int = 12, n_spokes: int = 32) -> None:
+    """Frames of a radial scan, 8 coils: one operator, and a loop over operators of one frame."""
+    angles = trajectories.golden_angles(n_frames * n_spokes)
+    locs = trajectories.radial_2d(n_frames * n_spokes, 2 * n, n, angles).clamp(-n / 2, n / 2)
+    locs = locs.reshape(n_frames, -1, 2)
+    x = torch.randn(n_frames, N_COILS, n, n, dtype=torch.complex64)
+    A = NUFFT(locs, (n, n), ("T", "K"), batch_shape=("T", "C"))
+    each = [NUFFT(of_frame, (n, n), ("K",), batch_shape=("C",)) for of_frame in locs]
+    y = A(x)
+    ways: dict[str, Ways] = {
+        "": {
+            "a loop over frames": lambda: torch.stack([F(v) for F, v in zip(each, x, strict=True)]),
+            "NUFFT": lambda: A(x),
+        },
+        ", adjoint": {
+            "a loop over frames": lambda: torch.stack(
+                [F.H(v) for F, v in zip(each, y, strict=True)]
+            ),
+            "NUFFT": lambda: A.H(y),
+        },
+    }
+    for direction, pair in ways.items():
+        title = f"NUFFT, {n_frames} frames of {n_spokes} spokes, {N_COILS} x {n} x {n}{direction}"
+        expected, found = (work() for work in pair.values())
+        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        print_timings(title, interleaved(pair), {"NUFFT": 1.1})
+        for name, work in pair.items():
+            extra = (allocated(work) - expected.nbytes) / 2**20
+            record(f"{title}: workspace beside the result", name, extra, "MiB")
+            print(f"  {name:44} {extra:10.2f} MiB of workspace beside the result")
 
 
 def with_peers(
