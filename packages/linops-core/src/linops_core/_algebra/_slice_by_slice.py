@@ -61,7 +61,8 @@ class Slices:
         self.rows = rows
         self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
         owners = [own for each in chain.modules() for own in (each._parameters, each._buffers)]
-        # Operators share them. A weight in one that is empty now changes the list of shapes.
+        # Operators share these. If a buffer becomes a Parameter, it moves to another one, which may
+        # be empty now; then the list of shapes changes.
         self._owners = [*{id(own): own for own in owners if own}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
