@@ -22,7 +22,7 @@ from ._same_space import common_shape
 class Row:
     """Operators one after another; after (N) -> (N1), an operator on N becomes one on N1.
 
-    Each speaks to those before it by the names of their space.
+    The input of each operator gets the names of the output before it.
     """
 
     def __init__(self, linops: Sequence[NamedLinop]) -> None:
@@ -36,7 +36,7 @@ class Row:
         self._n_known = self._n_named = self._n_dims = 0
         for linop in linops:
             if self.linops and not _takes(linop, self.linops[-1].oshape):
-                linop = self._spoken_to(linop)
+                linop = self._with_names_before_it(linop)
             self.linops.append(linop)
 
     def hand_names_to(self, chain: NamedLinop) -> None:
@@ -49,7 +49,7 @@ class Row:
             self._learn_names()
             chain._found["names"] = self._unused
 
-    def _spoken_to(self, linop: NamedLinop) -> NamedLinop:
+    def _with_names_before_it(self, linop: NamedLinop) -> NamedLinop:
         self._learn_names()
         self._learn_spaces()
         if linop.ishape in self._spaces and not any(map(is_wildcard, linop.ishape)):

@@ -34,7 +34,7 @@ _STEP = 2**25
 # The same for the grids of one coil on a CPU, of frames that are computed at a time. Frames share
 # nothing, so that cutting costs only the time of Python. It does not depend on the number of coils,
 # so that there is one set of tables.
-_FRAMES = 2**18
+_FRAMES = 2**19
 
 
 class NUFFT(Wrapper):
