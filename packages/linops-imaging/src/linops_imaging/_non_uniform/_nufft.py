@@ -31,10 +31,10 @@ _METHODS = ("auto", "table", "interpolate", "finufft")
 # Bytes of the oversampled grids that are computed at a time; one slice may have more.
 _STEP = 2**25
 
-# The same for the grids of one coil on a CPU, of frames that are computed at a time. Frames share
-# nothing, so that cutting costs only the time of Python. It does not depend on the number of coils,
-# so that there is one set of tables.
-_FRAMES = 2**19
+# The same for the grids of one coil, of frames that are computed at a time. On a CPU, frames share
+# nothing, so that cutting costs only the time of Python; a GPU waits for each step. The number does
+# not depend on the number of coils, so that there is one set of tables.
+_FRAMES, _FRAMES_ON_GPU = 2**19, 2**28
 
 
 class NUFFT(Wrapper):
@@ -246,7 +246,7 @@ class NUFFT(Wrapper):
         of_coil = of_frame * math.prod([x.shape[axis] for axis in own])
         for dim, axis in zip(frames, own, strict=True):
             n = x.shape[axis]
-            step = max(1, n * (_FRAMES if x.is_cpu else _STEP) // max(1, of_coil))
+            step = max(1, n * (_FRAMES if x.is_cpu else _FRAMES_ON_GPU) // max(1, of_coil))
             if step < n and (tiles := self._frames(dim, n, step)):
                 pieces = zip(tiles, x.split(step, axis), strict=True)
                 parts = (tile._in_parts(is_back, piece) for tile, piece in pieces)
