@@ -153,21 +153,26 @@ def test_poses_are_not_in_memory_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 @pytest.mark.parametrize("is_fan", [False, True])
-@pytest.mark.parametrize("n_images", [3, 4, 16, 19])
+@pytest.mark.parametrize("n_images", [1, 3, 4, 16, 19])
+@pytest.mark.parametrize("n_threads", [1, 4])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_many_images_are_those_computed_one_by_one(
-    is_fan: bool, n_images: int, dtype: torch.dtype
+def test_many_images_or_threads_give_what_one_image_gives(
+    monkeypatch: pytest.MonkeyPatch,
+    is_fan: bool,
+    n_images: int,
+    n_threads: int,
+    dtype: torch.dtype,
 ) -> None:
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     sizes = (6, 7)
     beam = beam_of(torch.tensor([0.3, 1.1, 2.0], dtype=dtype), is_fan, sizes)
     x, y = torch.randn(n_images, *sizes, dtype=dtype), torch.randn(n_images, 3, 7, dtype=dtype)
     assert n_shared(beam, n_images, sizes, dtype) is None
+    expected = there_one_by_one(x, beam), back_one_by_one(y, beam, sizes)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
+    found = projected(x, beam), back_projected(y, beam, sizes)
     tolerance = 1e-4 if dtype == torch.float32 else 1e-12
-    for found, expected in (
-        (projected(x, beam), there_one_by_one(x, beam)),
-        (back_projected(y, beam, sizes), back_one_by_one(y, beam, sizes)),
-    ):
-        torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
+    torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

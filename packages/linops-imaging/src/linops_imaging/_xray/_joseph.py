@@ -31,11 +31,6 @@ MOST_IMAGES = 16
 """Images computed at a time: they share the geometry of the rays, and each has a padded copy."""
 _BYTES = 2**21
 """Bytes of rows that are computed at a time, even if the images have fewer: less takes longer."""
-_MANY = {torch.float32: 4, torch.float64: 16}
-"""From this number of images on, it is faster to sum the values of all images together.
-
-A GPU computes line integrals faster one image after the other.
-"""
 
 
 class Whole(NamedTuple):
@@ -75,7 +70,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     axes = followed(beam) if is_known else (0, 1)
     if not axes:
         return like.new_zeros(n_images, 0, beam.n_detectors)
-    if is_known and like.is_cpu and n_images >= _MANY[like.dtype]:
+    if is_known and like.is_cpu and _are_many(like, n_images):
         return integrals_of_many(images, beam, axes, like)
     n_numbers = 2 * n_images * (size0 + 3) * (size1 + 3)
     n_rows = min(longest, rows_at_once(n_numbers, len(axes) * n_images * width, like.dtype))
@@ -102,6 +97,17 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
             else:
                 sums.append(own)
     return torch.cat(sums, 1)
+
+
+def _are_many(values: Tensor, n_images: int) -> bool:
+    """Return whether it is faster to sum the values of all images together.
+
+    Threads share these sums; operations on one view of one image are too small to be shared. Torch
+    sums more slowly in double precision. A GPU computes line integrals faster image by image.
+    """
+    if values.dtype == torch.float64:
+        return n_images >= 16
+    return n_images * (torch.get_num_threads() if values.is_cpu else 1) >= 4
 
 
 def _in_turn(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> Tensor:
@@ -150,7 +156,7 @@ def onto_rows(
     reach = beam.reach(sizes)
     lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])
     x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
-    if len(y) >= _MANY[y.dtype] and is_constant(y, beam):
+    if is_constant(y, beam) and _are_many(y, len(y)):
         return onto_rows_of_many(y, lengths.to(y.dtype), beam, x0, x1, reach)
     lines = pad(y * lengths.to(y.dtype), (reach, reach))
     n_rows = rows_at_once(n_at_once * math.prod(sizes), len(y) * sizes[1], y.dtype)
