@@ -211,6 +211,39 @@ def test_masks_write_in_place_and_nowhere_else(
     assert (tile.data_ptr() == out.data_ptr()) is (order[-1] == "mask")
 
 
+class OwnMask(Diagonal):
+    """A mask with its own closed form, without ``out=``."""
+
+    @staticmethod
+    def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+        return linop.weight.abs().square() * x
+
+
+class OwnMaps(Dense):
+    """Maps of coils with a closed form, without ``out=``."""
+
+    _normal_keeps_names = True
+
+    @staticmethod
+    def normal_fn(linop: Dense, x: Tensor, /) -> Tensor:
+        return linop.weight.abs().square().sum(0) * x
+
+
+@pytest.mark.parametrize(
+    "linop",
+    [
+        OwnMask(torch.randn(4, 4), ("Nx", "Ny")),
+        OwnMaps(torch.randn(3, 4, 4), ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny")),
+    ],
+    ids=["mask", "maps"],
+)
+def test_a_closed_form_without_out_is_called_without_it(linop: NamedLinop) -> None:
+    F = FFT(dims=("Nx", "Ny"), shape=("Nx", "Ny"))
+    x = torch.randn(4, 4, dtype=torch.complex64)
+    y, _ = with_cache(10**6, linop.N @ F, x)
+    torch.testing.assert_close(y, linop.H(linop(F(x))))
+
+
 class Remembers(FFT):
     """A transform that keeps what it returned."""
 

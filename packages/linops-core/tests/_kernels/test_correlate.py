@@ -215,3 +215,14 @@ def test_it_can_be_traced_with_symbols_for_sizes(method: str, circular: bool) ->
     x, weight = torch.randn(5, 4), torch.randn(3, 2)
     graph = make_fx(run, tracing_mode="symbolic")(x, weight)
     torch.testing.assert_close(graph(x, weight), run(x, weight))
+
+
+@pytest.mark.parametrize("is_real", [True, False])
+def test_a_transform_of_a_weight_can_be_traced_without_writes(is_real: bool) -> None:
+    weight = torch.randn(3, 3, dtype=torch.float64 if is_real else torch.complex128)
+    x, axes = torch.randn(4, 4, dtype=torch.float64), whole([4, 4], weight, [1, 1], circular=True)
+
+    def filtered(x: Tensor) -> Tensor:
+        return correlated(x, weight, axes, "fft")
+
+    torch.testing.assert_close(torch.func.functionalize(filtered)(x), filtered(x))

@@ -21,11 +21,15 @@ _TRUE_OF_FN = (
 _PAST_FORWARD = ("normal", "normal_fn", "adj_normal_fn", "own_normal", "_gains_by_slices")
 """Methods that bypass ``forward``: not inherited by a class that overrides it."""
 
+_WITH_OUT = ("fn", "adj_fn", "normal_fn", "adj_normal_fn")
+"""Functions that take ``out=`` if ``_takes_out`` says so."""
+
 
 def forget_what_no_longer_holds(cls: type, base: type) -> None:
     """Give ``cls`` the general methods of ``base`` if it overrides ``fn`` or ``adj_fn``.
 
-    Then it is another operator, and the closed forms of its parent do not hold.
+    Then it is another operator, and the closed forms of its parent do not hold. A class that
+    overrides a closed form may have one without ``out=``.
     """
     if "__call__" in vars(cls):
         raise TypeError(
@@ -37,6 +41,8 @@ def forget_what_no_longer_holds(cls: type, base: type) -> None:
         if definer in (cls, base) or not issubclass(definer, base):
             continue
         is_other = any(_is_replaced(fn, cls, definer, base) for fn in ("fn", "adj_fn"))
+        if name == "_takes_out":
+            is_other = any(getattr(cls, fn) is not getattr(definer, fn) for fn in _WITH_OUT)
         if is_other or (name in _PAST_FORWARD and "forward" in vars(cls)):
             setattr(cls, name, vars(base)[name])
 

@@ -199,13 +199,21 @@ def _spectrum(
     """
     axes = range(-len(shifts), 0)
     for axis in reversed(axes) if is_real else axes:  # real values are transformed first
-        size, taps = lengths[axis], weight.shape[axis]
-        at = (shifts[axis] - torch.arange(taps, device=weight.device)).remainder(size)
-        around = list(weight.shape)
-        around[axis] = size
-        weight = weight.new_zeros(around).index_add_(axis, at, weight)
+        taps = torch.arange(weight.shape[axis], device=weight.device)
+        places = (shifts[axis] - taps).remainder(lengths[axis])
+        weight = _placed(weight, axis, places, lengths[axis])
         weight = (torch.fft.rfft if is_real and axis == -1 else torch.fft.fft)(weight, dim=axis)
     return weight.contiguous()  # as the spectra that it multiplies: products take a third
+
+
+def _placed(weight: Tensor, axis: int, places: Tensor, size: int) -> Tensor:
+    """Return zeros of the length ``size`` along an axis, with the weight added at some places."""
+    around = list(weight.shape)
+    around[axis] = size
+    zeros = weight.new_zeros(around)
+    if writing_is_safe():
+        return zeros.index_add_(axis, places, weight)
+    return zeros.index_add(axis, places, weight)
 
 
 def _fast_length(size: int) -> int:
