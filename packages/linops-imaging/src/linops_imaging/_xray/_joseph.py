@@ -72,7 +72,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
         return like.new_zeros(n_images, 0, beam.n_detectors)
     if is_known and like.is_cpu and _are_many(like, n_images):
         return integrals_of_many(images, beam, axes, like)
-    n_numbers = 2 * n_images * (size0 + 3) * (size1 + 3)
+    n_numbers = 2 * len(like) * (size0 + 3) * (size1 + 3)  # not of all poses of images
     n_rows = min(longest, rows_at_once(n_numbers, len(axes) * n_images * width, like.dtype))
     n_views = views_at_once(like, n_rows * beam.n_detectors)
     row = torch.arange(longest, dtype=like.dtype, device=like.device).unsqueeze(1)
