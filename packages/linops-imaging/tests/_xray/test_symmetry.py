@@ -146,7 +146,7 @@ def test_poses_are_not_in_memory_at_once(
     ):
         monkeypatch.setattr(module, limit, 0)
     n = 64
-    A = ParallelBeam(torch.arange(8) * math.pi / 8, 7, n, batch_shape=())
+    A = ParallelBeam(torch.arange(8, dtype=dtype) * math.pi / 8, 7, n, batch_shape=())
     x, y = torch.randn(n, n, dtype=dtype), torch.randn(8, 7, dtype=dtype)
     for linop, values in ((A, x), (A.H, y)):
         largest[0] = 0
