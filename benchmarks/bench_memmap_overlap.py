@@ -60,7 +60,7 @@ def one_pair() -> None:
             repeat, overlaps, list(zip(blocks[::2], blocks[1::2], strict=True))
         )
     print("overlaps, microseconds for a call: fastest and median of 15 rounds of 2,000 calls")
-    report("overlaps, one pair", ways, "us", CALLS * 1e-6, target=5)
+    report("overlaps, one pair", ways, "us", CALLS * 1e-6)
 
 
 def report(
@@ -68,7 +68,6 @@ def report(
     ways: Mapping[str, Callable[[], object]],
     unit: str,
     seconds: float,
-    target: float,
     rounds: int = 15,
 ) -> None:
     """Print the fastest and the median time of each way, taken in turns.
@@ -83,7 +82,7 @@ def report(
             times[name].append((time.process_time() - start) / seconds)
     for name, own in times.items():
         middle = statistics.median(own)
-        record(section, name, middle, unit, low=min(own), high=max(own), target=target)
+        record(section, name, middle, unit, low=min(own), high=max(own))
         print(f"  {name:44} {min(own):8.3f} {middle:8.3f}")
 
 
@@ -106,7 +105,7 @@ def adversarial() -> None:
         b = memory.as_strided((count, 1049), (12222, 12224), 64_023_025 + offset)
         ways[f"{count} x 1049 bytes of strides 12222 and 12224"] = partial(overlaps, a, b)
     print("\noverlaps, adversarial strides, milliseconds: fastest and median of 15 rounds")
-    report("overlaps, adversarial strides", ways, "ms", 1e-3, target=50)
+    report("overlaps, adversarial strides", ways, "ms", 1e-3)
     print(
         "\noverlaps, random bad strides: median and slowest of 200 pairs in ms, pairs that overlap"
     )

@@ -1,5 +1,6 @@
 """The equation behind every overlap, against all its solutions."""
 
+import random
 from collections import Counter
 from collections.abc import Callable
 
@@ -133,3 +134,23 @@ def test_small_and_large_terms_are_asked_on_their_own() -> None:
     reachable = solutions(coefficients, largest)
     for value in range(-1, 300):
         assert has_solution(coefficients, largest, value, value) == (value in reachable)
+
+
+def test_groups_in_groups_ask_few_questions(monkeypatch: pytest.MonkeyPatch) -> None:
+    questions = 0
+
+    def counted(equation: Equation, low: int, high: int) -> bool:
+        nonlocal questions
+        questions += 1
+        return reaches(equation, low, high)
+
+    reaches = Equation.reaches
+    monkeypatch.setattr(Equation, "reaches", counted)
+    rng = random.Random(0)
+    for _ in range(200):
+        terms = Counter({rng.randint(7_000, 14_000): rng.randint(1, 10) for _ in range(8)})
+        terms[1] += 6
+        equation = Equation(sorted(terms.items()))
+        questions = 0
+        equation.reaches(*(rng.randrange(sum(c * most for c, most in terms.items())),) * 2)
+        assert questions <= 2 * _equation.MAX_QUESTIONS

@@ -25,6 +25,8 @@ import numpy as np
 from ._arrays import Array
 
 MAX_CARRIES = 16
+# Groups are split into groups again; this many questions take about as long as one search.
+MAX_QUESTIONS = 64
 MIN_CANDIDATES, MAX_CANDIDATES = 1_000, 100_000
 # A listed sum takes about as much memory as this many bytes of the target take as bits.
 BYTES_PER_SUM = 32
@@ -37,7 +39,16 @@ Terms: TypeAlias = Sequence[tuple[int, int]]
 class Equation:
     """The left-hand side ``sum_j c_j y_j``, prepared for any number of right-hand sides."""
 
-    __slots__ = ("_chain", "_inner", "_inner_reach", "_outer", "_rest", "_unit", "divisor")
+    __slots__ = (
+        "_chain",
+        "_inner",
+        "_inner_reach",
+        "_n_questions",
+        "_outer",
+        "_rest",
+        "_unit",
+        "divisor",
+    )
 
     def __init__(self, terms: Terms) -> None:
         self.divisor = gcd(*[c for c, _ in terms])
@@ -48,11 +59,16 @@ class Equation:
         self._unit = gcd(*[c for c, _ in terms[n:]])
         self._rest = [(c // self._unit, most) for c, most in terms[n:]]
         self._inner: Equation | None = None
-        self._inner_reach = 0
+        self._inner_reach, self._n_questions = 0, 1
         for n in range(1, len(self._rest)):
             self._inner_reach += prod(self._rest[n - 1])
-            if self._inner_reach < MAX_CARRIES * gcd(*[c for c, _ in self._rest[n:]]):
-                self._inner, self._outer = Equation(self._rest[:n]), Equation(self._rest[n:])
+            n_carries = 1 + self._inner_reach // gcd(*[c for c, _ in self._rest[n:]])
+            if n_carries <= MAX_CARRIES:
+                inner, outer = Equation(self._rest[:n]), Equation(self._rest[n:])
+                n_questions = n_carries * (inner._n_questions + outer._n_questions)
+                if n_questions <= MAX_QUESTIONS:
+                    self._inner, self._outer = inner, outer
+                    self._n_questions = n_questions
                 break
 
     def reaches(self, low: int, high: int) -> bool:
