@@ -31,7 +31,7 @@ class Kept(Generic[Made]):
         self._parts = WeakValueDictionary[Hashable, Kept[Made]]()
 
     def part(self, place: Hashable) -> Kept[Made]:
-        """Return what is kept for a part of the tensors: one for all tiles of a place."""
+        """Return where to keep the value of a part of the tensors; tiles of one place share it."""
         with self._lock:
             return self._parts.setdefault(place, Kept())
 

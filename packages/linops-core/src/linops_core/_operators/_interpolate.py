@@ -112,7 +112,7 @@ class Interpolate(GridOperator[GridPart]):
     It is made anew when the locations are replaced, moved or written to. Torch does not count
     writes to ``tensor.data`` or through NumPy: with such writes, set ``table_budget=0``. A copy
     makes its own table. A tile makes its own, too, with a share of the budget in proportion to its
-    points and its part of the grid.
+    points and its part of the grid. Tiles that are cut at the same place share a table.
 
     Without a table, each call computes the weights neighbour by neighbour. There is no table if it
     would exceed the budget; if locations require or have a gradient, have half precision or were
@@ -278,10 +278,7 @@ class Interpolate(GridOperator[GridPart]):
         return neighbours(slice(None))
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the tile at each window, with its share of the budget.
-
-        It has its own table, together with other tiles of the same place.
-        """
+        """Return the tile at each window, with a share of the budget and the table of its place."""
         tiles, whole = super()._tiles_at(windows), self._extent()
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:

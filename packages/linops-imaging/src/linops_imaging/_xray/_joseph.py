@@ -11,7 +11,7 @@ sine
 The adjoint gathers the same products from the rays next to a pixel. Neither of them scatters into
 memory, so both give the same bits on every run.
 
-B images, A angles, D detectors, R rows and C columns of pixels, N0 and N1 pixels.
+B images, A angles, V views, D detectors, R rows and C columns of pixels, N0 and N1 pixels.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     """Return the line integrals of at most MOST_IMAGES images, from some rows of pixels at a time.
 
     ``like`` has the dtype and device of the images, and what records them. The rows at a time have
-    about twice as many numbers.
+    about twice as many numbers as ``like``, for any number of poses.
     """
     n_images, size0, size1 = images.shape
     longest = max(size0, size1)
@@ -72,7 +72,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
         return like.new_zeros(n_images, 0, beam.n_detectors)
     if is_known and like.is_cpu and _are_many(like, n_images):
         return integrals_of_many(images, beam, axes, like)
-    n_numbers = 2 * len(like) * (size0 + 3) * (size1 + 3)  # not of all poses of images
+    n_numbers = 2 * len(like) * (size0 + 3) * (size1 + 3)
     n_rows = min(longest, rows_at_once(n_numbers, len(axes) * n_images * width, like.dtype))
     n_views = views_at_once(like, n_rows * beam.n_detectors)
     row = torch.arange(longest, dtype=like.dtype, device=like.device).unsqueeze(1)
@@ -186,7 +186,7 @@ def _onto_few(lines: Tensor, beam: Beam, tables: Tables, shape: Sequence[int]) -
 
 
 def _added_products(x: Tensor, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
-    """Return x plus the products of a and b, summed over their first axis, which x has, too."""
+    """Return x, (1, R, C), plus the products of a and b, (V, R, C), summed over V."""
     if len(a) == 1:
         return torch.addcmul(x, a, b, out=out)
     return torch.add(x, (a * b).sum(0, keepdim=True), out=out)

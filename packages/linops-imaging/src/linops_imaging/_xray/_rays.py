@@ -146,7 +146,7 @@ def views_at_once(values: Tensor, n_numbers: int) -> int:
 def paths(
     beam: Beam, size0: int, size1: int, dtype: torch.dtype, n_views: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Yield the positions of the rays in row 0, in pixels from the padding, of at most n_views.
+    """Yield the positions of the rays of at most ``n_views`` in row 0, in pixels from the padding.
 
     Also yield the step from one row to the next, the length of a ray between two rows, and whether
     the rows are those along axis 1.
