@@ -139,10 +139,19 @@ MAPS = complex_noise(8, 64, 64)
 IMAGE = ("Nx", "Ny")
 COILS = Dense(MAPS, ("C", *IMAGE), IMAGE, ("C", *IMAGE))
 MASK = torch.rand(64, 64, generator=torch.Generator().manual_seed(0)) < 0.25
+LARGE = complex_noise(8, 256, 256)
+LARGE_MASK = torch.rand(256, 256, generator=torch.Generator().manual_seed(0)) < 0.25
 LOCS = 64 * torch.rand(2000, 2, generator=torch.Generator().manual_seed(0))
 
 OPERATORS: dict[str, tuple[NamedLinop, dict[str, int], dict[str, int]]] = {
     "SENSE": (Sampling.from_mask(MASK) @ FFT(2, centered=True) @ COILS, {"C": 2}, {}),
+    "SENSE, which works slice by slice": (
+        Sampling.from_mask(LARGE_MASK)
+        @ FFT(2, centered=True)
+        @ Dense(LARGE, ("C", *IMAGE), IMAGE, ("C", *IMAGE)),
+        {"C": 2},
+        {},
+    ),
     "SENSE with a mask": (
         Diagonal(MASK.float(), ("...", "Kx", "Ky")) @ FFT(2) @ COILS,
         {"C": 3},

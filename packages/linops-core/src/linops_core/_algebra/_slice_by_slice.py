@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
@@ -127,7 +128,7 @@ def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
 
     None also if autograd or a hook records intermediate results.
     """
-    if is_dynamo_compiling() or type(x) is not Tensor:
+    if is_dynamo_compiling() or type(x) not in (Tensor, FakeTensor):
         return None
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
     known, found = chain._found.get("slices", (None, None))
