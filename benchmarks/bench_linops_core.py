@@ -49,8 +49,6 @@ def calls() -> None:
             "FFT": (partial(F, x), lambda: fft(x, norm="ortho")),
             "chain of five Diagonals": (partial(five, x), partial(five_products, w, x)),
         },
-        {name: 3 for name in ("Diagonal", "Diagonal.H", "Dense 8 x 8", "FFT")}
-        | {"chain of five Diagonals": 8},
     )
     print_extra(f"{title}, other libraries", calls_of_peers(w, x))
 
@@ -67,8 +65,8 @@ def derived() -> None:
             part._found.pop("adjoint", None)  # as new
         times.append(timeit.timeit(lambda: A.H, number=1) * 1e6)  # noqa: B023 (called at once)
     cached = microseconds(lambda: A.H)
-    record(title, "made", median(times), "us", low=min(times), high=max(times), target=50)
-    record(title, "cached, at least", cached, "us", target=0.2)
+    record(title, "made", median(times), "us", low=min(times), high=max(times))
+    record(title, "cached, at least", cached, "us")
     print(f"  made      {min(times):7.2f} us at least, {median(times):7.2f} in the median")
     print(f"  cached    {cached:7.3f} us at least")
     own = {tensor.untyped_storage().data_ptr() for tensor in A.buffers()}

@@ -51,14 +51,16 @@ class Step(NamedTuple):
 Tile: TypeAlias = tuple[Sequence[Step], Window]
 """The steps of a tile of a chain, and its slices."""
 
-Row: TypeAlias = Sequence[Tile]
+TileRow: TypeAlias = Sequence[Tile]
 """Tiles of a chain, whose results are added up: they write the same slice of the output."""
 
 
 class Slices:
     """The tiles of a chain, one row for each slice of the output."""
 
-    def __init__(self, chain: NamedLinop, parts: Sequence[NamedLinop], rows: Sequence[Row]) -> None:
+    def __init__(
+        self, chain: NamedLinop, parts: Sequence[NamedLinop], rows: Sequence[TileRow]
+    ) -> None:
         self.rows = rows
         self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
         owners = [own for each in chain.modules() for own in (each._parameters, each._buffers)]
@@ -92,7 +94,7 @@ class Slices:
         self._is_checked = True
         return y
 
-    def _results(self, row: Row, x: Tensor) -> Iterator[Tensor]:
+    def _results(self, row: TileRow, x: Tensor) -> Iterator[Tensor]:
         for tile in row:
             yield self._result(tile, x)
 

@@ -9,7 +9,7 @@ sine
     f(x), \qquad h(t) = \max(0, 1 - |t|).
 
 The adjoint gathers the same products from the rays next to a pixel. Neither of them scatters into
-memory, so both give the same bits on every run.
+memory, so both give the same bits on every run with as many threads.
 
 B images, A angles, V views, D detectors, R rows and C columns of pixels, N0 and N1 pixels.
 """
