@@ -106,14 +106,10 @@ def views_of_one_storage() -> None:
         print(f"\n{section}")
         for name, own in seconds.items():
             middle = statistics.median(own)
+            ratio, low, high = (one / clone for one in (middle, min(own), max(own)))
             aim = target if name == "memory_aware_deepcopy" else None
-            low, high = min(own) / clone, max(own) / clone
-            record(
-                section, name, middle / clone, "x", low=low, high=high, seconds=middle, target=aim
-            )
-            print(
-                f"  {name:36} {middle * 1e3:8.1f} ms {middle / clone:6.2f}x ({low:.2f} to {high:.2f})"
-            )
+            record(section, name, ratio, "x", low=low, high=high, seconds=middle, target=aim)
+            print(f"  {name:36} {middle * 1e3:8.1f} ms {ratio:6.2f}x ({low:.2f} to {high:.2f})")
 
 
 def seconds_of(work: Callable[[], object]) -> float:
