@@ -34,7 +34,7 @@ _STEP = 2**25
 # The same for the grids of one coil, of frames that are computed at a time. On a CPU, frames share
 # nothing, so that cutting costs only the time of Python; a GPU waits for each step. The number does
 # not depend on the number of coils, so that there is one set of tables.
-_FRAMES, _FRAMES_ON_GPU = 2**19, 2**28
+_FRAMES, _FRAMES_ON_GPU = 2**18, 2**28
 
 
 class NUFFT(Wrapper):
