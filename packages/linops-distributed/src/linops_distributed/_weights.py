@@ -6,9 +6,9 @@ from collections.abc import Callable, Collection, Sequence
 
 from torch import Tensor
 
-from linops_core import NamedLinop, SliceableLinop
+from linops_core import NamedLinop, SliceableLinop, TensorState
 from linops_split import Tiles
-from linops_split.execution import GradientSums, PartCopies, WeightParts, read_by, weight_of
+from linops_split.execution import GradientSums, PartCopies, WeightParts, held_by, read_by
 
 from ._ranks import Ranks
 from ._sharding import Sharding
@@ -20,8 +20,8 @@ Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 def trained_weights(linop: NamedLinop) -> list[Tensor]:
     """Return the weights of an operator that require gradients, each once."""
     parts = WeightParts()
-    for tensor in read_by(linop):
-        parts.add(tensor, tensor)
+    for weight, tensor in zip(held_by(linop), read_by(linop), strict=True):
+        parts.add(weight, tensor, tensor)
     return parts.weights
 
 
@@ -46,8 +46,7 @@ def mesh_dims_of_weights(
             dims = [d for at, d in enumerate(part.dims(module.shape)) if at not in part.broadcast]
             halos = [dim for dim in dims if dim in sharding.cuts and sharding.cuts[dim].reads]
             if weight.requires_grad and not halos:
-                key = id(weight_of(weight))
-                cut.setdefault(key, set()).update(sharding.present_in(dims))
+                cut.setdefault(id(weight), set()).update(sharding.present_in(dims))
     found = [
         tuple(name for name in sharding.used if name not in cut[id(weight)])
         if id(weight) in cut
@@ -92,8 +91,8 @@ class RankCopies(PartCopies):
         super().__init__(tiles)
         self._summed = summed
         for weight in weights:
-            self.parts.add(weight, weight)
-        self._versions = self._versions_now()  # also for these
+            self.parts.add(weight, weight, weight)
+        self._state = TensorState(*self._tensors())  # also of these
         numbers = {id(weight): number for number, weight in enumerate(self.parts.weights)}
         if len(numbers) != len(weights) or not all(id(weight) in numbers for weight in weights):
             raise NotImplementedError(

@@ -16,8 +16,9 @@ from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
 from ._training._weight_parts import WeightParts as WeightParts
+from ._training._weight_parts import is_dense as is_dense
 from ._training._weight_parts import memory_order as memory_order
-from ._training._weight_parts import weight_of as weight_of
+from ._training._weights import held_by as held_by
 from ._training._weights import read_by as read_by
 from ._training._weights import reading as reading
 
@@ -33,6 +34,8 @@ __all__ = [
     "WeightParts",
     "Work",
     "applied_out_of_place",
+    "held_by",
+    "is_dense",
     "memory_order",
     "read_by",
     "reading",

@@ -5,20 +5,28 @@ Needs hypothesis (the extra ``testing``).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import NamedLinop, Role, Window
+from linops_core import Dense, Diagonal, NamedLinop, Role, Window
 from nameddim import ND, NamedDimension
 
 from ._batch import batch_linop
 from ._split import split_linop
 
-__all__ = ["assert_tiles_make_the_whole", "batch_sizes", "cuttable_dims", "dense_blocks"]
+__all__ = [
+    "DependentGraph",
+    "assert_tiles_make_the_whole",
+    "batch_sizes",
+    "cuttable_dims",
+    "dense_blocks",
+    "dependent_graphs",
+]
 
 
 def dense_blocks(
@@ -82,6 +90,89 @@ def batch_sizes(draw: st.DrawFn, linop: NamedLinop) -> dict[NamedDimension, int]
     order = draw(st.permutations(cuttable_dims(linop)))
     chosen = order[: draw(st.integers(0, len(order)))]
     return {dim: draw(st.integers(1, (linop.size(dim) or 0) + 1)) for dim in chosen}
+
+
+Cut = Callable[[NamedLinop, Mapping[str, int]], NamedLinop]
+
+
+@dataclass(frozen=True)
+class DependentGraph:
+    """A computation with operators whose weights, inputs and outputs depend on each other.
+
+    Weights and inputs are views of one leaf, computed from it, or results of earlier steps.
+
+    Parameters
+    ----------
+    steps : sequence of tuple
+        For each step: which weight and which vector, what is applied, and batch sizes of M and N.
+    """
+
+    n = 3
+    steps: Sequence[tuple[int, int, str, tuple[int, int]]]
+
+    def __call__(self, cut: Cut, leaf: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """Return a scalar, and the tensors on the way to it, with the leaf.
+
+        Parameters
+        ----------
+        cut : callable
+            Returns an operator cut by batch sizes, or the operator itself.
+        leaf : Tensor
+            Shape (12,).
+        """
+        n = self.n
+        matrix = leaf[: n * n].view(n, n)
+        weights = [leaf[:n], 2 * leaf[n : 2 * n], leaf[1::4], matrix, matrix.T, matrix.conj()]
+        vectors = [leaf[-n:], 2 * leaf[:n], leaf.detach()[:n].clone(), weights[0]]
+        for of_weight, of_vector, how, (rows, columns) in self.steps:
+            weight, x = weights[of_weight % len(weights)], vectors[of_vector % len(vectors)]
+            A: NamedLinop = Diagonal(weight, "N") if weight.ndim == 1 else Dense(weight, "MN")
+            A = cut(A, {"N": columns} | ({"M": rows} if weight.ndim == 2 else {}))
+            y = A.H(A(x)) if how == "there and back" else {"A": A, "H": A.H, "N": A.N}[how](x)
+            y = y / (1 + y.abs().square().sum())  # keeps values of long graphs in range
+            weights.append(y)
+            vectors.append(y)
+        loss = torch.stack([y.abs().square().sum() for y in vectors]).sum()
+        return loss, [leaf, *weights, *vectors]
+
+    def derivatives(
+        self, cut: Cut, leaf: Tensor, of: Sequence[int], order: int
+    ) -> list[Tensor | None]:
+        """Return gradients to some of the tensors; with order 2, also to the leaf of their norms.
+
+        Parameters
+        ----------
+        cut, leaf
+            As for a call.
+        of : sequence of int
+            Positions of tensors, counted round and round.
+        order : int
+            1 or 2.
+        """
+        loss, tensors = self(cut, leaf)
+        chosen = [tensors[number % len(tensors)] for number in of]
+        chosen = [tensor for tensor in chosen if tensor.requires_grad] or [leaf]
+        found = torch.autograd.grad(loss, chosen, create_graph=order > 1, allow_unused=True)
+        norms = [g.abs().square().sum() for g in found if g is not None and g.requires_grad]
+        if not norms:
+            return [*found]
+        return [*found, *torch.autograd.grad(torch.stack(norms).sum(), leaf, allow_unused=True)]
+
+
+def dependent_graphs() -> st.SearchStrategy[DependentGraph]:
+    """Draw computations of one to four steps; see :class:`DependentGraph`.
+
+    Examples
+    --------
+    >>> graph = DependentGraph([(0, 3, "A", (1, 2))])  # D(w) w
+    >>> loss, _ = graph(lambda linop, batch_sizes: batch_linop(linop, batch_sizes), torch.ones(12))
+    >>> round(loss.item(), 4)
+    21.1875
+    """
+    numbers, sizes = st.integers(0, 11), st.tuples(st.integers(1, 3), st.integers(1, 3))
+    how = st.sampled_from(["A", "H", "N", "there and back"])
+    steps = st.lists(st.tuples(numbers, numbers, how, sizes), min_size=1, max_size=4)
+    return st.builds(DependentGraph, steps)
 
 
 def assert_tiles_make_the_whole(

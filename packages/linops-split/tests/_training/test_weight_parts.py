@@ -5,9 +5,8 @@ import itertools
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
-from linops_split._training._weight_parts import weight_of
 from linops_split.execution import WeightParts
 
 
@@ -18,7 +17,7 @@ def test_groups_are_the_parts_that_hang_together(intervals: list[tuple[int, int]
     parts = WeightParts()
     spans = {}
     for start, length in intervals:
-        number = parts.add(weight[start : start + length], device_copy[start:][:length])
+        number = parts.add(weight, weight[start:][:length], device_copy[start:][:length])
         assert number is not None
         spans[number] = range(start, start + length)
     assert sorted(n for group in parts.groups for n in group) == sorted(spans)
@@ -32,30 +31,30 @@ def test_groups_are_the_parts_that_hang_together(intervals: list[tuple[int, int]
         assert (group_of[n] == group_of[m]) == (m in reached[n])
 
 
-def test_the_weight_of_a_view_is_the_dense_tensor_that_autograd_knows() -> None:
+def root_of(weight: Tensor, tensor: Tensor) -> Tensor:
+    """Return the tensor to which the gradient of a tensor that an operator reads is attributed."""
+    parts = WeightParts()
+    parts.add(weight, tensor, tensor)
+    return parts.weights[0]
+
+
+def test_the_gradient_of_a_slice_belongs_to_the_weight_that_the_operator_holds() -> None:
     leaf = nn.Parameter(torch.rand(4, 3, dtype=torch.complex128))
-    assert weight_of(leaf) is leaf
-    assert weight_of(leaf[1:, :2]) is leaf
-    assert weight_of(leaf.T[1:]) is leaf
-    computed = leaf * 2
-    assert weight_of(computed[1:]) is computed
-    flat = torch.rand(6).requires_grad_(False)
-    assert weight_of(part := flat[1:].requires_grad_()) is part
-    assert weight_of(end := part[1:]) is end
-    conjugate = leaf.conj()[1:]
-    assert weight_of(conjugate) is conjugate
-    real = torch.view_as_real(leaf)
-    assert weight_of(real) is real
-    assert weight_of(leaf[:1].expand(2, 3)) is None
-    sparse = torch.rand(4, 6)[:, ::2].requires_grad_()
-    assert weight_of(sparse) is None
-    gaps = torch.zeros(8).as_strided((2, 2), (4, 1)).detach().requires_grad_()
-    assert weight_of(row := gaps[0]) is row
+    flat = torch.rand(6)[1:].requires_grad_()
+    dense = [leaf, leaf.T, leaf[1:], leaf * 2, leaf.conj(), torch.view_as_real(leaf), flat]
+    for weight in dense:
+        assert root_of(weight, weight) is weight
+        assert root_of(weight, part := weight[1:]) is weight, part
+    # Elements that repeat, gaps, and another look of the same memory.
+    sparse, gaps = leaf[:, ::2], torch.zeros(8).as_strided((2, 2), (4, 1)).requires_grad_()
+    for weight, part in ((leaf[:1].expand(2, 3),) * 2, (sparse, sparse[1:]), (gaps, gaps[0])):
+        assert root_of(weight, part) is part
+    assert root_of(leaf, part := leaf.conj()[1:]) is part
 
 
 def test_a_part_of_a_tensor_begins_where_that_tensor_begins() -> None:
     weight, parts = nn.Parameter(torch.rand(6)), WeightParts()
-    number = parts.add(weight[2:5], weight.detach()[2:5])
+    number = parts.add(weight, weight[2:5], weight.detach()[2:5])
     assert number is not None
     gradient = torch.arange(10.0)[3:9]  # of all of the weight, a view of more memory
     assert parts.parts[number].of(gradient).tolist() == [5, 6, 7]

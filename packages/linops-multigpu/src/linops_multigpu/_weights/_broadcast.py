@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.execution import WeightParts, read_by, reading
+from linops_split.execution import WeightParts, held_by, read_by, reading
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import sent
@@ -31,8 +31,8 @@ class Broadcast:
         self._parts = WeightParts()
         self._sources: list[tuple[NamedLinop, list[tuple[int | None, Tensor]]]] = []
         for source, copies in sources:
-            pairs = zip(read_by(source), copies, strict=True)
-            read = [(self._parts.add(tensor, copy), copy) for tensor, copy in pairs]
+            tensors = zip(held_by(source), read_by(source), copies, strict=True)
+            read = [(self._parts.add(*found), found[-1]) for found in tensors]
             self._sources.append((source, read))
 
     @property

@@ -80,7 +80,7 @@ class Copies:
         self._sources, self._device, self._backend = sources, device, backend_of(device)
         # Tensors made in inference mode could never be used with autograd.
         with torch.inference_mode(False), torch.no_grad(), one_call():
-            self._snapshot = Snapshot(sources, device)
+            self.snapshot = Snapshot(sources, device)
             self._snapshots = [Snapshot([source], device) for source in sources]
             read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
             there = _sent([tensor for tensors in read for tensor in tensors], device)
@@ -94,12 +94,12 @@ class Copies:
     def show(self, positions: Sequence[int] | None = None) -> bool:
         """Whether the tensors that the operators, or some of them, read have not changed."""
         if positions is None or len(positions) == len(self._snapshots):
-            return self._snapshot.shows()
+            return self.snapshot.shows()
         return all(self._snapshots[position].shows() for position in positions)
 
     def recorded(self) -> tuple[bool, ...]:
         """Return for each tensor of the operators whether it requires gradients now."""
-        return self._snapshot.recorded()
+        return self.snapshot.recorded()
 
     def broadcast(self, positions: Sequence[int]) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""

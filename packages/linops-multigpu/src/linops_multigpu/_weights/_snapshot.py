@@ -37,10 +37,12 @@ class Snapshot:
 
     def shows(self) -> bool:
         """Whether no tensor was written to, replaced, moved or cast since."""
-        return (
-            self._holds_same()
-            and all(seen.looks_same() for seen in self._tensors)
-            and all(seen.holds_same() for seen in self._tensors)
+        return self._holds_same() and self.sees_same()
+
+    def sees_same(self) -> bool:
+        """Whether no tensor was written to, moved or cast since."""
+        return all(seen.looks_same() for seen in self._tensors) and all(
+            seen.holds_same() for seen in self._tensors
         )
 
     def _holds_same(self) -> bool:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_split import Tiled, Tiles
-from linops_split.execution import GradientSums, PartCopies, RecordedByAutograd, read_by
+from linops_split import Tiled
+from linops_split.execution import GradientSums, PartCopies, RecordedByAutograd, held_by, read_by
 
 from .._devices._to_device import ToDevice
 from .._execution._call import one_call
@@ -36,15 +36,16 @@ class DeviceCopies(PartCopies):
         replicas = [lin.copy.replica if isinstance(lin, DeviceReplica) else None for lin in linops]
         sent = {replica: replica.now() for replica in {*replicas} if replica is not None}
         self._sent = [None if replica is None else sent[replica] for replica in replicas]
+        self._weights = list(map(held_by, sources))  # alive after `functional_call`
         with torch.no_grad():
             there = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
         super().__init__(where.tiles, sources, list(map(read_by, there)))
 
     def have_changed(self) -> bool:
-        """Whether a weight was written to, replaced or moved, including writes torch misses."""
+        """Whether a weight was written to or moved, including writes that torch does not count."""
         with one_call():
-            shown = all(sent.show() for sent in {*self._sent} if sent is not None)
-            return not shown or super().have_changed() or self.were_replaced()
+            seen = all(sent.snapshot.sees_same() for sent in {*self._sent} if sent is not None)
+            return not seen or super().have_changed()
 
     def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
         """Return the operator on leaves, with the leaves; the current stream waits for them.
@@ -56,10 +57,6 @@ class DeviceCopies(PartCopies):
         if sent is not None:
             sent.use()
         return super().trained(number)
-
-    def recorded(self) -> Tiles:
-        """Return the table itself, because the weights have not changed since the call."""
-        return self.tiles
 
     def new_sums(self) -> GradientSums:
         """Return empty sums of gradients, for the parts of one place, on their device."""

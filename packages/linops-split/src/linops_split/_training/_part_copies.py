@@ -12,7 +12,7 @@ from .._tiles import Tiles
 from ._gradient_sums import GradientSums
 from ._hooks import add_hooks_of, with_hooks_of
 from ._weight_parts import WeightParts
-from ._weights import reading
+from ._weights import held_by, reading
 
 
 class PartCopies:
@@ -37,22 +37,23 @@ class PartCopies:
     ) -> None:
         self.tiles, self.parts = tiles, WeightParts()
         self._sources = tiles.linops if sources is None else sources
-        # For each part, the tensors that it reads, each with the number of the weight part it is.
-        self._read: list[list[tuple[int | None, Tensor]]] = []
+        # For each part: the number of each weight part that it reads, the tensor, and the copy.
+        self._read: list[list[tuple[int | None, Tensor, Tensor]]] = []
         self._frozen = [
             self._made_frozen(number, None if copies is None else copies[number])
             for number in range(len(self._sources))
         ]
-        self._state = TensorState(*tiles.all_tensors())
-        self._versions = self._versions_now()
+        self._held = TensorState(*tiles.all_tensors())
+        self._state = TensorState(*self._tensors())
 
     def _made_frozen(self, number: int, copies: Sequence[Tensor] | None) -> NamedLinop:
-        read: list[tuple[int | None, Tensor]] = []
+        read: list[tuple[int | None, Tensor, Tensor]] = []
+        held = held_by(self._sources[number])
 
         def frozen(tensor: Tensor) -> Tensor:
             copy = tensor if copies is None else copies[len(read)]
-            of = self.parts.add(tensor, copy)
-            read.append((of, copy))
+            of = self.parts.add(held[len(read)], tensor, copy)
+            read.append((of, tensor, copy))
             return copy if of is None else copy.detach()
 
         linop = self._sources[number].with_weights(frozen)
@@ -74,28 +75,38 @@ class PartCopies:
     def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
         """Return the operator of a part on leaf tensors, and the leaves by their part numbers."""
         read = self._read[number]
-        leaves = {of: copy.detach().requires_grad_() for of, copy in read if of is not None}
+        leaves = {of: copy.detach().requires_grad_() for of, _, copy in read if of is not None}
         linop = reading(
-            self._sources[number], [copy if of is None else leaves[of] for of, copy in read]
+            self._sources[number], [copy if of is None else leaves[of] for of, _, copy in read]
         )
         return self._with_hooks(linop, number), leaves
 
     def is_followed(self, number: int) -> bool:
         """Whether a weight that a part reads requires a gradient."""
-        return any(of is not None for of, _ in self._read[number])
+        return any(of is not None for of, *_ in self._read[number])
 
     def have_changed(self) -> bool:
-        """Whether a tensor that is read was written to since the copies were made."""
-        return self._versions_now() != self._versions
+        """Whether a tensor that is read was written to or moved since the copies were made."""
+        return not self._state.is_current(*self._tensors())
 
     def were_replaced(self) -> bool:
         """Whether the operators now hold other weights, or the same ones with other memory."""
-        return not self._state.is_current(*self.tiles.all_tensors())
+        return not self._held.is_current(*self.tiles.all_tensors())
 
-    def recorded(self) -> Tiles:
-        """Return a table whose weights autograd connects to the weights of the call."""
-        pairs = zip(self._sources, self._read, strict=True)
-        linops = iter([reading(source, [copy for _, copy in read]) for source, read in pairs])
+    def recorded(self, weights: Sequence[Tensor]) -> Tiles:
+        """Return the table for other weights, which autograd follows."""
+        linops = iter(
+            [
+                reading(
+                    source,
+                    [
+                        tensor if of is None else self.parts.read(of, weights)
+                        for of, tensor, _ in read
+                    ],
+                )
+                for source, read in zip(self._sources, self._read, strict=True)
+            ]
+        )
         return self.tiles.mapped(lambda _: next(linops))
 
     def new_sums(self) -> GradientSums:
@@ -110,7 +121,5 @@ class PartCopies:
                 found.add_whole(root, gradient)
         return found.whole
 
-    def _versions_now(self) -> list[int]:
-        read = [copy for pairs in self._read for _, copy in pairs]
-        weights = [*read, *self.parts.weights]
-        return [-1 if tensor.is_inference() else tensor._version for tensor in weights]
+    def _tensors(self) -> list[Tensor]:
+        return [copy for read in self._read for *_, copy in read] + self.parts.weights

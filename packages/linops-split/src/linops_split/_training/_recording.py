@@ -44,10 +44,14 @@ class Recording:
         return [of_x, *(found.get(number) for number in range(len(self.copies.parts.weights)))]
 
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
-        """Return the gradients under torch's own graph, so that autograd follows them."""
+        """Return the gradients under torch's own graph, so that autograd follows them.
+
+        They are partial derivatives: x and the weights may depend on each other, and autograd sums
+        over these paths itself. So the graph starts at views of x and of the weights.
+        """
         with torch.enable_grad():
-            y = self.again(x, self.copies.recorded())
-        tensors = [x, *self.copies.parts.weights]
+            tensors = [tensor.view_as(tensor) for tensor in (x, *self.copies.parts.weights)]
+            y = self.again(tensors[0], self.copies.recorded(tensors[1:]))
         wanted = [tensor for tensor in tensors if tensor.requires_grad]
         found = iter(
             torch.autograd.grad(
@@ -135,7 +139,7 @@ class _Recorded(Function):
         if recording.copies.have_changed():
             raise RuntimeError(
                 f"{recording.signature}: weights must not change before the gradient is computed, "
-                "got some that were written to, replaced or moved"
+                "got some that were written to or moved"
             )
         x, *_ = ctx.saved_tensors
         # Autograd follows the gradients, or a batch of gradients is wanted.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -57,16 +58,16 @@ class WeightParts:
         self._root_of: dict[int, int] = {}
         self._part_at: dict[tuple[object, ...], int] = {}
 
-    def add(self, tensor: Tensor, copy: Tensor) -> int | None:
+    def add(self, weight: Tensor, tensor: Tensor, copy: Tensor) -> int | None:
         """Return the number of the part for a tensor; None if the tensor requires no gradient.
 
-        A tensor that is neither dense nor a view of a dense one is a weight by itself. The copy has
-        the layout of the tensor; copies of overlapping parts overlap.
+        The tensor is the weight that an operator holds, or the part of it that a tile reads. If the
+        weight is not dense, the tensor is a weight by itself. The copy has the layout of the
+        tensor; copies of overlapping parts overlap.
         """
         if not tensor.requires_grad:
             return None
-        weight = weight_of(tensor)
-        if weight is None:
+        if not is_dense(weight) or not _is_part(tensor, weight):
             stride = torch.empty(tensor.shape, device="meta").stride()
             self._add_root(tensor, stride)
             self.parts.append(WeightPart(len(self.roots) - 1, tensor.shape, stride, 0, copy))
@@ -85,6 +86,13 @@ class WeightParts:
         self.weights.append(weight)  # keeps the object alive, so that its identity stays valid
         self.roots.append(Root(weight.device, weight.shape, stride))
 
+    def read(self, number: int, weights: Sequence[Tensor]) -> Tensor:
+        """Return a part of its weight, given tensors in place of all weights."""
+        part = self.parts[number]
+        root, weight = self.roots[part.root], weights[part.root]
+        is_whole = (part.size, part.stride, part.offset) == (root.shape, root.stride, 0)
+        return weight if is_whole else part.of(weight)
+
     @cached_property
     def groups(self) -> list[list[int]]:
         """Groups of part numbers whose parts overlap; use it after all parts were added."""
@@ -101,14 +109,11 @@ class WeightParts:
         return list({id(group): group for group in group_of.values()}.values())
 
 
-def weight_of(tensor: Tensor) -> Tensor | None:
-    """Return the dense weight that ``tensor`` is, or is a view of; None if there is none."""
-    if type(tensor) not in _PLAIN or has_internal_overlap(tensor):
-        return None
-    base = None if tensor.is_leaf else tensor._base
-    if base is not None and base.requires_grad and _look_alike(base, tensor) and _is_dense(base):
-        return base
-    return tensor if _is_dense(tensor) else None
+def is_dense(weight: Tensor) -> bool:
+    """Whether a weight has no gaps and no repeated elements."""
+    if type(weight) not in _PLAIN or has_internal_overlap(weight):
+        return False
+    return weight.permute(memory_order(weight)).is_contiguous()
 
 
 def memory_order(tensor: Tensor) -> list[int]:
@@ -117,11 +122,10 @@ def memory_order(tensor: Tensor) -> list[int]:
     return axes if tensor.is_contiguous() else sorted(axes, key=tensor.stride, reverse=True)
 
 
-def _look_alike(one: Tensor, other: Tensor) -> bool:
-    """Whether the same bytes mean the same numbers in both tensors."""
-    looks = [(tensor.dtype, tensor.is_conj(), tensor.is_neg()) for tensor in (one, other)]
-    return looks[0] == looks[1]
-
-
-def _is_dense(tensor: Tensor) -> bool:
-    return tensor.permute(memory_order(tensor)).is_contiguous()
+def _is_part(tensor: Tensor, weight: Tensor) -> bool:
+    """Whether a tensor is a weight, or a slice of it."""
+    bases = [weight if weight._base is None else weight._base, weight]
+    looks = [(each.dtype, each.is_conj(), each.is_neg()) for each in (tensor, weight)]
+    return tensor is weight or (
+        any(tensor._base is base for base in bases) and looks[0] == looks[1]
+    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from linops_core import NamedLinop
 
@@ -19,6 +19,14 @@ def read_by(linop: NamedLinop) -> list[Tensor]:
 
     linop.with_weights(note)
     return found
+
+
+def held_by(module: nn.Module) -> list[Tensor]:
+    """Return the weights that an operator holds, in the order of :func:`read_by`."""
+    own = [*module._parameters.values(), *module._buffers.values()]
+    found = [tensor for tensor in own if tensor is not None]
+    parts = [part for part in module._modules.values() if part is not None]
+    return found + [tensor for part in parts for tensor in held_by(part)]
 
 
 def reading(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:
