@@ -388,3 +388,17 @@ def test_an_operator_that_changes_the_size_of_its_grid_has_no_powers() -> None:
     assert Convolution(kernel, (), grid, grid).is_endomorphism
     assert not Convolution(kernel, (), grid, grid, mode="full").is_endomorphism
     assert Convolution(kernel, (), grid, grid, mode="full").N.is_endomorphism
+
+
+def test_a_compiler_that_keeps_sizes_free_takes_that_of_the_kernel_as_a_number() -> None:
+    """Borders that depend on a symbol for it took minutes to compile."""
+    A, free = Convolution(torch.rand(3), padding_mode="reflect", dims="N", shape="BN"), list[int]()
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[object]) -> torch.fx.GraphModule:
+        free.extend(int(size) for size in inputs if isinstance(size, torch.SymInt))
+        return graph
+
+    torch._dynamo.reset()
+    x = torch.rand(4, 6)
+    torch.testing.assert_close(torch.compile(A, backend=backend, dynamic=True)(x), A(x))
+    assert 4 in free and 3 not in free

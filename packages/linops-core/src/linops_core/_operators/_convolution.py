@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Integral
+from operator import index
 from typing import ClassVar
 
 from torch import Tensor
@@ -227,7 +228,10 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
         The operator keeps the axes for a kernel of one element.
         """
-        taps = self.kernel.shape[self.kernel.ndim - self.ndim :]
+        taps: Sequence[int] = self.kernel.shape[self.kernel.ndim - self.ndim :]
+        if self.padding_mode != "zeros":
+            # Numbers, because a compiler takes minutes to compare borders made of its symbols.
+            taps = tuple(map(index, taps))
         if self._axes and self.mode != "same" and taps != self._taps:
             raise ValueError(
                 f"{self.name}: the kernel must keep the size {tuple(self._taps)} for mode "
