@@ -3,6 +3,7 @@
 import gzip
 import importlib
 import io
+import logging
 import sys
 from collections.abc import Iterator
 from contextlib import redirect_stderr, redirect_stdout
@@ -35,6 +36,9 @@ def sense() -> Iterator[ModuleType]:
         patch.syspath_prepend(EXAMPLES)
         module = importlib.import_module("sense")
         patch.setattr(module, "write_files", lambda report, folder: [])
+        # nibabel logs to the stderr of its import: that of the first run, if there are two.
+        for handler in logging.getLogger("nibabel.global").handlers:
+            patch.setattr(handler, "stream", sys.stderr)
         yield module
     for name in [name for name in sys.modules if name.startswith(("sense", "demo_"))]:
         del sys.modules[name]
