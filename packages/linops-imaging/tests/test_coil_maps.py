@@ -1,4 +1,5 @@
 import math
+import re
 from collections.abc import Callable
 from itertools import product
 from typing import Any
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from linops_core import FFT, Dense
 from linops_imaging import phantoms
+from linops_imaging._coils import _coil_axes
 from linops_imaging.coil_maps import (
     compress_coils,
     espirit,
@@ -187,7 +189,8 @@ def test_walsh_is_the_principal_component_of_a_window(
     n_coils: int, sizes: list[int], window: int, seed: int
 ) -> None:
     x = randn(n_coils, *sizes, seed=seed)
-    found = walsh(x, "C", XYZ[: len(sizes)], window=window)
+    names = XYZ[: len(sizes)]
+    found = walsh(x, "C", names, ("C", *names), window=window)
     at: tuple[int, ...]
     for at in product(*map(range, sizes)):
         near = [slice(max(0, i - window // 2), i + window // 2 + 1) for i in at]
@@ -295,7 +298,7 @@ INFINITE[1, 12, 12] = math.nan
         (lambda: compress_coils(INFINITE, 2), ValueError, "compress_coils: the data must be finit"),
         (lambda: noise_covariance(INFINITE), ValueError, "noise_covariance: the data must be fin"),
         (lambda: prewhiten(DATA, 2), TypeError, "covariance must be a torch.Tensor, got"),  # type: ignore[arg-type]
-        (lambda: prewhiten(DATA, torch.eye(2)), ValueError, r"\(3, 3\) for 3 coils, got \(2, 2\)"),
+        (lambda: prewhiten(DATA, torch.eye(2)), ValueError, r"for 3 coils, got \(2, 2\); .* dims="),
         (lambda: prewhiten(DATA, ONES[:, 0, :3].triu()), ValueError, "finite and Hermitian"),
         (lambda: prewhiten(DATA, torch.eye(3) * math.nan), ValueError, "finite and Hermitian"),
         (lambda: prewhiten(DATA, ONES[:, 0, :3]), ValueError, "must be positive definite, got"),
@@ -304,6 +307,40 @@ INFINITE[1, 12, 12] = math.nan
 def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize(
+    "shape", [(96, 112, 8), (64, 64, 32), (192, 256, 8), (160, 256, 256, 32), (256, 8, 256)]
+)
+def test_coils_that_are_not_first_are_refused_unless_dims_says_so(shape: tuple[int, ...]) -> None:
+    data = torch.zeros((), dtype=torch.complex64).expand(shape)
+    names = XYZ[: len(shape) - 1]
+    order = "name the axes by dims=, (" + ", ".join(map(repr, (*names, "C"))) + ") if the coils are"
+    for function in (espirit, walsh):
+        with pytest.raises(ValueError, match=re.escape(order)):
+            function(data, "C", names)
+    for call in (
+        lambda: compress_coils(data, 4),
+        lambda: noise_covariance(data),
+        lambda: prewhiten(data, torch.eye(8)),
+    ):
+        with pytest.raises(ValueError, match=r"dims=, \('...', 'C'\) if the coils are last"):
+            call()
+
+
+def test_coil_last_data_with_dims_are_those_with_coils_first() -> None:
+    kspace = scan(4, (32, 28))[0]
+    last, dims = kspace.movedim(0, -1), ("Kx", "Ky", "C")
+    for function in (espirit, walsh):
+        expected = function(kspace, "C", XY).movedim(0, -1)
+        torch.testing.assert_close(function(last, "C", XY, dims), expected)
+    assert compress_coils(last, 2, "C", dims)[0].shape == (32, 28, 2)
+
+
+@pytest.mark.parametrize("shape", [(32, 24, 24), (8, 64, 64), (32, 256, 256, 20), (24, 24, 24)])
+def test_many_coils_and_small_grids_are_no_contradiction(shape: tuple[int, ...]) -> None:
+    data = torch.zeros((), dtype=torch.complex64).expand(shape)
+    _coil_axes.axes_of_images("espirit", data, "C", XYZ[: len(shape) - 1], None)
 
 
 @pytest.mark.parametrize(("scale", "length"), [(1e-20, 1.0), (1e-24, 0.0)])

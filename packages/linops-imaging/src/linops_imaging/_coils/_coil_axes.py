@@ -64,7 +64,36 @@ def axes_of_images(
     if len(grid) not in (2, 3):
         raise ValueError(f"{owner}: grid_dims must be 2 or 3 dimensions, got {grid}")
     given = (coil_dim, *grid) if dims is None else dims
-    return axes_of(owner, x, given, coil_dim=(coil_dim,), grid_dims=grid)
+    axes = axes_of(owner, x, given, coil_dim=(coil_dim,), grid_dims=grid)
+    if dims is None:
+        _check_coils_are_first(owner, x, (*map(str, given),))
+    return axes
+
+
+def coil_axis(owner: str, x: Tensor, coil_dim: Name, dims: Sequence[Name] | None) -> int:
+    """Return the axis of the coils; by default the first one."""
+    (axis,) = axes_of(owner, x, (coil_dim, "...") if dims is None else dims, coil_dim=(coil_dim,))
+    if dims is None:
+        _check_coils_are_first(owner, x, (str(coil_dim), "..."))
+    return axis
+
+
+def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
+    """Refuse data whose shape shows that the first axis is not the coils.
+
+    Its length is that of the axes of a grid, at least half of the longest one, and another axis is
+    shorter, at most half of the longest one: that one may be the coils. The calibration region of
+    many coils, and slabs, are not of this kind. Of two axes, the coils must not be the longer one.
+    """
+    n_coils, *others = x.shape
+    longest, shortest = max(others, default=n_coils), min(others, default=n_coils)
+    if n_coils > shortest and (len(others) == 1 or 2 * n_coils >= longest >= 2 * shortest):
+        coil, *rest = dims
+        raise ValueError(
+            f"{owner}: the first axis must be the coils {coil!r} if dims is not given, got shape "
+            f"{tuple(x.shape)}, where it is longer than another axis; name the axes by dims=, "
+            f"{(*rest, coil)} if the coils are last and {(*dims,)} if they are first"
+        )
 
 
 def coil_gram(owner: str, x: Tensor) -> Tensor:

@@ -98,7 +98,7 @@ def espirit(
         elements are calibrated separately.
     dims : sequence of dimensions, optional
         The axes of ``kspace``, in their order; "..." stands for any number of axes. By default
-        ``(coil_dim, *grid_dims)``.
+        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused.
     n_calibration : int or sequence of int
         Size of the calibration region, one for all axes or one for each. A shorter axis is used as
         a whole.

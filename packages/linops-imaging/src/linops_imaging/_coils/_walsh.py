@@ -41,7 +41,7 @@ def walsh(
         The grid, two or three. Each other dimension of ``images`` is a batch.
     dims : sequence of dimensions, optional
         The axes of ``images``, in their order; "..." stands for any number of axes. By default
-        ``(coil_dim, *grid_dims)``.
+        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused.
     window : int
         Side length of the window in pixels, odd. Windows are cut off at the edges of the image.
 
