@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import TypeAlias
 
 import torch
@@ -96,6 +98,34 @@ def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
         )
 
 
+class NoAnswer(ValueError):
+    """Data that have no coil maps."""
+
+
+def each_element(owner: str, shape: torch.Size, write: Callable[[tuple[int, ...]], None]) -> None:
+    """Call ``write`` with each index of a batch, and warn of the elements without an answer.
+
+    If no element has one, the error of the first is raised.
+    """
+    refused: dict[tuple[int, ...], NoAnswer] = {}
+    for at in product(*map(range, shape)):
+        try:
+            write(at)
+        except NoAnswer as error:
+            refused[at] = error
+    if not refused:
+        return
+    first = next(iter(refused.values()))
+    if len(refused) == shape.numel():
+        raise first
+    some = ", ".join(map(str, [*refused][:5])) + (" and others" if len(refused) > 5 else "")
+    warnings.warn(
+        f"{owner}: {len(refused)} of {shape.numel()} elements of the batch have no maps, got zeros "
+        f"at {some}: {first}",
+        stacklevel=4,  # past `owner` and no_grad
+    )
+
+
 def coil_gram(owner: str, x: Tensor) -> Tensor:
     """Return sum_j x_aj conj(x_bj) of data (C, ...), (C, C), in complex128 against overflow."""
     gram = torch.zeros(len(x), len(x), dtype=torch.complex128, device=x.device)
@@ -103,7 +133,7 @@ def coil_gram(owner: str, x: Tensor) -> Tensor:
         rows = piece.reshape(len(x), -1).to(torch.complex128)
         gram.addmm_(rows, rows.mH)
     if not gram.isfinite().all():
-        raise ValueError(f"{owner}: the data must be finite, got NaN or infinity")
+        raise NoAnswer(f"{owner}: the data must be finite, got NaN or infinity")
     return gram
 
 

@@ -171,7 +171,7 @@ def prewhiten(
     if covariance.shape != (n_coils, n_coils):
         raise ValueError(
             f"prewhiten: covariance must have shape ({n_coils}, {n_coils}) for {n_coils} coils, "
-            f"got {tuple(covariance.shape)}; if the coils are not axis {axis}, name the axes by dims="
+            f"got {tuple(covariance.shape)}; if axis {axis} is not the coils, set dims"
         )
     psi = covariance.to(torch.complex128)
     # Written so that NaN is refused: every comparison with it is False.
