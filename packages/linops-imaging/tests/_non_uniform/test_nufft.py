@@ -315,7 +315,7 @@ LOCS = torch.zeros(3, 2)
         ({"input_shape": ()}, ValueError, "input_shape must have 2 dimensions"),
         ({"locs": LOCS + math.nan}, ValueError, "must be finite"),
         ({"locs": LOCS + math.inf}, ValueError, "must be finite"),
-        ({"locs": LOCS + 2.1}, ValueError, r"must be in \[-N / 2, N / 2\] .*, got .* multiply"),
+        ({"locs": LOCS + 2.1}, ValueError, r"in \[-N / 2, N / 2\] .*, got .* radians .* larger grid"),
         ({"locs": torch.zeros(3, 3)}, ValueError, r"must have size 2 for images of \(4, 4\)"),
         ({"grid_size": (4, 4, 4, 4)}, ValueError, "grid_size must be 1 or 2 or 3 positive"),
         ({"output_shape": ("A", "B")}, ValueError, "output_shape must have 1 dimensions"),

@@ -21,6 +21,7 @@ from linops_core import (
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid, unused_names
+from .._units import warn_of_locations
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import chosen, largest_error
 from ._oversampled_fft import gridded_transform
@@ -362,6 +363,8 @@ def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
     if any(far > size / 2 * (1 + 1e-4) for far, size in zip(largest, sizes, strict=True)):
         raise ValueError(
             f"{owner}: the locations must be in [-N / 2, N / 2] cycles per field of view for N of "
-            f"{sizes}, got absolute values up to {largest}; multiply locations in radians by "
-            "N / (2 pi)"
+            f"{sizes}, got absolute values up to {largest}; either their unit is another one "
+            "(multiply radians per pixel by N / (2 pi), and 1 / m by the field of view in m), or "
+            "they are of a larger grid: then give its grid_size, or leave out what is outside"
         )
+    warn_of_locations(owner, largest, locs.numel() // len(sizes), sizes)
