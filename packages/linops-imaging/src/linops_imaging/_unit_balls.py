@@ -29,8 +29,8 @@ def disc(q: Tensor) -> Tensor:
     """
     near, mean = q.clamp(max=_FAR), torch.zeros_like(q)
     for k in range(_POINTS):
-        sine = math.sin((k + 0.5) * math.pi / (2 * _POINTS))
-        mean += sine**2 / _POINTS * torch.sinc(near * (sine / math.pi))
+        height = math.sin((k + 0.5) * math.pi / (2 * _POINTS))
+        mean += height**2 / _POINTS * torch.sinc(near * (height / math.pi))
     far = q.clamp(min=_FAR)
     term, sums = torch.ones_like(q), [torch.zeros_like(q), torch.zeros_like(q)]
     for k in range(_TERMS):

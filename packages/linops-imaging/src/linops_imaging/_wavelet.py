@@ -157,9 +157,11 @@ class Wavelet(SliceableLinop):
         levels = range(self.n_levels)[::-1]
         # All levels but the last write into the clone, which has no other name.
         x = self._at_levels(synthesis, x.clone() if self.n_levels > 1 else x, levels)
-        if self.padded_size != self.grid_size:
-            x = x[..., *map(slice, self.grid_size)].contiguous()
-        return x
+        if self.padded_size == self.grid_size:
+            return x
+        for axis, size in enumerate(self.grid_size, x.ndim - len(self.grid_size)):
+            x = x.narrow(axis, 0, size)
+        return x.contiguous()
 
     def _at_levels(self, step: Step, x: Tensor, levels: Iterable[int]) -> Tensor:
         """Return x after a step along each axis, at each of the levels."""
