@@ -83,13 +83,15 @@ def coil_axis(owner: str, x: Tensor, coil_dim: Name, dims: Sequence[Name] | None
 def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
     """Refuse data whose shape shows that the first axis is not the coils.
 
-    Its length is that of the axes of a grid, at least half of the longest one, and another axis is
-    shorter, at most half of the longest one: that one may be the coils. The calibration region of
-    many coils, and slabs, are not of this kind. Of two axes, the coils must not be the longer one.
+    Its length is that of the axes of a grid, at least half of the longest one or more than 64, and
+    another axis is shorter, at most half of the longest one: that one may be the coils. The
+    calibration region of many coils, and slabs, are not of this kind. Of two axes, the coils must
+    not be the longer one.
     """
     n_coils, *others = x.shape
     longest, shortest = max(others, default=n_coils), min(others, default=n_coils)
-    if n_coils > shortest and (len(others) == 1 or 2 * n_coils >= longest >= 2 * shortest):
+    is_grid = 2 * n_coils >= longest or n_coils > 64
+    if n_coils > shortest and (len(others) == 1 or (is_grid and longest >= 2 * shortest)):
         coil, *rest = dims
         raise ValueError(
             f"{owner}: the first axis must be the coils {coil!r} if dims is not given, got shape "
