@@ -52,23 +52,28 @@ def test_it_is_the_matrix_of_the_exact_sum(sizes: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("sizes", [(64,), (24, 20), (12, 12, 12)])
 @pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-4, 1e-6])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_no_entry_is_off_by_more_than_tol_and_the_adjoint_is_matched(
+def test_no_entry_is_off_by_more_than_tol(
     sizes: tuple[int, ...], tol: float, dtype: torch.dtype
 ) -> None:
-    """The library's own choice of upsampling is unmatched in 3-D and single precision by 2e-4."""
     locs = locations(20, sizes=sizes).to(dtype)
     locs[0] = torch.tensor(sizes) / 2
     A = NUFFT(locs, sizes, ("K",), batch_shape=(), method="finufft", tol=tol)
-    threads = torch.get_num_threads()
+    found = A.to_dense(dtype=dtype.to_complex())
+    assert (found - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes)) <= tol
+
+
+def test_the_adjoint_is_matched_on_one_thread_in_three_dimensions() -> None:
+    """With the library's own choice of upsampling, entries differ by 4e-2 here."""
+    sizes, threads = (12, 12, 12), torch.get_num_threads()
+    locs = locations(20, sizes=sizes).float()
+    A = NUFFT(locs, sizes, ("K",), batch_shape=(), method="finufft", tol=1e-1)
     try:
         torch.set_num_threads(1)
-        found = A.to_dense(dtype=dtype.to_complex())
-        back = A.H.to_dense(dtype=dtype.to_complex())
+        found = A.to_dense(dtype=torch.complex64)
+        back = A.H.to_dense(dtype=torch.complex64).mH
     finally:
         torch.set_num_threads(threads)
-    scale = math.sqrt(math.prod(sizes))
-    assert (found - matrix(locs, sizes)).abs().max() * scale <= tol
-    assert (found - back.mH).abs().max() * scale < 10 * torch.finfo(dtype).eps
+    assert (found - back).abs().max() * math.sqrt(12**3) < 2e-6
 
 
 def test_the_default_keeps_its_accuracy_where_single_precision_does_not() -> None:
