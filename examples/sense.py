@@ -127,13 +127,14 @@ def reconstruct(A: NamedLinop, y: Tensor, options: argparse.Namespace, title: st
 
 def wavelet(size: Sequence[int]) -> Wavelet:
     """Return the wavelet transform of slices of that size."""
-    W = Wavelet("db4", GRID, size)
-    if W.n_levels == 0:
+    levels = (5, 4, 3, 2, 1)  # the basis must be unitary: no zeros may be appended
+    n_levels = next((n for n in levels if all(s % 2**n == 0 and s >= 7 * 2**n for s in size)), 0)
+    if n_levels == 0:
         raise BadInput(
             "--regularize wavelet: slices must have an even number of pixels along both axes, 14 "
             f"or more, got {size[0]} x {size[1]}"
         )
-    return W
+    return Wavelet("db4", GRID, size, n_levels)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -74,6 +74,16 @@ def test_espirit_is_ecalib(tmp_path: Path, options: dict[str, float]) -> None:
     assert (agreement[support] > 1 - 1e-3).float().mean() > 0.95
 
 
+def test_espirit_of_few_lines_is_ecalib(tmp_path: Path) -> None:
+    kspace = bart(tmp_path, "phantom", "-k", "-s8", "-x", 128)
+    theirs = bart(tmp_path, "ecalib", "-m1", "-r", 8, "-c", 0, "kspace", kspace=kspace)
+    data, theirs = (x[:, :, 0].movedim(-1, 0) for x in (kspace, theirs))
+    ours = espirit(data, "C", ("Kx", "Ky"), n_calibration=8, crop=0)
+    strength = FFT(2, centered=True).H(data).norm(dim=0)
+    agreement = (ours.conj() * theirs).sum(0).abs()[strength > 0.05 * strength.max()]
+    assert agreement.mean() > 0.995  # BART iterates
+
+
 def as_bart(locs: Tensor) -> Tensor:
     """Return a trajectory (..., 2) as BART has it: (3, readout, spokes)."""
     return torch.cat([locs, torch.zeros_like(locs[..., :1])], -1).permute(2, 1, 0).contiguous()

@@ -30,8 +30,9 @@ def test_coefficients_are_packed_as_by_coeffs_to_array(
     np.testing.assert_allclose(W(torch.from_numpy(x)).numpy(), expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("size", [8, 48, 64, 96])
+@pytest.mark.parametrize("size", [14, 48, 64, 96, 181, 217, 640, 1001])
 @pytest.mark.parametrize("name", ["haar", "db2", "sym4", "coif1"])
-def test_the_number_of_levels_is_the_largest_useful_one(name: str, size: int) -> None:
+def test_the_number_of_levels_is_the_largest_that_appends_few_zeros(name: str, size: int) -> None:
     most = pywt.dwt_max_level(size, name)
-    assert Wavelet(name, ("N",), [size]).n_levels == min(most, (size & -size).bit_length() - 1)
+    expected = max(n for n in range(1, most + 1) if n == 1 or 8 * (-size % 2**n) <= size)
+    assert Wavelet(name, ("N",), [size]).n_levels == expected

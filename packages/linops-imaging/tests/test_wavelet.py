@@ -29,6 +29,15 @@ class TestLongFilter(BaseNamedLinopTests):
         return Wavelet("coif2", ("N",), [6], 1, batch_shape=())
 
 
+@pytest.mark.variant
+class TestAppendedZeros(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Wavelet("db2", ("Nx", "Ny"), [7, 5], 2, batch_shape=("C",))
+
+    def sizes(self) -> Mapping[str, int]:
+        return {"C": 2}
+
+
 def one_level(h: list[float], size: int) -> Tensor:
     """Return the matrix of one level along one axis, by the sums that define it."""
     matrix = torch.zeros(size, size, dtype=torch.float64)
@@ -98,7 +107,37 @@ def test_polynomials_have_no_details_away_from_the_ends() -> None:
 def test_the_number_of_levels_is_the_largest_that_is_possible() -> None:
     assert Wavelet("haar", ("N",), [24]).n_levels == 3
     assert Wavelet("db4", ("N",), [64]).n_levels == 3
-    assert Wavelet("haar", ("Nx", "Ny"), [24, 5]).n_levels == 0
+    for name, sizes, n_levels, padded in [
+        ("haar", (24, 5), 1, (24, 6)),
+        ("db4", (181, 217, 181), 4, (192, 224, 192)),
+        ("db4", (512, 512, 45), 2, (512, 512, 48)),
+        ("db4", (640, 322), 5, (640, 352)),
+        ("haar", (320, 129), 4, (320, 144)),
+    ]:
+        W = Wavelet(name, [f"N{axis}" for axis in range(len(sizes))], sizes)
+        assert (W.n_levels, W.padded_size) == (n_levels, padded)
+
+
+@given(
+    st.lists(st.integers(2, 9), min_size=1, max_size=2), st.sampled_from(["haar", "db2"]), st.data()
+)
+def test_appended_zeros_are_those_of_a_larger_grid(
+    sizes: list[int], name: str, data: st.DataObject
+) -> None:
+    dims = ("Nx", "Ny")[: len(sizes)]
+    n_levels = data.draw(st.integers(1, min((size - 1).bit_length() for size in sizes)))
+    W = Wavelet(name, dims, sizes, n_levels, batch_shape=())
+    whole = Wavelet(name, dims, W.padded_size, n_levels, batch_shape=())
+    x, larger = torch.randn(*sizes), torch.zeros(W.padded_size)
+    inside = tuple(map(slice, sizes))
+    larger[inside] = x
+    assert torch.equal(W(x), whole(larger))
+    y = torch.randn(W.padded_size)
+    assert torch.equal(W.H(y), whole.H(y)[inside])
+    torch.testing.assert_close(W.H(W(x)), x)
+    assert isinstance(W.N, Identity)
+    assert isinstance(W.H.N, Identity) == (W.padded_size == W.grid_size)
+    torch.testing.assert_close(W.H.N(y), W(W.H(y)))
 
 
 def test_tiles_are_of_the_batch_alone() -> None:
@@ -142,8 +181,10 @@ def test_integers_are_transformed_in_the_default_dtype() -> None:
     ("arguments", "error", "match"),
     [
         (("dmey", ("N",), [8]), ValueError, "wavelet must be \"haar\".*got 'dmey'"),
-        (("db2", ("N",), [6], 2), ValueError, r"N must be divisible by 2\*\*2 for 2 levels"),
-        (("haar", ("N",), [8], 10**12), ValueError, r"must be divisible by 2\*\*10{12} for"),
+        (("db2", ("N",), [6], 4), ValueError, r"N must have more than 2\*\*3 points for 4 levels"),
+        (("haar", ("N",), [8], 10**12), ValueError, r"must have more than 2\*\*9{12} points"),
+        (("db4", ("Nx", "Ny"), [64, 13]), ValueError, "Ny must have at least 14 points for 'db4'"),
+        (("haar", ("N",), [1]), ValueError, "N must have at least 2 points .* give n_levels"),
         (("db2", ("N",), [6, 4]), ValueError, r"sizes must be 1 positive integers, got \[6, 4\]"),
         (("db2", ("N",), [8], -1), ValueError, "n_levels must be at least 0, got -1"),
         (("db2", ("N",), [8], 1.0), TypeError, "n_levels must be an integer, got 1.0"),

@@ -10,6 +10,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from linops_core import Identity, NamedLinop, SliceableLinop, linear_function
 from nameddim import NamedDimension, NamedShape, as_dims
@@ -29,6 +30,12 @@ class Wavelet(SliceableLinop):
     ``coeffs_to_array`` for ``wavedecn(..., mode="periodization")``. The adjoint is the inverse, and
     the normal operator is the identity.
 
+    Zeros are appended to the grid up to multiples of ``2**n_levels``, the ``padded_size``, which is
+    the size of the coefficients. ``W.H(W(x))`` is still x, and the energy of the coefficients that
+    of x. But if zeros were appended, there are more coefficients than points: ``W.H.N`` is then a
+    projection and not the identity, and :func:`linops_core.alg.in_basis` refuses W. If you need a
+    unitary W, give ``n_levels`` for which ``2**n_levels`` divides the sizes.
+
     Parameters
     ----------
     wavelet : str
@@ -37,11 +44,12 @@ class Wavelet(SliceableLinop):
     dims : sequence of dimensions
         Dimensions of the grid, the last ones of the input. They cannot be sliced.
     sizes : sequence of int
-        Sizes of the grid, each divisible by ``2**n_levels``.
+        Sizes of the grid.
     n_levels : int, optional
-        At least 0. By default the largest number for which the sizes are divisible and the last
-        level filters at least 2 (L - 1) points along each axis, as PyWavelets' ``dwt_max_level``
-        chooses it. L is the length of the filter: 2 n for "dbn" and "symn", 6 n for "coifn".
+        At least 0. By default at least 1: the largest number for which at most an eighth of each
+        size is appended and the last level filters at least about 2 (L - 1) points along each axis,
+        PyWavelets' ``dwt_max_level``. L is the length of the filter: 2 n for "dbn" and "symn", 6 n
+        for "coifn".
     out_dims : sequence of dimensions, optional
         Dimensions of the coefficients; by default ``dims`` with the next index (Nx -> Nx1).
     batch_shape : sequence of dimensions, optional
@@ -52,7 +60,8 @@ class Wavelet(SliceableLinop):
     TypeError
         If n_levels is not an integer.
     ValueError
-        If there is no such wavelet, or the sizes do not fit the dimensions and the levels.
+        If there is no such wavelet, the sizes do not fit the dimensions, or a size is too small for
+        the levels, or for one level by default.
 
     Notes
     -----
@@ -94,14 +103,27 @@ class Wavelet(SliceableLinop):
             )
         grid = as_dims(dims)
         grid_size = sizes_of_grid("Wavelet", sizes, len(grid), name="sizes")
+        n_taps = len(known[wavelet])
         if n_levels is None:
-            n_levels = _most_levels(grid_size, len(known[wavelet]))
+            levels = [(size // (n_taps - 1)).bit_length() - 1 for size in grid_size]
+            for dim, size, most in zip(grid, grid_size, levels, strict=True):
+                if most < 1:
+                    raise ValueError(
+                        f"Wavelet: {dim} must have at least {2 * (n_taps - 1)} points for "
+                        f"{wavelet!r}, got {size}; leave it out of dims, choose a shorter wavelet, "
+                        "or give n_levels"
+                    )
+            n_levels = next(
+                n
+                for n in range(min(levels), 0, -1)
+                if n == 1 or all(8 * (-size % 2**n) <= size for size in grid_size)
+            )
         check_number("Wavelet", "n_levels", n_levels, 0)
         for dim, size in zip(grid, grid_size, strict=True):
-            if n_levels >= size.bit_length() or size % 2**n_levels:
+            if n_levels > (size - 1).bit_length():
                 raise ValueError(
-                    f"Wavelet: {dim} must be divisible by 2**{n_levels} for {n_levels} levels, got "
-                    f"size {size}; pad it, or give fewer levels"
+                    f"Wavelet: {dim} must have more than 2**{n_levels - 1} points for {n_levels} "
+                    f"levels, got {size}; give fewer levels"
                 )
         batch = as_dims(("...",) if batch_shape is None else batch_shape)
         result = unused_names(grid, (*grid, *batch)) if out_dims is None else as_dims(out_dims)
@@ -111,6 +133,7 @@ class Wavelet(SliceableLinop):
         super().__init__(shape)
         self.wavelet, self.n_levels = wavelet, n_levels
         self.grid_size = grid_size
+        self.padded_size = tuple([size + -size % 2**n_levels for size in grid_size])
         self._lowpass = known[wavelet]
 
     @staticmethod
@@ -124,12 +147,21 @@ class Wavelet(SliceableLinop):
         return linear_function(linop._synthesized, linop._analyzed, _floating(x))
 
     def _analyzed(self, x: Tensor) -> Tensor:
+        if self.padded_size != self.grid_size:
+            pairs = zip(self.grid_size, self.padded_size, strict=True)
+            after = [larger - size for size, larger in pairs]
+            x = pad(x, [n for more in reversed(after) for n in (0, more)])
         return self._at_levels(analysis, x, range(self.n_levels))
 
     def _synthesized(self, x: Tensor) -> Tensor:
         levels = range(self.n_levels)[::-1]
         # All levels but the last write into the clone, which has no other name.
-        return self._at_levels(synthesis, x.clone() if self.n_levels > 1 else x, levels)
+        x = self._at_levels(synthesis, x.clone() if self.n_levels > 1 else x, levels)
+        if self.padded_size == self.grid_size:
+            return x
+        for axis, size in enumerate(self.grid_size, x.ndim - len(self.grid_size)):
+            x = x.narrow(axis, 0, size)
+        return x.contiguous()
 
     def _at_levels(self, step: Step, x: Tensor, levels: Iterable[int]) -> Tensor:
         """Return x after a step along each axis, at each of the levels."""
@@ -150,13 +182,14 @@ class Wavelet(SliceableLinop):
 
     def _corner(self, x: Tensor, first: int, level: int) -> Tensor:
         """Return the approximations before level ``level``, a view."""
-        for axis, size in enumerate(self.grid_size, first):
+        for axis, size in enumerate(self.padded_size, first):
             x = x.narrow(axis, 0, size >> level)
         return x
 
     def own_normal(self) -> NamedLinop:
-        """Return the identity."""
-        return Identity(self.ishape)
+        """Return the identity, but for the adjoint of a transform that appends zeros."""
+        is_projection = self.is_adjoint and self.padded_size != self.grid_size
+        return super().own_normal() if is_projection else Identity(self.ishape)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""
@@ -171,7 +204,7 @@ class Wavelet(SliceableLinop):
     def _grid_sizes(self) -> Mapping[NamedDimension, int]:
         shapes = self.shape.other_shapes
         names = (*shapes["grid"], *shapes["coefficients"])
-        return dict(zip(names, self.grid_size * 2, strict=True))
+        return dict(zip(names, self.grid_size + self.padded_size, strict=True))
 
 
 @cache
@@ -180,16 +213,6 @@ def lowpass_filters() -> Mapping[str, Sequence[float]]:
     text = files(__package__).joinpath("wavelet_filters.json").read_text("utf-8")
     filters: dict[str, Sequence[float]] = json.loads(text)
     return {"haar": filters["db1"], **filters}
-
-
-def _most_levels(sizes: Sequence[int], n_taps: int) -> int:
-    levels = []
-    for size in sizes:
-        level = 0
-        while size % 2 == 0 and size >= 2 * (n_taps - 1):
-            level, size = level + 1, size // 2
-        levels.append(level)
-    return min(levels)
 
 
 def _floating(x: Tensor) -> Tensor:

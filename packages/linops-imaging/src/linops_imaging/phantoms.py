@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from ._checks import check_dtype, check_number, sizes_of_grid
+from ._unit_balls import ball, disc
 from ._xray._parallel_beam import ParallelBeam
 
 __all__ = ["CoilSeries", "shepp_logan", "shepp_logan_kspace", "shepp_logan_sinogram"]
@@ -391,20 +392,7 @@ def _transform(locs: Tensor) -> Tensor:
         centre = locs.new_tensor(ellipse.centre[:ndim]) / 2
         q = 2 * math.pi * torch.linalg.vector_norm(_turned(ellipse, locs) * half_axes, dim=-1)
         volume = half_axes.prod() * (math.pi if ndim == 2 else 4 / 3 * math.pi)
-        shape = _disc(q) if ndim == 2 else _ball(q)
+        shape = disc(q) if ndim == 2 else ball(q)
         phase = -2 * math.pi * (locs * centre).sum(-1)
         total += ellipse.intensity * volume * torch.polar(shape, phase)
     return total
-
-
-def _disc(q: Tensor) -> Tensor:
-    """Return 2 J1(q) / q, the transform of the unit disc divided by its area."""
-    return torch.where(q < 1e-6, 1.0, 2 * torch.special.bessel_j1(q) / q.clamp(min=1e-6))
-
-
-def _ball(q: Tensor) -> Tensor:
-    """Return 3 (sin q - q cos q) / q^3, the transform of the unit ball divided by its volume."""
-    safe = q.clamp(min=1e-2)
-    return torch.where(
-        q < 1e-2, 1 - q.square() / 10, 3 * (safe.sin() - safe * safe.cos()) / safe**3
-    )

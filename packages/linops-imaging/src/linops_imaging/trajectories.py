@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ._checks import check_dtype, check_number, check_real, counts, sizes_of_grid
+from ._units import warn_of_degrees
 
 __all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
 
@@ -118,6 +119,7 @@ def radial_2d(
         raise ValueError(
             f"radial_2d: angles must be a real tensor of shape ({n_spokes},), got {came}"
         )
+    warn_of_degrees("radial_2d", angles, stacklevel=3)
     angles = angles.to(torch.float64)
     return _spokes(torch.stack([angles.cos(), angles.sin()], -1), n_readout, sizes, dtype)
 

@@ -48,6 +48,57 @@ def test_it_is_the_matrix_of_the_exact_sum(sizes: tuple[int, ...]) -> None:
     dottest(A, rtol=1e-6)
 
 
+@pytest.mark.each_value
+@pytest.mark.parametrize("sizes", [(64,), (24, 20), (12, 12, 12)])
+@pytest.mark.parametrize("tol", [1e-1, 1e-3, 1e-4, 1e-6])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_no_entry_is_off_by_more_than_tol(
+    sizes: tuple[int, ...], tol: float, dtype: torch.dtype
+) -> None:
+    locs = locations(20, sizes=sizes).to(dtype)
+    locs[0] = torch.tensor(sizes) / 2
+    A = NUFFT(locs, sizes, ("K",), batch_shape=(), method="finufft", tol=tol)
+    found = A.to_dense(dtype=dtype.to_complex())
+    assert (found - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes)) <= tol
+
+
+def test_the_adjoint_is_matched_on_one_thread_in_three_dimensions() -> None:
+    """With the library's own choice of upsampling, entries differ by 4e-2 here."""
+    sizes, threads = (12, 12, 12), torch.get_num_threads()
+    locs = locations(20, sizes=sizes).float()
+    A = NUFFT(locs, sizes, ("K",), batch_shape=(), method="finufft", tol=1e-1)
+    try:
+        torch.set_num_threads(1)
+        found = A.to_dense(dtype=torch.complex64)
+        back = A.H.to_dense(dtype=torch.complex64).mH
+    finally:
+        torch.set_num_threads(threads)
+    assert (found - back).abs().max() * math.sqrt(12**3) < 2e-6
+
+
+def test_the_default_keeps_its_accuracy_where_single_precision_does_not() -> None:
+    """Angles in single precision alone would be wrong by 5e-3 here."""
+    n, at = 2**16, torch.tensor([[-1.0], [0.77], [0.99]])
+    locs = at * n / 2
+    A = NUFFT(locs, (n,), ("K",), method="finufft")
+    impulse = torch.zeros(2, n)
+    impulse[0, 0] = impulse[1, -1] = math.sqrt(n)
+    turns = locs.double() / n * torch.tensor([-n // 2, n // 2 - 1])
+    expected = torch.exp(-2j * math.pi * (turns - turns.round())).T
+    y = A(impulse)
+    assert y.dtype is torch.complex64
+    torch.testing.assert_close(y, expected.to(y.dtype), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 4.8e-7), (torch.float64, 1e-12)])
+def test_a_tol_that_cannot_be_is_refused(dtype: torch.dtype, least: float) -> None:
+    with pytest.raises(
+        ValueError, match=r"NUFFT: tol must be .* at least 1.1e-12|at least 5.0e-07"
+    ):
+        NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=0.9 * least)
+    NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=1.1 * least)
+
+
 def test_frames_tiles_gradients_and_other_precisions() -> None:
     sizes = (5, 4)
     locs = locations(2, 6, sizes=sizes)
@@ -119,13 +170,16 @@ class GpuPlan:
         eps: float,
         isign: int,
         dtype: str,
+        upsampfac: float,
         gpu_device_id: int,
         gpu_stream: int,
     ) -> None:
         assert (gpu_device_id, gpu_stream) == (3, 17)
         self.shapes = [(n_trans, *n_modes)]
         self.kind = kind
-        self.plan = finufft.Plan(kind, n_modes, n_trans, eps, isign, dtype=dtype)
+        self.plan = finufft.Plan(
+            kind, n_modes, n_trans, eps, isign, dtype=dtype, upsampfac=upsampfac
+        )
 
     def setpts(self, *axes: Tensor) -> None:
         assert all(at.is_contiguous() for at in axes)

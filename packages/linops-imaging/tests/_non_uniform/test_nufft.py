@@ -94,6 +94,39 @@ def test_single_precision_keeps_its_tol(sizes: tuple[int, ...]) -> None:
     dottest(A, dtypes=[torch.float32, torch.complex64])
 
 
+@pytest.mark.each_value
+@pytest.mark.parametrize("sizes", [(4096,), (4, 4), (4, 4, 4), (12, 16, 20)])
+@pytest.mark.parametrize("method", ["interpolate", "table"])
+def test_single_precision_keeps_the_least_tol_that_it_names(
+    sizes: tuple[int, ...], method: str
+) -> None:
+    locs = locations(20, sizes=sizes).float()
+    locs[0] = torch.tensor(sizes) / 2
+    with pytest.raises(ValueError, match="tol must be finite and at least") as caught:
+        NUFFT(locs, sizes, ("K",), tol=0)
+    tol = float(str(caught.value).split("at least ")[1].split()[0])
+    A = NUFFT(locs, sizes, ("K",), batch_shape=("B",), tol=tol, method=method)
+    n = math.prod(sizes)  # at the edges of the image rounding is largest
+    pixels = torch.cat([torch.tensor([0, n - 1]), torch.arange(0, n, 1 + n // 60)])
+    impulses = torch.zeros(len(pixels), n)
+    impulses[torch.arange(len(pixels)), pixels] = math.sqrt(n)
+    exact = matrix(locs, sizes)[:, pixels].mT * math.sqrt(n)
+    assert (A(impulses.view(-1, *sizes)) - exact).abs().max() <= tol
+
+
+def test_repr_says_how_large_the_error_of_an_entry_is() -> None:
+    for sizes, error in [((64,), "2.0e-02"), ((64, 64), "4.0e-02"), ((32, 32, 32), "6.1e-02")]:
+        locs = locations(40, sizes=sizes)
+        A = NUFFT(locs, sizes, ("K",), batch_shape=("C",))
+        assert repr(A).splitlines()[0].endswith(f"error of entries up to {error}")
+        if len(sizes) < 3:
+            found = NUFFT(locs, sizes, ("K",), batch_shape=()).to_dense() - matrix(locs, sizes)
+            assert found.abs().max() * math.sqrt(math.prod(sizes)) <= float(error)
+    exact = NUFFT(LOCS, (4, 4), ("K",), method="finufft")
+    assert "error of entries up to 1.0e-06" in repr(exact)
+    assert "error" not in repr(NUFFT(LOCS, (4, 4), ("K",), width=2.0)).splitlines()[0]
+
+
 @pytest.mark.parametrize("size", [4, 5])
 def test_integer_locations_are_the_centred_unitary_transform(size: int) -> None:
     at = torch.arange(size, dtype=torch.float64) - size // 2
@@ -281,7 +314,7 @@ LOCS = torch.zeros(3, 2)
         ({"input_shape": ()}, ValueError, "input_shape must have 2 dimensions"),
         ({"locs": LOCS + math.nan}, ValueError, "must be finite"),
         ({"locs": LOCS + math.inf}, ValueError, "must be finite"),
-        ({"locs": LOCS + 2.1}, ValueError, r"must be in \[-N / 2, N / 2\] .*, got .* multiply"),
+        ({"locs": LOCS + 2.1}, ValueError, r"in \[-N / 2, N / 2\] .* radians .* larger grid"),
         ({"locs": torch.zeros(3, 3)}, ValueError, r"must have size 2 for images of \(4, 4\)"),
         ({"grid_size": (4, 4, 4, 4)}, ValueError, "grid_size must be 1 or 2 or 3 positive"),
         ({"output_shape": ("A", "B")}, ValueError, "output_shape must have 1 dimensions"),

@@ -216,6 +216,14 @@ def test_an_empty_batch_has_an_empty_result(n_frames: int) -> None:
     assert y.shape == (2 - n_frames, n_frames, *SIZES) and y.dtype is torch.complex128
 
 
+@pytest.mark.parametrize("sizes", [(4,), (3, 4), (2, 3, 2)])
+def test_without_points_it_is_zero(sizes: tuple[int, ...]) -> None:
+    names = {"output_shape": ("T", "K"), "batch_shape": ("T",), "toeplitz": True}
+    A = NUFFT(torch.zeros(2, 0, len(sizes)), sizes, **names)  # type: ignore[arg-type]
+    x = torch.randn(2, *sizes)
+    assert torch.equal(A.N(x), torch.zeros(2, *sizes, dtype=torch.complex64))
+
+
 def test_inputs_that_do_not_fit_are_refused() -> None:
     A = transform(locations(7))
     with pytest.raises(ValueError, match=r"NUFFT\.N: Ny must have size 4, got 3"):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import TypeAlias
 
 import torch
@@ -64,7 +66,66 @@ def axes_of_images(
     if len(grid) not in (2, 3):
         raise ValueError(f"{owner}: grid_dims must be 2 or 3 dimensions, got {grid}")
     given = (coil_dim, *grid) if dims is None else dims
-    return axes_of(owner, x, given, coil_dim=(coil_dim,), grid_dims=grid)
+    axes = axes_of(owner, x, given, coil_dim=(coil_dim,), grid_dims=grid)
+    if dims is None:
+        _check_coils_are_first(owner, x, (*map(str, given),))
+    return axes
+
+
+def coil_axis(owner: str, x: Tensor, coil_dim: Name, dims: Sequence[Name] | None) -> int:
+    """Return the axis of the coils; by default the first one."""
+    (axis,) = axes_of(owner, x, (coil_dim, "...") if dims is None else dims, coil_dim=(coil_dim,))
+    if dims is None:
+        _check_coils_are_first(owner, x, (str(coil_dim), "..."))
+    return axis
+
+
+def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
+    """Refuse data whose shape shows that the first axis is not the coils.
+
+    Its length is that of the axes of a grid, at least half of the longest one or more than 64, and
+    another axis is shorter, at most half of the longest one: that one may be the coils. The
+    calibration region of many coils, and slabs, are not of this kind. Of two axes, the coils must
+    not be the longer one.
+    """
+    n_coils, *others = x.shape
+    longest, shortest = max(others, default=n_coils), min(others, default=n_coils)
+    is_grid = 2 * n_coils >= longest or n_coils > 64
+    if n_coils > shortest and (len(others) == 1 or (is_grid and longest >= 2 * shortest)):
+        coil, *rest = dims
+        raise ValueError(
+            f"{owner}: the first axis must be the coils {coil!r} if dims is not given, got shape "
+            f"{tuple(x.shape)}, where it is longer than another axis; name the axes by dims=, "
+            f"{(*rest, coil)} if the coils are last and {(*dims,)} if they are first"
+        )
+
+
+class NoAnswer(ValueError):
+    """Data that have no coil maps."""
+
+
+def each_element(owner: str, shape: torch.Size, write: Callable[[tuple[int, ...]], None]) -> None:
+    """Call ``write`` with each index of a batch, and warn of the elements without an answer.
+
+    If no element has one, the error of the first is raised.
+    """
+    refused: dict[tuple[int, ...], NoAnswer] = {}
+    for at in product(*map(range, shape)):
+        try:
+            write(at)
+        except NoAnswer as error:
+            refused[at] = error
+    if not refused:
+        return
+    first = next(iter(refused.values()))
+    if len(refused) == shape.numel():
+        raise first
+    some = ", ".join(map(str, [*refused][:5])) + (" and others" if len(refused) > 5 else "")
+    warnings.warn(
+        f"{owner}: {len(refused)} of {shape.numel()} elements of the batch have no maps, got zeros "
+        f"at {some}: {first}",
+        stacklevel=4,  # past `owner` and no_grad
+    )
 
 
 def coil_gram(owner: str, x: Tensor) -> Tensor:
@@ -74,7 +135,7 @@ def coil_gram(owner: str, x: Tensor) -> Tensor:
         rows = piece.reshape(len(x), -1).to(torch.complex128)
         gram.addmm_(rows, rows.mH)
     if not gram.isfinite().all():
-        raise ValueError(f"{owner}: the data must be finite, got NaN or infinity")
+        raise NoAnswer(f"{owner}: the data must be finite, got NaN or infinity")
     return gram
 
 

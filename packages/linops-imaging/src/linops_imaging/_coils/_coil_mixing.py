@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_number
-from ._coil_axes import Name, axes_of, coil_gram
+from ._coil_axes import Name, coil_axis, coil_gram
 
 
 @torch.no_grad()
@@ -33,7 +33,7 @@ def compress_coils(
         The coils.
     dims : sequence of dimensions, optional
         The axes of ``data``, in their order; "..." stands for any number of axes. By default the
-        coils are the first axis, ``(coil_dim, "...")``.
+        coils are the first axis, ``(coil_dim, "...")``; a shape that speaks against it is refused.
 
     Returns
     -------
@@ -69,8 +69,7 @@ def compress_coils(
     >>> torch.equal(A(data), compressed)
     True
     """
-    dims = (coil_dim, "...") if dims is None else dims
-    (axis,) = axes_of("compress_coils", data, dims, coil_dim=(coil_dim,))
+    axis = coil_axis("compress_coils", data, coil_dim, dims)
     n_coils = check_number("compress_coils", "n_coils", n_coils, 1)
     if n_coils > data.shape[axis]:
         raise ValueError(
@@ -115,8 +114,7 @@ def noise_covariance(
     tensor([[1., 1.],
             [1., 4.]], dtype=torch.float64)
     """
-    dims = (coil_dim, "...") if dims is None else dims
-    (axis,) = axes_of("noise_covariance", noise, dims, coil_dim=(coil_dim,))
+    axis = coil_axis("noise_covariance", noise, coil_dim, dims)
     n_samples = noise.numel() // noise.shape[axis]
     return coil_gram("noise_covariance", noise.movedim(axis, 0)).div_(n_samples)
 
@@ -166,15 +164,14 @@ def prewhiten(
     >>> torch.allclose(noise_covariance(whitened), torch.eye(2, dtype=torch.complex128))
     True
     """
-    dims = (coil_dim, "...") if dims is None else dims
-    (axis,) = axes_of("prewhiten", data, dims, coil_dim=(coil_dim,))
+    axis = coil_axis("prewhiten", data, coil_dim, dims)
     if not isinstance(covariance, Tensor):
         raise TypeError(f"prewhiten: covariance must be a torch.Tensor, got {type(covariance)}")
     n_coils = data.shape[axis]
     if covariance.shape != (n_coils, n_coils):
         raise ValueError(
             f"prewhiten: covariance must have shape ({n_coils}, {n_coils}) for {n_coils} coils, "
-            f"got {tuple(covariance.shape)}"
+            f"got {tuple(covariance.shape)}; if axis {axis} is not the coils, set dims"
         )
     psi = covariance.to(torch.complex128)
     # Written so that NaN is refused: every comparison with it is False.

@@ -19,8 +19,8 @@ grid.
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterable, Sequence
-from itertools import product
 from typing import Literal, overload
 
 import torch
@@ -29,7 +29,16 @@ from torch import Tensor
 from nameddim import as_dims
 
 from .._checks import check_number, check_real
-from ._coil_axes import PIECE, Name, axes_of_images, coil_gram, eigenvectors, principal_component
+from ._coil_axes import (
+    PIECE,
+    Name,
+    NoAnswer,
+    axes_of_images,
+    coil_gram,
+    each_element,
+    eigenvectors,
+    principal_component,
+)
 
 
 @overload
@@ -98,10 +107,10 @@ def espirit(
         elements are calibrated separately.
     dims : sequence of dimensions, optional
         The axes of ``kspace``, in their order; "..." stands for any number of axes. By default
-        ``(coil_dim, *grid_dims)``.
+        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused.
     n_calibration : int or sequence of int
         Size of the calibration region, one for all axes or one for each. A shorter axis is used as
-        a whole.
+        a whole. With less than twice the kernel size the eigenvalues are too small: set ``crop=0``.
     kernel_size : int or sequence of int
         Size of the patches, one for all axes or one for each.
     threshold : float
@@ -130,7 +139,9 @@ def espirit(
         If ``kspace`` is not complex64 or complex128, or an argument is not a number.
     ValueError
         If the dimensions do not fit ``kspace``, or if the calibration region is too small, not
-        fully sampled or not finite, or its patches span the whole space because of noise.
+        fully sampled or not finite, or its patches span the whole space because of noise. In a
+        batch, such elements (a slice of air) have zeros as maps and eigenvalues, with a warning
+        that names them.
 
     References
     ----------
@@ -169,14 +180,26 @@ def espirit(
     if n_sets > n_coils:
         raise ValueError(f"espirit: n_maps must be at most the {n_coils} coils, got {n_sets}")
     others = batches.shape[: -len(axes)]
-    maps = batches.new_empty(*others, n_sets, n_coils, *sizes)
-    values = maps.real.new_empty(*others, n_sets, *sizes)
-    for at in product(*map(range, others)):
+    maps = batches.new_zeros(*others, n_sets, n_coils, *sizes)
+    values = maps.real.new_zeros(*others, n_sets, *sizes)
+    n_patches = math.prod(lines - own + 1 for lines, own in zip(region, kernel, strict=True))
+
+    def write(at: tuple[int, ...]) -> None:
         calibration = _calibration(batches[at], region)
         reference = principal_component(coil_gram("espirit", calibration)).to(kspace.dtype)
         kernels = _kernels(calibration, kernel, threshold)
+        if crop and len(kernels) == n_patches < kernels[0].numel():
+            warnings.warn(
+                f"espirit: the {n_patches} patches of the calibration region must not all be "
+                "independent, got some that are: there are too few to span their space, so that "
+                f"the eigenvalues are too small, and crop={crop:g} makes maps zero; set crop=0, or "
+                "a larger n_calibration",
+                stacklevel=5,  # past `each_element`, `espirit` and no_grad
+            )
         small = _small_images(kernels)
         _write_maps(small, kernel, reference, crop, maps[at], values[at])
+
+    each_element("espirit", others, write)
     maps, values = maps.movedim(len(others), 0), values.movedim(len(others), 0)
     # Back to the order of the axes; the eigenvalues have no coils.
     maps = maps.movedim(ends, [axis + 1 for axis in axes])
@@ -199,9 +222,9 @@ def _calibration(kspace: Tensor, region: Sequence[int]) -> Tensor:
         kspace = kspace.narrow(axis, kspace.shape[axis] // 2 - own // 2, own)
     largest = torch.linalg.vector_norm(kspace, math.inf)
     if not largest.isfinite():
-        raise ValueError("espirit: the calibration region must be finite, got NaN or infinity")
+        raise NoAnswer("espirit: the calibration region must be finite, got NaN or infinity")
     if n_missing := int((kspace == 0).all(0).sum()):
-        raise ValueError(
+        raise NoAnswer(
             "espirit: the calibration region must be sampled fully, got zeros from all coils at "
             f"{n_missing} of its {math.prod(region)} points; set n_calibration to what was measured"
         )
@@ -229,11 +252,10 @@ def _kernels(calibration: Tensor, kernel: Sequence[int], threshold: float) -> Te
             gram.addmm_(columns, columns.mH)
         squares, basis = torch.linalg.eigh(gram)
     is_kept = squares > threshold * squares[-1]
-    if n_coils > 1 and is_kept.all():
-        raise ValueError(
-            f"espirit: the patches must span less than the {len(squares)} dimensions that "
-            f"{n_patches} patches of {n_coils} coils can have; set a larger n_calibration, a "
-            "smaller kernel_size, or a larger threshold if the data are noisy"
+    if n_coils > 1 and n_patches >= length and is_kept.all():
+        raise NoAnswer(
+            f"espirit: the patches must span less than the {length} dimensions of a patch of "
+            f"{n_coils} coils; set a larger threshold if the data are noisy"
         )
     basis = basis[:, is_kept]
     if n_patches < length:

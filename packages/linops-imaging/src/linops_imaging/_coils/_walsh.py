@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
 
 import torch
 from torch import Tensor
 
 from .._checks import check_number
-from ._coil_axes import PIECE, Name, axes_of_images, coil_gram, eigenvectors, principal_component
+from ._coil_axes import (
+    PIECE,
+    Name,
+    axes_of_images,
+    coil_gram,
+    each_element,
+    eigenvectors,
+    principal_component,
+)
 
 
 @torch.no_grad()
@@ -41,7 +48,7 @@ def walsh(
         The grid, two or three. Each other dimension of ``images`` is a batch.
     dims : sequence of dimensions, optional
         The axes of ``images``, in their order; "..." stands for any number of axes. By default
-        ``(coil_dim, *grid_dims)``.
+        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused.
     window : int
         Side length of the window in pixels, odd. Windows are cut off at the edges of the image.
 
@@ -55,7 +62,8 @@ def walsh(
     TypeError
         If the images are not complex64 or complex128, or the window is not an integer.
     ValueError
-        If the dimensions do not fit the images, the window is even, or a number is not finite.
+        If the dimensions do not fit the images, the window is even, or a number is not finite. In a
+        batch, the maps of images with such a number are zero, with a warning that names them.
 
     References
     ----------
@@ -75,14 +83,17 @@ def walsh(
     axes = axes_of_images("walsh", images, coil_dim, grid_dims, dims)
     if check_number("walsh", "window", window, 1) % 2 == 0:
         raise ValueError(f"walsh: window must be odd, got {window}")
-    maps = torch.empty_like(images)
+    maps = torch.zeros_like(images)
     ends = range(-len(axes), 0)
     batches, results = images.movedim(axes, [*ends]), maps.movedim(axes, [*ends])
-    for at in product(*map(range, batches.shape[: -len(axes)])):
+
+    def write(at: tuple[int, ...]) -> None:
         gram = coil_gram("walsh", batches[at])
         reference = principal_component(gram).to(images.dtype)
         scale = gram.diagonal().real.sum().sqrt()  # squares neither overflow nor vanish
         _write_maps(batches[at], results[at], reference, float(scale) or 1.0, window // 2)
+
+    each_element("walsh", batches.shape[: -len(axes)], write)
     return maps
 
 

@@ -13,7 +13,8 @@ from torch import Tensor
 from linops_core import Interpolate
 from nameddim import NamedDimension
 
-from ._finufft_plan import LIBRARIES, Execute, library_for, planned
+from ._finufft_plan import LIBRARIES, Execute, least_tol, library_for, planned
+from ._kaiser_bessel import check_tol
 from ._kept import Kept, may_be_kept, place_of
 
 
@@ -30,15 +31,16 @@ class FinufftTransform(Interpolate):
         self,
         locs: Tensor,
         sizes: Sequence[int],
-        eps: float,
+        tol: float,
         points: Sequence[NamedDimension],
         image: Sequence[NamedDimension],
         batch: Sequence[NamedDimension],
     ) -> None:
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
+        check_tol(tol, least_tol(sizes, locs.dtype), sizes, locs.dtype)
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
-        self.eps = eps
+        self.tol = tol
         self._plans: Kept[Execute] = Kept()
 
     @staticmethod
@@ -89,7 +91,7 @@ class FinufftTransform(Interpolate):
         return self._plans.of(
             [self.locs],
             place,
-            lambda: planned(locs, self.grid_size, n, dtype, self.eps, is_back=is_back),
+            lambda: planned(locs, self.grid_size, n, dtype, self.tol, is_back=is_back),
         )
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

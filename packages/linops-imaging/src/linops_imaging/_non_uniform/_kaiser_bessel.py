@@ -26,6 +26,9 @@ ACCURACY: Sequence[tuple[float, float, float]] = (
     (1.3e-10, 1.5, 14.0),
     (3.3e-11, 1.5, 15.0),
     (4.0e-12, 1.5, 16.0),
+    (2.0e-5, 2.0, 6.0),  # from here on for little rounding, see `largest_error`
+    (3.0e-6, 2.0, 7.0),
+    (5.0e-7, 2.0, 8.0),
     (8.0e-13, 2.0, 14.0),
 )
 
@@ -33,22 +36,47 @@ ACCURACY: Sequence[tuple[float, float, float]] = (
 def chosen(tol: float, sizes: Sequence[int], dtype: torch.dtype) -> tuple[float, float]:
     """Return the oversampling and the width for which the error of each entry is at most ``tol``.
 
-    The error of an entry is relative to its absolute value. The errors of the axes add up.
+    The error of an entry is relative to its absolute value.
     """
-    # Rounding of the phase 2 pi l n / N, for l and n up to N / 2, and of the transform.
-    rounding = 4 * torch.finfo(dtype).eps * max(sizes)
-    least = len(sizes) * ACCURACY[-1][0] + rounding
+    ways = [row[1:] for row in ACCURACY]
+    errors = [largest_error(*way, sizes, dtype) for way in ways]
+    check_tol(tol, min(errors), sizes, dtype)
+    return next(way for way, error in zip(ways, errors, strict=True) if error <= tol)
+
+
+def check_tol(tol: float, least: float, sizes: Sequence[int], dtype: torch.dtype) -> None:
+    """Refuse a ``tol`` below ``least``."""
     if not least <= tol < math.inf:
         advice = "" if dtype == torch.float64 else "; give them in double precision: locs.double()"
+        rounded_up = f"{1.05 * least:.1e}"
         raise ValueError(
-            f"NUFFT: tol must be finite and at least {least:.1e} for a grid of {tuple(sizes)} and "
+            f"NUFFT: tol must be finite and at least {rounded_up} for a grid of {tuple(sizes)} and "
             f"locations of {dtype}, got {tol!r}{advice}"
         )
-    return next(
-        (oversampling, width)
-        for error, oversampling, width in ACCURACY
-        if (1 + error) ** len(sizes) - 1 + rounding <= tol
-    )
+
+
+def largest_error(
+    oversampling: float, width: float, sizes: Sequence[int], dtype: torch.dtype
+) -> float:
+    """Return a bound of the error of an entry, infinite below the accuracies that are known.
+
+    Errors of the axes add up. The weight of a pixel at the edge is larger than in the middle by a
+    factor h, and so is the rounding: that of each kernel, whose exponent is up to beta, and that of
+    the product of the kernels. Locations in units of the finer grid are rounded, too: this error
+    grows with the size of the image.
+    """
+    rows = [error for error, least, narrow in ACCURACY if least <= oversampling and narrow <= width]
+    n_axes, beta = len(sizes), beatty_beta(width, oversampling)
+    at_edge = beta**2 - (math.pi * width / (2 * oversampling)) ** 2
+    if not rows or at_edge <= 0:
+        return math.inf
+    h = _falling(beta) / _falling(math.sqrt(at_edge))
+    rounding = sum(sizes) + n_axes * beta * h / 4 + h**n_axes / 2
+    return (1 + min(rows)) ** n_axes - 1 + torch.finfo(dtype).eps * rounding
+
+
+def _falling(x: float) -> float:
+    return math.sinh(x) / x
 
 
 def padded_size(size: int, oversampling: float) -> int:

@@ -122,7 +122,7 @@ class ToeplitzNormal(Wrapper):
 
         def adjoint(phases: Phases) -> Tensor:
             total: Tensor | None = None
-            for start in range(0, len(at), step):
+            for start in range(0, max(1, len(at)), step):  # also without points
                 points = slice(start, start + step)
                 options = (sizes, oversampling, width, (ND("P"),), image, grid, (ND("B"),), 0)
                 fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops

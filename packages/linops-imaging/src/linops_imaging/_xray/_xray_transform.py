@@ -14,6 +14,7 @@ from linops_core import SliceableLinop, linear_function
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._checks import check_number, check_real, sizes_of_grid
+from .._units import warn_of_degrees
 from ._rays import Beam
 from ._symmetry import back_projected, projected
 
@@ -47,6 +48,8 @@ class XRayTransform(SliceableLinop):
             raise ValueError(
                 f"{owner}: angles must have one dimension, got shape {tuple(angles.shape)}"
             )
+        is_below = type(self).__init__ is not XRayTransform.__init__
+        warn_of_degrees(owner, angles, stacklevel=3 + is_below)
         spacing = check_real(owner, "detector_spacing", detector_spacing, 0, more=True)
         image, rays = as_dims(input_shape), as_dims(output_shape)
         for name, dims in (("input_shape", image), ("output_shape", rays)):
