@@ -215,4 +215,6 @@ def _as_complex(x: Tensor, owner: str) -> Tensor:
 
 def _as_channels(y: Tensor) -> Tensor:
     """Return the real tensor (B, 2, ...) for a complex, or real, one (B, ...)."""
-    return torch.stack([y.real, y.imag if y.is_complex() else torch.zeros_like(y)], 1)
+    return torch.stack(
+        [y.real, y.resolve_conj().imag if y.is_complex() else torch.zeros_like(y)], 1
+    )

@@ -80,8 +80,9 @@ def from_scipy(
     TypeError
         If ``operator`` is none of these, or ``like`` is not a tensor.
     ValueError
-        If the operator does not have two dimensions, the sizes do not fit its shape, if both sizes and like are given, or if a
-        complex operator is linear over the reals only and has no attribute ``clinear``.
+        If the operator does not have two dimensions, the sizes do not fit its shape, both sizes and
+        like are given, or a complex operator is linear over the reals only and has no attribute
+        ``clinear``.
 
     Examples
     --------

@@ -11,6 +11,17 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .._kernels._complex import without_bits
+
+
+def plain_weight(tensor: Tensor) -> Tensor:
+    """Return the tensor without a lazy conjugation, which other processes and files do not keep.
+
+    A view of a tensor that trains stays a view, which follows the training.
+    """
+    is_view_that_trains = tensor.requires_grad and not tensor.is_leaf
+    return tensor if is_view_that_trains else without_bits(tensor)
+
 
 def uses(module: nn.Module, prefix: str) -> list[list[str]]:
     """Return the names of each tensor of a module, in the order of use."""

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._accumulate import writing_is_safe
+from ._complex import imag_part
 from ._dtype import summable
 from ._halo import Axis
 from ._tracing import is_recorded
@@ -130,7 +131,7 @@ def _touched(
 def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     """Return the correlation of real and imaginary parts by torch's real convolutions."""
     if weight.is_complex():
-        parts = [_direct(x, part, axes) for part in (weight.real, weight.imag)]
+        parts = [_direct(x, part, axes) for part in (weight.real, imag_part(weight))]
         if not x.is_complex():
             return torch.complex(*parts)
         return torch.add(*parts, alpha=1j)
