@@ -108,6 +108,6 @@ class ExternalOperator(SliceableLinop):
         if x.dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
             x = x.to(torch.complex64 if x.is_complex() else torch.float32)
         batch = x.shape[: x.ndim - len(self.lengths[here])]
-        rows = x.reshape(batch.numel(), prod(self.lengths[here]))
+        rows = x.reshape(prod(batch), prod(self.lengths[here]))
         y = multiplied(rows, self.matrix.key, there == "columns")
         return y.reshape(batch + self.lengths[there])

@@ -17,10 +17,9 @@ from .._kernels._complex import without_bits
 def plain_weight(tensor: Tensor) -> Tensor:
     """Return the tensor without a lazy conjugation, which other processes and files do not keep.
 
-    A view of a tensor that trains stays a view, which follows the training.
+    A tensor that trains, or a view of one, stays as it is, and follows the training.
     """
-    is_view_that_trains = tensor.requires_grad and not tensor.is_leaf
-    return tensor if is_view_that_trains else without_bits(tensor)
+    return tensor if tensor.requires_grad else without_bits(tensor)
 
 
 def uses(module: nn.Module, prefix: str) -> list[list[str]]:

@@ -145,7 +145,7 @@ def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
         planes, kernels = _parts(planes), kernels.repeat_interleave(2, dim=0)
     # Torch pads both sides equally, so one side may have too much.
     padding = [max(before, out + t - 1 - before - n) for n, out, t, before, _ in axes]
-    y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=len(kernels))
+    y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=kernels.shape[0])
     for number, (axis, pad) in enumerate(zip(axes, padding, strict=True), 2):
         if y.shape[number] > axis.n_output:
             y = y.narrow(number, pad - axis.before, axis.n_output)
