@@ -280,7 +280,7 @@ def test_one_that_is_linear_over_the_reals_only_says_so_or_is_refused() -> None:
     assert found(torch.tensor([1j, 2, 3])).tolist() == [-1j, 2, 3]
 
 
-class OfMatrices(linalg.LinearOperator):  # type: ignore[misc] # SciPy has no types
+class OfMatrices(linalg.LinearOperator):  # type: ignore[name-defined,misc] # SciPy has no types
     """Has a product with matrices, and an adjoint of vectors alone."""
 
     def __init__(self) -> None:

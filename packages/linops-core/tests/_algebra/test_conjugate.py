@@ -93,19 +93,19 @@ class Conjugations(TorchDispatchMode):
 
     n = 0
 
-    def __torch_dispatch__(self, operation: Any, types: Any, args: Any, kwargs: Any = None) -> Any:
-        self.n += operation is torch.ops.aten.clone.default
-        return operation(*args, **(kwargs or {}))
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.n += func is torch.ops.aten.clone.default
+        return func(*args, **(kwargs or {}))
 
 
 def test_conjugates_cancel_within_a_chain() -> None:
     W = torch.randn(3, 2, dtype=torch.complex128)
     A = (FFT(1) @ Dense(W, ("Nx", "N"), ("N",), ("Nx",)) @ Diagonal(W[0], ("N",))).conj()
     x = torch.randn(2, dtype=torch.complex128)
-    with Conjugations() as passes:
+    with Conjugations() as passes:  # type: ignore[no-untyped-call]
         y = A(x)
     assert passes.n == 2 and not y.is_conj()  # of the input and of the result
-    with Conjugations() as passes:
+    with Conjugations() as passes:  # type: ignore[no-untyped-call]
         A.conj()(x)
     assert passes.n == 0
 
