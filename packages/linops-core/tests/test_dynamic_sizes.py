@@ -1,10 +1,10 @@
-"""torch.compile makes one graph for batches of every size."""
+"""torch.compile and torch.export make one graph for batches of every size."""
 
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounter
 
-from linops_core import Convolution, Interpolate, NamedLinop
+from linops_core import Convolution, Interpolate, NamedLinop, RealFFT
 from linops_core.testing._laws._factories import known_deprecations
 
 KERNEL = torch.randn(3, 3)
@@ -29,3 +29,21 @@ def test_the_size_of_a_batch_compiles_nothing_anew(name: str) -> None:
             rounding = 1e-5 * float(y.abs().max())
             torch.testing.assert_close(graph(x), y, rtol=1e-4, atol=rounding)
     assert counter.frame_count == 1
+
+
+@pytest.mark.parametrize(
+    "A",
+    [
+        Convolution(torch.rand(2)),
+        Interpolate(torch.rand(4, 1), [3]),
+        Interpolate(torch.rand(3, 1), [3]).H,
+        RealFFT(("N",), 3).N,
+    ],
+    ids=str,
+)
+def test_a_free_batch_stays_free_in_an_exported_program(A: NamedLinop) -> None:
+    program = torch.export.export(
+        A, (torch.rand(5, 3),), dynamic_shapes={"x": {0: torch.export.Dim("b")}}, strict=False
+    )
+    x = torch.rand(7, 3)
+    torch.testing.assert_close(program.module()(x), A(x))

@@ -106,3 +106,58 @@ def test_a_function_without_a_name_is_not_saved() -> None:
     A = SimpleLinop(lambda x: x, lambda x: x)
     with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
         loaded(A)
+
+
+W = torch.randn(3, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+LAZY = {
+    "conjugate": W.conj(),
+    "adjoint": W.mH,
+    "negative": W.conj().imag,
+    "Parameter": nn.Parameter(W.conj()),
+}
+
+
+def after_export(linop: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    stream = io.BytesIO()
+    torch.export.save(torch.export.export(linop, (x,), strict=False), stream)
+    stream.seek(0)
+    y: torch.Tensor = torch.export.load(stream).module()(x)
+    return y
+
+
+@pytest.mark.filterwarnings("ignore:No complete tensor")  # torch, for a transposed weight
+@pytest.mark.parametrize("kind", LAZY)
+def test_weights_are_kept_as_other_programs_read_them(kind: str) -> None:
+    weight, x = LAZY[kind].detach().clone(), torch.randn(3, dtype=W.dtype)
+    A = Dense(LAZY[kind], ("M", "N"))
+    assert not A.weight.is_conj() and not A.weight.is_neg()
+    torch.testing.assert_close(A(x), weight.to(W.dtype) @ x)
+    torch.testing.assert_close(after_export(A, x), A(x))
+    if kind != "Parameter":
+        A.weight = LAZY[kind]
+    assert not A.state_dict()["weight"].is_conj() and not A.weight.is_neg()
+    (other,) = A.with_weights(lambda weight: weight.detach().conj()).buffers()
+    assert not other.is_conj() and torch.equal(other, A.weight.conj())
+
+
+def test_a_weight_is_copied_only_if_it_is_a_lazy_conjugate() -> None:
+    weight = W.mT[1:]
+    assert Dense(weight).weight is weight
+    parameter = nn.Parameter(W.conj())
+    assert Dense(parameter).weight is parameter
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch, for a weight with a history
+def test_a_conjugate_of_a_tensor_that_trains_follows_it_and_is_not_exported() -> None:
+    leaf, x = W[0].clone().requires_grad_(), torch.randn(3, dtype=W.dtype)
+    A = Diagonal(leaf.conj(), ("N",))
+    for _ in range(2):
+        (gradient,) = torch.autograd.grad(A(x).abs().square().sum(), leaf)
+        torch.testing.assert_close(gradient, 2 * leaf * x.abs() ** 2)
+        with torch.no_grad():
+            leaf.mul_(2)
+    for state in (A.state_dict(), A.state_dict(keep_vars=True)):
+        assert not state["weight"].is_conj() and torch.equal(state["weight"], leaf.conj())
+    for linop in (A, A.conj()):
+        with pytest.raises(ValueError, match=r"to be exported, .*weight must not be a lazy conj"):
+            after_export(linop, x)

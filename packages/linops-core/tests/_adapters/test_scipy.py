@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, from_scipy
+from linops_core._adapters._arrays import ArrayFunctions
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_core.testing.strategies import Known, check, spaces
 from nameddim import ND
@@ -277,3 +278,80 @@ def test_one_that_is_linear_over_the_reals_only_says_so_or_is_refused() -> None:
     assert not found.is_complex_linear
     dottest(found)
     assert found(torch.tensor([1j, 2, 3])).tolist() == [-1j, 2, 3]
+
+
+class OfMatrices(linalg.LinearOperator):  # type: ignore[name-defined,misc] # SciPy has no types
+    """Has a product with matrices, and an adjoint of vectors alone."""
+
+    def __init__(self) -> None:
+        super().__init__(float, (4, 4))
+
+    def _matmat(self, X: Any) -> Any:
+        return np.cumsum(X, axis=0)
+
+    def _rmatvec(self, y: Any) -> Any:
+        return np.cumsum(y[::-1])[::-1]
+
+
+FOURIER = linalg.LinearOperator(
+    (4, 4), matvec=np.fft.fft, rmatvec=lambda y: 4 * np.fft.ifft(y), dtype=complex
+)
+REVERSED = linalg.LinearOperator((4, 4), matvec=np.flip, rmatvec=np.flip, dtype=float)
+F, R = np.fft.fft(np.eye(4)), np.eye(4)[::-1]
+
+
+@pytest.mark.parametrize(
+    ("operator", "matrix"),
+    [
+        (FOURIER, F),
+        (FOURIER.T, F.T),
+        (FOURIER.H @ FOURIER + 2 * FOURIER**2, F.conj().T @ F + 2 * F @ F),
+        (REVERSED, R),
+        (OfMatrices(), np.tril(np.ones((4, 4)))),
+    ],
+)
+def test_functions_of_a_vector_get_each_vector_of_a_batch(operator: Any, matrix: Any) -> None:
+    A, M = (
+        from_scipy(operator, ("...", "N"), ("...", "M")),
+        torch.from_numpy(matrix.astype(complex)),
+    )
+    x = torch.randn(3, 4, dtype=torch.complex128)
+    for vectors in (x, x[:1], x[0], x.real):
+        torch.testing.assert_close(A(vectors) + 0j, (vectors + 0j) @ M.mT)
+        torch.testing.assert_close(A.H(vectors) + 0j, (vectors + 0j) @ M.conj())
+
+
+def test_a_product_with_matrices_is_used_where_it_was_given() -> None:
+    shapes: list[tuple[int, ...]] = []
+
+    def multiplied(X: Any) -> Any:
+        shapes.append(X.shape)
+        return 2 * X
+
+    A = linalg.LinearOperator(
+        (4, 4), matvec=multiplied, rmatvec=multiplied, matmat=multiplied, dtype=float
+    )
+    ours = from_scipy(A, ("...", "N"), ("...", "M"))
+    ours(torch.ones(3, 4)), ours.H(torch.ones(3, 4))
+    assert shapes == [(4, 3), (4,), (4,), (4,)]
+
+
+def test_a_batch_of_operators_is_refused() -> None:
+    A = linalg.aslinearoperator(np.eye(2))
+    A.shape = (5, 2, 2)  # which SciPy 1.18 makes
+    with pytest.raises(ValueError, match=r"from_scipy: .* two dimensions, got shape \(5, 2, 2\)"):
+        from_scipy(A, ("N",), ("M",))
+
+
+@pytest.mark.parametrize("batch", [(), ("...",)])
+def test_vectors_and_matrices_come_in_batches_too(batch: tuple[str, ...]) -> None:
+    M = torch.randn(2, 3, dtype=torch.complex128)
+    functions = ArrayFunctions(Dense(M, ("M", "N"), (*batch, "N"), (*batch, "M")))
+    x, y = torch.randn(5, 4, 3, dtype=M.dtype), torch.randn(5, 4, 2, dtype=M.dtype)
+    there, back = (x @ M.mT).numpy(), (y @ M.conj()).resolve_conj().numpy()
+    np.testing.assert_allclose(functions.matvec(x.numpy()), there)
+    np.testing.assert_allclose(functions.rmatvec(y.numpy()), back)
+    np.testing.assert_allclose(functions.matmat(x.mT.numpy()), there.swapaxes(1, 2))
+    np.testing.assert_allclose(functions.rmatmat(y.mT.numpy()), back.swapaxes(1, 2))
+    np.testing.assert_allclose(functions.matvec(x[0, 0, :, None].numpy()), there[0, 0])
+    assert functions.matmat(np.zeros((3, 0))).shape == (2, 0)

@@ -1,7 +1,26 @@
+from typing import Any
+
+import pytest
 import torch
 from hypothesis import given
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from linops_core import FFT, Add, Chain, Concat, Dense, Diagonal, Identity, Sampling, Scalar, Zero
+from linops_core import (
+    FFT,
+    Add,
+    Chain,
+    Concat,
+    Dense,
+    Diagonal,
+    Identity,
+    ImagPart,
+    NamedLinop,
+    RealFFT,
+    RealForm,
+    Sampling,
+    Scalar,
+    Zero,
+)
 from linops_core._algebra._conjugate import Conjugate
 from linops_core.testing import BaseNamedLinopTests
 from linops_core.testing._real_matrices import conjugated
@@ -67,3 +86,35 @@ def test_conjugates_and_transposes_are_those_of_the_matrix(known: Known) -> None
     ):
         found = known.dense(linop, sizes).resolve_conj()
         torch.testing.assert_close(found, expected.resolve_conj())
+
+
+class Conjugations(TorchDispatchMode):
+    """Counts copies, by which lazy conjugations are carried out."""
+
+    n = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.n += func is torch.ops.aten.clone.default
+        return func(*args, **(kwargs or {}))
+
+
+def test_conjugates_cancel_within_a_chain() -> None:
+    W = torch.randn(3, 2, dtype=torch.complex128)
+    A = (FFT(1) @ Dense(W, ("Nx", "N"), ("N",), ("Nx",)) @ Diagonal(W[0], ("N",))).conj()
+    x = torch.randn(2, dtype=torch.complex128)
+    with Conjugations() as passes:  # type: ignore[no-untyped-call]
+        y = A(x)
+    assert passes.n == 2 and not y.is_conj()  # of the input and of the result
+    with Conjugations() as passes:  # type: ignore[no-untyped-call]
+        A.conj()(x)
+    assert passes.n == 0
+
+
+@pytest.mark.parametrize(
+    "A", [ImagPart(("N",)), RealFFT(("N",), 4).H, RealForm(ImagPart(("M",)), "N")], ids=str
+)
+def test_imaginary_parts_of_conjugates_can_be_batched(A: NamedLinop) -> None:
+    x = torch.randn(3, *[A.size(dim) or 2 for dim in A.ishape], dtype=torch.complex128)
+    many = torch.func.vmap(lambda v: A(v.conj()))(x)
+    torch.testing.assert_close(many, torch.stack([A(one.conj().resolve_conj()) for one in x]))
+    assert not many.is_conj() and not many.is_neg()

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils.checkpoint import checkpoint
 
 from linops_core import Diagonal, NamedLinop, RealForm, Role, SimpleLinop, SplitError
 from linops_core.testing import AdjointError, BaseNamedLinopTests
@@ -368,3 +369,33 @@ def test_the_check_of_autograd_s_adjoint_is_made_once() -> None:
     calls.clear()
     A(torch.ones(2)), A.H(torch.ones(2)), (A @ Diagonal(torch.ones(2), ("N",)))(torch.ones(2))
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_the_adjoint_of_autograd_works_within_a_checkpoint(n: int) -> None:
+    w = torch.randn(n, 2, dtype=torch.complex128, requires_grad=True)
+    y = torch.randn(5, 2, dtype=torch.complex128, requires_grad=True)
+    A = SimpleLinop(
+        lambda x: x @ w + 0 * x.sum(), sizes={"N": n}, ishape=("B", "N"), oshape=("B", "M")
+    )
+
+    def loss(found: Tensor) -> Tensor:
+        return found.abs().pow(4).sum()
+
+    for order in (1, 2):
+        results = []
+        for found in (A.H(y), checkpoint(A.H, y, use_reentrant=False)):
+            value = loss(found)
+            for _ in range(order):
+                gradients = torch.autograd.grad(value, [y, w], create_graph=True)
+                value = sum((loss(gradient) for gradient in gradients), torch.zeros(()))
+            results.append([value, *gradients])
+        torch.testing.assert_close(*results)
+    with torch.autograd.graph.save_on_cpu(), torch.no_grad():
+        assert not A.H(y).requires_grad
+
+
+def test_the_adjoint_of_autograd_of_nothing_works_within_a_checkpoint() -> None:
+    A = SimpleLinop(torch.zeros_like)
+    y = torch.ones(2, requires_grad=True)
+    assert checkpoint(A.H, y, use_reentrant=False).tolist() == [0, 0]

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, Self
 
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop
+from linops_core import FFT, Dense, Diagonal, NamedLinop, SliceableLinop
 from linops_core.testing import BaseNamedLinopTests
+from nameddim import NamedShape
 
 
 def values(*lengths: int) -> Tensor:
@@ -140,6 +142,12 @@ class NotInTheState(Diagonal):
 class ReprOfValues(Diagonal):
     def __repr__(self) -> str:
         return f"{super().__repr__()} {self.weight.abs().max()}"
+
+
+class SavesALazyConjugate(Diagonal):
+    def state_dict(self, *args: Any, **kwargs: Any) -> Any:
+        state = super().state_dict(*args, **kwargs)
+        return {name: tensor.conj_physical().conj() for name, tensor in state.items()}
 
 
 class KeptConjugate(Diagonal):
@@ -316,6 +324,10 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     (diagonal(ConjugateForgotten), "adjoint_is_the_conjugate_transpose"),
     (lambda: AdjointOfTheOtherSize(values(2, 3)), "adjoint_satisfies_the_dot_test"),
     (diagonal(ConjugateOfItself), "transpose_and_conjugate_are_those_of_the_matrix"),
+    (
+        diagonal(SavesALazyConjugate),
+        "no_result_and_no_weight_of_a_state_is_a_lazy_conjugate",
+    ),
     (diagonal(NewAdjointEveryTime), "adjoint_of_the_adjoint_is_the_operator"),
     (lambda: WrongNormal(values(2, 3)), "normal_is_the_adjoint_after_the_operator"),
     (diagonal(CopiedWeight), "derived_operators_hold_the_same_tensors"),
@@ -411,8 +423,80 @@ def laws_of(make: Callable[[], NamedLinop]) -> BaseNamedLinopTests:
     ("make", "law"), BREAKERS, ids=[f"{type(make()).__name__}-{law}" for make, law in BREAKERS]
 )
 def test_a_wrong_operator_breaks_a_law(make: Callable[[], NamedLinop], law: str) -> None:
-    with pytest.raises((AssertionError, ValueError, RuntimeError, TypeError)):
+    with pytest.raises((AssertionError, ValueError, RuntimeError, TypeError)) as caught:
         getattr(laws_of(make), f"test_{law}")()
+    message = str(caught.value)
+    if isinstance(caught.value, AssertionError):  # what is compared, what it must be, what it is
+        assert "must" in message and "got" in message
+
+
+class Phase(SliceableLinop):
+    """Multiplication by exp(i w); the derivative of its normal to w is exactly 0."""
+
+    def __init__(self, angles: Tensor) -> None:
+        super().__init__(NamedShape(("N",), weight_shape=("N",)))
+        self.register_weight("weight", nn.Parameter(angles), "weight_shape")
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return 1e3 * torch.exp(1j * linop.weight_part("weight")) * x
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor) -> Tensor:
+        return 1e3 * torch.exp(-1j * linop.weight_part("weight")) * x
+
+
+class PhaseWithAWrongNormal(Phase):
+    """The derivative of its normal is not 0."""
+
+    @staticmethod
+    def adj_fn(linop: Any, x: Tensor) -> Tensor:
+        return 1e3 * torch.exp(-1j * (1 + 1e-3) * linop.weight_part("weight").detach()) * x
+
+
+def phase_laws(kind: Callable[[Tensor], NamedLinop]) -> BaseNamedLinopTests:
+    return laws_of(lambda: kind(torch.tensor([0.3, -2.0, 1.0], dtype=torch.float64)))
+
+
+DERIVATIVES = [
+    law for law in dir(BaseNamedLinopTests) if re.match("test_.*(gradient|derivative|batched)", law)
+]
+
+
+@pytest.mark.parametrize("law", DERIVATIVES)
+def test_a_derivative_may_be_exactly_zero(law: str) -> None:
+    getattr(phase_laws(Phase), law)()
+
+
+def test_a_derivative_that_should_be_zero_is_found() -> None:
+    laws = phase_laws(PhaseWithAWrongNormal)
+    with pytest.raises(
+        AssertionError, match=r"the derivative of A.H\(x\) along weight must be wit"
+    ):
+        laws.test_the_forward_derivative_to_the_weights_is_that_of_differences()
+    with pytest.raises(
+        AssertionError, match=r"the gradients of A.N\(x\) to x, .*weight must be tho"
+    ):
+        laws.test_gradients_to_input_and_weights_are_right_in_both_orders()
+
+
+def test_a_failure_says_which_operator_and_shows_both_results() -> None:
+    laws, one = laws_of(diagonal(NotLinear)), torch.ones(1)
+    with pytest.raises(
+        AssertionError, match=r"(?s)A.H\(x\) must be within 2e-09 of.*1.*got a diff"
+    ):
+        laws.agree(2 * one, one, "A.H(x)", scale=1.0)
+    with pytest.raises(AssertionError, match=r"A\(x\) must be shape \(1,\), got shape \(2,\)"):
+        laws.agree(torch.ones(2), one, "A(x)")
+    laws.agree(one, one * (1 + 1e-10), "A(x)")
+    laws.agree(0 * one, 1e-8 * one, "a difference", scale=100.0)
+
+
+def test_a_result_that_is_a_lazy_conjugate_breaks_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("linops_core._base._linop.without_bits", lambda y: y)
+    laws = laws_of(diagonal(Diagonal))
+    with pytest.raises(AssertionError, match=r"A.T\(x\) must be a tensor without lazy bits"):
+        laws.test_no_result_and_no_weight_of_a_state_is_a_lazy_conjugate()
 
 
 def test_every_law_has_an_operator_that_breaks_it() -> None:

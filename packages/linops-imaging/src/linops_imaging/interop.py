@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -192,7 +193,7 @@ class _PhysicsLinop(NamedLinop):
     def _call(self, method: str, x: Tensor) -> Tensor:
         n_dims = sum(dim != ELLIPSES for dim in self.ishape)
         batch, own = x.shape[: x.ndim - n_dims], x.shape[x.ndim - n_dims :]
-        x = x.reshape(batch.numel(), *own)
+        x = x.reshape(prod(batch), *own)
         y = getattr(self.physics, method)(_as_channels(x) if self.complex_channels else x)
         if not isinstance(y, Tensor):
             raise TypeError(
@@ -215,4 +216,6 @@ def _as_complex(x: Tensor, owner: str) -> Tensor:
 
 def _as_channels(y: Tensor) -> Tensor:
     """Return the real tensor (B, 2, ...) for a complex, or real, one (B, ...)."""
-    return torch.stack([y.real, y.imag if y.is_complex() else torch.zeros_like(y)], 1)
+    return torch.stack(
+        [y.real, y.resolve_conj().imag if y.is_complex() else torch.zeros_like(y)], 1
+    )

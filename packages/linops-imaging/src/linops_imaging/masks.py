@@ -8,7 +8,9 @@ axis, as in a centred :class:`linops_core.FFT`. Pass a mask to ``Sampling.from_m
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from typing import ParamSpec
 
 import torch
 from torch import Tensor
@@ -16,6 +18,8 @@ from torch import Tensor
 from ._checks import check_number, check_real, sizes_of_grid
 
 __all__ = ["calibration_region", "poisson_disc", "variable_density"]
+
+Arguments = ParamSpec("Arguments")
 
 _NDIMS = (1, 2, 3)
 
@@ -55,6 +59,19 @@ def calibration_region(grid_size: Sequence[int], region_size: int | Sequence[int
     return mask
 
 
+def _drawn_on_the_cpu(make: Callable[Arguments, Tensor]) -> Callable[Arguments, Tensor]:
+    """Draw a mask where the random numbers are, for any default device, and return it there."""
+
+    @wraps(make)
+    def drawn(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Tensor:
+        with torch.device("cpu"):
+            mask = make(*args, **kwargs)
+        return mask.to(torch.get_default_device())
+
+    return drawn
+
+
+@_drawn_on_the_cpu
 def variable_density(
     grid_size: Sequence[int],
     acceleration: float,
@@ -114,6 +131,7 @@ def variable_density(
     return mask
 
 
+@_drawn_on_the_cpu
 def poisson_disc(
     grid_size: Sequence[int],
     acceleration: float,

@@ -330,8 +330,9 @@ class CoilSeries:
     @property
     def frequencies(self) -> Tensor:
         """Frequencies of the terms in grid points of k-space, (product of P, ndim)."""
+        device = self.coefficients.device
         axes = [
-            (torch.arange(size, dtype=torch.float64) - size // 2) / 2
+            (torch.arange(size, dtype=torch.float64, device=device) - size // 2) / 2
             for size in self.coefficients.shape[1:]
         ]
         return torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).flatten(0, -2)
@@ -357,9 +358,10 @@ class CoilSeries:
         sizes = sizes_of_grid("CoilSeries.on_grid", grid_size, self.ndim)
         maps = self.coefficients.to(torch.complex128)
         for size in sizes:
-            at = (torch.arange(size, dtype=torch.float64) - size // 2) / size
-            terms = torch.arange(maps.shape[1], dtype=torch.float64) - maps.shape[1] // 2
-            waves = torch.exp(1j * math.pi * torch.outer(terms, at)).to(maps.device)
+            device, n_terms = maps.device, maps.shape[1]
+            at = (torch.arange(size, dtype=torch.float64, device=device) - size // 2) / size
+            terms = torch.arange(n_terms, dtype=torch.float64, device=device) - n_terms // 2
+            waves = torch.exp(1j * math.pi * torch.outer(terms, at))
             maps = torch.tensordot(maps, waves, ([1], [0]))  # the next axis comes first
         return maps.to(dtype)
 

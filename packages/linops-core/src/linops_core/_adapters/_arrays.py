@@ -84,25 +84,30 @@ class ArrayFunctions:
             return as_array(self.linop(tensor), tensor)
 
     def matvec(self, x: NDArray[Any]) -> NDArray[Any]:
-        """Return A x, both flat."""
-        return self.apply(x).reshape(-1)
+        """Return A x, both flat; or A x for each vector of a batch, (..., N) -> (..., M)."""
+        if x.size == self.shape[1]:  # also a column (N, 1) of SciPy 1.17
+            return self.apply(x).reshape(-1)
+        return self._rows(self._tensor(x))
 
     def matmat(self, X: NDArray[Any]) -> NDArray[Any]:
-        """Return A X, column by column; in one call if the operator takes a batch."""
-        many = self._tensor(X).mT.reshape(X.shape[1], *self.ilengths)
-        n_rows = prod(self.olengths)
+        """Return A X for each matrix of a batch, (..., N, K) -> (..., M, K)."""
+        return self._rows(self._tensor(X).mT).swapaxes(-1, -2)
+
+    def _rows(self, x: Tensor) -> NDArray[Any]:
+        """Return A x for vectors (..., N); in one call if the operator takes a batch."""
+        batch, n_rows = x.shape[:-1], prod(self.olengths)
+        many = x.reshape(batch.numel(), *self.ilengths)
         with torch.no_grad():
             if not len(many):
-                y = many.new_empty(n_rows, 0)
+                y = many
             elif self.axes is None:
-                y = torch.stack([self.linop(x).flatten() for x in many], dim=-1)
+                y = torch.stack([self.linop(x).flatten() for x in many])
             else:
-                y = self.linop(many.movedim(0, self.axes[0])).movedim(self.axes[1], -1)
-                y = y.reshape(n_rows, len(many))
-            return as_array(y, many)
+                y = self.linop(many.movedim(0, self.axes[0])).movedim(self.axes[1], 0)
+            return as_array(y.reshape(*batch, n_rows), many)
 
     def rmatvec(self, y: NDArray[Any]) -> NDArray[Any]:
-        """Return A^H y, both flat."""
+        """Return A^H y, as ``matvec`` does."""
         return self.adjoint().matvec(y)
 
     def rmatmat(self, Y: NDArray[Any]) -> NDArray[Any]:

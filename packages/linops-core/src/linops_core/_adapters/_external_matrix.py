@@ -26,8 +26,8 @@ class ExternalMatrix:
     """An operator of another library, with functions that multiply the rows of NumPy arrays.
 
     ``forward`` and ``adjoint`` get the operator and an array (B, N) or (B, M), which is complex if
-    the operator is. ``is_complex_linear`` is False for a complex operator that is linear over the
-    reals only. An operator between real vectors is a real matrix.
+    the operator is. ``is_complex_linear`` is False for an operator that is linear over the reals
+    only. Others between real vectors are real matrices.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class ExternalMatrix:
         adjoint: RowProduct,
         is_complex_linear: bool = True,
     ) -> None:
-        self.is_complex_linear = is_complex_linear or not is_complex
+        self.is_complex_linear = is_complex_linear
         self.library, self.operator, self.is_complex = library, operator, is_complex
         self.shape = (int(shape[0]), int(shape[1]))
         self.forward, self.adjoint = forward, adjoint

@@ -100,9 +100,14 @@ class ExternalOperator(SliceableLinop):
                 f"{self.name}: the input must be on the CPU, where {self.matrix.library} "
                 f"computes, got {x.device}; move it there and the result back"
             )
+        if x.is_complex() and not (self.matrix.is_complex or self.is_complex_linear):
+            raise TypeError(
+                f"{self.name}: the input of an operator that is linear over the reals only and has "
+                f"a real dtype must be real, got {x.dtype}; make it with dtype='complex128'"
+            )
         if x.dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
             x = x.to(torch.complex64 if x.is_complex() else torch.float32)
         batch = x.shape[: x.ndim - len(self.lengths[here])]
-        rows = x.reshape(batch.numel(), prod(self.lengths[here]))
+        rows = x.reshape(prod(batch), prod(self.lengths[here]))
         y = multiplied(rows, self.matrix.key, there == "columns")
         return y.reshape(batch + self.lengths[there])

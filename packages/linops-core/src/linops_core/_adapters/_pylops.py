@@ -53,9 +53,10 @@ def from_pylops(
     """Return an operator that calls a PyLops ``LinearOperator``.
 
     Like operators of :func:`from_scipy`, it computes on the CPU and has gradients to the input. If
-    ``operator`` is complex and its ``clinear`` is False, as for a real FFT, the result is linear
-    over the reals only (:attr:`NamedLinop.is_complex_linear`). An operator of a real dtype is a
-    real matrix and is applied to real and imaginary parts.
+    the ``clinear`` of ``operator`` is False, as for a real FFT, the result is linear over the reals
+    only (:attr:`NamedLinop.is_complex_linear`), and it takes only real vectors if the dtype is
+    real. Any other operator of a real dtype is a real matrix and is applied to real and imaginary
+    parts.
 
     Parameters
     ----------

@@ -70,6 +70,8 @@ def from_scipy(
     A LinearOperator of a real dtype is a real matrix and is applied to real and imaginary parts. A
     complex one is applied to two random vectors once, to check that it is linear over the complex
     numbers. If it has an attribute ``clinear``, as operators of PyLops do, that is used instead.
+    Its ``matvec`` is called with each vector of a batch, of shape (N,), unless it was made with a
+    ``matmat`` (and ``rmatmat``) of its own.
 
     Raises
     ------
@@ -78,8 +80,9 @@ def from_scipy(
     TypeError
         If ``operator`` is none of these, or ``like`` is not a tensor.
     ValueError
-        If the sizes do not fit the shape of the operator, if both sizes and like are given, or if a
-        complex operator is linear over the reals only and has no attribute ``clinear``.
+        If the operator does not have two dimensions, the sizes do not fit its shape, both sizes and
+        like are given, or a complex operator is linear over the reals only and has no attribute
+        ``clinear``.
 
     Examples
     --------
@@ -97,6 +100,10 @@ def from_scipy(
     if sparse.issparse(operator) or isinstance(operator, numpy.ndarray):
         matrix = stored_matrix(operator)
     elif isinstance(operator, linalg.LinearOperator):
+        if len(operator.shape) != 2:
+            raise ValueError(
+                f"from_scipy: the operator must have two dimensions, got shape {operator.shape}"
+            )
         matrix = matrix_free(operator, "SciPy")
         if matrix.is_complex and not hasattr(operator, "clinear"):
             advice = "set its attribute clinear to False if that is meant"
@@ -174,11 +181,27 @@ def matrix_free(operator: Any, library: str) -> ExternalMatrix:
 
 
 def _applied(A: Any, X: NDArray[Any]) -> Any:
-    return A.matvec(X[0])[None] if len(X) == 1 else A.matmat(X.T).T
+    if len(X) > 1 and _has_own(A, "_matmat"):
+        return A.matmat(X.T).T
+    return needed("numpy", "from_scipy").stack([A.matvec(x) for x in X])
 
 
 def _applied_adjoint(A: Any, Y: NDArray[Any]) -> Any:
-    return A.rmatvec(Y[0])[None] if len(Y) == 1 else A.rmatmat(Y.T).T
+    if len(Y) > 1 and _has_own(A, "_rmatmat"):
+        return A.rmatmat(Y.T).T
+    return needed("numpy", "from_scipy").stack([A.rmatvec(y) for y in Y])
+
+
+def _has_own(A: Any, product: str) -> bool:
+    """Whether A was made with a product with matrices.
+
+    The one of SciPy 1.17 calls matvec with columns (N, 1), which only functions like
+    ``lambda x: M @ x`` take. A sum, product or adjoint of operators asks its operands.
+    """
+    kind, base = type(A), needed("scipy.sparse.linalg", "from_scipy").LinearOperator
+    if kind.__module__.startswith("scipy."):
+        return getattr(A, f"_CustomLinearOperator_{product}_impl", None) is not None
+    return getattr(kind, product) is not getattr(base, product)
 
 
 Conversions._as_scipy = staticmethod(

@@ -99,7 +99,7 @@ class Chain(Composite):
         if (slices := slices_of(linop, x)) is not None:
             return slices.run(x)
         for part in linop.linops:
-            x = part(x)
+            x = part._applied(x)
         return x
 
     adj_fn = fn  # the operands of an adjoint are adjoints, in reverse

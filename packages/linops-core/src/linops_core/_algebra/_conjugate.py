@@ -14,7 +14,7 @@ class Conjugate(Wrapper):
     @staticmethod
     def fn(linop: Conjugate, x: Tensor, /) -> Tensor:
         """Return conj(A conj(x))."""
-        return linop.linop(x.conj()).conj()
+        return linop.linop._applied(x.conj()).conj()
 
     adj_fn = fn  # the operand of an adjoint is an adjoint
 

@@ -11,7 +11,7 @@ from nameddim import ND, NamedDimension, NamedShape
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam
 from .._base._sides import SIDES, Side, dims_of
-from .._kernels._complex import as_parts, of_parts
+from .._kernels._complex import as_parts, imag_part, of_parts
 from ._composite import Composite
 
 
@@ -96,6 +96,6 @@ class RealForm(Composite):
 def applied_to_parts(linop: NamedLinop, x: Tensor) -> Tensor:
     """Return the parts of A x, given the parts of x; complex parts are two independent inputs."""
     if x.is_complex():
-        real, imag = (applied_to_parts(linop, part) for part in (x.real, x.imag))
+        real, imag = (applied_to_parts(linop, part) for part in (x.real, imag_part(x)))
         return real + 1j * imag
     return as_parts(linop(of_parts(x)))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torch import Tensor, nn
 
 from ._late_hooks import HOOKS
+from ._state import plain_weight
 
 if TYPE_CHECKING:
     from nameddim import NamedShape
@@ -75,7 +76,9 @@ def with_changed_tensors(
         vars(module)["_has_relatives"] = True
     vars(other).update(
         _parameters={name: None for name in own.keys() - tensors.keys()},
-        _buffers={name: change((parts or {}).get(name, t)) for name, t in tensors.items()},
+        _buffers={
+            name: plain_weight(change((parts or {}).get(name, t))) for name, t in tensors.items()
+        },
         _modules={name: _changed_part(part, change) for name, part in module._modules.items()},
     )
     return other

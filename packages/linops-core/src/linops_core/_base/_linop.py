@@ -9,12 +9,13 @@ from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
+from torch.compiler import is_dynamo_compiling, is_exporting
 
 from memmap import html_table
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .. import config
+from .._kernels._complex import without_bits
 from .._kernels._freed_memory import keep_freed
 from .._kernels._recursion import advise
 from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
@@ -113,9 +114,18 @@ class NamedLinop(Arithmetic, Conversions):
     # Calls
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Return A x, with the hooks of the module; see :meth:`forward`."""
+        """Return A x, with the hooks of the module; see :meth:`forward`.
+
+        The result is never a lazy conjugate: ``y.is_conj()`` and ``y.is_neg()`` are False.
+        """
+        return without_bits(self._applied(x))
+
+    def _applied(self, x: Tensor) -> Tensor:
+        """Return A x as a call does, or a lazy conjugate of it, which may cancel in a chain."""
         # Tracers replace the method of nn.Module, and do not pass plain tensors.
         if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(self.__dict__):
+            if is_exporting():
+                self._check_export()
             return super().__call__(x)  # type: ignore[no-any-return]
         try:
             return self.forward(x)

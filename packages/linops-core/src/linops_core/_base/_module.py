@@ -7,14 +7,16 @@ from collections.abc import Iterator
 from typing import Any, Self
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from memmap import memory_aware_deepcopy, memory_aware_to
 
+from .._kernels._complex import without_bits
 from .._kernels._dtype import in_precision_of
+from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
-from ._state import forget_repeated, repeat_all
+from ._state import forget_repeated, plain_weight, repeat_all
 
 _SWAPPED = {"fn", "adj_fn", "normal_fn", "adj_normal_fn", "split", "adj_split"}
 """Static methods that an adjoint has swapped."""
@@ -93,7 +95,19 @@ class OperatorModule(LateHooks):
             )
         if "_found" in own:
             own["_found"].pop("checked", None)  # caches may depend on it
+        if isinstance(value, Tensor) and name in own.get("_buffers", ()):
+            value = plain_weight(value)
         super().__setattr__(name, value)
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Register a tensor; see :func:`plain_weight` for lazy conjugates."""
+        super().register_buffer(name, None if tensor is None else plain_weight(tensor), persistent)
+
+    def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
+        """Register a Parameter; a lazy conjugation is carried out in its memory."""
+        if param is not None and (param.is_conj() or param.is_neg()):
+            param.data = without_bits(param.data)
+        super().register_parameter(name, param)
 
     def named_modules(
         self, memo: set[nn.Module] | None = None, prefix: str = "", remove_duplicate: bool = True
@@ -114,6 +128,31 @@ class OperatorModule(LateHooks):
         state = super().state_dict(*args, prefix=prefix, **kwargs)
         forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
         return state
+
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        """Save the tensors, with the lazy conjugates among them carried out."""
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        for name in (*self._parameters, *self._buffers):
+            if prefix + name in destination:
+                destination[prefix + name] = without_bits(destination[prefix + name])
+
+    @constant_when_compiled
+    def _check_export(self) -> None:
+        """Check that no weight is a lazy conjugate, of which torch.export.save saves the original.
+
+        Raises
+        ------
+        ValueError
+            If one is.
+        """
+        for name, tensor in (*self.named_parameters(), *self.named_buffers()):
+            if tensor.is_conj() or tensor.is_neg():
+                raise ValueError(
+                    f"{self.name}: to be exported, {name} must not be a lazy conjugate, got one; "
+                    f"make the operator from its .resolve_conj().resolve_neg()"
+                )
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load the tensors; an entry under one name counts for all names of the tensor."""

@@ -103,7 +103,8 @@ class SliceableLinop(NamedLinop):
         """Register ``weight`` as attribute ``name`` with dimensions ``shape.other_shapes[shape_key]``.
 
         A Parameter stays the same Parameter. Any other tensor becomes a buffer, and gradients flow
-        through it to the tensors from which it was computed.
+        through it to the tensors from which it was computed. A lazy conjugate, such as ``w.conj()``, is
+        copied, unless w trains: other programs misread it.
 
         Parameters
         ----------

@@ -11,6 +11,16 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .._kernels._complex import without_bits
+
+
+def plain_weight(tensor: Tensor) -> Tensor:
+    """Return the tensor without a lazy conjugation, which other processes and files do not keep.
+
+    A tensor that trains, or a view of one, stays as it is, and follows the training.
+    """
+    return tensor if tensor.requires_grad else without_bits(tensor)
+
 
 def uses(module: nn.Module, prefix: str) -> list[list[str]]:
     """Return the names of each tensor of a module, in the order of use."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
 _COMPLEX = {
     torch.float16: torch.complex32,
@@ -13,15 +14,28 @@ _COMPLEX = {
 }
 
 
+def without_bits(x: Tensor) -> Tensor:
+    """Return x with its lazy conjugation and negation carried out; x itself if it has none.
+
+    Other programs read the memory of a tensor and not the two bits: safetensors, DLPack, compiled
+    graphs, ``torch.export.save``, processes of a DataLoader.
+    """
+    # A compiler cannot ask. A symbol of torch.fx is not a tensor and cannot answer.
+    if not is_dynamo_compiling() and isinstance(x, Tensor) and not (x.is_conj() or x.is_neg()):
+        return x
+    return x.resolve_conj().resolve_neg()
+
+
 def real_part(x: Tensor) -> Tensor:
     """Return Re x in a real dtype: a view, or x itself if it is real."""
     return x.real if x.is_complex() else x
 
 
 def imag_part(x: Tensor) -> Tensor:
-    """Return Im x in a real dtype: a view, or zeros if x is real."""
+    """Return Im x in a real dtype: a view unless x is a lazy conjugate, or zeros if x is real."""
+    # The imaginary part of a lazy conjugate has the negative bit, which vmap does not support.
     # The sum of no entries, so that autograd knows that the zeros depend on x.
-    return x.imag if x.is_complex() else x.unsqueeze(0)[:0].sum(0).to(x.dtype)
+    return x.resolve_conj().imag if x.is_complex() else x.unsqueeze(0)[:0].sum(0).to(x.dtype)
 
 
 def as_complex(x: Tensor) -> Tensor:

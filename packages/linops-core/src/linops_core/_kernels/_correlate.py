@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._accumulate import writing_is_safe
+from ._complex import imag_part
 from ._dtype import summable
 from ._halo import Axis
 from ._tracing import is_recorded
@@ -130,7 +131,7 @@ def _touched(
 def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     """Return the correlation of real and imaginary parts by torch's real convolutions."""
     if weight.is_complex():
-        parts = [_direct(x, part, axes) for part in (weight.real, weight.imag)]
+        parts = [_direct(x, part, axes) for part in (weight.real, imag_part(weight))]
         if not x.is_complex():
             return torch.complex(*parts)
         return torch.add(*parts, alpha=1j)
@@ -144,7 +145,7 @@ def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
         planes, kernels = _parts(planes), kernels.repeat_interleave(2, dim=0)
     # Torch pads both sides equally, so one side may have too much.
     padding = [max(before, out + t - 1 - before - n) for n, out, t, before, _ in axes]
-    y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=len(kernels))
+    y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=kernels.shape[0])
     for number, (axis, pad) in enumerate(zip(axes, padding, strict=True), 2):
         if y.shape[number] > axis.n_output:
             y = y.narrow(number, pad - axis.before, axis.n_output)

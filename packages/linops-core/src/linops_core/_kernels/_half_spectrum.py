@@ -5,6 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from ._complex import imag_part
+
 
 def real_signal(y: Tensor, n: int, norm: str) -> Tensor:
     r"""Return :math:`\mathrm{Re} \sum_k y_k e^{2 \pi i k n / N}`, each k once.
@@ -16,7 +18,7 @@ def real_signal(y: Tensor, n: int, norm: str) -> Tensor:
     of_real = torch.full((n // 2 + 1,), 0.5, dtype=y.real.dtype, device=y.device)
     of_imag = of_real.clone()
     of_real[alone], of_imag[alone] = 1.0, 0.0
-    halved = torch.complex(y.real * of_real, y.imag * of_imag)
+    halved = torch.complex(y.real * of_real, imag_part(y) * of_imag)
     signal: Tensor = torch.fft.irfft(halved, n=n, norm=norm)
     return signal
 

@@ -70,5 +70,29 @@ def _vector_jacobian_product(
 
 
 def _vjp(function: Function, x: Tensor) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]:
-    image, back = torch.func.vjp(function, x)[:2]
+    try:
+        image, back = torch.func.vjp(function, x)[:2]
+    except RuntimeError as error:
+        if "saved tensor hooks" not in str(error):
+            raise
+        # torch.func refuses to work within torch.utils.checkpoint and save_on_cpu.
+        return _vjp_within_hooks(function, x)
     return image, back
+
+
+def _vjp_within_hooks(
+    function: Function, x: Tensor
+) -> tuple[Tensor, Callable[[Tensor], tuple[Tensor]]]:
+    with torch.enable_grad():
+        image = function(x.requires_grad_())
+
+    def back(y: Tensor) -> tuple[Tensor]:
+        if not image.requires_grad:
+            return (torch.zeros_like(x, requires_grad=False),)
+        is_recorded = torch.is_grad_enabled()
+        (found,) = torch.autograd.grad(
+            image, x, y, create_graph=is_recorded, materialize_grads=True
+        )
+        return (found,)
+
+    return image.detach(), back

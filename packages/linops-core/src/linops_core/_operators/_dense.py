@@ -26,7 +26,8 @@ class Dense(SliceableLinop):
     Parameters
     ----------
     weight : Tensor
-        Real or complex. It is not copied; a Parameter stays a Parameter.
+        Real or complex. It is not copied, unless it is a lazy conjugate, ``w.conj()``; a Parameter
+        stays a Parameter.
     weightshape : sequence of dimensions, optional
         Dimensions of the weight. By default ``("M", "N")`` for a matrix, ``("B", "M", "N")`` for a
         batch of matrices, ``("B", "B1", "M", "N")`` for two batch dimensions, and so on.

@@ -35,7 +35,8 @@ class Diagonal(SliceableLinop):
     ----------
     weight : Tensor
         Real or complex, of the shape of ``ioshape`` without a leading ``...``; it is the same for
-        all elements of ``...``. It is not copied; a Parameter stays a Parameter.
+        all elements of ``...``. It is not copied, unless it is a lazy conjugate, ``w.conj()``; a
+        Parameter stays a Parameter.
     ioshape : sequence of dimensions, optional
         Dimensions of input and output; by default ``...`` and an unnamed dimension for each axis.
     broadcast_dims : sequence of dimensions, optional

@@ -215,7 +215,7 @@ class Interpolate(GridOperator[GridPart]):
         at, last = linop.frame_axes(x.ndim - len(linop.grid_size))
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
-        grids = x.reshape(batch.numel(), linop.n_nodes(locs))
+        grids = x.reshape(math.prod(batch), linop.n_nodes(locs))
         y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
         return linop.scattered(y.movedim(last, at))
 
@@ -227,7 +227,7 @@ class Interpolate(GridOperator[GridPart]):
         at, last = linop.frame_axes(x.ndim - (locs.ndim - 1 - n_frame_axes))
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
-        values = x.reshape(batch.numel(), locs.shape[:-1].numel())
+        values = x.reshape(math.prod(batch), math.prod(locs.shape[:-1]))
         grid = linop._sums_of(values).gridded(values)
         grid = grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths)
         return linop.scattered_back(grid.movedim(last, at))
@@ -253,7 +253,7 @@ class Interpolate(GridOperator[GridPart]):
         may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
         if may_change or locs.dtype not in (torch.float32, torch.float64):
             return 0
-        n_points, n_weights = locs.shape[:-1].numel(), math.ceil(self.width) ** locs.shape[-1]
+        n_points, n_weights = math.prod(locs.shape[:-1]), math.ceil(self.width) ** locs.shape[-1]
         nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(locs), locs.dtype)
         return nbytes if n_points and nbytes <= self.table_budget else 0
 
@@ -325,7 +325,7 @@ class Interpolate(GridOperator[GridPart]):
             positions.append(places * stride)
         if frames := locs.shape[: len(self.shape.other_shapes["frames"])]:
             # One frame after the other in one long grid.
-            numbers = torch.arange(locs.shape[:-1].numel(), device=locs.device)[points]
+            numbers = torch.arange(math.prod(locs.shape[:-1]), device=locs.device)[points]
             frame = numbers // max(1, locs.shape[len(frames) : -1].numel())
             positions[0] = positions[0] + frame * math.prod(self.lengths)
         if self.norm == 2:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -140,7 +142,7 @@ class RealFFT(GridOperator[AxisMap]):
         axes, x = linop._places[0], _real_float(x)
         if not x.numel():
             return x
-        points = torch.Size([x.shape[axis] for axis in axes]).numel()
+        points = math.prod([x.shape[axis] for axis in axes])
         scale = {"ortho": 1.0, "backward": points, "forward": 1 / points}[linop.norm]
         return scale * normal_of_half(x.movedim(axes[-1], -1)).movedim(-1, axes[-1])
 

@@ -289,7 +289,7 @@ def _write_maps(
     """Write the maps (n, C, *N) and the eigenvalues (n, *N), some rows of pixels at a time."""
     n_sets, n_coils, *sizes = maps.shape
     first, *others = (
-        _dirichlet(size, own).to(small.device, values.dtype)
+        _dirichlet(size, own, small.device).to(values.dtype)
         for size, own in zip(sizes, kernel, strict=True)
     )
     row, column = torch.tril_indices(n_coils, n_coils, device=small.device)
@@ -310,14 +310,17 @@ def _write_maps(
         values[:, within] = own.T.unflatten(1, shape)
 
 
-def _dirichlet(size: int, kernel: int) -> Tensor:
+def _dirichlet(size: int, kernel: int, device: torch.device) -> Tensor:
     """Return the matrix (N, M) that takes a trigonometric polynomial from the small grid to pixels.
 
     Its frequencies are -(K - 1), ..., K - 1.
     """
     small = 2 * kernel - 1
-    pixel = (torch.arange(size, dtype=torch.float64) - size // 2) / size
-    away = pixel.unsqueeze(1) - torch.arange(small, dtype=torch.float64) / small
-    angle = 2 * math.pi * away.unsqueeze(-1) * torch.arange(1, kernel, dtype=torch.float64)
+    pixel, place, frequency = (
+        torch.arange(start, stop, dtype=torch.float64, device=device)
+        for start, stop in ((0, size), (0, small), (1, kernel))
+    )
+    away = (pixel.unsqueeze(1) - size // 2) / size - place / small
+    angle = 2 * math.pi * away.unsqueeze(-1) * frequency
     weights: Tensor = (1 + 2 * angle.cos().sum(-1)) / small
     return weights

@@ -265,7 +265,7 @@ class NUFFT(Wrapper):
                 parts = (tile._in_parts(is_back, piece) for tile, piece in pieces)
                 return side_by_side(parts, axis, n)
         axes = [a for a in range(x.ndim - n_own) if x.shape[a] > 1 and a not in own]
-        return applied_in_parts(linop, x, axes, of_frame * x.shape[: x.ndim - n_own].numel())
+        return applied_in_parts(linop, x, axes, of_frame * math.prod(x.shape[: x.ndim - n_own]))
 
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""

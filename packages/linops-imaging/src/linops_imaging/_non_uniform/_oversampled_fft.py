@@ -69,7 +69,7 @@ class OversampledFFT(SliceableLinop):
         step = max(1, nbytes // (math.prod(self.padded_size) * x.element_size()))
         is_recorded = torch.is_grad_enabled() and x.requires_grad
         factors = self.factors(x)
-        if batch.numel() <= step or is_recorded or not writing_is_safe():
+        if math.prod(batch) <= step or is_recorded or not writing_is_safe():
             return one(x, factors)
         images = x.flatten(0, len(batch) - 1)
         dtype = torch.promote_types(x.dtype, torch.complex64)

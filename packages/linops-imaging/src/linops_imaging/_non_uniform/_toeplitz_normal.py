@@ -144,7 +144,7 @@ class ToeplitzNormal(Wrapper):
         moved = x.movedim(at, last)
         n_batch_axes = moved.ndim - len(sizes) - len(last)
         images = moved.reshape(
-            moved.shape[:n_batch_axes].numel(), -1, *sizes
+            math.prod(moved.shape[:n_batch_axes]), -1, *sizes
         )  # batch, frames, image
         result = torch.empty_like(images, memory_format=torch.contiguous_format)
         for frame, kernel in enumerate(self.kernels()):

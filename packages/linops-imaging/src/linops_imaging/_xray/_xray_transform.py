@@ -101,7 +101,7 @@ class XRayTransform(SliceableLinop):
         dtype = torch.promote_types(x.dtype, angles.dtype)
         # Half precision cannot tell the pixels of a row from each other.
         x = x.to(torch.promote_types(dtype, torch.float32))
-        parts = torch.stack([x.real, x.imag]) if x.is_complex() else x.unsqueeze(0)
+        parts = torch.stack([x.real, x.resolve_conj().imag]) if x.is_complex() else x.unsqueeze(0)
         images = parts.reshape(math.prod(parts.shape[:-2]), *x.shape[-2:])
         if angles.requires_grad and torch.is_grad_enabled():
             y = function(images)

@@ -118,7 +118,7 @@ class IsmrmrdScan:
                 f"IsmrmrdScan: lines must have different counters for a grid, got {n_repeated} "
                 "with the counters of another line; use kspace and counters"
             )
-        at = torch.arange(self.kspace.shape[-1])
+        at = torch.arange(self.kspace.shape[-1], device=line.device)
         column = at + (x // 2 - self.centre_sample).unsqueeze(-1)
         used = (at >= self.discarded[:, :1]) & (at < len(at) - self.discarded[:, 1:])
         if ((column < 0) | (column >= x))[used].any():
@@ -127,7 +127,7 @@ class IsmrmrdScan:
                 f"of the grid, got centres {self.centre_sample.unique().tolist()[:5]}; use kspace"
             )
         flat = (line.unsqueeze(-1) * x + column)[used]
-        mask = torch.zeros(n_lines * x, dtype=torch.bool)
+        mask = torch.zeros(n_lines * x, dtype=torch.bool, device=line.device)
         mask[flat] = True
         kspace = self.kspace.new_zeros(len(self.kspace), n_lines * x)
         kspace[:, flat] = self.kspace[:, used]

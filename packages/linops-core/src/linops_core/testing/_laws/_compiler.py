@@ -9,7 +9,7 @@ from torch import Tensor
 
 from ..._algebra._identity import Identity
 from ..._base._linop import NamedLinop
-from ._factories import LinopFactories, energy, known_deprecations, weights_of
+from ._factories import LinopFactories, energy, known_deprecations, size_of, weights_of
 
 
 class CompilerLaws(LinopFactories):
@@ -18,25 +18,29 @@ class CompilerLaws(LinopFactories):
     def test_it_compiles_to_one_graph(self) -> None:
         A = self.make_linop()
         # A normal operator without a closed form is the other two, one after the other.
-        for linop, x in self.derived(A)[: 3 if self.has_closed_normal(A) else 2]:
+        for linop, x, name in self.derived(A)[: 3 if self.has_closed_normal(A) else 2]:
             run = compiled(linop)
             with torch.no_grad():
-                assert self.close(run(x), linop(x))
+                self.agree(run(x), linop(x), f"{name}(x), compiled,")
                 for tensor in weights_of(A).values():
                     tensor.copy_(torch.randn_like(tensor))
-                assert self.close(run(x), linop(x))
+                self.agree(run(x), linop(x), f"{name}(x), compiled, after a change of the weights,")
 
     def test_its_backward_pass_compiles_to_one_graph(self) -> None:
         A = self.make_linop()
         x = self.make_input(A).requires_grad_()
-        wanted = [x, *A.parameters()]
+        weights = dict(A.named_parameters())
+        wanted = [x, *weights.values()]
         found = []
         for run in (compiled(A.N, backend="aot_eager"), A.N):
             loss = energy(run)(x)
             found.append([loss])
             if loss.requires_grad:
                 found[-1] += torch.autograd.grad(loss, wanted, materialize_grads=True)
-        assert all(self.close(one, other) for one, other in zip(*found, strict=True))
+        scale = size_of(found[1][0])
+        names = ["|A.N(x)|^2", *(f"its gradient to {name}" for name in ("x", *weights))]
+        for name, one, other in zip(names, *found, strict=False):
+            self.agree(one, other, f"{name}, compiled,", scale=scale)
 
     def test_operators_can_be_built_of_it_in_a_compiled_function(self) -> None:
         A, B = self.make_linop(), self.make_linop()
@@ -45,7 +49,8 @@ class CompilerLaws(LinopFactories):
             return lambda x: (linop.H @ linop + 0.1 * Identity())(x)
 
         x = self.make_input(A)
-        assert self.close(compiled(built(A), fullgraph=False)(x), built(B)(x))
+        found = compiled(built(A), fullgraph=False)(x)
+        self.agree(found, built(B)(x), "(A.H @ A + 0.1)(x), built while compiling,")
 
 
 def compiled(

@@ -31,40 +31,52 @@ class CopyLaws(LinopFactories):
         with patch.object(nn.Parameter, "__new__", staticmethod(remembered)):
             A = self.make_linop()
             kept = [*A.parameters(), *A.H.parameters(), *A.N.parameters()]
-        assert {id(parameter) for parameter in kept} == {id(parameter) for parameter in made}
+        assert {id(parameter) for parameter in kept} == {id(parameter) for parameter in made}, (
+            f"A, A.H and A.N must hold the Parameters that they were given, {made}, got {kept}"
+        )
 
     def test_shallow_copy_shares_tensors_and_no_dictionary(self) -> None:
         A = self.make_linop()
         other = copy.copy(A)
-        assert all(a is b for a, b in zip(tensors_of(A), tensors_of(other), strict=True))
+        assert all(a is b for a, b in zip(tensors_of(A), tensors_of(other), strict=True)), (
+            f"copy.copy(A) must hold the tensors of A, {tensors_of(A)}, got {tensors_of(other)}"
+        )
         for name in ("_parameters", "_buffers", "_modules"):
-            assert vars(other)[name] is not vars(A)[name]
+            assert vars(other)[name] is not vars(A)[name], (
+                f"copy.copy(A) must have a dictionary {name} of its own, got that of A"
+            )
         x = self.make_input(A)
-        assert self.close(other(x), A(x))
-        assert other.H is not A.H
+        self.agree(other(x), A(x), "copy.copy(A)(x)")
+        assert other.H is not A.H, "copy.copy(A).H must be an adjoint of its own, got A.H"
 
     def test_deep_copy_is_equal_and_shares_no_memory(self) -> None:
         A = self.make_linop()
-        other = self.checked_deep_copy(A, self.make_input(A))
+        other = self.checked_deep_copy(A, self.make_input(A), "A")
         y = A(self.make_input(A))
-        assert self.close(other.H(y), A.H(y))
+        self.agree(other.H(y), A.H(y), "copy.deepcopy(A).H(y)")
         kinds = [[tensor.requires_grad for tensor in tensors_of(linop)] for linop in (A, other)]
-        assert kinds[0] == kinds[1]
+        assert kinds[0] == kinds[1], (
+            f"copy.deepcopy(A) must have requires_grad={kinds[0]}, got {kinds[1]}"
+        )
 
     def test_deep_copies_of_derived_operators_are_equal_and_independent(self) -> None:
-        for linop, x in self.derived(self.make_linop()):
-            self.checked_deep_copy(linop, x)
+        for applied in self.derived(self.make_linop()):
+            self.checked_deep_copy(*applied)
 
-    def checked_deep_copy(self, A: NamedLinop, x: Tensor) -> NamedLinop:
+    def checked_deep_copy(self, A: NamedLinop, x: Tensor, name: str) -> NamedLinop:
         """Return a deep copy, checked to have equal values in as many new storages."""
         other = copy.deepcopy(A)
-        assert self.close(other(x), A(x))
+        self.agree(other(x), A(x), f"copy.deepcopy({name})(x)")
         storages = [
             {tensor.untyped_storage().data_ptr() for tensor in tensors_of(linop)}
             for linop in (A, other)
         ]
-        assert len(storages[0]) == len(storages[1])
-        assert not storages[0] & storages[1] - {0}
+        counts = [len(addresses) for addresses in storages]
+        assert counts[0] == counts[1], (
+            f"copy.deepcopy({name}) must have {counts[0]} storages, got {counts[1]}"
+        )
+        shared = storages[0] & storages[1] - {0}
+        assert not shared, f"copy.deepcopy({name}) must share no storage, got {len(shared)}"
         return other
 
     def test_pickle_keeps_the_operator(self) -> None:
@@ -87,11 +99,11 @@ class CopyLaws(LinopFactories):
 
     def check_kept(self, carry: Callable[[NamedLinop], object]) -> None:
         """Check that ``carry`` returns an equal operator."""
-        for linop, x in self.derived(self.make_linop())[:3]:
+        for linop, x, name in self.derived(self.make_linop())[:3]:
             other = carry(linop)
-            assert isinstance(other, NamedLinop)
-            assert repr(other) == repr(linop)
-            assert self.close(other(x), linop(x))
+            assert isinstance(other, NamedLinop), f"{name} must stay an operator, got {other!r}"
+            assert repr(other) == repr(linop), f"{name} must stay\n{linop!r}\ngot\n{other!r}"
+            self.agree(other(x), linop(x), f"{name}(x), loaded,")
 
     def test_state_dict_carries_all_values(self) -> None:
         A = self.make_linop()
@@ -101,15 +113,15 @@ class CopyLaws(LinopFactories):
         for tensor in tensors_of(other):
             tensor.detach().zero_()
         other.load_state_dict(state)  # type: ignore[arg-type] # what was saved
-        for (linop, x), loaded in zip(self.derived(A), (other, *derived), strict=False):
-            assert self.close(loaded(x), linop(x))
+        for (linop, x, name), loaded in zip(self.derived(A), (other, *derived), strict=False):
+            self.agree(loaded(x), linop(x), f"{name}(x) with the values of A.state_dict()")
 
     def test_repr_reads_no_tensor(self) -> None:
         A = self.make_linop()
         for linop in (A, A.H, A.N):
             with NoOperations():  # type: ignore[no-untyped-call]
                 shown = repr(linop)
-            assert shown.splitlines()[0] == repr(linop).splitlines()[0]
+            assert shown == repr(linop), f"repr must be {linop!r}, got {shown}"
 
 
 class NoOperations(TorchDispatchMode):

@@ -14,12 +14,18 @@ class DeviceLaws(LinopFactories):
         A = self.make_linop()
         derived = [A, A.H, A.N]
         kinds = [tensor.is_complex() for tensor in tensors_of(A)]
-        assert A.to(torch.float32) is A
-        assert [tensor.is_complex() for tensor in tensors_of(A)] == kinds
-        assert not {t.dtype for t in tensors_of(A)} & {torch.float64, torch.complex128}
-        for linop, (_, x) in zip(derived, self.derived(A, torch.complex64), strict=False):
-            may_be_real = not A.is_complex_linear
-            assert linop(x).dtype in (torch.complex64, may_be_real and torch.float32)
+        assert A.to(torch.float32) is A, "A.to(torch.float32) must be A itself, got another"
+        dtypes = [tensor.dtype for tensor in tensors_of(A)]
+        assert [dtype.is_complex for dtype in dtypes] == kinds, (
+            f"A.to(torch.float32) must keep real and complex weights so, got {dtypes}"
+        )
+        assert not {*dtypes} & {torch.float64, torch.complex128}, (
+            f"A.to(torch.float32) must have weights in single precision, got {dtypes}"
+        )
+        expected = [torch.complex64] if A.is_complex_linear else [torch.complex64, torch.float32]
+        for linop, (_, x, name) in zip(derived, self.derived(A, torch.complex64), strict=False):
+            dtype = linop(x).dtype
+            assert dtype in expected, f"{name}(x), made before, must be {expected}, got {dtype}"
 
     def test_results_have_the_precision_of_weights_and_input(self) -> None:
         for precision, kinds in (
@@ -28,10 +34,12 @@ class DeviceLaws(LinopFactories):
         ):
             A = self.make_linop().to(precision)
             for dtype in kinds:
-                for linop, x in self.derived(A, dtype):
-                    assert linop(x).dtype in kinds
-                    keeps = linop(x).is_complex() or not x.is_complex()
-                    assert keeps or not A.is_complex_linear  # which may return a real part
+                for linop, x, name in self.derived(A, dtype):
+                    y = linop(x)
+                    what = f"{name}(x) for x of {dtype} and weights of {precision} must be"
+                    assert y.dtype in kinds, f"{what} one of {kinds}, got {y.dtype}"
+                    keeps = y.is_complex() or not x.is_complex()
+                    assert keeps or not A.is_complex_linear, f"{what} complex, got {y.dtype}"
 
     def test_derived_operators_move_along(self) -> None:
         self.check_moves(memory_aware=False)
@@ -43,22 +51,24 @@ class DeviceLaws(LinopFactories):
         """Check that an operator and derived operators move together, and work there."""
         A = self.make_linop()
         derived = self.derived(A)
-        lengths = [linop(x).shape for linop, x in derived]
-        assert A.to("meta", memory_aware=memory_aware) is A
-        for (linop, x), shape in zip(derived, lengths, strict=True):
-            assert all(tensor.is_meta for tensor in tensors_of(linop))
+        lengths = [linop(x).shape for linop, x, _ in derived]
+        assert A.to("meta", memory_aware=memory_aware) is A, "A.to() must be A, got another"
+        for (linop, x, name), shape in zip(derived, lengths, strict=True):
+            devices = [tensor.device.type for tensor in tensors_of(linop)]
+            assert {*devices} <= {"meta"}, f"the weights of {name} must be moved, got {devices}"
             y = linop(x.to("meta"))
-            assert y.is_meta
-            assert y.shape == shape
+            assert y.is_meta, f"{name}(x) for x on meta must be there, got {y.device}"
+            assert y.shape == shape, f"{name}(x) on meta must have {shape}, got {y.shape}"
 
     def test_results_are_where_weights_and_input_are(self) -> None:
         A = self.make_linop()
-        for linop, x in self.derived(A):
+        for linop, x, name in self.derived(A):
             # Tensors made without a device have no values here.
             with torch.device("meta"):
                 y = linop(x)
-            assert y.device == x.device
-            assert self.close(y, linop(x))
+            what = f"{name}(x) under another default device"
+            assert y.device == x.device, f"{what} must be on {x.device}, got {y.device}"
+            self.agree(y, linop(x), what)
 
     def test_an_accelerator_gives_the_same_values(self) -> None:
         device = torch.accelerator.current_accelerator(check_available=True)
@@ -66,34 +76,36 @@ class DeviceLaws(LinopFactories):
             return
         A = self.make_linop().to(torch.float32)
         derived = self.derived(A, torch.complex64)
-        expected = [linop(x) for linop, x in derived]
+        expected = [linop(x) for linop, x, _ in derived]
         A.to(device)
-        for (linop, x), y in zip(derived, expected, strict=True):
+        for (linop, x, name), y in zip(derived, expected, strict=True):
             found = linop(x.to(device))
-            assert found.device.type == device.type
-            assert self.close(found.cpu(), y, rtol=1e-4)
+            what = f"{name}(x) on {device}"
+            assert found.device.type == device.type, f"{what} must be there, got {found.device}"
+            self.agree(found.cpu(), y, what, rtol=1e-4)
 
     def test_without_gradients_values_are_the_same_and_nothing_is_recorded(self) -> None:
-        for linop, x in self.derived(self.make_linop()):
+        for linop, x, name in self.derived(self.make_linop()):
             with torch.no_grad():
                 y = linop(x)
-            assert not y.requires_grad
-            assert self.close(y, linop(x))
+            assert not y.requires_grad, f"{name}(x) without gradients must record none, got {y}"
+            self.agree(y, linop(x), f"{name}(x) without gradients")
 
     def test_an_operator_works_within_inference(self) -> None:
         A = self.make_linop()
         derived = self.derived(A)
         with torch.inference_mode():
-            found = [linop(x.clone()) for linop, x in derived]
-        assert all(self.close(y, linop(x)) for y, (linop, x) in zip(found, derived, strict=True))
+            found = [linop(x.clone()) for linop, x, _ in derived]
+        for y, (linop, x, name) in zip(found, derived, strict=True):
+            self.agree(y, linop(x), f"{name}(x) in inference mode")
 
     def test_what_is_derived_within_inference_works_outside(self) -> None:
         A, B = self.make_linop(), self.make_linop()
         with torch.inference_mode():
             A.H, A.N, A.H.N  # noqa: B018 (derived operators are kept)
-        for (linop, x), (other, _) in zip(self.derived(A), self.derived(B), strict=True):
+        for (linop, x, name), (other, _, _) in zip(self.derived(A), self.derived(B), strict=True):
             x.requires_grad_()
-            assert self.close(linop(x), other(x))
+            self.agree(linop(x), other(x), f"{name}(x), with {name} derived in inference mode,")
             if other(x).requires_grad:
                 torch.autograd.backward(energy(linop)(x))
 
@@ -102,15 +114,18 @@ class DeviceLaws(LinopFactories):
             A = self.make_linop()
         with torch.no_grad():
             others = self.derived(self.make_linop())
-            for (linop, x), (other, _) in zip(self.derived(A), others, strict=True):
-                assert self.close(linop(x), other(x))
+            for (linop, x, name), (other, _, _) in zip(self.derived(A), others, strict=True):
+                self.agree(linop(x), other(x), f"{name}(x), with A made in inference mode,")
 
     def test_autocast_changes_no_more_than_the_precision(self) -> None:
         A = self.make_linop().to(torch.float32)
         for dtype in (torch.float32, torch.complex64):
-            for linop, x in self.derived(A, dtype):
+            for linop, x, name in self.derived(A, dtype):
                 y = linop(x)
                 with torch.autocast("cpu", dtype=torch.bfloat16):
                     found = linop(x)
-                assert found.is_complex() == y.is_complex()
-                assert self.close(found.to(y.dtype), y, rtol=0.1)
+                what = f"{name}(x) under autocast"
+                assert found.is_complex() == y.is_complex(), (
+                    f"{what} must be complex as {y.dtype} is, got {found.dtype}"
+                )
+                self.agree(found.to(y.dtype), y, what, rtol=0.1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TypeAlias
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,8 +15,13 @@ from ..._base._sizes import input_lengths
 from .._real_matrices import dense
 from .._tiles import sizes_of
 
-Applied: TypeAlias = tuple[NamedLinop, Tensor]
-"""An operator and an input for it."""
+
+class Applied(NamedTuple):
+    """An operator, an input for it, and what it is to the operator of the test: "A.H"."""
+
+    linop: NamedLinop
+    x: Tensor
+    name: str
 
 
 class LinopFactories:
@@ -50,7 +55,13 @@ class LinopFactories:
         x = self.make_input(A, dtype)
         with torch.no_grad():
             y = torch.randn(A(x).shape, dtype=dtype)
-        return [(A, x), (A.H, y), (A.N, x), (A.H.N, y), (A.T, y)]
+        return [
+            Applied(A, x, "A"),
+            Applied(A.H, y, "A.H"),
+            Applied(A.N, x, "A.N"),
+            Applied(A.H.N, y, "A.H.N"),
+            Applied(A.T, y, "A.T"),
+        ]
 
     def real_and_complex(self) -> list[Applied]:
         """Return A, A.H and A.N, with a real and with a complex input for each."""
@@ -62,12 +73,39 @@ class LinopFactories:
         parts = [*A.flatten(), *A.H.flatten()]
         return [type(part) for part in A.N.flatten()] != [type(part) for part in parts]
 
-    def close(self, x: Tensor, y: Tensor, rtol: float | None = None) -> bool:
-        """Whether two results are equal within rounding."""
-        x, y = x.detach(), y.detach()
-        largest = max([0.0, *(float(t.abs().max()) for t in (x, y) if t.numel())])
-        bound = (self.rtol if rtol is None else rtol) * largest
-        return x.shape == y.shape and bool(((x - y).abs() <= bound).all())
+    def close(self, x: Tensor, y: Tensor, rtol: float | None = None, scale: float = 0.0) -> bool:
+        """Whether two results are equal within rounding.
+
+        ``scale`` is the size of the terms that a result may be the difference of: a derivative that
+        is exactly 0 is compared with their rounding.
+        """
+        if x.shape != y.shape:
+            return False
+        return bool(((x - y).detach().abs() <= self._bound(x, y, rtol, scale)).all())
+
+    def _bound(self, x: Tensor, y: Tensor, rtol: float | None, scale: float) -> float:
+        return (self.rtol if rtol is None else rtol) * max(scale, size_of(x), size_of(y))
+
+    def agree(
+        self,
+        found: Tensor,
+        expected: Tensor,
+        what: str,
+        rtol: float | None = None,
+        scale: float = 0.0,
+    ) -> None:
+        """Check that two results are equal within rounding; the error shows both.
+
+        ``what`` is a formula, as in ``"A.H.N(x)"``; ``scale`` is that of :meth:`close`.
+        """
+        if self.close(found, expected, rtol, scale):
+            return
+        how = f"shape {tuple(expected.shape)}, got shape {tuple(found.shape)}"
+        if found.shape == expected.shape:
+            far = size_of(found - expected)
+            bound = self._bound(found, expected, rtol, scale)
+            how = f"within {bound:.3g} of\n{expected}\ngot a difference of {far:.3g}:\n{found}"
+        raise AssertionError(f"{what} must be {how}")
 
     def dense(self, linop: NamedLinop) -> Tensor:
         """Return the matrix of an operator, which may be a derived one.
@@ -91,6 +129,11 @@ class LinopFactories:
 def tensors_of(linop: NamedLinop) -> list[Tensor]:
     """Return all parameters and buffers."""
     return [*linop.parameters(), *linop.buffers()]
+
+
+def size_of(x: Tensor) -> float:
+    """Return the largest absolute value, 0 for no elements."""
+    return float(x.detach().abs().max()) if x.numel() else 0.0
 
 
 def is_number(tensor: Tensor) -> bool:

@@ -38,12 +38,13 @@ class FreshnessLaws(LinopFactories):
         change_weights(A, way)
         other = copy.deepcopy(A)
         after = (other, other.H, other.N, other.H.N, other.T)
-        for (old, x), new in zip(before, after, strict=True):
+        for (old, x, name), new in zip(before, after, strict=True):
             y, expected = old(x), new(x)
-            assert y.dtype is expected.dtype
-            assert self.close(y, expected, rtol)
-        (_, x), (adjoint, _), (normal, _), *_ = before
-        assert self.close(adjoint(A(x)), normal(x), rtol)
+            what = f"{name}(x), made before the change ({way}),"
+            assert y.dtype is expected.dtype, f"{what} must be {expected.dtype}, got {y.dtype}"
+            self.agree(y, expected, what, rtol)
+        (_, x, _), (adjoint, _, _), (normal, _, _), *_ = before
+        self.agree(adjoint(A(x)), normal(x), f"A.H(A(x)) after the change ({way})", rtol)
 
 
 def change_weights(A: NamedLinop, way: str) -> None:

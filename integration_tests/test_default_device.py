@@ -1,0 +1,343 @@
+"""Every public function and operator works with data on the CPU under another default device.
+
+``torch.set_default_device("cuda")`` is common; the meta device stands in for it on any machine.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import linops_core as core
+import linops_core.alg as alg
+import linops_imaging as imaging
+import linops_split as split
+from linops_core import NamedLinop
+from linops_imaging import coil_maps, interop, io, masks, phantoms, trajectories
+from linops_multigpu import BatchSpec, create_batched_linop
+from nameddim import ND
+
+
+def data(*lengths: int, dtype: torch.dtype = torch.complex128) -> Tensor:
+    generator = torch.Generator("cpu").manual_seed(0)
+    return torch.randn(lengths, dtype=dtype, generator=generator, device="cpu")
+
+
+ONE = torch.eye(4, dtype=torch.complex128)
+M = ONE + 0.1 * data(4, 4)
+SPD = M.mH @ M
+Y, X2 = data(4), data(6, 6)
+LOCS = 4 * torch.rand(9, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 2
+HALF_CIRCLE = torch.arange(12, dtype=torch.float64) * (math.pi / 12)
+ANGLES = torch.arange(6, dtype=torch.float64) * 0.5
+COILS = phantoms.CoilSeries.around(4)
+IMAGES = COILS.on_grid((24, 24)) * phantoms.shepp_logan((24, 24))
+KSPACE = core.FFT(2, centered=True)(IMAGES)
+INDEX = torch.tensor([0, 2])
+MASK = torch.tensor([True, False, True, True])
+FRONT = ("...",)
+
+
+def matrix(weight: Tensor = M) -> NamedLinop:
+    return core.Dense(weight, ("N1", "N"), ("N",), ("N1",))
+
+
+Operators = dict[str, tuple[Callable[[], NamedLinop], tuple[int, ...]]]
+OPERATORS: Operators = {
+    "Add": (lambda: core.Add(matrix(), matrix(SPD)), (4,)),
+    "ArrayToBlocks": (lambda: core.ArrayToBlocks([6], [2], [2]), (6,)),
+    "AsComplex": (lambda: core.AsComplex(("N",)), (4,)),
+    "BlockDiag": (lambda: core.BlockDiag(matrix(), matrix()), (8,)),
+    "BlocksToArray": (lambda: core.BlocksToArray([6], [2], [2]), (3, 2)),
+    "Chain": (lambda: core.Chain(core.FFT(1), core.Scalar(2j)), (4,)),
+    "Concat": (lambda: core.Concat(matrix(), matrix(), odim="N1"), (4,)),
+    "Convolution": (lambda: core.Convolution(data(3), padding_mode="reflect"), (4,)),
+    "Crop": (lambda: core.Crop([2], [4]), (4,)),
+    "DCT": (lambda: core.DCT(("N",)), (4,)),
+    "Dense": (matrix, (4,)),
+    "Diagonal": (lambda: core.Diagonal(Y, ("N",)), (4,)),
+    "Downsample": (lambda: core.Downsample(("N",), [2], [4]), (4,)),
+    "Embed": (lambda: core.Embed({"N": slice(1, 3)}, [4]), (2,)),
+    "FFT": (lambda: core.FFT(1, centered=True), (4,)),
+    "Flip": (lambda: core.Flip(("N",)), (4,)),
+    "FourierShift": (lambda: core.FourierShift(("N",), [0.5]), (4,)),
+    "HStack": (lambda: core.HStack(matrix(), matrix()), (8,)),
+    "Identity": (lambda: core.Identity(("N",)), (4,)),
+    "ImagPart": (lambda: core.ImagPart(("N",)), (4,)),
+    "Interpolate": (lambda: core.Interpolate(LOCS[:, :1] + 2, [4]), (4,)),
+    "Kronecker": (
+        lambda: core.Kronecker(matrix(), core.Dense(M, ("P", "Q"), ("Q",), ("P",))),
+        (4, 4),
+    ),
+    "Normal": (lambda: core.FFT(1, norm="backward").N, (4,)),
+    "Pad": (lambda: core.Pad([6], [4]), (4,)),
+    "PadDim": (lambda: core.PadDim("N", 4, 6, ("N",), ("M",)), (4,)),
+    "PadLast": (lambda: core.PadLast([6], [4]), (4,)),
+    "RealFFT": (lambda: core.RealFFT(("N",), 4), (4,)),
+    "RealForm": (lambda: core.RealForm(matrix()), (2, 4)),
+    "RealPart": (lambda: core.RealPart(("N",)), (4,)),
+    "Rearrange": (lambda: core.Rearrange("a b", "b a", ("A", "B"), ("B", "A")), (2, 3)),
+    "Repeat": (lambda: core.Repeat({"C": 2}, ("N",), ("C", "N")), (4,)),
+    "Roll": (lambda: core.Roll(("N",), [1]), (4,)),
+    "Sampling": (lambda: core.Sampling([INDEX], [4]), (4,)),
+    "Scalar": (lambda: core.Scalar(2j), (4,)),
+    "SimpleLinop": (lambda: core.SimpleLinop(lambda x: x.cumsum(-1)), (4,)),
+    "Slice": (lambda: core.Slice({"N": slice(1, 3)}, [4]), (4,)),
+    "Stack": (lambda: core.Stack(matrix(), matrix(), odim_and_idx=("S", 0)), (4,)),
+    "SumReduce": (lambda: core.SumReduce(("A", "N"), ("N",), sizes={"A": 2}), (2, 4)),
+    "Truncate": (lambda: core.Truncate("N", 4, 2, ("N",), ("M",)), (4,)),
+    "Upsample": (lambda: core.Upsample(("N",), [2], [8]), (4,)),
+    "VStack": (lambda: core.VStack(matrix(), matrix(), weights=[1, 2j]), (4,)),
+    "Zero": (lambda: core.Zero(("N",)), (4,)),
+    "from_scipy": (lambda: core.from_scipy(M.numpy(), ("N",), ("M",)), (4,)),
+    "NUFFT": (lambda: imaging.NUFFT(LOCS, (6, 6), ("K",), toeplitz=True), (6, 6)),
+    "FanBeam": (lambda: imaging.FanBeam(ANGLES, 8, 6, 20.0, 10.0), (6, 6)),
+    "ParallelBeam": (lambda: imaging.ParallelBeam(ANGLES, 8, 6), (6, 6)),
+    "FiniteDifference": (lambda: imaging.FiniteDifference("N", 4), (4,)),
+    "Gradient": (lambda: imaging.Gradient(("Nx", "Ny"), (6, 6)), (6, 6)),
+    "Laplacian": (lambda: imaging.Laplacian(("Nx", "Ny"), (6, 6)), (6, 6)),
+    "SymmetrizedGradient": (lambda: imaging.SymmetrizedGradient(("Nx", "Ny"), (6, 6)), (2, 6, 6)),
+    "Wavelet": (lambda: imaging.Wavelet("haar", ("Nx", "Ny"), (8, 8), 1), (8, 8)),
+    "batch_linop": (lambda: split.batch_linop(matrix(), {"N1": 2}), (4,)),
+    "create_batched_linop": (
+        lambda: create_batched_linop(matrix(), BatchSpec({"N": 2}, ["cpu"], "cpu")),
+        (4,),
+    ),
+}
+
+
+def system() -> NamedLinop:
+    """Return a Hermitian, positive definite operator."""
+    return core.Diagonal(data(4).abs() + 1, ("N",))
+
+
+def scan() -> io.IsmrmrdScan:
+    """Return a scan of four Cartesian lines of three coils."""
+    size, fov = (4, 4, 1), (1.0, 1.0, 1.0)
+    zeros = torch.zeros(4, dtype=torch.int64)
+    steps = dict.fromkeys(
+        ["kspace_encode_step_2", "repetition", "set", "phase", "contrast", "average", "slice"],
+        zeros,
+    )
+    return io.IsmrmrdScan(
+        kspace=data(3, 4, 4).to(torch.complex64),
+        counters={**steps, "kspace_encode_step_1": torch.arange(4)},
+        centre_sample=zeros + 2,
+        discarded=torch.zeros(4, 2, dtype=torch.int64),
+        is_reversed=zeros.bool(),
+        trajectory=None,
+        noise=None,
+        dwell_time=1.0,
+        noise_dwell_time=None,
+        encoding=io.Encoding("cartesian", size, fov, size, fov, (2, 0)),
+        left_out={},
+        header="",
+    )
+
+
+SCAN = scan()
+
+
+def scan_file(path: Path) -> Path:
+    """Write the same with the ismrmrd package."""
+    space = (
+        "<matrixSize><x>4</x><y>4</y><z>1</z></matrixSize>"
+        "<fieldOfView_mm><x>1</x><y>1</y><z>1</z></fieldOfView_mm>"
+    )
+    header = (
+        '<ismrmrdHeader xmlns="http://www.ismrm.org/ISMRMRD"><experimentalConditions>'
+        "<H1resonanceFrequency_Hz>1</H1resonanceFrequency_Hz></experimentalConditions><encoding>"
+        f"<encodedSpace>{space}</encodedSpace><reconSpace>{space}</reconSpace><encodingLimits/>"
+        "<trajectory>cartesian</trajectory></encoding></ismrmrdHeader>"
+    )
+    ismrmrd = pytest.importorskip("ismrmrd")
+    file = ismrmrd.Dataset(str(path / "a.h5"))
+    file.write_xml_header(header.encode())
+    for step in range(4):
+        line = ismrmrd.Acquisition.from_array(np.full((2, 4), step + 1j, np.complex64))
+        line.center_sample, line.idx.kspace_encode_step_1 = 2, step
+        file.append_acquisition(line)
+    file.close()
+    return path / "a.h5"
+
+
+def nifti(path: Path) -> Path:
+    nibabel = pytest.importorskip("nibabel")
+    nibabel.save(nibabel.Nifti1Image(np.ones((2, 3, 4), "f4"), np.eye(4)), path / "a.nii")
+    return path / "a.nii"
+
+
+SOFT = alg.soft_threshold(0.1)
+CALLS: dict[str, Callable[[Path], object]] = {
+    "admm": lambda _: alg.admm(system(), Y, SOFT, max_num_iters=3),
+    "conjugate_gradients": lambda _: alg.conjugate_gradients(system(), Y),
+    "douglas_rachford": lambda _: alg.douglas_rachford(SOFT, alg.l2_squared(), Y, max_num_iters=3),
+    "estimate_diagonal": lambda _: alg.estimate_diagonal(system(), 4, Y),
+    "estimate_trace": lambda _: (
+        alg.estimate_trace(system(), 6, Y),
+        alg.estimate_trace(system(), 6, Y, method="hutch++"),
+    ),
+    "fista": lambda _: alg.fista(system(), Y, SOFT, max_num_iters=3),
+    "gmres": lambda _: alg.gmres(system(), Y),
+    "irls": lambda _: alg.irls(system(), Y, max_num_iters=3),
+    "lbfgs": lambda _: alg.lbfgs(lambda x: (x - Y).abs().square().sum(), 0 * Y),
+    "lsmr": lambda _: alg.lsmr(system(), Y),
+    "lsqr": lambda _: alg.lsqr(system(), Y),
+    "minres": lambda _: alg.minres(system(), Y),
+    "omp": lambda _: alg.omp(system(), Y, 2),
+    "operator_norm": lambda _: (
+        alg.operator_norm(system(), Y),
+        alg.operator_norm(system(), like=Y),
+    ),
+    "pdhg": lambda _: alg.pdhg(system(), alg.l2_squared(), SOFT, Y, max_num_iters=3),
+    "polynomial_preconditioner": lambda _: alg.polynomial_preconditioner(system(), 3)(Y),
+    "power_method": lambda _: alg.power_method(system(), Y),
+    "proximal_gradient": lambda _: alg.proximal_gradient(system(), Y, SOFT, max_num_iters=3),
+    "split_bregman": lambda _: alg.split_bregman(system(), Y, SOFT, max_num_iters=3),
+    "svd": lambda _: alg.svd(system(), 2, Y),
+    "box": lambda _: alg.box(0, 1)(Y.real, 1.0),
+    "conjugate": lambda _: alg.conjugate(SOFT)(Y, 1.0),
+    "group_soft_threshold": lambda _: alg.group_soft_threshold(0.1)(X2, 1.0),
+    "huber": lambda _: alg.huber(0.1)(Y, 1.0),
+    "in_basis": lambda _: alg.in_basis(core.FFT(1), SOFT)(Y, 1.0),
+    "l0": lambda _: alg.l0(0.1)(Y, 1.0),
+    "l1_ball": lambda _: alg.l1_ball()(Y, 1.0),
+    "l2_ball": lambda _: alg.l2_ball(0.1)(Y, 1.0),
+    "l2_squared": lambda _: alg.l2_squared()(Y, 1.0),
+    "no_penalty": lambda _: alg.no_penalty()(Y, 1.0),
+    "nuclear_norm": lambda _: alg.nuclear_norm(0.1)(X2, 1.0),
+    "separable": lambda _: alg.separable(SOFT)(Y, 1.0),
+    "simplex": lambda _: alg.simplex()(Y.real, 1.0),
+    "soft_threshold": lambda _: SOFT(Y, 1.0),
+    "linear_function": lambda _: core.linear_function(lambda x: 2 * x, lambda y: 2 * y, Y),
+    "same_space": lambda _: core.same_space("test", [matrix(), matrix()])[0](Y),
+    "tile_of": lambda _: core.tile_of(matrix(), {ND("N"): slice(0, 2)})(Y[:2]),
+    "density_compensation": lambda _: imaging.density_compensation(LOCS, (6, 6)),
+    "fbp": lambda _: imaging.fbp(
+        data(12, 8, dtype=torch.float64),
+        imaging.ParallelBeam(HALF_CIRCLE, 8, 6),
+    ),
+    "toeplitz_kernel": lambda _: imaging.toeplitz_kernel(imaging.NUFFT(LOCS, (6, 6), ("K",))),
+    "compress_coils": lambda _: coil_maps.compress_coils(KSPACE, 2),
+    "espirit": lambda _: coil_maps.espirit(
+        KSPACE, "C", ("Kx", "Ky"), n_calibration=12, kernel_size=4
+    ),
+    "noise_covariance": lambda _: coil_maps.noise_covariance(KSPACE),
+    "prewhiten": lambda _: coil_maps.prewhiten(KSPACE, coil_maps.noise_covariance(KSPACE)),
+    "walsh": lambda _: coil_maps.walsh(KSPACE, "C", ("Nx", "Ny")),
+    "write_cfl": lambda path: io.write_cfl(path / "a", X2),
+    "read_cfl": lambda path: (io.write_cfl(path / "a", X2), io.read_cfl(path / "a")),
+    "read_nifti": lambda path: io.read_nifti(nifti(path)),
+    "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
+    "IsmrmrdScan": lambda _: SCAN.on_grid(),
+    "shepp_logan_kspace": lambda _: (
+        phantoms.shepp_logan_kspace(LOCS, (6, 6)),
+        phantoms.shepp_logan_kspace(LOCS, (6, 6), COILS),
+    ),
+    "shepp_logan_sinogram": lambda _: phantoms.shepp_logan_sinogram(ANGLES, 8, 6),
+    "CoilSeries": lambda _: phantoms.CoilSeries(data(3, 5, 5)).on_grid((6, 6)),
+    "plan_batches": lambda _: str(split.plan_batches(matrix(), 10**6, like=Y)),
+    "split_linop": lambda _: [tile(Y) for tile in split.split_linop(matrix(), {"N1": 2})[0]],
+}
+"""Those that get tensors on the CPU; what they return is there."""
+
+MADE: dict[str, Callable[[], object]] = {
+    "calibration_region": lambda: masks.calibration_region((6, 6), 2),
+    "poisson_disc": lambda: masks.poisson_disc((16, 16), 3),
+    "variable_density": lambda: masks.variable_density((16, 16), 3),
+    "shepp_logan": lambda: phantoms.shepp_logan((8, 8)),
+    "golden_angles": lambda: trajectories.golden_angles(3),
+    "radial_2d": lambda: trajectories.radial_2d(3, 8, 8),
+    "radial_3d": lambda: trajectories.radial_3d(3, 8, 8),
+    "spiral_2d": lambda: trajectories.spiral_2d(2, 8, 8),
+}
+"""Generators, which get no tensor: all that they return is on one device."""
+
+ELSEWHERE = {
+    "base classes": "Composite GridOperator NamedLinop SliceableLinop Wrapper",
+    "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
+    "no tensors": (
+        "constant_when_compiled safe_globals writing_is_safe tile_grid tile_lengths "
+        "fuzzy_broadcast_to"
+    ),
+    "libraries that may not be installed": (
+        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv"
+    ),
+}
+"""What is not run here, and why."""
+
+
+def public_names() -> set[str]:
+    modules = (core, alg, imaging, io, coil_maps, masks, phantoms, trajectories, interop, split)
+    found = {
+        name: getattr(module, name)
+        for module in modules
+        for name in module.__all__
+        if not isinstance(getattr(module, name), ModuleType)
+    }
+    return {
+        name
+        for name, value in found.items()
+        if inspect.isfunction(value) or (inspect.isclass(value) and issubclass(value, NamedLinop))
+    }
+
+
+def test_every_public_function_and_operator_is_run() -> None:
+    elsewhere = {name for names in ELSEWHERE.values() for name in names.split()}
+    assert public_names() <= {*OPERATORS, *CALLS, *MADE} | elsewhere
+
+
+def tensors_in(value: object) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for part in value:
+            yield from tensors_in(part)
+
+
+def check(run: Callable[[], object]) -> None:
+    expected = list(tensors_in(run()))
+    with torch.device("meta"):
+        found = list(tensors_in(run()))
+    for one, other in zip(found, expected, strict=True):
+        assert one.device.type == "cpu"
+        torch.testing.assert_close(one, other, equal_nan=True)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_where_their_data_are(name: str) -> None:
+    make, lengths = OPERATORS[name]
+
+    def run() -> list[Tensor]:
+        A = make()
+        y = A(data(*lengths))
+        return [y, A.H(y), A.N(data(*lengths)), A.conj()(data(*lengths)), A.H.N(y)]
+
+    check(run)
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_results_are_where_the_data_are(name: str, tmp_path: Path) -> None:
+    folders = iter([tmp_path / "first", tmp_path / "second"])
+
+    def run() -> object:
+        folder = next(folders)
+        folder.mkdir()
+        return CALLS[name](folder)
+
+    check(run)
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_what_is_made_of_numbers_is_on_one_device(name: str) -> None:
+    with torch.device("meta"):
+        found = list(tensors_in(MADE[name]()))
+    assert found and len({tensor.device for tensor in found}) == 1
