@@ -249,9 +249,15 @@ class Tiled(Composite):
         return self.tiles.hull(ND.infer(dim))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be cut, according to a part."""
-        reasons = (linop.why_opaque(dim) for linop in self.linops if dim in linop.dims)
-        return next((reason for reason in reasons if reason is not None), None)
+        """Return why ``dim`` cannot be cut, according to a part or to sizes that differ."""
+        having = [linop for linop in self.linops if dim in linop.dims]
+        reasons = (linop.why_opaque(dim) for linop in having)
+        reason = next((reason for reason in reasons if reason is not None), None)
+        if reason is None and ND.infer(dim) not in self.tiles.lengths:
+            sizes = {linop.size(dim) for linop in having}
+            if len(sizes) > 1 and dim not in self.shape.dims:
+                return f"it has the sizes {sorted(map(str, sizes))} inside of different parts"
+        return reason
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the restriction of the operator to each of the windows."""
