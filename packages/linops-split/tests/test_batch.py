@@ -6,7 +6,6 @@ there is a reason why they cannot be sliced.
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -92,26 +91,29 @@ def test_adjoints_and_normals_of_tiles_can_be_cut(data: st.DataObject) -> None:
         assert_tiles_make_the_whole(linop, data.draw(batch_sizes(linop)), known.spaces.sizes)
 
 
+def narrowing(kind: str, here: str, there: str, size: int, start: int) -> NamedLinop:
+    """Return an operator on a grid of which a tile uses only a part, or a dense one."""
+    if kind == "blur":
+        kernel = torch.rand(2, dtype=torch.complex128)
+        return Convolution(kernel, (), here, there, grid_size=[size])
+    if kind == "crop":
+        return Slice({here: slice(start, size)}, [size], shape=(here,), to=(there,))
+    if kind == "pad":
+        return PadDim(here, size, size + start, (here,), (there,), before=start)
+    matrix = torch.rand(size, size, dtype=torch.complex128)
+    return Dense(matrix, (there, here), (here,), (there,))
+
+
 @st.composite
 def narrowing_chains(draw: st.DrawFn) -> NamedLinop:
-    """Chains on a grid of which a tile uses only a part inside; names may be those of a normal."""
-    names = draw(st.sampled_from([("N", "M", "P"), ("N", "M", "N1"), ("N", "N1", "M")]))
-    A, size = None, draw(st.integers(2, 5))
-    for here, there in pairwise(names):
-        start = draw(st.integers(0, size - 1))
-        kinds = {
-            "blur": lambda: Convolution(
-                torch.rand(2, dtype=torch.complex128), (), here, there, grid_size=[size]
-            ),
-            "crop": lambda: Slice({here: slice(start, size)}, [size], shape=(here,), to=(there,)),
-            "pad": lambda: PadDim(here, size, size + start, (here,), (there,), before=start),
-            "dense": lambda: Dense(
-                torch.rand(size, size, dtype=torch.complex128), (there, here), (here,), (there,)
-            ),
-        }
-        B = kinds[draw(st.sampled_from(sorted(kinds)))]()
-        A, size = B if A is None else B @ A, B.sizes("output")[-1]
-    return A
+    """Draw chains of two; the normal may give its output the name that the chain's output has."""
+    here, inside, there = draw(
+        st.sampled_from([("N", "M", "P"), ("N", "M", "N1"), ("N", "N1", "M")])
+    )
+    kinds, size = st.sampled_from(["blur", "crop", "pad", "dense"]), draw(st.integers(2, 5))
+    A = narrowing(draw(kinds), here, inside, size, draw(st.integers(0, size - 1)))
+    size = A.sizes("output")[-1] or 0
+    return narrowing(draw(kinds), inside, there, size, draw(st.integers(0, size - 1))) @ A
 
 
 @given(st.data())

@@ -212,6 +212,18 @@ class Tiled(Composite):
         sides = {"ishape": shape.ishape, "oshape": shape.oshape}
         return self.with_tiles(self.tiles.mapped(lambda linop: linop.resolved(**sides), shape))
 
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the table of parts for inputs with these dimensions; see :class:`NamedLinop`."""
+        if self.dims & ({*dims} - {*self.ishape}):
+            return None  # a part uses the name for another dimension
+        found = [linop.fitted_to(dims) for linop in self.linops]
+        fitted = [linop for linop in found if linop is not None and linop.ishape == dims]
+        outputs = {linop.oshape for linop in fitted}
+        if len(fitted) < len(found) or len(outputs) > 1:
+            return None
+        linops, shape = iter(fitted), NamedShape(dims, outputs.pop())
+        return self.with_tiles(self.tiles.mapped(lambda _: next(linops), shape))
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes, without those that can be made again."""
         return {**super().__getstate__(), "_tiles": None}
