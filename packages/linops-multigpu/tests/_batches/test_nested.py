@@ -187,7 +187,7 @@ def test_a_dimension_that_some_tiles_have_inside_is_cut_there(devices: Any) -> N
         if devices is None:
             torch.testing.assert_close(matrix(B, {}), matrix(A, {}))
             torch.testing.assert_close(matrix(B.N, {}), matrix(A.N, {}))
-    with pytest.raises(SplitError, match="the dimension to split must be one of .*, got Q"):
+    with pytest.raises(SplitError, match=r"the dimension to split must be one of .*, got Q"):
         create_batched_linop(A, [BatchSpec({"M": 2}), BatchSpec({"Q": 1})])
 
 
