@@ -168,7 +168,7 @@ def test_any_weights_train_any_gradients_are_asked_for_and_vectors_are_freed_at_
 ) -> None:
     draw = data.draw
     trained = draw(st.lists(st.booleans(), min_size=2, max_size=3).filter(any))
-    side = draw(st.sampled_from(["idim_and_idx", "odim_and_idx"]))
+    along: dict[str, Any] = {draw(st.sampled_from(["idim_and_idx", "odim_and_idx"])): ("K", 0)}
     base, home = "sim:0", draw(st.sampled_from(BASES))  # a host waits for its copies
     devices = draw(st.permutations([*DEVICES, "sim:1"]))[: len(trained)]
     way = draw(st.sampled_from(WAYS))
@@ -181,7 +181,7 @@ def test_any_weights_train_any_gradients_are_asked_for_and_vectors_are_freed_at_
         weights = zip(values, trained, strict=True)
         return Stack(
             *[Dense(nn.Parameter(v.to(home), is_trained), ("M", "N")) for v, is_trained in weights],
-            **{side: ("K", 0)},
+            **along,
         )
 
     def found(A: NamedLinop, B: NamedLinop, base: str) -> list[Tensor]:
