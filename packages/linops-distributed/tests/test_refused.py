@@ -11,9 +11,10 @@ import torch.distributed as dist
 from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError
+from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Stack
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
+from linops_multigpu import BatchSpec
 
 Made = Callable[[DeviceMesh], object]
 
@@ -142,17 +143,34 @@ def test_other_inputs_on_one_rank(two: Ranked, what: str) -> None:
         assert "input must be the same on all ranks, got" in str(error)
 
 
-def test_another_dtype_of_results_on_one_rank(two: Ranked) -> None:
+def test_another_shape_of_results_on_one_rank(two: Ranked) -> None:
     class Odd(Diagonal):
         @staticmethod
         def fn(linop: Any, x: Tensor, /, out: Tensor | None = None) -> Tensor:
-            return Diagonal.fn(linop, x).to(torch.float64 if dist.get_rank() else x.dtype)
+            return Diagonal.fn(linop, x)[(None,) * dist.get_rank()]
 
     def program(rank: int) -> None:
-        distribute_linop(Odd(torch.ones(4), ("N",)), two.mesh(r=2), {"N": "r"})(torch.ones(2))
+        A = Odd(torch.ones(4), ("...", "N"), weight_shape=("N",))
+        distribute_linop(A, two.mesh(r=2), {"N": "r"})(torch.ones(2))
 
     for error in errors(two, program):
-        assert "dtype and shape of the sum of the output must be the same" in str(error)
+        assert "shape of the sum of the output must be the same on all ranks" in str(error)
+
+
+@pytest.mark.parametrize("cut", ["L", "Q"])
+def test_batch_specs_that_do_not_fit_the_share_of_one_rank(two: Ranked, cut: str) -> None:
+    inside = Dense(torch.ones(3, 2), ("M", "L")) @ Dense(torch.ones(2, 4), ("L", "N"))
+    A = Stack(inside, Dense(torch.ones(3, 4)), odim_and_idx=("K", 0))
+
+    def program(rank: int) -> None:
+        distribute_linop(A, two.mesh(r=2), {"K": "r"}, batch_specs=BatchSpec({cut: 1}))
+
+    first, second = errors(two, program)
+    assert isinstance(first, SplitError) and isinstance(second, SplitError)
+    assert str(first) == str(second)
+    assert "batch_specs must cut the share of each rank, got on rank" in str(first) and cut in str(
+        first
+    )
 
 
 def test_an_error_in_a_part_is_one_on_all_ranks(two: Ranked) -> None:

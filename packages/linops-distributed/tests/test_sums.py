@@ -1,11 +1,14 @@
 """What is sent: one sum where there must be one, and none where there need not be."""
 
+from math import prod
+from typing import Any
+
 import pytest
 import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, Shard, distribute_tensor
 
-from linops_core import FFT, Chain, Dense
+from linops_core import FFT, Chain, Dense, Stack
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 from linops_multigpu import BatchSpec
@@ -155,6 +158,35 @@ def test_shares_are_cut_again_by_batch_specs(ranks: Ranked) -> None:
         x = torch.ones(8, dtype=torch.complex128)
         torch.testing.assert_close(B.full_output(B(x)), A(x))
         torch.testing.assert_close(B.N(x), A.N(x))
+
+    ranks.run(program)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("side", ["idim_and_idx", "odim_and_idx"])
+def test_shares_of_real_and_of_complex_operands(
+    ranks: Ranked, side: str, dtype: torch.dtype
+) -> None:
+    weights = [V.real[:, :3], V[:, 1:], W.real[:3], W[:3]]
+
+    def program(rank: int) -> None:
+        own = [torch.nn.Parameter(w.clone()) for w in weights]
+        along: dict[str, Any] = {side: ("K", 0)}
+        A = Stack(*[Dense(w, ("M", "N")) for w in own], **along)
+        B = distribute_linop(A, ranks.mesh(r=ranks.n_ranks), {"K": "r"})
+        sizes = [n or 0 for n in A.sizes("input")]
+        x = torch.arange(1.0, 1 + prod(sizes)).reshape(sizes).to(dtype).requires_grad_()
+        for _ in range(2):
+            y = B(B.local_input(x))
+            torch.testing.assert_close(y, B.local_output(A(x)))
+            normal = B.N(B.local_input(x))
+            torch.testing.assert_close(normal, B.local_input(A.N(x)))
+        found = torch.autograd.grad(y.abs().square().sum(), own, allow_unused=True)
+        share = y if side == "idim_and_idx" else B.full_output(y)
+        wanted = torch.autograd.grad(A(x).abs().square().sum(), own)
+        assert share.dtype == torch.complex128
+        for gradient, whole in zip(found, wanted, strict=True):
+            torch.testing.assert_close(gradient, whole)
 
     ranks.run(program)
 

@@ -211,6 +211,17 @@ def training(world: World, base: str) -> None:
         torch.testing.assert_close(found.cpu(), x.conj().resolve_conj().expand(4, 6))
 
 
+def training_in_part(world: World, base: str) -> None:
+    """A backward pass in which a part on another device returns no gradient."""
+    weights = [torch.nn.Parameter(torch.rand(4, 3), number == 0) for number in range(2)]
+    A = Stack(*[Dense(weight, ("M", "N")) for weight in weights], odim_and_idx=("K", 0))
+    x = torch.rand(3)
+    y = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1", "sim:2"], base))(x.to(base))
+    (found,) = torch.autograd.grad(y, weights[0], torch.ones_like(y))
+    del y
+    torch.testing.assert_close(found, x.expand(4, 3))
+
+
 def _same(x: torch.Tensor) -> torch.Tensor:
     return x
 
@@ -235,6 +246,7 @@ PROGRAMS: list[tuple[Program, str]] = [
     (given_streams, "sim:0"),
     (failures, "sim:0"),
     (training, "sim:0"),
+    (training_in_part, "sim:0"),
 ]
 
 
@@ -263,6 +275,8 @@ EXECUTE: dict[str, tuple[str, str, str, Program]] = {
         "_Execution.joined", "_1.there.incoming.wait_event(_2)", "None", a_window),
     "the memory of results is used again after the call": (
         "_Execution.joined", "_1.there.compute.wait_event(_2)", "None", a_window),
+    "the memory of vectors is used again before they are sent": (
+        "_Execution.joined", "(Kind.SEND, Kind.COLLECT)", "(Kind.COLLECT,)", training_in_part),
     "the caller does not wait for the output": (
         "_Execution.joined", "self.base.compute.wait_event(_1)", "None", a_window),
     "transfers start at the event of another stream": (

@@ -8,16 +8,34 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import FFT, Add, Concat, Dense, Diagonal, NamedLinop, Scalar, SplitError
+from linops_core import (
+    FFT,
+    Add,
+    Concat,
+    Convolution,
+    Dense,
+    Diagonal,
+    NamedLinop,
+    PadDim,
+    Scalar,
+    Slice,
+    SplitError,
+)
 from linops_core.testing.strategies import Known, trees
-from linops_split import Tiled, batch_linop, split_linop
-from linops_split.testing import assert_tiles_make_the_whole, batch_sizes, cuttable_dims
+from linops_split import Tiled, assemble, batch_linop, split_linop
+from linops_split.testing import (
+    assert_tiles_make_the_whole,
+    batch_sizes,
+    cuttable_dims,
+    dense_blocks,
+)
 from nameddim import ND, NamedDimension
 
 
@@ -71,6 +89,55 @@ def test_adjoints_and_normals_of_tiles_can_be_cut(data: st.DataObject) -> None:
     once = batch_linop(known.linop, data.draw(batch_sizes(known.linop)))
     for linop in (once.H, once.N):
         assert_tiles_make_the_whole(linop, data.draw(batch_sizes(linop)), known.spaces.sizes)
+
+
+def narrowing(kind: str, here: str, there: str, size: int, start: int) -> NamedLinop:
+    """Return an operator on a grid of which a tile uses only a part, or a dense one."""
+    if kind == "blur":
+        kernel = torch.rand(2, dtype=torch.complex128)
+        return Convolution(kernel, (), here, there, grid_size=[size])
+    if kind == "crop":
+        return Slice({here: slice(start, size)}, [size], shape=(here,), to=(there,))
+    if kind == "pad":
+        return PadDim(here, size, size + start, (here,), (there,), before=start)
+    matrix = torch.rand(size, size, dtype=torch.complex128)
+    return Dense(matrix, (there, here), (here,), (there,))
+
+
+@st.composite
+def narrowing_chains(draw: st.DrawFn) -> NamedLinop:
+    """Draw chains of two; the normal may give its output the name that the chain's output has."""
+    here, inside, there = draw(
+        st.sampled_from([("N", "M", "P"), ("N", "M", "N1"), ("N", "N1", "M")])
+    )
+    kinds, size = st.sampled_from(["blur", "crop", "pad", "dense"]), draw(st.integers(2, 5))
+    A = narrowing(draw(kinds), here, inside, size, draw(st.integers(0, size - 1)))
+    size = A.sizes("output")[-1] or 0
+    return narrowing(draw(kinds), inside, there, size, draw(st.integers(0, size - 1))) @ A
+
+
+@given(st.data())
+def test_tiles_that_use_a_part_inside_can_be_cut_again(data: st.DataObject) -> None:
+    A = data.draw(narrowing_chains())
+    once = batch_linop(A, data.draw(batch_sizes(A)))
+    sizes = {str(dim): size or 0 for dim, size in zip(A.ishape, A.sizes("input"), strict=True)}
+    matrix, other = (dense_blocks(linop, [*sizes.values()]) for linop in (A, once))
+    torch.testing.assert_close(other, matrix)
+    torch.testing.assert_close(once.N(x := torch.rand(*sizes.values()) + 0j), A.N(x))
+    for linop in (once, once.H, once.N):
+        assert_tiles_make_the_whole(linop, data.draw(batch_sizes(linop)), sizes)
+
+
+def test_a_dimension_with_other_sizes_inside_other_parts_cannot_be_cut() -> None:
+    parts = [Dense(torch.rand(2, n), ("P", "M")) @ Dense(torch.rand(n, 3)) for n in (2, 4)]
+    grid = np.empty(2, dtype=object)
+    grid[:] = parts
+    A = assemble(grid, ("P",))
+    with pytest.raises(
+        SplitError, match=r"M cannot be split: it has the sizes \['2', '4'\] inside"
+    ):
+        batch_linop(A, {"M": 1})
+    assert_tiles_make_the_whole(A, {"P": 1, "N": 2})
 
 
 @given(st.data())

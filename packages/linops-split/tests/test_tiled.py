@@ -67,6 +67,18 @@ class TestConvolution(BaseNamedLinopTests):
         return used(batch_linop(A, {"M": 4, "N": 3}))
 
 
+@pytest.mark.parametrize("cut", [{"M": 1}, {"N": 2}, {"L": 2, "N": 1}])
+def test_tiles_take_further_dimensions_in_front_where_the_whole_does(cut: dict[str, int]) -> None:
+    A = Dense(torch.rand(2, 3), ("M", "L")) @ Dense(torch.rand(3, 4), ("L", "N"))
+    B, D = batch_linop(A, cut), Diagonal(torch.rand(5, 4), ("C", "N"))
+    x = torch.rand(5, 4)
+    for tiled, whole in ((B @ D, A @ D), (D @ B.H @ B, D @ A.H @ A), (B.N @ D, A.N @ D)):
+        assert tiled.oshape == whole.oshape
+        assert any(isinstance(part, Tiled) for part in tiled.modules())
+        torch.testing.assert_close(tiled(x), whole(x))
+    assert batch_linop(A, {"M": 1}).fitted_to((ND("L"), ND("N"))) is None  # a name used inside
+
+
 def test_a_cut_that_makes_one_tile_leaves_the_operator_as_it_is() -> None:
     A = matrix()
     assert batch_linop(A, {"M": 4, "N": 100}) is A

@@ -93,7 +93,8 @@ def distribute_linop(
         If an argument has a wrong type.
     SplitError
         If the operator does not have the dimension, cannot be cut along it, or does not know its
-        length. No rank has communicated then, and the message is the same on all ranks.
+        length. No rank has communicated then, and the message is the same on all ranks. Also, on
+        all ranks, if ``batch_specs`` cannot cut the share of one of them.
     ValueError
         If the mesh has no names or lacks a dimension, if two dimensions of a vector are placed on
         the same dimension of the mesh, or if operator, placement or sizes differ between ranks.
@@ -171,14 +172,23 @@ def _tile(
     """Return the operator of which each rank computes a share."""
     sharding, tile = share.sharding, share.tile
     _prepare(ranks, sharding, share.whole.shape)
+    refused: str | None = None  # on one rank, an error that all ranks raise
     if specs and not sharding.is_empty:
-        tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, sizes, sharding))
+        try:
+            tile = create_batched_linop(tile, specs, sizes=_sizes_inside(tile, sizes, sharding))
+        except Exception as error:
+            refused = f"{type(error).__name__}: {error}"
     dims = share.whole.dims - sharding.cuts.keys()
     given = {dim: size for dim, size in sizes.items() if dim in dims}
     is_complex_linear = share.whole.is_complex_linear and share.tile.is_complex_linear
     what = "whether it is linear over complex numbers"  # a rank without work does not know
     owner = f"{_NAME}: {share.whole.signature}"
-    told = ranks.told(is_complex_linear, owner, what)
+    told = ranks.told((is_complex_linear, refused), owner, what)
+    for number, (_, why) in zip(ranks.numbers, told, strict=True):
+        if why is not None:
+            raise SplitError(
+                f"{owner}: batch_specs must cut the share of each rank, got on rank {number} {why}"
+            )
     sums: Sequence[tuple[str, ...]] = ()
     if share.has_own_weights:
         sums = mesh_dims_of_weights(share.source, sharding, ranks, owner)
@@ -191,7 +201,7 @@ def _tile(
         share.structure,
         given,
         gain_of(share.whole.flatten(), sizes),
-        all(told),
+        all(is_linear for is_linear, _ in told),
         sums,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import reduce
 from typing import cast
 
 import torch
@@ -123,8 +124,11 @@ class DistributedTile(DistributedLinop, Tiled):
             self._agreed[key] = self._agreement(key, y, names, what)
         if not work.collects:
             return None
+        dtype, _ = self._agreed[key]
         if y is None:
             y = self._zeros(work, key, names)
+        elif torch.promote_types(y.dtype, dtype) == dtype:
+            y = y.to(dtype)
         return self.ranks.sum(y, dims, self.step_owner, what)
 
     def _zeros(self, work: Work, key: object, names: tuple[NamedDimension, ...]) -> Tensor:
@@ -135,17 +139,20 @@ class DistributedTile(DistributedLinop, Tiled):
     def _agreement(
         self, key: object, y: Tensor | None, names: tuple[NamedDimension, ...], what: str
     ) -> tuple[torch.dtype, tuple[int, ...]]:
-        """Return the dtype and the whole shape of a result; they must be equal on all ranks."""
+        """Return the common dtype of results and their whole shape, which must be the same."""
         own = None if y is None else (y.dtype, self.sharding.whole_shape(y.shape, names))
         told = self.ranks.told((key, own), self.step_owner, what)
         self.ranks.check_same([one for one, _ in told], self.step_owner, what)
-        found = next((result for _, result in told if result is not None), None)
+        results = [result for _, result in told if result is not None]
+        if not results:
+            return torch.float32, ()
+        _, shape = results[0]
         self.ranks.check_same(
-            [found if result is None else result for _, result in told],
+            [shape if result is None else result[1] for _, result in told],
             self.step_owner,
-            f"dtype and shape of {what}",
+            f"shape of {what}",
         )
-        return found or (torch.float32, ())
+        return reduce(torch.promote_types, [dtype for dtype, _ in results]), shape
 
     # Weights
 

@@ -245,6 +245,21 @@ def test_a_part_of_the_output_is_written_here_and_all_of_it_elsewhere(
         del away, here, parts, tiles
 
 
+@pytest.mark.parametrize("devices", [["sim:1", "sim:2"], ["sim:0", "sim:1"]])
+def test_tiles_on_devices_take_further_dimensions_in_front(devices: list[str]) -> None:
+    A = Dense(torch.rand(4, 6), ("M", "N"))
+    D = Diagonal(torch.rand(3, 6), ("C", "N"))
+    x = torch.rand(3, 6)
+    with machine():
+        B = create_batched_linop(A, BatchSpec({"M": 2}, devices, "cpu"))
+        torch.testing.assert_close((B @ D)(x), (A @ D)(x))
+        torch.testing.assert_close((D @ B.H @ B)(x), (D @ A.H @ A)(x))
+        with torch.no_grad():
+            A.weight.mul_(2)
+        torch.testing.assert_close((B.N @ D)(x), (A.N @ D)(x))
+        del B
+
+
 # Streams.
 
 

@@ -154,6 +154,59 @@ def test_gradients_of_any_operator_are_those_of_the_whole(data: st.DataObject) -
         del B
 
 
+WAYS: list[list[Callable[[NamedLinop], NamedLinop]]] = [
+    [lambda A: A],
+    [lambda A: A.N],
+    [lambda A: A, lambda A: A.H],
+    [lambda A: A.N, lambda A: A],
+]
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(st.data())
+def test_any_weights_train_any_gradients_are_asked_for_and_vectors_are_freed_at_any_time(
+    data: st.DataObject,
+) -> None:
+    draw = data.draw
+    trained = draw(st.lists(st.booleans(), min_size=2, max_size=3).filter(any))
+    along: dict[str, Any] = {draw(st.sampled_from(["idim_and_idx", "odim_and_idx"])): ("K", 0)}
+    base, home = "sim:0", draw(st.sampled_from(BASES))  # a host waits for its copies
+    devices = draw(st.permutations([*DEVICES, "sim:1"]))[: len(trained)]
+    way = draw(st.sampled_from(WAYS))
+    uses = draw(st.lists(st.booleans(), min_size=len(way), max_size=len(way)).filter(any))
+    x_trains, is_held = draw(st.sampled_from([False, False, True])), draw(st.booleans())
+    asked = draw(st.sets(st.integers(0, sum(trained) + x_trains - 1), min_size=1))
+    values = torch.rand(len(trained), 3, 4, dtype=torch.complex128)
+
+    def made(home: str) -> NamedLinop:
+        weights = zip(values, trained, strict=True)
+        return Stack(
+            *[Dense(nn.Parameter(v.to(home), is_trained), ("M", "N")) for v, is_trained in weights],
+            **along,
+        )
+
+    def found(A: NamedLinop, B: NamedLinop, base: str) -> list[Tensor]:
+        x = torch.ones([n or 0 for n in A.sizes("input")], dtype=torch.complex128).to(base)
+        x.requires_grad_(x_trains)
+        of = [tensor for tensor in (*A.parameters(), x) if tensor.requires_grad]
+        y, loss, held = x + 1, torch.zeros(()).to(base), list[Tensor]()
+        for step, is_used in zip(way, uses, strict=True):
+            y = step(B)(y)
+            loss = loss + y.abs().square().sum() * is_used
+            held += [y] * is_held
+        del x, y
+        gradients = torch.autograd.grad(loss, [of[number] for number in asked], allow_unused=True)
+        return [torch.zeros(1) if g is None else g.cpu() for g in gradients]
+
+    A = made("cpu")
+    wanted = found(A, A, "cpu")
+    with machine(draw(st.sampled_from(SCHEDULES)), draw(st.integers(0, 9))):
+        A = made(home)
+        B = create_batched_linop(A, BatchSpec({"K": 1}, devices, base))
+        torch.testing.assert_close(found(A, B, base), wanted)
+        del A, B
+
+
 # The plan.
 
 
@@ -358,21 +411,6 @@ def test_a_gradient_of_a_weight_may_be_the_one_that_was_sent(schedule: str) -> N
 
 
 # Weights.
-
-
-@on_both_bases
-def test_some_weights_train_and_others_do_not(base: str) -> None:
-    maps, mask = parameter(3, 6), parameter(6)
-    A = Diagonal(mask, ("C", "Nx"), weight_shape=("Nx",)) @ Dense(
-        maps, ("C", "Nx"), ("Nx",), ("C", "Nx")
-    )
-    with machine():
-        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2", base], base))
-        for trained in ((True, False), (False, True)):
-            maps.requires_grad_(trained[0])
-            mask.requires_grad_(trained[1])
-            check(B, A, base)
-        del B
 
 
 @on_both_bases

@@ -18,8 +18,8 @@ def narrowed(linop: NamedLinop) -> Part:
     Returns
     -------
     Part
-        The slices that it reads and writes, and the operator between them. The rest of the input is
-        not read, and the rest of the output is zero.
+        The slices that it reads, writes and uses inside, and the operator between them. The rest of
+        the input is not read, the rest of the output is zero, and the rest inside adds nothing.
 
     Raises
     ------
@@ -39,5 +39,4 @@ def narrowed(linop: NamedLinop) -> Part:
             return Part(zero if zero is not None and zero.is_complete else linop)
         if piece.stop - piece.start < size:
             pieces[dim] = piece
-    part = linop.split(linop, pieces) if pieces else linop
-    return Part(part, {dim: piece for dim, piece in pieces.items() if dim in linop.shape.dims})
+    return Part(linop.split(linop, pieces) if pieces else linop, pieces)

@@ -212,6 +212,18 @@ class Tiled(Composite):
         sides = {"ishape": shape.ishape, "oshape": shape.oshape}
         return self.with_tiles(self.tiles.mapped(lambda linop: linop.resolved(**sides), shape))
 
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the table of parts for inputs with these dimensions; see :class:`NamedLinop`."""
+        if self.dims & ({*dims} - {*self.ishape}):
+            return None  # a part uses the name for another dimension
+        found = [linop.fitted_to(dims) for linop in self.linops]
+        fitted = [linop for linop in found if linop is not None and linop.ishape == dims]
+        outputs = {linop.oshape for linop in fitted}
+        if len(fitted) < len(found) or len(outputs) > 1:
+            return None
+        linops, shape = iter(fitted), NamedShape(dims, outputs.pop())
+        return self.with_tiles(self.tiles.mapped(lambda _: next(linops), shape))
+
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes, without those that can be made again."""
         return {**super().__getstate__(), "_tiles": None}
@@ -249,9 +261,15 @@ class Tiled(Composite):
         return self.tiles.hull(ND.infer(dim))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be cut, according to a part."""
-        reasons = (linop.why_opaque(dim) for linop in self.linops if dim in linop.dims)
-        return next((reason for reason in reasons if reason is not None), None)
+        """Return why ``dim`` cannot be cut, according to a part or to sizes that differ."""
+        having = [linop for linop in self.linops if dim in linop.dims]
+        reasons = (linop.why_opaque(dim) for linop in having)
+        reason = next((reason for reason in reasons if reason is not None), None)
+        if reason is None and ND.infer(dim) not in self.tiles.lengths:
+            sizes = {linop.size(dim) for linop in having}
+            if len(sizes) > 1 and dim not in self.shape.dims:
+                return f"it has the sizes {sorted(map(str, sizes))} inside of different parts"
+        return reason
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the restriction of the operator to each of the windows."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -38,6 +38,11 @@ class Part:
     def writes(self) -> Window:
         """The slices of the output."""
         return {dim: piece for dim, piece in self.window.items() if dim in self.linop.oshape}
+
+    def is_all_of(self, dim: NamedDimension, length: int) -> bool:
+        """Whether the operator has the size of the part's slice of a dimension, or lacks it."""
+        piece = self.window.get(dim, slice(0, length))
+        return dim not in self.linop.dims or self.linop.size(dim) == piece.stop - piece.start
 
     def within(self, outer: Window) -> Part:
         """Return this part of a tile as a part of the whole; ``outer`` is the tile's window."""
@@ -219,24 +224,29 @@ class Tiles:
         groups = self.output.groups
         if len(groups) == 1 and len(self.parts) > 1:
             return None
-        parts, lengths = [], dict(self.lengths)
+        found = []
         for group in groups:
             own = [self.parts[number] for number in group]
             if len(own) == 1:
-                part = Part(own[0].linop.N, own[0].window, own[0].place)
+                found.append(Part(own[0].linop.N, own[0].window, own[0].place))
             else:
-                part = self._normal_of_group(own, of_group)
-            # The output has the slices of the input, under the names of the output.
-            names = dict(zip(part.linop.ishape, part.linop.oshape, strict=True))
-            window = dict(part.window)
-            for here, there in names.items():
-                if here in window:
-                    window[there], lengths[there] = window[here], lengths[here]
-            parts.append(Part(part.linop, window, part.place))
-        lead = parts[0].linop.shape
-        if any(part.linop.shape.oshape != lead.oshape for part in parts):
+                found.append(self._normal_of_group(own, of_group))
+        shape = found[0].linop.shape
+        if any(part.linop.oshape != shape.oshape for part in found):
             return None
-        return Tiles(NamedShape(lead.ishape, lead.oshape), parts, lengths)
+        # Inside, the normal may use the name of a dimension of A for another one.
+        kept = {
+            dim
+            for dim, length in self.lengths.items()
+            if dim in shape.ishape
+            or (dim not in shape.oshape and all(part.is_all_of(dim, length) for part in found))
+        }
+        # The output has the slices of the input, under the names of the output.
+        names = dict(zip(shape.ishape, shape.oshape, strict=True))
+        parts = [Part(p.linop, _there_too(p.window, names, kept), p.place) for p in found]
+        return Tiles(
+            NamedShape(shape.ishape, shape.oshape), parts, _there_too(self.lengths, names, kept)
+        )
 
     def _normal_of_group(self, parts: Sequence[Part], of_group: Callable[[Tiles], Part]) -> Part:
         group = Tiles(self.shape, parts, self.lengths)
@@ -281,3 +291,13 @@ def _renamed(
     by_dim: Mapping[NamedDimension, T], names: Mapping[NamedDimension, NamedDimension]
 ) -> dict[NamedDimension, T]:
     return {names.get(dim, dim): value for dim, value in by_dim.items()}
+
+
+def _there_too(
+    by_dim: Mapping[NamedDimension, T],
+    names: Mapping[NamedDimension, NamedDimension],
+    kept: Set[NamedDimension],
+) -> dict[NamedDimension, T]:
+    """Return the values of some dimensions, also under the names that they have in the output."""
+    here = {dim: value for dim, value in by_dim.items() if dim in kept}
+    return here | {names[dim]: value for dim, value in here.items() if dim in names}

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from linops_core import Composite, Identity, NamedLinop, SplitError, Zero
+from linops_core import Composite, Identity, NamedLinop, Zero
 from linops_split import (
     Part,
     Tile,
@@ -132,14 +132,22 @@ def _cut(
     base: DeviceSpec,
     sizes: Mapping[NamedDimension, int],
     device: DeviceSpec,
+    elsewhere: Set[NamedDimension] = frozenset(),
 ) -> Tiles:
-    """Return the table of ``linop`` cut by the specs; without a device matrix, on ``device``."""
+    """Return the table of ``linop`` cut by the specs; without a device matrix, on ``device``.
+
+    Along a dimension that is only ``elsewhere``, inside of other tiles, there is one tile.
+    """
     if not specs:
         place = None if device.device == base.device else DevicePair(device, base)
         return Tiles(linop.shape, [Part(linop, {}, place)], {})
     spec, *others = specs
-    grid = tile_grid(linop, spec.batch_sizes, sizes=sizes)
-    linops, _, _ = split_linop(linop, spec.batch_sizes, sizes=sizes)
+    has = {dim: dim in linop.dims or dim not in elsewhere for dim in spec.batch_sizes}
+    batch_sizes = {dim: size for dim, size in spec.batch_sizes.items() if has[dim]}
+    axes = [axis for axis, is_cut in enumerate(has.values()) if not is_cut]
+    grid = np.expand_dims(tile_grid(linop, batch_sizes, sizes=sizes), axes)
+    linops = np.expand_dims(split_linop(linop, batch_sizes, sizes=sizes)[0], axes)
+    n_along = dict(zip(has, grid.shape, strict=True))
     devices = _devices_over(grid.shape, spec, spec.base() or device)
     # A size that one part of the operator knows is also the size for parts that do not know it.
     of_whole = {dim: n for dim in linop.dims if (n := linop.size(dim)) is not None} | {**sizes}
@@ -157,17 +165,10 @@ def _cut(
         }
         # A zero tile is not cut further.
         specs_left = [] if isinstance(tile.linop, Zero) else others
-        for dim in (dim for later in specs_left for dim in later.batch_sizes):
-            if dim in linop.dims and dim not in tile.linop.dims:
-                raise SplitError(
-                    f"{linop.signature}: every tile must have {dim}, because a later BatchSpec "
-                    f"cuts along it, got the tile {tile.linop.signature} without it; cut {dim} in "
-                    "the same BatchSpec or in an earlier one"
-                )
         there = cast(DeviceSpec, devices[position])
-        inner = _cut(tile.linop, specs_left, base, of_tile, there)
-        counts = zip(cell.items(), grid.shape, strict=True)
-        outer = tile.within({dim: piece for (dim, (_, piece)), count in counts if count > 1}).window
+        inner = _cut(tile.linop, specs_left, base, of_tile, there, elsewhere | linop.dims)
+        window = {dim: piece for dim, (_, piece) in cell.items() if n_along[dim] > 1}
+        outer = tile.within(window).window
         parts += [part.within(outer) for part in inner.parts]
         lengths = {**inner.lengths, **lengths, **{dim: of_whole[dim] for dim in outer}}
     return Tiles(linop.shape, parts, lengths).without_zeros()

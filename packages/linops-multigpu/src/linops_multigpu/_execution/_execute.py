@@ -178,7 +178,8 @@ class _Execution:
     def joined(self) -> Tensor | None:
         """Return the output; the current stream of the base device waits for it.
 
-        Also, no stream may reuse memory that is dropped now before all its users here are done.
+        Also, no stream may reuse memory that is dropped now before all its users here are done. The
+        base device waits for what it sent, because a part need not return a result to it.
         """
         if self.output.y is not None:
             self.output.finish()
@@ -188,6 +189,7 @@ class _Execution:
                 self.lane(action).there.incoming.wait_event(event)
             elif action.kind is Kind.COLLECT:
                 self.lane(action).there.compute.wait_event(event)
+            if action.kind in (Kind.SEND, Kind.COLLECT):
                 self.base.compute.wait_event(event)
         for streams in self.given:
             let_caller_follow(streams, self.output.y if streams is self.base else None)

@@ -126,6 +126,11 @@ class DeviceReplica(Wrapper):
         """Return the operator with ``shape``, which replaces the wildcards of its own shape."""
         return self._derived(methodcaller("resolved", ishape=shape.ishape, oshape=shape.oshape))
 
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the operator for inputs with these dimensions, on the same device."""
+        fitted = self.source.fitted_to(dims)
+        return None if fitted is None else self._derived(methodcaller("fitted_to", dims))
+
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
         return DeviceReplica(self.source.with_weights(change), self.device)
