@@ -14,6 +14,7 @@ from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
 from .._base._sides import Side
+from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals
 from ._composite import Composite
@@ -102,7 +103,7 @@ class Chain(Composite):
             x = part(x)
         return x
 
-    adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
+    adj_fn = staticmethod(of_adjoint)
 
     def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x with fewer checks of operands, too; see :meth:`NamedLinop._call_again`."""

@@ -25,6 +25,7 @@ from ..._base._places import WHOLE, Seam, side_by_side
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._sizes import per_axis
+from ..._base._swapped_functions import of_adjoint
 from ..._base._tile import Supports, Window
 from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
@@ -134,7 +135,7 @@ class SideBySide(Composite):
             pairs = [pair for pair in pairs if not isinstance(pair[0], Zero)] or pairs
         return combined(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
-    adj_fn = fn  # the operands of an adjoint are adjoints, and its sides are swapped
+    adj_fn = staticmethod(of_adjoint)
 
     def blocks_of(self, x: Tensor) -> Iterable[Tensor]:
         """Return the part of the input of each operand."""
