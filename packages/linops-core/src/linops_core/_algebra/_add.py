@@ -106,6 +106,10 @@ class Add(Composite):
     support = Composite._support_of_one
     _supports = supports_side_by_side
 
+    def _of_some(self, numbers: range) -> NamedLinop:
+        """Return the sum of some terms."""
+        return self.with_operands(map(self._operand, numbers), self.shape)
+
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the sum for an input with these dimensions; see :class:`NamedLinop`."""
         found = [fitted_input(linop, dims) for linop in self.linops]

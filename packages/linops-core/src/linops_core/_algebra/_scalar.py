@@ -84,7 +84,7 @@ class Scalar(SliceableLinop):
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operator on these dimensions, which must include its own."""
-        if not is_part_of(self.ishape, dims) or self.ishape != self.oshape:
+        if not is_part_of(self.ishape, dims, in_order=False) or self.ishape != self.oshape:
             return None
         return linked(self, NamedShape(dims, weight_shape=()))
 

@@ -86,6 +86,12 @@ class SideBySide(Composite):
         vars(other).update(changed)
         return other
 
+    def _of_some(self, numbers: range) -> NamedLinop:
+        """Return some operands side by side."""
+        pairs = self._blocks.items()
+        blocks = {s: own.of(numbers, [own.sizes[n] for n in numbers]) for s, own in pairs}
+        return self._with(map(self._operand, numbers), _blocks=blocks)
+
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operands side by side with further dimensions in front of both sides."""
         shape = with_dims_in_front(self.shape, dims)
