@@ -77,6 +77,20 @@ def test_an_adjoint_written_as_on_the_page_is_an_adjoint() -> None:
     torch.testing.assert_close(A.H.to_dense({"M": 3}), A.to_dense({"N": 3}).mH)
 
 
+def test_the_adjoint_of_the_page_is_that_of_compositions() -> None:
+    A = coils() + coils()
+    made = Scaled.adjoint(A)  # type: ignore[arg-type]  # the method of the page, of any operator
+    y = A(torch.randn(6, 5, dtype=torch.complex128))
+    torch.testing.assert_close(made(y), A.H(y))
+    torch.testing.assert_close(made.N(y), A(A.H(y)))
+    torch.testing.assert_close(A.adj_fn(A, y), A.H(y))
+    weights, shared = (
+        list(A.parameters()) + list(A.buffers()),
+        [*made.parameters(), *made.buffers()],
+    )
+    assert {id(weight) for weight in weights} == {id(weight) for weight in shared}
+
+
 def test_weights_that_change_change_the_adjoint_and_the_normal() -> None:
     A = coils()
     adjoint, normal, tile = A.H, A.N, A.split(A, {ND("C"): slice(1, 3)})
@@ -101,8 +115,11 @@ def test_a_shallow_copy_shares_tensors_and_has_registries_of_its_own() -> None:
 
 def test_a_shallow_copy_keeps_no_derived_operators() -> None:
     A = Scaled(torch.randn(3))
+    assert A._adjoint is None and A._normal is None
     assert A.H is A.H and A.N is A.N
+    assert A._adjoint is A.H and A._normal is A.N
     B = copy.copy(A)
+    assert B._adjoint is None and B._normal is None
     assert B.H is not A.H and B.N is not A.N
 
 

@@ -14,9 +14,11 @@ import importlib
 import importlib.util
 import io
 import math
+import pkgutil
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import NamedTuple
 
 import pytest
@@ -25,6 +27,7 @@ import torchlinops as tl
 
 IS_OURS = importlib.util.find_spec("linops_core") is not None
 PAGE = (Path(__file__).parents[2] / "docs" / "migration.md").read_text("utf-8")
+PUBLIC = (Path(__file__).parent / "public_names.list").read_text("utf-8").split()
 PROGRAM = re.compile(r"^# (.+)\n(?:Page: (.+)\n)?((?:(?!# ).*\n)*)", re.MULTILINE)
 NUMBER = re.compile(r"[+-]?\d+\.?\d*(?:e[+-]?\d+)?")
 IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
@@ -171,6 +174,33 @@ def test_a_recorded_difference_is_one() -> None:
 def test_other_outputs_are_seen(other: str) -> None:
     assert is_same("tensor([1.,  2.])\n", "tensor([1.0000e+00, 2.00001])")
     assert not is_same("tensor([1., 2.])", other)
+
+
+def public_names() -> set[str]:
+    """Return what torch-named-linops exports, by walking over its modules."""
+    modules = [info.name for info in pkgutil.walk_packages(tl.__path__, "torchlinops.")]
+    found: set[str] = set()
+    for name in ["torchlinops", *modules]:
+        if any(part.startswith("_") or part in ("tests", "scripts") for part in name.split(".")):
+            continue
+        module = importlib.import_module(name)
+        exported = getattr(module, "__all__", None)
+        for attribute in exported or dir(module):
+            value = getattr(module, attribute, None)
+            home = str(getattr(value, "__module__", ""))
+            if not attribute.startswith("_") and not isinstance(value, ModuleType):
+                found |= {attribute} if exported or home.startswith("torchlinops") else set()
+    return found
+
+
+@pytest.mark.skipif(IS_OURS, reason="is about names of the reference")
+def test_the_list_has_the_names_that_the_reference_exports() -> None:
+    assert public_names() == {*PUBLIC}
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_each_public_name_is_on_the_page(name: str) -> None:
+    assert re.search(rf"\b{name}\b", PAGE)
 
 
 def test_everything_is_read() -> None:

@@ -21,6 +21,7 @@ from ._base._linop import tile_of as tile_of
 from ._base._roles import Role as Role
 from ._base._sides import Side as Side
 from ._base._sliceable import SliceableLinop as SliceableLinop
+from ._base._swapped_functions import of_adjoint as of_adjoint
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
 from ._base._totals import Processes as Processes
@@ -133,6 +134,7 @@ __all__ = [
     "from_scipy",
     "from_sigpy",
     "linear_function",
+    "of_adjoint",
     "safe_globals",
     "same_space",
     "tile_of",

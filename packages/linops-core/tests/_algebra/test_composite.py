@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, Scalar, Stack
+from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, RealForm, Scalar, Stack
 from memmap import memory_aware_deepcopy
 from memmap._modules._traverse import path_text, traverse
 from nameddim import ND
@@ -90,8 +90,19 @@ def test_operands_are_counted_indexed_and_gone_through(composed: Any) -> None:
     A = composed(*operands)
     assert len(A) == 2 and bool(A)
     assert [*A] == operands == [A[0], A[1]] == [A[-2], A[np.int64(-1)]]
-    assert A[1:] == (operands[1],)
-    assert Chain(*A[:1]) @ torch.ones(3) is not None
+    assert A.linops == tuple(operands)
+    for part in (A[1:], A[-1:], A[1::2]):
+        assert type(part) is type(A) and part.linops == (operands[1],)
+        torch.testing.assert_close(part(part.H(part(x := torch.ones(3)))), part(part.N(x)))
+    x = torch.ones(A.size("N") or 3)
+    torch.testing.assert_close(A[:](x), A(x))
+    with pytest.raises(IndexError, match=r"a slice must have at least one of 2 operands, got"):
+        A[2:]
+
+
+def test_slices_of_what_is_made_otherwise_are_refused() -> None:
+    with pytest.raises(TypeError, match=r"must be one of a chain, .* got one of RealForm; A\.lin"):
+        RealForm(two()[0])[:1]
 
 
 def test_a_chain_goes_from_the_first_operator_applied_to_the_last() -> None:

@@ -154,6 +154,11 @@ ONES = torch.ones(3, 3)
             Diagonal(ONES, ("Kx", "Ky")),
             r"FFT expects \(\.\.\., Nx, Ny\) but Diagonal returns \(Kx, Ky\)\. Did you mean FFT\.H",
         ),
+        (
+            F2,
+            Dense(torch.ones(2, 2, 3), ("Nx", "Ny", "C"), ("Nx", "Ny"), ("Nx", "Ny", "C")),
+            r'FFT expects \(.*\) but Dense .*C\)\. Did you mean FFT with dims=\("Nx", "Ny"\)',
+        ),
         (F2.H, Diagonal(ONES, ("Nx", "Ny")), r"Did you mean FFT without \.H\?"),
         (
             SimpleLinop(abs, abs, ishape=("Kx", "Ky")),

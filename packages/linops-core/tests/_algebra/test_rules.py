@@ -13,6 +13,7 @@ from linops_core import (
     FFT,
     Add,
     Chain,
+    Convolution,
     Dense,
     Diagonal,
     Identity,
@@ -180,6 +181,9 @@ def test_powers_apply_again_and_again() -> None:
     assert (B.N ** np.int64(2)).oshape == (B.N**2).oshape
     with pytest.raises(ValueError, match=r"Dense .*: an operator must map a space to itself"):
         B**2
+    valid = Convolution(torch.ones(3), mode="valid", grid_size=[5], dims="N")
+    with pytest.raises(ValueError, match=r"input sizes \(None, 5\) and output sizes \(None, 3\)"):
+        valid**2
     with pytest.raises(ValueError, match=r"the exponent of a power must not be negative, got -1"):
         B.N**-1
     with pytest.raises(TypeError, match=r"the operand of \*\* must be an integer, got 0.5"):

@@ -13,8 +13,6 @@ class Around(Wrapper):
     def fn(linop: Any, x: Tensor, /) -> Tensor:
         return linop.linop(x)  # type: ignore[no-any-return]
 
-    adj_fn = fn
-
 
 class TestWrapper(BaseNamedLinopTests):
     def make_linop(self) -> Around:

@@ -32,6 +32,16 @@ def test_known_products() -> None:
     assert D.N(x).tolist() == D.H.N(x).tolist() == [1, 12]
 
 
+@pytest.mark.parametrize("dims", [("C", "N"), ("N", "C"), ("...", "C", "N")])
+def test_a_weight_may_lack_the_dimensions_in_which_it_is_broadcast(dims: tuple[str, ...]) -> None:
+    w = torch.tensor([1.0, 2.0, 3.0])
+    D = Diagonal(w, dims, broadcast_dims=("C",))
+    x = torch.ones([{"C": 2, "N": 3}.get(dim, 1) for dim in dims])
+    assert D(x).sum([axis for axis, dim in enumerate(dims) if dim != "N"]).tolist() == [2, 4, 6]
+    with pytest.raises(ValueError, match=r"weight must have 2 dimensions for weight_shape"):
+        Diagonal(w, ("C", "N"), broadcast_dims=())
+
+
 def test_without_names_any_batch_goes_before_the_axes_of_the_weight() -> None:
     D = Diagonal(torch.arange(6.0).reshape(2, 3))
     assert D.ishape == ("...", "(1)", "(2)")

@@ -15,6 +15,7 @@ from linops_core import (
     BlocksToArray,
     Convolution,
     Crop,
+    Diagonal,
     GridNames,
     Interpolate,
     NamedLinop,
@@ -26,6 +27,7 @@ from linops_core.testing.strategies import Known, Spaces, check
 from nameddim import ND
 
 GRID, RESULT = "GHIJ", "PQUV"
+Both = tuple[Callable[[], NamedLinop], torch.Tensor]
 Made = tuple[Callable[..., NamedLinop], list[int], list[int], set[str]]
 
 
@@ -127,6 +129,51 @@ def test_a_neighbour_says_where_the_grid_stands(case: tuple[Known, Any]) -> None
     torch.testing.assert_close(fitted.H(y).flatten(), known.matrix.mH @ y.flatten())
     back = free.H.fitted_to(tuple(map(ND, fitted.oshape))) or free.H.resolved(ishape=fitted.oshape)
     assert back.ishape == fitted.oshape
+
+
+@given(placed(), st.integers(0, 2), st.integers(0, 5), st.integers(0, 3))
+def test_normals_of_free_operators_return_the_order_of_a_neighbour(
+    case: tuple[Known, Any], before: int, kind: int, how: int
+) -> None:
+    """With equal sizes, another order of the output would be no error but other values."""
+    known, make = case
+    names, sizes = known.spaces.ishape, known.spaces.sizes
+    grid = [name for name in GRID if name in names]
+    result = [name for name in RESULT if name in known.spaces.oshape]
+    A, P = make(dims=grid, to=result), known.matrix
+    w = torch.randn([sizes[name] for name in result], dtype=torch.complex128)
+    W = Diagonal(w, ("...", *result))
+    if before:
+        A, P = W @ A, Diagonal.from_weight(w, result, known.spaces.oshape).to_dense(sizes) @ P
+    if before == 2:
+        A, P = A @ FFT(dims=grid), P @ FFT(dims=grid, shape=names).to_dense(sizes)
+    N = P.mH @ P
+    made: list[Both] = [
+        (lambda: A.N, N),
+        (lambda: A.N.N, N @ N),
+        (lambda: A.N @ A.N, N @ N),
+        (lambda: A.N.conj(), N.conj()),
+        (lambda: A.N + 2 * A.N, 3 * N),
+        (lambda: A.H @ A, N),
+    ]
+    own, expected = made[kind]
+    D = Diagonal(torch.randn([sizes[name] for name in names], dtype=torch.complex128), names)
+    of_D = D.to_dense()
+    sums: list[Both] = [
+        (lambda: own() @ D, expected @ of_D),
+        (lambda: own() + D, expected + of_D),
+        (lambda: D + own(), expected + of_D),
+        (lambda: 2j * own() @ D + D, 2j * expected @ of_D + of_D),
+    ]
+    whole, matrix = sums[how]
+    try:
+        linop = whole()
+    except ValueError as error:
+        assert before and "order" in str(error)  # W is not permuted
+        return
+    assert [dim.name for dim in linop.oshape] == [*names] and linop.is_endomorphism
+    torch.testing.assert_close(linop.to_dense(), matrix)
+    torch.testing.assert_close(linop.N.to_dense(), matrix.mH @ matrix)
 
 
 @pytest.mark.parametrize(

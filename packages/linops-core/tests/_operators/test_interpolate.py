@@ -362,6 +362,24 @@ def test_gradients_to_locations_are_the_sum_of_those_of_the_tiles(mode: str, nor
     torch.testing.assert_close(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("ndim", [1, 2, 3])
+@pytest.mark.parametrize("width", [2.0, 4.0])
+def test_locations_in_half_precision_are_used_as_they_are(
+    dtype: torch.dtype, ndim: int, width: float
+) -> None:
+    locs = (5 * torch.rand(4, ndim)).to(dtype)
+    A = Interpolate(locs, [5] * ndim, width=width)
+    exact = Interpolate(locs.double(), [5] * ndim, width=width)
+    x = torch.randn([5] * ndim, dtype=torch.complex64)
+    y = A(x)
+    assert y.dtype == A.H(y).dtype == torch.complex64
+    for found, expected in ((y, exact(x)), (A.H(y), exact.H(y))):
+        torch.testing.assert_close(found, expected.to(torch.complex64), rtol=1e-4, atol=1e-3)
+    if width == 2:  # values of wider kernels exceed half precision
+        assert A(x.real.half()).dtype == torch.float16
+
+
 def test_names_of_any_kind_may_stand_beside_the_coordinates() -> None:
     locs = torch.tensor([[0.5]])
     A = Interpolate(locs, [2], ("(99)", "C"), width=2, kernel="linear")

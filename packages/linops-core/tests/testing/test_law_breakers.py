@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop, SliceableLinop
+from linops_core import FFT, Dense, Diagonal, NamedLinop, SliceableLinop, Wrapper
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import NamedShape
 
@@ -50,6 +50,17 @@ class WrongNormal(Dense):
     @staticmethod
     def normal_fn(linop: Any, x: Tensor) -> Tensor:
         return 2 * x
+
+
+class ForwardAsAdjoint(Wrapper):
+    def __init__(self, weight: Tensor, shape: tuple[str, ...]) -> None:
+        super().__init__(Diagonal(weight, shape))
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor) -> Tensor:
+        return linop.linop(x)  # type: ignore[no-any-return]
+
+    adj_fn = fn
 
 
 class NotLinear(Diagonal):
@@ -308,6 +319,7 @@ def diagonal(kind: Callable[..., NamedLinop]) -> Callable[[], NamedLinop]:
 
 BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     (diagonal(NotLinear), "is_linear"),
+    (diagonal(ForwardAsAdjoint), "functions_of_operators_and_of_copies_are_what_they_say"),
     (diagonal(TwoDimensionsTooMany), "output_has_the_dimensions_of_oshape"),
     (
         diagonal(DropsImaginaryPartOfReal),

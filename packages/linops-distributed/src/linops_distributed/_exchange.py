@@ -8,7 +8,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from linops_core import Identity, NamedLinop, Scalar, Side
+from linops_core import Identity, NamedLinop, Scalar, Side, of_adjoint
 from nameddim import NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
@@ -57,7 +57,7 @@ class Exchange(DistributedLinop):
         y: Tensor = _Exchanged.apply(x, linop)  # type: ignore[no-untyped-call]  # of torch
         return y
 
-    adj_fn = fn  # the shardings of an adjoint are swapped
+    adj_fn = staticmethod(of_adjoint)
 
     def exchanged(self, x: Tensor) -> Tensor:
         """Return the share of this rank after the exchange: a view of new memory."""

@@ -38,8 +38,6 @@ class DistributedSteps(DistributedLinop, Wrapper):
         """Return A x, of one step after the other."""
         return linop.linop(x)
 
-    adj_fn = fn  # the operand of an adjoint is an adjoint
-
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H inner A; steps whose normal is a number are replaced by it."""
         linops, number = self.linop.flatten(), 1.0

@@ -191,7 +191,9 @@ class _PhysicsLinop(NamedLinop):
         return linop._call("A_A_adjoint", x)
 
     def _call(self, method: str, x: Tensor) -> Tensor:
-        n_dims = sum(dim != ELLIPSES for dim in self.ishape)
+        takes_image = method in ("A", "A_adjoint_A")
+        dims = self.ishape if takes_image != self.is_adjoint else self.oshape
+        n_dims = sum(dim != ELLIPSES for dim in dims)
         batch, own = x.shape[: x.ndim - n_dims], x.shape[x.ndim - n_dims :]
         x = x.reshape(prod(batch), *own)
         y = getattr(self.physics, method)(_as_channels(x) if self.complex_channels else x)

@@ -19,6 +19,7 @@ from linops_core import (
     SplitError,
     Window,
     Zero,
+    of_adjoint,
     writing_is_safe,
 )
 from nameddim import ND, NamedDimension, NamedShape
@@ -104,7 +105,7 @@ class Tiled(Composite):
         y: Tensor = linop.run(x)
         return y
 
-    adj_fn = fn  # the adjoint has the adjoints of the parts
+    adj_fn = staticmethod(of_adjoint)
 
     def run(self, x: Tensor) -> Tensor:
         """Return A x, written into one output unless a transform or compiler traces the call."""

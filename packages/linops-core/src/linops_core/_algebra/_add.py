@@ -12,6 +12,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._linop import NamedLinop, overridable
 from .._base._places import joints, side_by_side
 from .._base._sides import Side
+from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals
 from .._kernels._accumulate import accumulate
@@ -97,13 +98,17 @@ class Add(Composite):
         pairs = [(term, x) for term in linop.linops]
         return combined(accumulate, pairs, linop.threaded, linop.num_workers)
 
-    adj_fn = fn  # the terms of an adjoint are adjoints
+    adj_fn = staticmethod(of_adjoint)
 
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
     without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
     _supports = supports_side_by_side
+
+    def _of_some(self, numbers: range) -> NamedLinop:
+        """Return the sum of some terms."""
+        return self.with_operands(map(self._operand, numbers), self.shape)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the sum for an input with these dimensions; see :class:`NamedLinop`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 import torch
 from torch import Tensor
@@ -14,11 +15,12 @@ from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._rules import rules
 from .._base._sides import Side
+from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals
 from ._composite import Composite
 from ._endomorphism import Row
-from ._fitting import fitted_input, fitted_neighbours, why_not_neighbours
+from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
 from ._nest import Listing
 from ._normal import fit_inner
@@ -102,7 +104,7 @@ class Chain(Composite):
             x = part._applied(x)
         return x
 
-    adj_fn = fn  # the operands of an adjoint are adjoints, in reverse
+    adj_fn = staticmethod(of_adjoint)
 
     def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
         """Return A x with fewer checks of operands, too; see :meth:`NamedLinop._call_again`."""
@@ -174,6 +176,10 @@ class Chain(Composite):
         rows = [part.tiles_at(windows) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
+    def _of_some(self, numbers: range) -> NamedLinop:
+        """Return the chain of some operands, which must fit."""
+        return Chain(*map(self._operand, numbers))
+
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the chain for an input with these dimensions; see :class:`NamedLinop`."""
         fitted: list[NamedLinop] = []
@@ -182,7 +188,27 @@ class Chain(Composite):
             if part is None:
                 return None
             fitted.append(part)
+        if self.is_endomorphism:
+            renamed = dict(zip(self.ishape, self.oshape, strict=True))
+            if not self._land_on(fitted, tuple([renamed.get(dim, dim) for dim in dims])):
+                return None
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
+
+    def _land_on(self, fitted: list[NamedLinop], dims: tuple[NamedDimension, ...]) -> bool:
+        """Fit the last operators, in the list itself, to an output with exactly these dimensions.
+
+        From (K, Z) alone, the adjoint of an operator from (Kx, Z, Ky) to (K, Z) cannot know where
+        it must put Kx and Ky. The input of a chain from a space to itself decides that.
+        """
+        ishape = fitted[0].ishape
+        for place in reversed(range(len(fitted))):
+            if fitted[place].oshape == dims:
+                return True
+            part = fitted_output(self._operand(place), dims)
+            if part is None:
+                return False
+            fitted[place], dims = part, part.ishape
+        return dims == ishape
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the chain with ``shape``, resolved along all operands."""
@@ -194,9 +220,9 @@ def chained(
     fitted: Sequence[NamedLinop], found: Joints | None = None, listing: Listing = tuple
 ) -> Chain:
     """Return the chain of operators that fit (:func:`fit`), without a check."""
-    chain = Chain.__new__(Chain)
-    chain._set_up(fitted, found, listing=listing)
-    return chain
+    other = Chain.__new__(Chain)
+    other._set_up(fitted, found, listing=listing)
+    return other
 
 
 def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> NamedLinop | None:
@@ -238,7 +264,13 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
     try:
         return fit(linops)
     except ValueError:
-        return fit(flat(linops))
+        # Operands of a chain from a space to itself would not land on the order of its input.
+        rows = ([linop] if linop.is_endomorphism else flat([linop]) for linop in linops)
+        try:
+            return fit([*chain.from_iterable(rows)])
+        except ValueError:
+            fit(flat(linops))  # whose message names the operands
+            raise
 
 
 def fit(

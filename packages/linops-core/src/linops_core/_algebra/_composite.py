@@ -27,8 +27,10 @@ class Composite(NamedLinop):
     """An operator that is built from others, its operands.
 
     The operands are submodules named "0", "1", ...; they hold the weights. ``len(A)`` is their
-    number, ``A[i]`` is one of them, ``A[i:j]`` is a tuple, and ``for part in A`` iterates over all.
-    In a :class:`Chain`, the operator that is applied first comes first.
+    number, ``A[i]`` is one of them, ``A.linops`` is the tuple of all, and ``for part in A``
+    iterates over them. In a :class:`Chain`, the operator that is applied first comes first. A slice
+    ``A[i:j]`` of a chain, a sum or operators side by side is the same composition of these
+    operands.
 
     Examples
     --------
@@ -119,29 +121,46 @@ class Composite(NamedLinop):
     @overload
     def __getitem__(self, index: SupportsIndex) -> NamedLinop: ...
     @overload
-    def __getitem__(self, index: slice) -> tuple[NamedLinop, ...]: ...
-    def __getitem__(self, index: SupportsIndex | slice) -> NamedLinop | tuple[NamedLinop, ...]:
-        """Return the operand at ``index``, or the operands of a slice.
+    def __getitem__(self, index: slice) -> NamedLinop: ...
+    def __getitem__(self, index: SupportsIndex | slice) -> NamedLinop:
+        """Return the operand at ``index``, or the same composition of the operands of a slice.
 
         Raises
         ------
         TypeError
-            If the index is not an integer or slice.
+            If the index is not an integer or slice, or a slice of another kind of composition.
         IndexError
-            If there is no operand at ``index``.
+            If there is no operand at ``index`` or in the slice.
+        ValueError
+            If the operands of a slice of a chain do not fit.
         """
         if not isinstance(index, (SupportsIndex, slice)):
             raise TypeError(
                 f"{self.signature}: the index of an operand must be an integer or a slice, got "
                 f"{index!r}; to cut a dimension, call A.split(A, {{dim: slice(start, stop)}})"
             )
+        numbers = range(len(self))
         try:
-            return self.linops[index]
+            if not isinstance(index, slice):
+                return self._operand(numbers[index])
         except IndexError:
             raise IndexError(
                 f"{self.signature}: the index of an operand must be below {len(self)}, the "
                 f"number of operands, got {index}"
             ) from None
+        if not numbers[index]:
+            raise IndexError(
+                f"{self.signature}: a slice must have at least one of {len(self)} operands, got "
+                f"{index}"
+            )
+        return self._of_some(numbers[index])
+
+    def _of_some(self, numbers: range) -> NamedLinop:
+        """Return the same composition of some operands."""
+        raise TypeError(
+            f"{self.signature}: a slice must be one of a chain, a sum or operators side by side, "
+            f"got one of {type(self).__name__}; A.linops is the tuple of its operands"
+        )
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:

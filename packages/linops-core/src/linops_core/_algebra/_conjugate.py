@@ -16,8 +16,6 @@ class Conjugate(Wrapper):
         """Return conj(A conj(x))."""
         return linop.linop._applied(x.conj()).conj()
 
-    adj_fn = fn  # the operand of an adjoint is an adjoint
-
     def conj(self) -> NamedLinop:
         """Return A."""
         return self.linop

@@ -68,6 +68,10 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
             f"{after.name} would name a dimension of its output ({_text(twice)}), but "
             f"{before.name} has a dimension of this name already: give another name with to=."
         )
+    sides = (after, expected, returned), (before, returned, expected)
+    for linop, own, others in sides:
+        if _is_on_grid(linop) and {*own} < {*others}:
+            return _remedy_of_fewer(linop, own, others)
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
     for linop, here, there in turned:
         if {*_named(here)} & {*_named(there)} and iscompatible(here, there):
@@ -77,10 +81,9 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
             "They are the same dimensions in another order: put a Rearrange between them, or name "
             "the dimensions of a grid operator with dims=."
         )
-    if {*returned} < {*expected}:
-        return _remedy_of_fewer(before, returned, expected)
-    if {*expected} < {*returned}:
-        return _remedy_of_fewer(after, expected, returned)
+    for linop, own, others in sides:
+        if {*own} < {*others}:
+            return _remedy_of_fewer(linop, own, others)
     if not {*returned} & {*expected} and _is_free(before) and _is_free(after):
         return (
             "The order of these dimensions is not known: give one of the operators shape=, with "
@@ -107,7 +110,7 @@ def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
     if others[len(others) - len(own) :] == own:
         return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *own))})?"
     more = [dim for dim in others if dim not in own]
-    if hasattr(linop, "_is_free"):  # an operator on a grid, which takes dims=
+    if _is_on_grid(linop):
         return (
             f"Did you mean {linop.name} with dims=({_quoted(own)}), or with ({_text(more)}) among "
             "its dimensions?"
@@ -119,6 +122,10 @@ def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
             "this order, and permute its weight."
         )
     return f"Did you mean {linop.name} with ({_quoted(others)})?"
+
+
+def _is_on_grid(linop: NamedLinop) -> bool:
+    return hasattr(linop, "_is_free")  # a grid operator, which takes dims=
 
 
 def _is_free(linop: NamedLinop) -> bool:

@@ -66,7 +66,7 @@ class Identity(SliceableLinop):
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the identity on these dimensions, which must include its own."""
-        if self.ishape == self.oshape and is_part_of(self.ishape, dims):
+        if self.ishape == self.oshape and is_part_of(self.ishape, dims, in_order=False):
             return linked(self, NamedShape(dims))
         return super().fitted_to(dims)
 

@@ -11,6 +11,7 @@ from nameddim import ND, NamedDimension, NamedShape
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam
 from .._base._sides import SIDES, Side, dims_of
+from .._base._swapped_functions import of_adjoint
 from .._kernels._complex import as_parts, imag_part, of_parts
 from ._composite import Composite
 
@@ -71,7 +72,7 @@ class RealForm(Composite):
         """Return the parts of A x."""
         return applied_to_parts(linop.linops[0], x)
 
-    adj_fn = fn  # the operand of an adjoint is an adjoint
+    adj_fn = staticmethod(of_adjoint)
     adjoint = Composite._adjoint_of_operands
 
     def own_length(self, side: Side, position: int) -> int | None:

@@ -103,8 +103,9 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
         )
     if not linop.is_endomorphism:
         raise ValueError(
-            f"{linop.signature}: an operator must map a space to itself to have powers, "
-            f"got {linop.shape}"
+            f"{linop.signature}: an operator must map a space to itself to have powers, with the "
+            f"same names and sizes, got input sizes {linop.sizes('input')} and output sizes "
+            f"{linop.sizes('output')} (None: not known)"
         )
     if exponent == 0:
         return Identity(linop.ishape, linop.oshape).as_endomorphism()

@@ -84,7 +84,7 @@ class Scalar(SliceableLinop):
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operator on these dimensions, which must include its own."""
-        if not is_part_of(self.ishape, dims) or self.ishape != self.oshape:
+        if not is_part_of(self.ishape, dims, in_order=False) or self.ishape != self.oshape:
             return None
         return linked(self, NamedShape(dims, weight_shape=()))
 
@@ -103,7 +103,7 @@ class Scalar(SliceableLinop):
         """Return the multiplication by conj(w)."""
         if isinstance(self.weight, Tensor):
             return super().conj()
-        return Scalar(self.weight.conjugate(), self.ishape)
+        return linked(self, weight=self.weight.conjugate())
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
@@ -152,7 +152,10 @@ def with_few_numbers(linops: Iterable[NamedLinop]) -> list[NamedLinop]:
 
 def is_number(linop: object) -> TypeGuard[Scalar]:
     """Whether ``linop`` is the multiplication by a Python number."""
-    return isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor)
+    # The functions of an adjoint multiply by the conjugate of its weight.
+    return (
+        isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor) and not linop.is_adjoint
+    )
 
 
 def is_real_number(linop: object) -> bool:

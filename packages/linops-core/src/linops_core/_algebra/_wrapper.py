@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from nameddim import NamedDimension, NamedShape
 
 from .._base._linop import NamedLinop
+from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
 from ._composite import Composite
 from ._fitting import fitted_input
@@ -15,9 +16,9 @@ from ._fitting import fitted_input
 class Wrapper(Composite):
     """An operator around another one, its operand, with the same roles of dimensions.
 
-    A subclass overrides ``fn`` and ``adj_fn``, which find the operand as ``linop.linop``. For the
-    adjoint, the conjugate, a tile or the normal of a wrapper around A, ``linop.linop`` is the
-    adjoint, the conjugate, a tile or the normal of A.
+    A subclass overrides ``fn``, which finds the operand as ``linop.linop``. For the adjoint, the
+    conjugate, a tile or the normal of a wrapper around A, ``linop.linop`` is the adjoint, the
+    conjugate, a tile or the normal of A. ``adj_fn`` follows from this.
 
     Parameters
     ----------
@@ -36,7 +37,6 @@ class Wrapper(Composite):
     ...     def fn(linop, x):
     ...         print(f"{linop.linop.name} is applied")
     ...         return linop.linop(x)
-    ...     adj_fn = fn
     >>> Traced(Diagonal(torch.tensor([1j]), ("N",))).H(torch.tensor([1.0]))
     Diagonal is applied
     tensor([0.-1.j])
@@ -55,6 +55,7 @@ class Wrapper(Composite):
         """The operand."""
         return self._operand(0)
 
+    adj_fn = staticmethod(of_adjoint)
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
     without_fftshift = Composite._operands_without_fftshift

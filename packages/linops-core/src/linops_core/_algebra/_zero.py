@@ -17,6 +17,7 @@ from .._base._roles import why_on_both_sides
 from .._base._sides import SIDES, Side, dims_of, lengths_by_place, occurrences
 from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
+from .._base._swapped_functions import of_adjoint
 from .._base._tile import SplitError, Window
 
 
@@ -125,7 +126,7 @@ class Zero(SliceableLinop):
             return x.unsqueeze(0)[:0].sum().expand(sizes).clone()
         return x.new_zeros(sizes)
 
-    adj_fn = fn  # the shape of the adjoint is enough
+    adj_fn = staticmethod(of_adjoint)
 
     def output_sizes(self, x: Tensor) -> list[int]:
         """Return the sizes of the output for input ``x``."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 Module = TypeVar("Module", bound=nn.Module)
 
-_OF_ONE_ALONE = {"adjoint", "normal", "checked"}
-"""Cached facts of an operator that do not hold for a linked copy."""
+DERIVED = ("_adjoint", "_normal")
+"""Attributes for operators that were made from this one; a copy has None there."""
 
 
 def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
@@ -39,10 +39,10 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
     own = vars(linop).copy()
     for name in HOOKS & own.keys():
         del own[name]
-    own.pop("_compiled_call_impl", None)
+    for name in ("_compiled_call_impl", *DERIVED):
+        own.pop(name, None)
     own["_is_full_backward_hook"] = None
-    found = own["_found"]
-    own["_found"] = {key: found[key] for key in found.keys() - _OF_ONE_ALONE}
+    own["_found"] = {key: own["_found"][key] for key in own["_found"].keys() - {"checked"}}
     if shape is not None:
         own.update(_shape=shape, _found={})
     return own

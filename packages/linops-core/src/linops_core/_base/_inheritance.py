@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ._swapped_functions import of_adjoint
+
 _TRUE_OF_FN = (
     "adjoint",
     "conj",
@@ -44,9 +46,17 @@ def forget_what_no_longer_holds(cls: type, base: type) -> None:
         if name == "_takes_out":
             is_other = any(getattr(cls, fn) is not getattr(definer, fn) for fn in _WITH_OUT)
         if is_other or (name in _PAST_FORWARD and "forward" in vars(cls)):
-            setattr(cls, name, vars(base)[name])
+            forgotten = [name]
+            if name == "adjoint" and _of(cls, "adj_fn") is of_adjoint:
+                forgotten.append("adj_fn")  # the base says that there is none
+            for each in forgotten:
+                setattr(cls, each, vars(base)[each])
 
 
 def _is_replaced(fn: str, cls: type, definer: type, base: type) -> bool:
-    known = getattr(definer, fn)
-    return known is not getattr(base, fn) and getattr(cls, fn) is not known
+    known = _of(definer, fn)
+    return known not in (_of(base, fn), of_adjoint) and _of(cls, fn) is not known
+
+
+def _of(cls: type, name: str) -> object:
+    return getattr(cls, name)

@@ -27,6 +27,7 @@ from ._inheritance import forget_what_no_longer_holds
 from ._late_hooks import is_hooked
 from ._rules import rules
 from ._sides import SIDES, Side, dims_of, with_dims_in_front
+from ._swapped_functions import of_adjoint
 from ._tile import SplitError, Window
 from ._totals import Totals
 
@@ -79,6 +80,11 @@ class NamedLinop(Arithmetic, Conversions):
     """Whether a closed form of A^H A can be sliced as A's input: its output has the same names."""
     _runs_in_parts: ClassVar[bool] = False
     """Whether it runs in parts with a small workspace, so that callers need not cut the input."""
+    # Kept in the dictionary of an operator, not in that of its submodules.
+    _adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
+    """The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
+    _normal: NamedLinop | None = None
+    """The normal operator, once it is made."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Drop inherited closed forms if the class overrides ``fn`` or ``adj_fn``."""
@@ -210,7 +216,7 @@ class NamedLinop(Arithmetic, Conversions):
         """
         if is_dynamo_compiling():
             self._make_derived()
-        adjoint = self._found.get("adjoint")
+        adjoint = self._adjoint
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
         if not isinstance(adjoint, NamedLinop):
@@ -218,8 +224,8 @@ class NamedLinop(Arithmetic, Conversions):
             if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
-                self._found["adjoint"] = adjoint
-                adjoint._found["adjoint"] = weakref.ref(self)
+                vars(self)["_adjoint"] = adjoint
+                vars(adjoint)["_adjoint"] = weakref.ref(self)
         return adjoint
 
     @property
@@ -227,11 +233,11 @@ class NamedLinop(Arithmetic, Conversions):
         """The normal operator A^H A; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
             self._make_derived()
-        normal = self._found.get("normal")
-        if not isinstance(normal, NamedLinop):
+        normal = self._normal
+        if normal is None:
             normal = built(self.normal)
             if config.cache_adjoint_normal:
-                self._found["normal"] = normal
+                vars(self)["_normal"] = normal
         return normal
 
     @constant_when_compiled
@@ -257,6 +263,8 @@ class NamedLinop(Arithmetic, Conversions):
         """
         if self.adj_fn is NamedLinop.adj_fn:
             self.adj_fn(self, torch.empty(0))  # which raises the error
+        if self.adj_fn is of_adjoint:
+            return linked(self, self._shape.H)
         return linked(
             self,
             self._shape.H,

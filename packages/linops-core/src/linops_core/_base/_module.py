@@ -14,12 +14,10 @@ from memmap import memory_aware_deepcopy, memory_aware_to
 from .._kernels._complex import without_bits
 from .._kernels._dtype import in_precision_of
 from .._kernels._tracing import constant_when_compiled
-from ._copying import shallow_copy
+from ._copying import DERIVED, shallow_copy
 from ._late_hooks import LateHooks
 from ._state import forget_repeated, plain_weight, repeat_all
-
-_SWAPPED = {"fn", "adj_fn", "normal_fn", "adj_normal_fn", "split", "adj_split"}
-"""Static methods that an adjoint has swapped."""
+from ._swapped_functions import SWAPPED, finish_swap
 
 
 class OperatorModule(LateHooks):
@@ -30,7 +28,7 @@ class OperatorModule(LateHooks):
         self._name = name
         self._has_relatives = False
         self._found: dict[str, Any] = {}
-        """What can be found again: adjoint, normal, what was checked, lengths of a composition."""
+        """What can be found again: what was checked, lengths of a composition."""
 
     @property
     def name(self) -> str:
@@ -49,7 +47,8 @@ class OperatorModule(LateHooks):
         """Return the attributes without caches and without a compiled call."""
         _ = self._modules  # which a composition may have to list first
         state = {**vars(self), "_found": {}}
-        state.pop("_compiled_call_impl", None)
+        for name in ("_compiled_call_impl", *DERIVED):
+            state.pop(name, None)
         return state
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -59,16 +58,16 @@ class OperatorModule(LateHooks):
         ``torch.load(weights_only=True)`` does not look up attributes of classes.
         """
         cls, state = type(self), self.__getstate__()
-        for name in _SWAPPED & state.keys():
-            found = [other for other in _SWAPPED if getattr(cls, other, None) is state[name]]
+        for name in SWAPPED & state.keys():
+            found = [other for other in SWAPPED if getattr(cls, other, None) is state[name]]
             state[name] = min(found, default=state[name])
         return copyreg.__newobj__, (cls,), state  # type: ignore[attr-defined] # what pickle calls
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes, and the methods by their names."""
         own = dict(state)
-        for name in _SWAPPED & own.keys():
-            if own[name] in _SWAPPED:
+        for name in SWAPPED & own.keys():
+            if own[name] in SWAPPED:
                 own[name] = getattr(type(self), own[name])
         super().__setstate__(own)  # type: ignore[no-untyped-call]
 
@@ -98,6 +97,8 @@ class OperatorModule(LateHooks):
         if isinstance(value, Tensor) and name in own.get("_buffers", ()):
             value = plain_weight(value)
         super().__setattr__(name, value)
+        if name in SWAPPED:
+            finish_swap(self)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Register a tensor; see :func:`plain_weight` for lazy conjugates."""

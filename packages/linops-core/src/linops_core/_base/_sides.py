@@ -61,10 +61,12 @@ def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) ->
     return NamedShape((*front, *shape.ishape), (*front, *shape.oshape), **others)
 
 
-def is_part_of(own: tuple[NamedDimension, ...], dims: tuple[NamedDimension, ...]) -> bool:
-    """Whether ``dims`` contains ``own`` in order; a ``...`` is any number of dimensions."""
+def is_part_of(
+    own: tuple[NamedDimension, ...], dims: tuple[NamedDimension, ...], in_order: bool = True
+) -> bool:
+    """Whether ``dims`` contains ``own``, in this order; a ``...`` is any number of dimensions."""
     names = [dim for dim in own if dim != ELLIPSES]
     if any(map(is_wildcard, names)) or len(names) == len(own) == len(dims):
         return False
-    among = iter(dims)
+    among = iter(dims) if in_order else dims
     return all(dim in among for dim in names)

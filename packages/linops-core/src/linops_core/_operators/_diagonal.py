@@ -40,7 +40,7 @@ class Diagonal(SliceableLinop):
     ioshape : sequence of dimensions, optional
         Dimensions of input and output; by default ``...`` and an unnamed dimension for each axis.
     broadcast_dims : sequence of dimensions, optional
-        Dimensions in which the weight has size 1 and is broadcast.
+        Dimensions in which the weight has size 1 and is broadcast, or which it does not have.
     weight_shape, shape_kwargs : optional
         As in :meth:`from_weight`.
 
@@ -78,11 +78,15 @@ class Diagonal(SliceableLinop):
         if ioshape is None:
             ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))
         dims = as_dims(ioshape)
+        broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
         if weight_shape is None:
             weight_shape = dims[dims[:1] == (ELLIPSES,) :]
+            if weight.ndim == len(weight_shape) - len({*broadcast}):
+                # They are not dimensions of the weight; otherwise they have size 1 there.
+                weight_shape = tuple([dim for dim in weight_shape if dim not in broadcast])
+                broadcast = ()
         others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
         super().__init__(NamedShape(dims, **others))
-        broadcast = as_dims(() if broadcast_dims is None else broadcast_dims)
         self.register_weight("weight", weight, "weight_shape", broadcast)
         own = self.shape.other_shapes["weight_shape"]
         for dim in own:

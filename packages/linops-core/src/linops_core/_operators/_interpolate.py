@@ -106,6 +106,9 @@ class Interpolate(GridOperator[GridPart]):
     the maximum of this spline with ``norm=2``, the gradient is 0. The Kaiser-Bessel kernel jumps at
     half the width away from a grid point; there the derivative leaves out this grid point.
 
+    For locations in half precision, the weights are computed in single precision, from the
+    locations as they are, and the result has the dtype of the input.
+
     The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
     and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
@@ -217,6 +220,7 @@ class Interpolate(GridOperator[GridPart]):
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
         grids = x.reshape(math.prod(batch), linop.n_nodes(locs))
         y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
+        y = _in_half(y, x, locs)
         return linop.scattered(y.movedim(last, at))
 
     @staticmethod
@@ -228,7 +232,7 @@ class Interpolate(GridOperator[GridPart]):
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(math.prod(batch), math.prod(locs.shape[:-1]))
-        grid = linop._sums_of(values).gridded(values)
+        grid = _in_half(linop._sums_of(values).gridded(values), x, locs)
         grid = grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths)
         return linop.scattered_back(grid.movedim(last, at))
 
@@ -303,6 +307,7 @@ class Interpolate(GridOperator[GridPart]):
     def neighbours(self, locs: Tensor, points: slice) -> tuple[list[Tensor], list[Tensor]]:
         """Return positions and weights of the neighbours of some locations, for `interpolated`."""
         radius = self.width / 2
+        locs = locs.to(torch.promote_types(locs.dtype, torch.float32))
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1])[points].unbind(-1)
@@ -336,6 +341,12 @@ class Interpolate(GridOperator[GridPart]):
             pairs = zip(outside, weights, strict=True)
             weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]
         return positions, weights
+
+
+def _in_half(y: Tensor, x: Tensor, locs: Tensor) -> Tensor:
+    """Return a result in the dtype of x if locations are in half precision; weights are not."""
+    has_precision = x.is_floating_point() or x.is_complex()
+    return y.to(x.dtype) if locs.dtype.itemsize == 2 and has_precision else y
 
 
 def _check(

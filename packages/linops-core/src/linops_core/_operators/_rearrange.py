@@ -16,6 +16,7 @@ from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop
+from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
 from ._grid_names import Dims
@@ -110,7 +111,7 @@ class Rearrange(SliceableLinop):
         """Return x rearranged from the input's pattern to the output's."""
         return rearranged(x, linop._sides[0], linop._sides[1], linop._lengths)
 
-    adj_fn = fn  # the adjoint has the patterns exchanged
+    adj_fn = staticmethod(of_adjoint)
 
     def adjoint(self) -> Self:
         """Return the inverse, which rearranges the other way."""

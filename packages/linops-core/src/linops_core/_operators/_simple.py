@@ -149,9 +149,10 @@ class SimpleLinop(NamedLinop):
 
     @staticmethod
     def normal_fn(linop: SimpleLinop, x: Tensor, /) -> Tensor:
-        """Return A^H A x by the given function."""
+        """Return A^H A x, by the given function if there is one."""
+        if linop.normal_function is None:
+            return linop.adj_fn(linop, linop.fn(linop, x))
         linop.check_once(x)
-        assert linop.normal_function is not None
         return linop.normal_function(x)
 
     def applied_back(self, y: Tensor) -> Tensor:

@@ -212,7 +212,6 @@ class NUFFT(Wrapper):
         there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
         return linear_function(there, back, x, locs)
 
-    adj_fn = fn  # the operand of an adjoint is an adjoint
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _sizes_to_check = NamedLinop._sizes_to_check  # the parts would name themselves
 

@@ -83,7 +83,6 @@ class ToeplitzNormal(Wrapper):
         x = x.to(reduce(torch.promote_types, [t.dtype for t in (x, *tensors)], torch.complex64))
         return linear_function(linop._convolved, linop._convolved, x, *tensors)
 
-    adj_fn = fn  # the weights are real
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _sizes_to_check = NamedLinop._sizes_to_check  # the operand is mostly not asked
 

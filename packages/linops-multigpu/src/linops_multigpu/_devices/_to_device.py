@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function
 
-from linops_core import Identity, NamedLinop, SliceableLinop
+from linops_core import Identity, NamedLinop, SliceableLinop, of_adjoint
 from nameddim import NamedDimension, NamedShape
 
 from ._device_spec import DeviceSpec, as_device, stream_of
@@ -104,7 +104,7 @@ class ToDevice(SliceableLinop):
             return x
         return sent(x, here, there)
 
-    adj_fn = fn  # the adjoint has the two ends exchanged
+    adj_fn = staticmethod(of_adjoint)
 
     def adjoint(self) -> NamedLinop:
         other = cast(Self, super().adjoint())

@@ -89,8 +89,6 @@ class DeviceReplica(Wrapper):
         y: Tensor = linop.up_to_date()(x)
         return y
 
-    adj_fn = fn  # the source and the copy of an adjoint are adjoints already
-
     def up_to_date(self) -> NamedLinop:
         """Return the operator on the device, with the current values of its weights."""
         return self.copy()

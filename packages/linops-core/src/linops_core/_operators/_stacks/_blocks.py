@@ -62,8 +62,8 @@ class Blocks:
 
     def of(self, numbers: range, sizes: Sequence[int]) -> Blocks:
         """Return the blocks of some operands with these sizes."""
-        layouts = self.layouts[numbers.start : numbers.stop]
-        return replace(self, sizes=tuple(sizes), layouts=layouts)
+        layouts = [self.layouts[number] for number in numbers] if self.layouts else []
+        return replace(self, sizes=tuple(sizes), layouts=tuple(layouts))
 
     def part(self, number: int, piece: slice) -> slice:
         """Return the slice of a block that is within ``piece``."""

@@ -25,6 +25,7 @@ from ..._base._places import WHOLE, Seam, side_by_side
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._sizes import per_axis
+from ..._base._swapped_functions import of_adjoint
 from ..._base._tile import Supports, Window
 from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
@@ -85,6 +86,12 @@ class SideBySide(Composite):
         vars(other).update(changed)
         return other
 
+    def _of_some(self, numbers: range) -> NamedLinop:
+        """Return some operands side by side."""
+        pairs = self._blocks.items()
+        blocks = {s: own.of(numbers, [own.sizes[n] for n in numbers]) for s, own in pairs}
+        return self._with(map(self._operand, numbers), _blocks=blocks)
+
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operands side by side with further dimensions in front of both sides."""
         shape = with_dims_in_front(self.shape, dims)
@@ -134,7 +141,7 @@ class SideBySide(Composite):
             pairs = [pair for pair in pairs if not isinstance(pair[0], Zero)] or pairs
         return combined(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
-    adj_fn = fn  # the operands of an adjoint are adjoints, and its sides are swapped
+    adj_fn = staticmethod(of_adjoint)
 
     def blocks_of(self, x: Tensor) -> Iterable[Tensor]:
         """Return the part of the input of each operand."""

@@ -10,6 +10,7 @@ from ..._adapters._arrays import batch_axes
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from .._dottest import dottest
+from .._functions import check_functions
 from .._real_matrices import conjugated
 from .._tiles import check_cuts, check_supports
 from ._factories import Applied, LinopFactories, tensors_of
@@ -105,6 +106,13 @@ class MatrixLaws(LinopFactories):
         self.agree(A.N(x), A.H(A(x)), "A.N(x)")
         y = A(x)
         self.agree(A.H.N(y), A(A.H(y)), "A.H.N(y)")
+
+    def test_functions_of_operators_and_of_copies_are_what_they_say(self) -> None:
+        A = self.make_linop()
+        conjugate = (A.conj(), self.make_input(A))
+        with torch.no_grad():
+            for linop, x in (*self.derived(A), conjugate):
+                check_functions(linop, x, self.close)
 
     def test_derived_operators_hold_the_same_tensors(self) -> None:
         A = self.make_linop()

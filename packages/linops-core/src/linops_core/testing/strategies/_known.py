@@ -16,6 +16,8 @@ from torch import Tensor
 from nameddim import ND, NamedDimension
 
 from ..._base._linop import NamedLinop
+from ..._base._sizes import input_lengths
+from .._functions import check_functions
 from .._real_matrices import dense, real_matrix
 from .._real_matrices import product as matrix_product
 from .._tiles import check_cuts, check_matrix, sizes_of
@@ -64,7 +66,7 @@ class Known:
 
 
 def check(known: Known, rtol: float = 1e-9) -> None:
-    """Check an operator, its adjoint and both normal operators, whole and in tiles.
+    """Check an operator, its adjoint, both normal operators and its functions, whole and in tiles.
 
     Tiles are put together by hand along each dimension: tiles of one element, of more than half of
     the length and of the whole length, and tiles of two if some of them are not at an end. An
@@ -75,8 +77,8 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     Raises
     ------
     LawError
-        If a matrix differs, a dimension is opaque without a known reason, or the operator is
-        declared linear over the complex numbers and its matrix is not.
+        If a matrix or the result of a function differs, a dimension is opaque without a known
+        reason, or the operator is declared linear over the complex numbers and its matrix is not.
 
     Examples
     --------
@@ -106,6 +108,11 @@ def check(known: Known, rtol: float = 1e-9) -> None:
             whole = known.dense(linop, sizes)
             check_matrix(whole, matrix, close, f"{linop!r}\nwhole")
             check_cuts(linop, matrix, sizes, close, accepts)
+        for linop in (A, A.H):
+            lengths = input_lengths(linop, known.sizes_of(linop))
+            values = torch.linspace(-1, 2, math.prod(lengths), dtype=torch.float64)
+            x = torch.complex(values, values.square()).reshape(lengths)
+            check_functions(linop, x, close)
 
 
 def named(known: Known) -> Known:

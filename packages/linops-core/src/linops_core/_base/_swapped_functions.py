@@ -1,0 +1,84 @@
+"""The functions of an adjoint: swapped by ``adjoint``, or by hand in a copy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor, nn
+
+from ._copying import linked
+
+_PAIRS = (("fn", "adj_fn"), ("normal_fn", "adj_normal_fn"), ("split", "adj_split"))
+SWAPPED = frozenset(name for pair in _PAIRS for name in pair)
+"""Static methods that an adjoint has swapped."""
+
+
+def of_adjoint(linop: Any, x: Tensor, /) -> Tensor:
+    """Return A^H x: the ``adj_fn`` of classes whose ``adjoint`` keeps ``fn`` and changes parts.
+
+    Use it for an operator whose adjoint has, for example, the adjoints of its operands.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import NamedLinop, of_adjoint
+    >>> from nameddim import NamedShape
+    >>> class Move(NamedLinop):
+    ...     "Circular shift by some elements; ``adjoint`` changes their number."
+    ...     _steps = 1
+    ...     @staticmethod
+    ...     def fn(linop, x):
+    ...         return x.roll(linop._steps, -1)
+    ...     adj_fn = staticmethod(of_adjoint)
+    ...     def adjoint(self):
+    ...         other = super().adjoint()
+    ...         other._steps = -self._steps
+    ...         return other
+    >>> A = Move(NamedShape(("N",)))
+    >>> A.adj_fn(A, torch.tensor([1, 2, 3]))
+    tensor([2, 3, 1])
+    """
+    adjoint = linop.H
+    y: Tensor = adjoint.fn(adjoint, x)
+    return y
+
+
+def finish_swap(linop: Any) -> None:
+    """Make a copy of A, in which ``fn`` and ``adj_fn`` were just swapped by hand, the adjoint of A.
+
+    The other pairs of functions are swapped, too. If the class has :func:`of_adjoint`, the parts
+    become those of the adjoint instead. A pair with functions that are not of the class stays.
+    """
+    cls, own = type(linop), vars(linop)
+    if _is_swapped(linop, "fn", "adj_fn") and cls.adj_fn is of_adjoint:
+        _take_parts_of_adjoint(linop)
+    is_swapped = _is_swapped(linop, "fn", "adj_fn")
+    if is_swapped is None:
+        return
+    for first, second in _PAIRS[1:]:
+        if _is_swapped(linop, first, second) is not None:
+            own[first], own[second] = getattr(cls, first), getattr(cls, second)
+            if is_swapped:
+                own[first], own[second] = own[second], own[first]
+
+
+def _is_swapped(linop: nn.Module, first: str, second: str) -> bool | None:
+    """Whether a pair is that of the class in the other order; None if it is another pair."""
+    of_class = [getattr(type(linop), name) for name in (first, second)]
+    pair = [getattr(linop, name) for name in (first, second)]
+    return False if pair == of_class else True if pair[::-1] == of_class else None
+
+
+def _take_parts_of_adjoint(linop: Any) -> None:
+    own = vars(linop)
+    for name in SWAPPED & own.keys():
+        del own[name]
+    adjoints = [vars(cls)["adjoint"] for cls in type(linop).__mro__ if "adjoint" in vars(cls)]
+    # The adjoint of a class may itself swap the functions of a copy by hand; then the next one in
+    # the order of its bases finishes the swap.
+    level = own.pop("_n_swaps", 0)
+    shape = own["_shape"]
+    adjoint = adjoints[level](linked(linop, shape.H, _n_swaps=level + 1))
+    own.clear()
+    own.update(vars(adjoint), _shape=shape, _has_relatives=False)
+    own.pop("_n_swaps", None)
