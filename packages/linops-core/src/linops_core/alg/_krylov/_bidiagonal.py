@@ -7,9 +7,9 @@ import math
 import torch
 from torch import Tensor
 
+from ..._kernels._inner_products import norm
 from .._shared._checks import check_like, check_scale, finite
 from .._shared._precision import OperatorPair
-from .._shared._products import norm
 from .._shared._space import Space
 
 

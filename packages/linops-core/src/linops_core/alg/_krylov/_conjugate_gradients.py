@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..._base._linop import NamedLinop
+from ..._kernels._inner_products import inner, squared_norm
 from ..._kernels._tracing import is_followed
 from .._shared._checkpoint import Checkpoint, State, check_not_recorded, checkpoint_of
 from .._shared._checks import (
@@ -29,7 +30,7 @@ from .._shared._checks import (
 )
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._products import add_scaled, copied, divided, inner, is_moderate
+from .._shared._products import add_scaled, copied, divided, is_moderate
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors
 from ._chunks import chunks_of
@@ -489,7 +490,6 @@ class Run:
             return None
         definite, root, lowest = check.definite, check.precision**0.5, check.lowest()
         ltol = 0.0 if check.gtol else check.ltol
-        dot = torch.vdot if r.ndim == 1 else inner
         measured, n_done, n_most = None, 0, limit - loop.iteration - 1
         n_checked = N_CHECKED - check.n_steps
         energy, factor, norm = loop.energy.real, loop.factor, loop.norm_of_A
@@ -500,18 +500,19 @@ class Run:
                 image = self.A_again(torch.add(r, p, alpha=factor, out=p))
                 check_like(_NAME, "the output of A", image, "y", p)
             squared = energy + (factor * length) ** 2
-            curvature = dot(p, image).item()
+            curvature = inner(p, image).item()
             if image.requires_grad or not curvature.real > definite.noise * norm * squared:
                 loop.image = image
                 break
             step, length, cross = energy / curvature.real, math.sqrt(squared), curvature
             is_checked = n_done < n_checked
             if is_checked:
-                cross, of_image = dot(r, image).item(), math.sqrt(dot(image, image).item().real)
+                cross = inner(r, image).item()
+                of_image = math.sqrt(squared_norm(image).item())
             x.add_(p, alpha=step)
             r.add_(image, alpha=-step)
             image = None  # freed before the next one is made
-            found = dot(r, r).item().real
+            found = squared_norm(r).item()
             residual, decrease = math.sqrt(found), 0.5 * step * energy
             if not is_checked:
                 of_image = math.sqrt(energy + found) / step
