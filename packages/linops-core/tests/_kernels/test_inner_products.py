@@ -72,7 +72,7 @@ def test_vectors_of_any_layout_and_batch(dtype: torch.dtype, data: Any) -> None:
     assert norm(x, axes).dtype == squared_norm(x, axes).dtype == dtype.to_real()
 
 
-class _Largest(TorchDispatchMode):
+class _Largest(TorchDispatchMode):  # type: ignore[misc]  # untyped
     """The largest memory that an operation makes."""
 
     nbytes = 0
@@ -91,7 +91,7 @@ class _Largest(TorchDispatchMode):
 def test_there_is_no_temporary_of_the_size_of_a_vector(dtype: torch.dtype) -> None:
     x = torch.randn(4, 2**6, 2**10, dtype=dtype)
     for tensor in (x, x.mT, x.permute(2, 0, 1)):
-        with _Largest() as largest:
+        with _Largest() as largest:  # type: ignore[no-untyped-call]
             inner(tensor, tensor.contiguous() if tensor is x else x.reshape(tensor.shape))
             norm(tensor)
         assert largest.nbytes <= 2**16 * x.element_size()

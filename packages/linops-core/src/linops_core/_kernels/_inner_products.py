@@ -84,7 +84,8 @@ def norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
         return torch.linalg.vector_norm(parts, 2, dims)  # type: ignore[no-any-return]
     square = squared_norm(x, axes)
     if not (is_followed(x) or is_transformed()):
-        return square.sqrt()
+        length: Tensor = square.sqrt()
+        return length
     is_positive = square > 0
     return square.where(is_positive, 1).sqrt() * is_positive
 
@@ -97,7 +98,7 @@ def squared_norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
         return inner(parts, parts, axes)
     flat = parts.view(-1)  # faster, but norms of rows of zeros have no second derivatives
     rows, rest = flat.split([len(flat) - len(flat) % _ROW, len(flat) % _ROW])
-    found = torch.linalg.vector_norm(rows.view(-1, _ROW), dim=1).double().square().sum()
+    found: Tensor = torch.linalg.vector_norm(rows.view(-1, _ROW), dim=1).double().square().sum()
     return (found + torch.linalg.vector_norm(rest).double().square()).to(parts.dtype)
 
 
