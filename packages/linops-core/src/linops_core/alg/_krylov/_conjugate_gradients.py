@@ -32,7 +32,7 @@ from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import add_scaled, copied, divided, is_moderate
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
-from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors
+from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, check_batch_axes
 from ._chunks import chunks_of
 from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
 from ._definiteness import N_CHECKED, Measured, Numbers
@@ -179,6 +179,8 @@ def conjugate_gradients(
         check_like(_NAME, "x0", x0, "y", y)
     batch = batched_vectors(_NAME, A, y, batch_dims)
     saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, batch.totals.processes)
+    if isinstance(preconditioner, NamedLinop):
+        check_batch_axes(_NAME, preconditioner, batch.axes, y.ndim, "the preconditioner")
     if preconditioner is not None and not is_complex_linear(preconditioner):
         batch = replace(batch, has_complex_products=False)
 

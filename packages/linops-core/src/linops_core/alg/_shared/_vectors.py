@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 import torch
 from torch import Generator, Tensor
 
-from nameddim import ND, NamedDimension
+from nameddim import ELLIPSES, ND, NamedDimension
 
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
@@ -159,13 +159,44 @@ def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -
                 f"{owner}: batch_dims must be between 0 and the {y.ndim} axes of the vectors, "
                 f"got {batch_dims}"
             )
-        return BatchedVectors(tuple(range(batch_dims)), totals, is_complex)
+        axes = tuple(range(batch_dims))
+        if isinstance(A, NamedLinop):
+            check_batch_axes(owner, A, axes, y.ndim)
+        return BatchedVectors(axes, totals, is_complex)
     if not isinstance(A, NamedLinop):
         raise TypeError(
             f"{owner}: batch_dims must be a number for a function, which has no names, "
             f"got {batch_dims!r}"
         )
-    return BatchedVectors(_axes(owner, A, batch_dims, y.ndim), totals, is_complex)
+    axes = _axes(owner, A, batch_dims, y.ndim)
+    check_batch_axes(owner, A, axes, y.ndim)
+    return BatchedVectors(axes, totals, is_complex)
+
+
+@constant_when_compiled
+def check_batch_axes(
+    owner: str, A: NamedLinop, axes: Sequence[int], ndim: int, name: str = "A"
+) -> bool:
+    """Raise an error unless A goes through these axes slice by slice."""
+    for axis in axes:
+        dim, there = (name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape))
+        if dim != there or (dim is not None and A.role(dim) is not Role.BATCH):
+            reason = "" if dim != there or dim is None else A.why_opaque(dim)
+            raise ValueError(
+                f"{owner}: axis {axis} must be a batch dimension of {name}, {A.signature}, at one "
+                f"place in input and output, got {dim} and {there}"
+                + (f" ({reason})" if reason else "")
+                + "; give fewer batch_dims, or 0 for one system"
+            )
+    return True
+
+
+def name_at(dims: Sequence[NamedDimension], axis: int, ndim: int) -> NamedDimension | None:
+    """Return the name of an axis; None within the run of ``...``."""
+    if ELLIPSES not in dims or axis < dims.index(ELLIPSES):
+        return dims[axis] if axis < len(dims) else None
+    place = axis - ndim + len(dims)
+    return dims[place] if place > dims.index(ELLIPSES) else None
 
 
 @constant_when_compiled
