@@ -72,7 +72,7 @@ def test_vectors_of_any_layout_and_batch(dtype: torch.dtype, data: Any) -> None:
     assert norm(x, axes).dtype == squared_norm(x, axes).dtype == dtype.to_real()
 
 
-class _Largest(TorchDispatchMode):  # type: ignore[misc]  # untyped
+class _Largest(TorchDispatchMode):
     """The largest memory that an operation makes."""
 
     nbytes = 0

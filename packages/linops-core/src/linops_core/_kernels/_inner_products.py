@@ -99,7 +99,8 @@ def squared_norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
     flat = parts.view(-1)  # faster, but norms of rows of zeros have no second derivatives
     rows, rest = flat.split([len(flat) - len(flat) % _ROW, len(flat) % _ROW])
     found: Tensor = torch.linalg.vector_norm(rows.view(-1, _ROW), dim=1).double().square().sum()
-    return (found + torch.linalg.vector_norm(rest).double().square()).to(parts.dtype)
+    found += torch.linalg.vector_norm(rest).double().square()
+    return found.to(parts.dtype)
 
 
 def real_parts(x: Tensor) -> Tensor:

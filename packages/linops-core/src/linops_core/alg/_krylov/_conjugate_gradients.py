@@ -428,7 +428,7 @@ class Run:
                 step = self.ratio(energy, curvature, curvature.real > floor)
                 self.x = add_scaled(self.x, step, direction)
                 self.residual = add_scaled(self.residual, -step, image)
-                del image  # freed before the next one is made
+                del image, pairs, lengths, searched  # freed before the next ones are made
                 loop.image = None
                 searched = self.searched()
                 norms: list[Numbers] = []
@@ -439,6 +439,7 @@ class Run:
                     sizes = vectors if self.preconditioner else ()
                     energy, *norms = self.scalars(*batch.measured([vectors], sizes))
                     norms = norms or [energy.real**0.5] * 2
+                    del vectors, sizes
                 found = [curvature, energy, step, length, image_length, norm_of_A, *norms]
                 found += cross if is_checked else []
                 if isinstance(curvature, Tensor) or isinstance(energy, Tensor):
