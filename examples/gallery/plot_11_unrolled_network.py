@@ -43,7 +43,7 @@ def ellipses(n_images: int) -> Tensor:
 
 locs = trajectories.radial_2d(n_spokes=14, n_readout=SIZE, grid_size=SIZE)
 scan = NUFFT(locs, (SIZE, SIZE), ("S", "R"), toeplitz=True)
-norm = tl.alg.operator_norm(scan, torch.ones(SIZE, SIZE, dtype=torch.complex64))
+norm = tl.alg.operator_norm(scan, like=torch.ones(SIZE, SIZE, dtype=torch.complex64))
 A = scan / float(norm)  # so that gradient steps of length 1 do not diverge
 print(A.signature)
 

@@ -19,6 +19,7 @@ from .._base._sides import Side, axis_of, dims_of, lengths_by_place, occurrences
 from .._base._sizes import by_dimension
 from .._base._tile import Window
 from .._kernels._complex import as_complex
+from .._kernels._inner_products import norm
 from .._kernels._tracing import constant_when_compiled
 from .._kernels._transposed import accepts_complex, transposed
 from ._grid_names import Dims
@@ -282,7 +283,7 @@ class SimpleLinop(NamedLinop):
         if not _are_close(zero, torch.zeros_like(zero), y):
             raise ValueError(
                 f"{self.signature}: forward must be linear, got f(0) of norm "
-                f"{float(zero.norm()):.3g}; leave out the constant that it adds"
+                f"{float(norm(zero)):.3g}; leave out the constant that it adds"
             )
         if not _are_close(f(2 * z), 2 * y):
             raise ValueError(f"{self.signature}: forward must be linear, got f(2 x) not 2 f(x)")
@@ -323,6 +324,6 @@ def _are_close(found: Tensor, expected: Tensor, scale: Tensor | None = None) -> 
     if found.shape != expected.shape:
         return False
     found, expected = found.detach(), expected.detach()
-    size = max(float(v.norm()) for v in (found, expected, expected if scale is None else scale))
+    size = max(float(norm(v)) for v in (found, expected, expected if scale is None else scale))
     rounding: float = torch.finfo(expected.dtype).eps ** 0.5 * size
-    return float((found - expected).norm()) <= rounding
+    return float(norm(found - expected)) <= rounding

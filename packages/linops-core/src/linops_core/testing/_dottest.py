@@ -12,6 +12,7 @@ from torch import Tensor
 from .._base._linop import NamedLinop
 from .._base._sizes import input_space
 from .._kernels._complex import real_part
+from .._kernels._inner_products import inner as inner_product
 from ..alg._shared._checks import check_vector
 from ..alg._shared._space import Space, added, spaces_of
 
@@ -51,7 +52,7 @@ def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
             f"inner: x and y must have one shape, got {tuple(x.shape)} and {tuple(y.shape)}"
         )
     dtype = torch.promote_types(x.dtype, y.dtype)
-    product = torch.vdot(x.flatten().to(dtype), y.flatten().to(dtype))
+    product = inner_product(x.to(dtype), y.to(dtype))
     return product if is_complex_linear else real_part(product)
 
 

@@ -17,6 +17,7 @@ from linops_core.alg import (
     conjugate_gradients,
     lsmr,
     lsqr,
+    power_method,
 )
 
 
@@ -711,6 +712,22 @@ def test_the_implicit_gradient_reaches_parameters_keeps_no_steps_and_is_not_deri
     torch.testing.assert_close(gradients[1], torch.tensor([1.0, 0.25]))
     with pytest.raises(RuntimeError, match=r"must not be differentiated again"):
         torch.autograd.grad(gradients[0].sum(), A.weight)
+
+
+def test_a_number_of_batch_dimensions_is_compared_with_the_operators() -> None:
+    y = torch.ones(2, 2)
+    mixing = Dense(torch.eye(2), ("M", "N"), ("N", "B"), ("M", "B"))
+    for solver in (conjugate_gradients, power_method):
+        with pytest.raises(ValueError, match=r"axis 0 must be a batch dimension of A, .* N and M;"):
+            solver(mixing, y, batch_dims=1)
+        opaque = FFT(1, grid_shapes=(("N",), ("N",)))
+        with pytest.raises(ValueError, match=r"axis 1 must be .* of A, .* got N and N \("):
+            solver(opaque, y, batch_dims=2)
+    A = Diagonal(y, ("B", "N"))
+    with pytest.raises(ValueError, match=r"axis 0 must be a batch dimension of the preconditioner"):
+        solve(A, y, batch_dims=1, preconditioner=mixing)
+    many = Dense(torch.eye(2), ("M", "N"), ("...", "N"), ("...", "M"))
+    assert torch.equal(solve(many, y, batch_dims=1), y)
 
 
 def test_names_that_are_no_batch_dimensions_are_refused() -> None:

@@ -163,8 +163,26 @@ def test_it_says_why_it_stopped() -> None:
 
 def test_zero_has_the_eigenvalue_zero() -> None:
     v, eigenvalue = power_method(lambda x: 0 * x, torch.tensor([3.0, 4.0]))
-    assert eigenvalue == 0 and torch.allclose(v, torch.tensor([0.6, 0.8]))
+    assert eigenvalue == 0 and torch.allclose(v.norm(), torch.ones(()))
     assert operator_norm(lambda x: 0 * x, torch.ones(2), adjoint=lambda x: 0 * x) == 0
+
+
+def test_a_start_in_the_null_space_is_replaced() -> None:
+    differences = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
+    before = torch.random.get_rng_state()
+    found = operator_norm(differences.mv, torch.ones(3), adjoint=differences.T.mv)
+    torch.testing.assert_close(found, torch.tensor(3.0).sqrt())
+    matrix = differences.T @ differences
+    v, eigenvalue = power_method(lambda x: x @ matrix, torch.ones(2, 3), tol=1e-7, batch_dims=1)
+    torch.testing.assert_close(eigenvalue, torch.tensor([3.0, 3.0]))
+    torch.testing.assert_close(v @ matrix, 3 * v, rtol=1e-3, atol=1e-3)
+    # One system of a batch alone.
+    start = torch.tensor([[1.0, 1.0, 1.0], [1.0, -2.0, 1.0]])
+    v, _ = power_method(lambda x: x @ matrix, start, batch_dims=1)
+    torch.testing.assert_close(v[1], start[1] / 6**0.5)
+    assert torch.equal(before, torch.random.get_rng_state())
+    with pytest.raises(ValueError, match="v_init must not be zero"):
+        operator_norm(differences.mv, torch.zeros(3), adjoint=differences.T.mv)
 
 
 def test_gradients_are_those_of_the_largest_singular_value() -> None:

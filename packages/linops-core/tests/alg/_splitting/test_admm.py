@@ -235,7 +235,7 @@ def test_what_is_no_such_problem_is_refused(
 
 
 def test_an_adjoint_that_is_none_is_noticed() -> None:
-    with pytest.raises(ValueError, match=r"conjugate_gradients: A must be Hermitian"):
+    with pytest.raises(ValueError, match=r"admm: adjoint must be the adjoint of A"):
         admm(lambda x: 2 * x, torch.ones(2), soft_threshold(0.1), adjoint=lambda x: -4 * x)
 
 

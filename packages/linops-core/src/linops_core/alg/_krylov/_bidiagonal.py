@@ -7,9 +7,10 @@ import math
 import torch
 from torch import Tensor
 
+from ..._kernels._inner_products import norm
+from .._shared._adjoint_check import adjoint_rounding
 from .._shared._checks import check_like, check_scale, finite
 from .._shared._precision import OperatorPair
-from .._shared._products import norm
 from .._shared._space import Space
 
 
@@ -44,26 +45,11 @@ class Bidiagonalization:
 
     def _check_adjoint(self, image: Tensor) -> None:
         """Compare u^H A v with |A^H u|; set alpha to 0 if that is only rounding."""
-        there, back = self.A.input, self.A.output
+        back = self.A.output
         along = back.inner(self.u, image)
         product = complex((along if self.A.is_complex_linear else along.real).item())
-        apart, length = abs(product - self.alpha), back.norm(image).item()
-        precision = torch.finfo(self.dtype).eps
-        noise = max(256 * torch.finfo(image.dtype).eps, 2 * precision)  # sums, and half precision
-        if apart <= precision ** (1 / 3) * length < self.alpha:
-            return
-        # A^H u may be only rounding. Then v is an arbitrary direction. A random vector shows how
-        # large rounding is.
-        other = there.random_like(self.v)
-        size = back.norm(self.A.forward(other / there.norm(other)) / self.unit).item()
-        size *= math.sqrt(there.count(other))
-        rounding = noise * size
-        if not apart <= max(rounding, precision ** (1 / 3) * length):
-            raise ValueError(
-                f"{self.A.owner}: adjoint must be the adjoint of A (dottest compares them), got "
-                f"<A^H u, v> = {self.alpha * self.unit:.6g} and <u, A v> = "
-                f"{product * self.unit:.6g} for the first u and v"
-            )
+        length = back.norm(image).item()
+        rounding, size = adjoint_rounding(self.A, self.v, self.alpha, product, length, self.unit)
         if self.alpha <= rounding:
             self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
 

@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, NamedDimension
+from nameddim import NamedDimension
 
 from ..._base._linop import NamedLinop, tile_of
 from ..._base._roles import Role
 from ..._base._tile import SplitError
 from .._shared._checks import Operator
+from .._shared._vectors import name_at
 
 CHUNK_NBYTES = 2 * 2**20
 """Bytes of the right-hand sides of a chunk on a CPU.
@@ -72,14 +73,6 @@ def _batch_dim(A: Operator, axis: int, ndim: int) -> NamedDimension | None:
         isinstance(part, NamedLinop) and part._runs_in_parts for part in A.modules()
     ):
         return None
-    names = [_name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape)]
+    names = [name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape)]
     is_batch = names[0] == names[1] and names[0] is not None and A.role(names[0]) is Role.BATCH
     return names[0] if is_batch else None
-
-
-def _name_at(dims: tuple[NamedDimension, ...], axis: int, ndim: int) -> NamedDimension | None:
-    """Return the name of an axis; None within the run of ``...``."""
-    if ELLIPSES not in dims or axis < dims.index(ELLIPSES):
-        return dims[axis]
-    place = axis - ndim + len(dims)
-    return dims[place] if place > dims.index(ELLIPSES) else None

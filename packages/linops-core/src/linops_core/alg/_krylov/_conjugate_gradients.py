@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ..._base._linop import NamedLinop
+from ..._kernels._inner_products import inner, squared_norm
 from ..._kernels._tracing import is_followed
 from .._shared._checkpoint import Checkpoint, State, check_not_recorded, checkpoint_of
 from .._shared._checks import (
@@ -29,9 +30,9 @@ from .._shared._checks import (
 )
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._products import add_scaled, copied, divided, inner, is_moderate
+from .._shared._products import add_scaled, copied, divided, is_moderate
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
-from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors
+from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, check_batch_axes
 from ._chunks import chunks_of
 from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
 from ._definiteness import N_CHECKED, Measured, Numbers
@@ -178,6 +179,8 @@ def conjugate_gradients(
         check_like(_NAME, "x0", x0, "y", y)
     batch = batched_vectors(_NAME, A, y, batch_dims)
     saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, batch.totals.processes)
+    if isinstance(preconditioner, NamedLinop):
+        check_batch_axes(_NAME, preconditioner, batch.axes, y.ndim, "the preconditioner")
     if preconditioner is not None and not is_complex_linear(preconditioner):
         batch = replace(batch, has_complex_products=False)
 
@@ -425,7 +428,7 @@ class Run:
                 step = self.ratio(energy, curvature, curvature.real > floor)
                 self.x = add_scaled(self.x, step, direction)
                 self.residual = add_scaled(self.residual, -step, image)
-                del image  # freed before the next one is made
+                del image, pairs, lengths, searched  # freed before the next ones are made
                 loop.image = None
                 searched = self.searched()
                 norms: list[Numbers] = []
@@ -436,6 +439,7 @@ class Run:
                     sizes = vectors if self.preconditioner else ()
                     energy, *norms = self.scalars(*batch.measured([vectors], sizes))
                     norms = norms or [energy.real**0.5] * 2
+                    del vectors, sizes
                 found = [curvature, energy, step, length, image_length, norm_of_A, *norms]
                 found += cross if is_checked else []
                 if isinstance(curvature, Tensor) or isinstance(energy, Tensor):
@@ -489,7 +493,6 @@ class Run:
             return None
         definite, root, lowest = check.definite, check.precision**0.5, check.lowest()
         ltol = 0.0 if check.gtol else check.ltol
-        dot = torch.vdot if r.ndim == 1 else inner
         measured, n_done, n_most = None, 0, limit - loop.iteration - 1
         n_checked = N_CHECKED - check.n_steps
         energy, factor, norm = loop.energy.real, loop.factor, loop.norm_of_A
@@ -500,18 +503,19 @@ class Run:
                 image = self.A_again(torch.add(r, p, alpha=factor, out=p))
                 check_like(_NAME, "the output of A", image, "y", p)
             squared = energy + (factor * length) ** 2
-            curvature = dot(p, image).item()
+            curvature = inner(p, image).item()
             if image.requires_grad or not curvature.real > definite.noise * norm * squared:
                 loop.image = image
                 break
             step, length, cross = energy / curvature.real, math.sqrt(squared), curvature
             is_checked = n_done < n_checked
             if is_checked:
-                cross, of_image = dot(r, image).item(), math.sqrt(dot(image, image).item().real)
+                cross = inner(r, image).item()
+                of_image = math.sqrt(squared_norm(image).item())
             x.add_(p, alpha=step)
             r.add_(image, alpha=-step)
             image = None  # freed before the next one is made
-            found = dot(r, r).item().real
+            found = squared_norm(r).item()
             residual, decrease = math.sqrt(found), 0.5 * step * energy
             if not is_checked:
                 of_image = math.sqrt(energy + found) / step

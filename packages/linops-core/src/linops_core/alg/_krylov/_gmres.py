@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._kernels._inner_products import inner_products
 from .._shared._checks import Operator, check_count, in_own_space
 from .._shared._precision import applied_in_half
 from .._shared._progress import Callback, Iterate
@@ -111,9 +112,10 @@ class Cycle:
         system = self.system
         image = system.forward(self.applied(self.basis[-1])).flatten()
         basis = torch.stack(self.basis)
-        before, found = system.measured(image, basis.conj() @ image)
+        before, found = system.measured(image, inner_products(basis, image))
         image = image - found @ basis
-        (parts,) = system.space.total(basis.conj() @ image)  # twice, because of rounding
+        # Twice, because of rounding.
+        (parts,) = system.space.total(inner_products(basis, image))
         image, found = image - parts @ basis, found + parts
         length = system.space.norm(image)
         *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from ..._kernels._inner_products import inner
 from .._shared._checks import Operator
-from .._shared._products import inner
 from .._shared._progress import Callback, Iterate, StopReason
 from ._bidiagonal import rotation
 from ._square_system import SquareSystem, solved

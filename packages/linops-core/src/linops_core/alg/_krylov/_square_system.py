@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ..._kernels._inner_products import norm, squared_norm
 from ..._kernels._tracing import is_followed
 from .._shared._checks import (
     Operator,
@@ -28,7 +29,6 @@ from .._shared._precision import (
     rounding_of,
     widened,
 )
-from .._shared._products import norm
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach, has_gradient
@@ -65,7 +65,7 @@ class SquareSystem:
         """Return the norm of x and the inner products, each summed over processes."""
         if self.space.is_whole:
             return [norm(x), *products]
-        square, *found = self.space.total(norm(x) ** 2, *products)
+        square, *found = self.space.total(squared_norm(x), *products)
         return [square.sqrt(), *found]
 
     def note_norm(self, norm: float) -> None:

@@ -130,7 +130,8 @@ def checked_proximal(
             f"{owner}: the function of {name} must be convex, got l0, with which the steps "
             "may not converge; use l0 with linops_core.alg.proximal_gradient"
         )
-    return applied_in_half(owner, on_parts(owner, name, proximal, space or Space()), dtype, name)
+    proximal = on_parts(owner, name, proximal, space or Space())
+    return applied_in_half(owner, proximal, dtype, name, may_write=True)
 
 
 def reusable(argument: Tensor, proximal: Proximal, found: Tensor) -> Tensor | None:

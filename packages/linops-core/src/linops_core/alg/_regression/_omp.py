@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
+from ..._kernels._inner_products import inner_products
 from .._shared._checks import (
     Operator,
     check_complex_linear,
@@ -151,7 +152,7 @@ class Pursuit:
         if self.basis:
             basis = torch.stack(self.basis)
             for _ in range(2):  # twice, because of rounding
-                (found,) = space.total(basis.conj() @ rest)
+                (found,) = space.total(inner_products(basis, rest))
                 rest, parts = rest - found @ basis, parts + found.cpu()
         (length,) = self.A.magnitudes([], [rest])
         # A dependent column, or a residual that is only rounding, explains nothing.

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import torch
 from torch import Tensor
+from torch.compiler import is_compiling
 
 from nameddim import ELLIPSES
 
@@ -20,7 +21,9 @@ Operator: TypeAlias = Callable[[Tensor], Tensor]
 
 def version_of(x: Tensor) -> int:
     """Return the number of writes to a tensor that torch has counted."""
-    return 0 if x.is_inference() or is_transformed() else x._version
+    if is_compiling() or is_transformed() or x.is_inference():
+        return 0
+    return x._version
 
 
 def check_unchanged(owner: str, what: str, x: Tensor, version: int, newer: Tensor) -> None:
@@ -32,6 +35,15 @@ def check_unchanged(owner: str, what: str, x: Tensor, version: int, newer: Tenso
         raise ValueError(
             f"{owner}: {what} must return new memory in each call, got the memory of an earlier "
             "result; return a copy, as result.clone()"
+        )
+
+
+def check_input_kept(owner: str, name: str, x: Tensor, version: int) -> None:
+    """Raise an error if a function wrote into its input; ``version`` is from before the call."""
+    if version_of(x) != version:
+        raise ValueError(
+            f"{owner}: {name} must not write into its input and must return new memory in each "
+            "call, got an input that changed; write into a copy, as x.clone()"
         )
 
 
@@ -113,7 +125,9 @@ def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor)
 def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
     """Return A x; raise an error unless it has the shape and dtype of x."""
     check_callable(owner, name, A)
+    version = version_of(x)
     image = A(x)
+    check_input_kept(owner, name, x, version)
     if (image.shape, image.dtype) != (x.shape, x.dtype):
         advice = f"; give vectors of {image.dtype}" if image.shape == x.shape else ""
         raise ValueError(

@@ -8,7 +8,14 @@ import torch
 from torch import Tensor
 
 from ..._base._linop import NamedLinop
-from ._checks import Operator, check_callable, check_scale, is_complex_linear
+from ._checks import (
+    Operator,
+    check_callable,
+    check_input_kept,
+    check_scale,
+    is_complex_linear,
+    version_of,
+)
 from ._products import is_moderate
 from ._space import Space, magnitudes, spaces_of
 from ._stacked import StackedOperators
@@ -91,12 +98,27 @@ class OperatorPair:
 
 
 def applied_in_half(
-    owner: str, A: Callable[..., Tensor], dtype: torch.dtype, name: str = "A"
+    owner: str,
+    A: Callable[..., Tensor],
+    dtype: torch.dtype,
+    name: str = "A",
+    *,
+    may_write: bool = False,
 ) -> Callable[..., Tensor]:
-    """Return A, or a proximal map, for tensors in single precision where the dtype is half."""
+    """Return A, or a proximal map, for tensors in single precision where the dtype is half.
+
+    An A that writes into its input raises a ValueError, unless it may.
+    """
     check_callable(owner, name, A)
     if dtype not in _WIDE:
-        return A
+
+        def kept(x: Tensor) -> Tensor:
+            version = version_of(x)
+            image = A(x)
+            check_input_kept(owner, name, x, version)
+            return image
+
+        return A if may_write else kept
 
     def apply(x: Tensor, *others: object) -> Tensor:
         image = A(narrowed(x, dtype), *others)

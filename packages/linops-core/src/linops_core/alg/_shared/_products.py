@@ -1,14 +1,14 @@
-"""Inner products and norms of tensors as vectors, safe at any scale."""
+"""Sums of scaled vectors, and the scales at which their squares are safe."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling
 
+from ..._kernels._inner_products import real_parts
 from ..._kernels._tracing import is_followed
 
 
@@ -50,51 +50,15 @@ def is_moderate(units: float | Tensor) -> bool:
     return 2.0**-16 <= units <= 2.0**16
 
 
-def inner(x: Tensor, z: Tensor) -> Tensor:
-    """Return x^H z of two tensors, each as one vector, without a temporary of their size."""
-    if x.ndim != 1:
-        x, z = x.flatten(), z.flatten()
-    return torch.vdot(x, z)
-
-
-def norm(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Return the root of the sum of squares over some dimensions; over all by default."""
-    vector_norm = torch.linalg.vector_norm
-    if dims is None and not keepdim and not x.is_complex():
-        length: Tensor = vector_norm(x)
-        return length
-    return _reduced(lambda x, dims: vector_norm(x, 2, dims, keepdim), x, dims, keepdim)
-
-
 def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """Return the largest magnitude of the real and imaginary parts of x, which is not empty."""
-    is_of_all = dims is None and not keepdim
-
-    def reduce(parts: Tensor, dims: list[int]) -> Tensor:
-        if not is_of_all:
-            return parts.abs().amax(dims, keepdim)
+    parts = real_parts(x.detach())
+    if dims is None and not keepdim:
         low, high = torch.aminmax(parts)  # without a temporary
         return torch.maximum(high, -low)
-
-    return _reduced(reduce, x.detach(), dims, keepdim)
-
-
-def _reduced(
-    reduce: Callable[[Tensor, list[int]], Tensor],
-    x: Tensor,
-    dims: Sequence[int] | None,
-    keepdim: bool,
-) -> Tensor:
-    """Reduce the real and imaginary parts: complex norms of torch are far slower on a CPU."""
-    dims = list(range(x.ndim) if dims is None else dims)
-    if not x.is_complex():
-        return reduce(x, dims) if dims else x.abs()
-    if is_dynamo_compiling():  # which cannot be asked whether it is conjugated, and needs no copy
-        x = x.resolve_conj()
-    else:
-        x = x.conj() if x.is_conj() else x
-    found = reduce(torch.view_as_real(x), [*dims, x.ndim])
-    return found.squeeze(-1) if keepdim else found
+    dims = [*(range(x.ndim) if dims is None else dims), *range(x.ndim, parts.ndim)]
+    found = parts.abs().amax(dims, keepdim) if dims else parts.abs()
+    return found.squeeze(-1) if keepdim and x.is_complex() else found
 
 
 def safe_norms(dtype: torch.dtype, count: int) -> tuple[float, float]:

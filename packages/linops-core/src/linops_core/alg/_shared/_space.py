@@ -16,8 +16,9 @@ from ..._algebra._parts import check_parts_pass
 from ..._base._linop import NamedLinop
 from ..._base._sides import SIDES, Side, dims_of, named_axes
 from ..._base._totals import WHOLE, Totals
+from ..._kernels._inner_products import inner, norm, squared_norm
 from ._checks import Operator, finite
-from ._products import inner, largest_part, norm, safe_norms
+from ._products import largest_part, safe_norms
 
 Terms: TypeAlias = Sequence[tuple[Totals, Tensor]]
 """Numbers of the pieces of a vector, and how each is added up over processes."""
@@ -190,7 +191,7 @@ def _real_inner(x: Tensor, z: Tensor) -> Tensor:
 
 
 def _square(x: Tensor) -> Tensor:
-    return norm(x) ** 2
+    return squared_norm(x)
 
 
 def _largest(x: Tensor) -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
@@ -12,16 +11,17 @@ from typing import TypeAlias, cast
 import torch
 from torch import Generator, Tensor
 
-from nameddim import ND, NamedDimension
+from nameddim import ELLIPSES, ND, NamedDimension
 
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from ..._base._sides import axis_of
 from ..._base._sizes import input_space
 from ..._base._totals import WHOLE, Totals
+from ..._kernels._inner_products import inner, norm, squared_norm
 from ..._kernels._tracing import constant_when_compiled
 from ._checks import Operator, check_vector, is_complex_linear
-from ._products import inner, largest_part, norm
+from ._products import largest_part
 from ._space import Space, spaces_of
 
 BatchDims: TypeAlias = int | str | NamedDimension | Iterable[NamedDimension | str]
@@ -89,21 +89,17 @@ class BatchedVectors:
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each, in ``scalars_shape``, without a temporary of the size of x."""
-        products = self._inner(x, z)
+        if self.totals.add is None:
+            products = inner(x, z, self.axes).reshape(self.scalars_shape(x))
+        else:
+            products = self.space.inner(x, z)
         return products if self.has_complex_products else products.real
-
-    def _inner(self, x: Tensor, z: Tensor) -> Tensor:
-        if not self.axes:
-            return inner(x, z) if self.totals.add is None else self.space.inner(x, z)
-        rows, columns = self._rows(x), self._rows(z)
-        products = torch.matmul(rows.conj().unsqueeze(-2), columns.unsqueeze(-1))
-        return products.reshape(self.scalars_shape(x))
 
     def norm(self, x: Tensor) -> Tensor:
         """Return the norm of each, in ``scalars_shape``."""
         if self.totals.add is not None:
             return self.space.norm(x)
-        return norm(x, self._others(x), keepdim=True) if self.axes else norm(x)
+        return norm(x, self.axes).reshape(self.scalars_shape(x))
 
     def measured(
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
@@ -114,7 +110,7 @@ class BatchedVectors:
         products = [inner(*pair) for pair in pairs]
         if not self.has_complex_products:
             products = [product.real for product in products]
-        found = self.space.total(*products, *(norm(vector) ** 2 for vector in vectors))
+        found = self.space.total(*products, *(squared_norm(vector) for vector in vectors))
         return [*found[: len(pairs)], *(square.sqrt() for square in found[len(pairs) :])]
 
     def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -144,10 +140,6 @@ class BatchedVectors:
     def _others(self, x: Tensor) -> list[int]:
         return [axis for axis in range(x.ndim) if axis not in self.axes]
 
-    def _rows(self, x: Tensor) -> Tensor:
-        first = x.movedim(self.axes, tuple(range(len(self.axes))))
-        return first.reshape(math.prod([x.shape[axis] for axis in self.axes]), -1)
-
 
 def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> BatchedVectors:
     """Return the axes of y that number independent systems; y is like the input of A."""
@@ -167,13 +159,44 @@ def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -
                 f"{owner}: batch_dims must be between 0 and the {y.ndim} axes of the vectors, "
                 f"got {batch_dims}"
             )
-        return BatchedVectors(tuple(range(batch_dims)), totals, is_complex)
+        axes = tuple(range(batch_dims))
+        if isinstance(A, NamedLinop):
+            check_batch_axes(owner, A, axes, y.ndim)
+        return BatchedVectors(axes, totals, is_complex)
     if not isinstance(A, NamedLinop):
         raise TypeError(
             f"{owner}: batch_dims must be a number for a function, which has no names, "
             f"got {batch_dims!r}"
         )
-    return BatchedVectors(_axes(owner, A, batch_dims, y.ndim), totals, is_complex)
+    axes = _axes(owner, A, batch_dims, y.ndim)
+    check_batch_axes(owner, A, axes, y.ndim)
+    return BatchedVectors(axes, totals, is_complex)
+
+
+@constant_when_compiled
+def check_batch_axes(
+    owner: str, A: NamedLinop, axes: Sequence[int], ndim: int, name: str = "A"
+) -> bool:
+    """Raise an error unless A goes through these axes slice by slice."""
+    for axis in axes:
+        dim, there = (name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape))
+        if dim != there or (dim is not None and A.role(dim) is not Role.BATCH):
+            reason = "" if dim != there or dim is None else A.why_opaque(dim)
+            raise ValueError(
+                f"{owner}: axis {axis} must be a batch dimension of {name}, {A.signature}, at one "
+                f"place in input and output, got {dim} and {there}"
+                + (f" ({reason})" if reason else "")
+                + "; give fewer batch_dims, or 0 for one system"
+            )
+    return True
+
+
+def name_at(dims: Sequence[NamedDimension], axis: int, ndim: int) -> NamedDimension | None:
+    """Return the name of an axis; None within the run of ``...``."""
+    if ELLIPSES not in dims or axis < dims.index(ELLIPSES):
+        return dims[axis] if axis < len(dims) else None
+    place = axis - ndim + len(dims)
+    return dims[place] if place > dims.index(ELLIPSES) else None
 
 
 @constant_when_compiled

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from ..._kernels._inner_products import inner, inner_products
 from .._shared._checks import Operator, check_complex_linear, check_count, finite, in_own_space
 from .._shared._precision import applied_in_half, widened
-from .._shared._products import inner
 from .._shared._progress import Callback, Iterate, Progress
 from .._shared._space import spaces_of
 from .._shared._vectors import BatchedVectors, input_or_random
@@ -93,7 +93,7 @@ def estimate_trace(
     def sample() -> Tensor:
         z = mean.signs().flatten()
         if len(basis):
-            (parts,) = mean.space.total(basis.conj() @ z)
+            (parts,) = mean.space.total(inner_products(basis, z))
             z = z - parts @ basis
         return mean.space.inner(z, mean.applied(z))
 

@@ -42,7 +42,8 @@ def power_method(
     adjoint, as every Hermitian A does. Then :math:`|A v|` rises with every step. Its limit is the
     largest magnitude among the eigenvalues in whose eigenspaces v_init has a component. Its error
     is the square of the error of v. If several eigenvalues have this magnitude, v is in the span of
-    their eigenvectors.
+    their eigenvectors. If A v_init is zero, the method starts again with a random vector, whose
+    seed is fixed; in a compiled graph it returns 0.
 
     The method keeps v, the next v and the output of A. It waits for the device once in a step.
     Gradients flow through the steps. With ``tol=0``, and without callback and checkpoint, it can be
@@ -122,6 +123,8 @@ class _Loop:
 
     v: Tensor
     eigenvalue: Tensor
+    may_restart: bool = True
+    """Whether no step was done, so that a v with A v = 0 is replaced."""
 
 
 def _start(v: Tensor, batch: BatchedVectors) -> _Loop:
@@ -151,14 +154,20 @@ def _steps(
         image = in_own_space(owner, A, v)
         eigenvalue, numbers = batch.magnitude(image)
         finite(owner, float(numbers.sum()), image.dtype)
-        if (numbers > 0).all():
-            v = image / eigenvalue
-        else:
+        is_lost = numbers == 0
+        if is_lost.any():
+            if loop.may_restart:  # v is in the null space, and only it if A is not zero
+                fresh = batch.space.random_like(v.detach())
+                v = fresh / batch.norm(fresh)
             v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
+        else:
+            v = image / eigenvalue
         del image  # freed before the next one is made
         change = (numbers - before).abs()
         is_proved = change + rounding * numbers <= tol * numbers
         is_still = (change <= precision * numbers) & (tol < precision + rounding)
+        if loop.may_restart:
+            is_proved, is_still = is_proved & ~is_lost, is_still & ~is_lost
         reasons = [
             StopReason.CONVERGED if proved else StopReason.ROUNDING if still else None
             for proved, still in zip(is_proved.tolist(), is_still.tolist(), strict=True)
@@ -167,7 +176,7 @@ def _steps(
             "eigenvalue": float(numbers.max()) * unit * unit if len(numbers) else 0.0,
             "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
         }
-        loop.v, loop.eigenvalue = v, eigenvalue
+        loop.v, loop.eigenvalue, loop.may_restart = v, eigenvalue, False
         del v  # freed when the next one takes its place
         yield (loop.v, eigenvalue), values, reasons
 
@@ -206,7 +215,8 @@ def operator_norm(
     r"""The norm :math:`\max |A x| / |x|`, by the power method on :math:`A^H A`.
 
     The result approaches the norm from below. It is a real tensor without dimensions, in single
-    precision if A is in half precision. Memory and waits are those of :func:`power_method`.
+    precision if A is in half precision. The method keeps the vectors of :func:`power_method` and
+    the first vector. It waits for the device once in a step.
     Gradients flow through the steps.
 
     Parameters
@@ -215,7 +225,7 @@ def operator_norm(
         Stop when the relative change of the norm is at most half of this.
     A, v_init, max_iters, adjoint, like, sizes, seed, tqdm_kwargs, callback
         See :mod:`linops_core.alg` and :func:`power_method`, whose "eigenvalue" is the square of the
-        norm here. v_init is random by default.
+        norm here. v_init is random by default, and if A v_init is zero.
 
     References
     ----------
@@ -247,7 +257,12 @@ def norm_of(
         return v.abs().sum()
     image = pair.forward(v)
     size = pair.output.unit_of(owner, image, is_output=True)
-    (found,) = pair.magnitudes([], [image])
+    length, found = pair.magnitudes([v], [image])
+    if length and not found:  # v is in the null space
+        v = pair.input.random_like(v)
+        image = pair.forward(v)
+        size = pair.output.unit_of(owner, image, is_output=True)
+        (found,) = pair.magnitudes([], [image])
     unit = size / pair.input.unit_of(owner, v) if found else 1.0
     back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
@@ -255,6 +270,7 @@ def norm_of(
     elif v.is_complex() and not back.is_complex():
         v = v.real  # A, linear over the reals only, is as large as it is on real vectors
     pair, unit = pair.in_moderate_unit(unit, back)
+    del image, back  # freed before the steps
     vectors = BatchedVectors(totals=pair.input.totals)
     steps = _steps(pair.normal(), _start(v, vectors), tol, vectors, dtype, unit)
     _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())

@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ..._kernels._complex import real_part
+from ..._kernels._inner_products import inner_products, norm
 from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
-from .._shared._products import norm
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._space import Space
 from .._shared._vectors import input_or_random
@@ -142,7 +142,7 @@ def svd(
                 newest = right.extend(images, scale)
                 rest = right.coordinates(images, [newest])
                 columns = rest.mT @ P[first : first + len(new_left), :k]
-                residual = float(norm(columns, [0]).max().item())
+                residual = float(norm(columns, (1,)).max().item())
             relative = residual / (float(S[0]) or 1.0)
             reason = None
             if len(S) >= k and relative + noise <= tol:
@@ -224,7 +224,9 @@ class _Basis:
 
     def coordinates(self, rows: Tensor, blocks: Sequence[Tensor]) -> Tensor:
         """Return the inner products of rows with the rows of blocks, side by side."""
-        (found,) = self.space.total(torch.cat([rows @ block.mH for block in blocks], dim=1))
+        (found,) = self.space.total(
+            torch.cat([inner_products(block, rows.mT).mT for block in blocks], 1)
+        )
         return found
 
     def length(self, rows: Tensor) -> float:

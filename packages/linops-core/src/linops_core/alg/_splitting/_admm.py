@@ -13,6 +13,7 @@ from torch import Tensor
 from .._krylov._conjugate_gradients import Run
 from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
+from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
     Operator,
@@ -124,6 +125,9 @@ def admm(
     (y_size,) = pair.magnitudes([], [problem.y])
     target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
     version = version_of(target)
+    check_adjoint(pair, problem.y, target)
+    if split.name == "L":
+        check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
     vectors = BatchedVectors(
         totals=pair.input.totals,

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from .._proximals._proximal import Proximal, reusable
+from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
     check_count,
@@ -57,7 +58,10 @@ def forward_backward(
     progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved)
 
     def start() -> _Loop:
-        x = torch.zeros_like(pair.adjoint(y)) if problem.x0 is None else problem.x0
+        back = pair.adjoint(y)
+        check_adjoint(pair, y, back)
+        x = torch.zeros_like(back) if problem.x0 is None else problem.x0
+        del back
         image = pair.forward(x)
         check_like(owner, "the output of A", image, "y", y)
         step = _first_step(pair, image - y) if given is None else given

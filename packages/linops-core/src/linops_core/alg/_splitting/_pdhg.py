@@ -12,6 +12,7 @@ from torch import Tensor
 
 from .._proximals._proximal import Proximal, checked_proximal, probe, reusable
 from .._proximals._separable import Proximals, of_all_blocks
+from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import checkpoint_of, probed
 from .._shared._checks import (
     check_count,
@@ -134,6 +135,11 @@ def pdhg(
     saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
 
     def start(x: Tensor) -> _Loop:
+        image = pair.forward(pair.input.random_like(x.detach())).clone()
+        back = pair.adjoint(image)
+        check_like(_NAME, "the output of the adjoint", back, "x0", x)
+        check_adjoint(pair, image, back)
+        del image, back
         lengths = _first_lengths(pair, x, tau, sigma)
         if are_given:
             _check_lengths(*lengths)
