@@ -53,7 +53,7 @@ def _sigmas(
     """Return a length for the dual step of each block of K x; None if a block has no scale.
 
     The length should be |p| / (|K| |x|) at the solution. Where z is K x, a map with the natural
-    step t pulls by |z|^2 / t: with w |z - y|^2 / 2, that is w |z|^2, and with w |z|_1 about w |z|_1.
+    step t pulls by |z|^2 / t: that is w |z|^2 with w |z - y|^2 / 2, about w |z|_1 with w |z|_1.
     It pulls as much at most, where p is as long as z / t. All pulls sum to zero at the solution, so
     at least it pulls as much as the others. The length is the geometric mean of both. A map without
     a natural step, as that of a projection, pulls as much as the others.
