@@ -274,10 +274,30 @@ def test_projections_of_what_is_inside_far_and_large() -> None:
     assert l0()(half, 1.0).tolist() == [3.0, 0.0]
 
 
+def test_bounds_of_a_box_may_be_tensors_or_none() -> None:
+    z = torch.tensor([[-2.0, 0.5, 3.0]])
+    low = torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64)
+    assert box(low, None)(z, 1.0).tolist() == [[0.0, 1.0, 3.0]]
+    assert box(low, 2.0)(z, 1.0).tolist() == [[0.0, 1.0, 2.0]]
+    assert box(None, low)(z, 1.0).tolist() == [[-2.0, 0.5, -1.0]]
+    assert box(low, low + 1)(z.half(), 1.0).dtype == torch.float16
+    assert torch.equal(box(None, None)(z, 1.0), z)
+    with pytest.raises(ValueError, match=r"box: lower must be at most upper"):
+        box(low, 0.5)
+    with pytest.raises(TypeError, match=r"box: bounds must be real, got torch.complex128"):
+        box(low + 0j)
+    with pytest.raises(ValueError, match=r"box: a bound must be broadcast to \(1, 2\), got shape"):
+        box(low)(z[:, :2], 1.0)
+
+
 def test_what_has_no_conjugate_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got l0"):
+    with pytest.raises(
+        ValueError, match=r"conjugate: the function must be convex, got a map .* of l0"
+    ):
         conjugate(l0())
-    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got l0"):
+    with pytest.raises(
+        ValueError, match=r"conjugate: the function must be convex, got a map .* of l0"
+    ):
         conjugate(in_basis(FFT(1), l0()))
 
 
@@ -492,6 +512,6 @@ def test_solvers_for_convex_functions_refuse_others_alone_and_in_a_list(proximal
         (r"rachford: the .* proximal_g", lambda: douglas_rachford(no_penalty(), proximal, y)),
     ]
     for message, call in calls:
-        with pytest.raises(ValueError, match=message + r".* be convex, got l0, .*gradient"):
+        with pytest.raises(ValueError, match=message + r".* be convex, got .* of l0, .*gradient"):
             call()
     assert proximal_gradient(A, y, l0(0.1)).tolist() == [1.0, 1.0]

@@ -14,7 +14,14 @@ from torch import Tensor
 from ..._kernels._complex import real_part
 from ..._kernels._tracing import is_followed
 from .._shared._checkpoint import checkpoint_of, probed
-from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
+from .._shared._checks import (
+    Operator,
+    check_count,
+    check_like,
+    check_output,
+    check_vector,
+    checked_number,
+)
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._space import JoinedSpace
@@ -101,6 +108,8 @@ def least_squares(
         x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback, saved)
     if not (torch.is_grad_enabled() or is_followed()):
         return x
+    if x.is_complex() and pair.is_complex_linear:
+        y = y.to(y.dtype.to_complex())
     A, adjoint = pair.given
     image = A(x)
     gradient = adjoint(y - image)  # damp^2 (x - x0) is a constant, but for x0
@@ -165,7 +174,7 @@ class _Run:
         self.precision = torch.finfo(self.dtype).eps
         self.y, self.x0 = widened(y), None if x0 is None else widened(x0)
         residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
-        check_like(A.owner, "the output of A", residual, "y", self.y)
+        check_output(A.owner, A, residual, self.y)
         self.unit = A.output.unit_of(A.owner, residual)
         self.pair = Bidiagonalization(self.A, residual.div_(self.unit))
         if self.x0 is not None:

@@ -67,7 +67,7 @@ class _Derivative(Function):
         direction: Tensor, x: Tensor, threshold: Tensor, U: Tensor, S: Tensor, Vh: Tensor
     ) -> tuple[Tensor, Tensor]:
         # Divided differences of the odd function that shrinks: of s_i and s_j for the Hermitian
-        # part of U^H E V, of s_i and -s_j for the rest. It is linear on either side of the threshold.
+        # part of U^H E V, of s_i and -s_j for the rest. Both sides of the threshold are linear.
         is_above = (S > threshold) | (threshold == 0)
         shrunk = (S - threshold).clamp(min=0)
         a, b = S.unsqueeze(-1), S.unsqueeze(-2)
