@@ -30,7 +30,7 @@ def first_sigma(
     A = K.given[0]
     if not isinstance(A, StackedOperators):
         found = _sigmas(K, lambda z: [z], [penalty], [K.output], map_of_g, x0)
-        return found and found[0]
+        return None if found is None else found[0]
     if x0.dtype is not K.dtype:  # half precision has no range for units
         return None
     given = maps_of_blocks(K.owner, "proximal_f", maps, A, K.output, K.dtype)
