@@ -174,6 +174,6 @@ class Cycle:
 def _products(basis: Tensor, x: Tensor) -> Tensor:
     """Return v^H x of each row v."""
     # torch copies a matrix or a vector to conjugate it.
-    found = (basis @ x.conj_physical_()).conj()
+    found = (basis @ x.conj_physical_()).conj_physical()
     x.conj_physical_()
     return found
