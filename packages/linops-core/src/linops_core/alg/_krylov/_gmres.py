@@ -174,6 +174,8 @@ class Cycle:
 def _products(basis: Tensor, x: Tensor) -> Tensor:
     """Return v^H x of each row v."""
     # torch copies a matrix or a vector to conjugate it.
-    found = (basis @ x.conj_physical_()).conj_physical()
-    x.conj_physical_()
+    if not x.is_complex():
+        return basis @ x
+    found = (basis @ x.copy_(x.conj())).conj().resolve_conj()
+    x.copy_(x.conj())
     return found
