@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import scipy.sparse.linalg
 import torch
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -255,6 +255,51 @@ def test_gradients_are_those_of_the_solution(method: Any, dtype: torch.dtype, da
         return x
 
     assert torch.autograd.gradcheck(solution, (matrix.requires_grad_(), y.requires_grad_()))
+
+
+@METHODS
+@settings(max_examples=settings().max_examples // 2)
+@example(rows=3, columns=5, rank=3, dtype=torch.float64, seed=0, with_guess=False)
+@given(
+    rows=st.integers(1, 5),
+    columns=st.integers(1, 5),
+    rank=st.integers(1, 5),
+    dtype=st.sampled_from([torch.float64, torch.complex128]),
+    seed=seeds,
+    with_guess=st.booleans(),
+)
+def test_gradients_are_those_of_the_pseudo_inverse_for_any_rank(
+    method: Any, rows: int, columns: int, rank: int, dtype: torch.dtype, seed: int, with_guess: bool
+) -> None:
+    """By torch, and by differences of a change that keeps the rank."""
+    matrix = matrix_of_rank(rows, columns, min(rank, rows, columns), dtype, seed, 0.5)
+    y, cotangent = vector(rows, dtype, seed), vector(columns, dtype, seed + 1)
+    guess = vector(columns, dtype, seed + 2) if with_guess else torch.zeros_like(cotangent)
+    given = [x.requires_grad_() for x in (matrix, y, guess)]
+
+    def size(x: Tensor) -> Tensor:
+        return torch.vdot(cotangent, x).real
+
+    def pinv(matrix: Tensor, y: Tensor, guess: Tensor) -> Tensor:
+        return size(guess + torch.linalg.pinv(matrix, rtol=1e-9) @ (y - matrix @ guess))
+
+    def solved(matrix: Tensor, y: Tensor, guess: Tensor) -> Tensor:
+        A = Dense.from_einstr(matrix, "MN,N->M")
+        return size(method(A, y, guess if with_guess else None, atol=1e-13, btol=1e-13))
+
+    count = 3 if with_guess else 2
+    found = torch.autograd.grad(solved(*given), given[:count])
+    expected = torch.autograd.grad(pinv(*given), given[:count])
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    left = matrix_of_rank(rows, rows, rows, dtype, seed + 1)
+    step, near = 1e-6, torch.eye(rows, dtype=dtype)
+    with torch.no_grad():
+        turned = [pinv((near + h * left) @ matrix, y, guess) for h in (step, -step)]
+        along = torch.vdot(found[0].flatten(), (left @ matrix).flatten()).real
+    assert float(along) == pytest.approx(
+        float(turned[0] - turned[1]) / (2 * step), rel=1e-5, abs=1e-6
+    )
 
 
 @METHODS

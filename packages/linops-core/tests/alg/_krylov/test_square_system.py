@@ -148,6 +148,32 @@ def test_minres_of_a_singular_system_is_a_least_squares_solution(
     assert residual.norm() == pytest.approx(float(best.norm()), rel=1e-6)
 
 
+@example(n=2, rank=1, dtype=torch.float32, seed=28, exponent=0, steps=200)  # |x| was 1e8
+@given(
+    n=st.integers(1, 6),
+    rank=st.integers(0, 6),
+    dtype=st.sampled_from([torch.float32, torch.complex64, torch.float64]),
+    seed=seeds,
+    exponent=st.sampled_from([-30, 0, 30]),
+    steps=st.sampled_from([1, 2, 3, 200]),
+)
+def test_gmres_of_a_singular_system_is_never_worse_than_its_start(
+    n: int, rank: int, dtype: torch.dtype, seed: int, exponent: int, steps: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    left = torch.randn(n, min(rank, n), dtype=dtype, generator=generator)
+    matrix = left @ torch.randn(min(rank, n), n, dtype=dtype, generator=generator) * 2.0**exponent
+    y, record = torch.randn(n, dtype=dtype, generator=generator), Record()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        x = gmres(matrix.mv, y, max_num_iters=steps, callback=record)
+    wide = torch.promote_types(dtype, torch.float64)
+    residual = (matrix.to(wide) @ x.to(wide) - y.to(wide)).norm() / y.to(wide).norm()
+    assert residual <= 1 + 1e-5
+    told = record.reason is StopReason.MAX_ITERATIONS or warned
+    assert residual <= 1e-5 or (told and record.reason is not StopReason.CONVERGED)
+
+
 @METHODS
 @given(dtype=dtypes, seed=seeds)
 def test_gradients_are_those_of_the_exact_solution(

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -204,6 +204,61 @@ def test_matrices_are_those_of_the_axes() -> None:
         torch.testing.assert_close(torch.linalg.svdvals(found), (before - 1.4).clamp(min=0))
 
 
+@settings(max_examples=settings().max_examples // 2)
+@example("zero", 3, 4, torch.float64, 0)
+@example("equal", 4, 3, torch.complex128, 0)
+@given(
+    st.sampled_from(["zero", "equal", "rank one", "any"]),
+    st.integers(1, 4),
+    st.integers(1, 4),
+    st.sampled_from([torch.float64, torch.complex128]),
+    seeds,
+)
+def test_nuclear_norm_has_its_derivative_at_zero_and_equal_values(
+    kind: str, rows: int, columns: int, dtype: torch.dtype, seed: int
+) -> None:
+    """By differences, of matrices side by side, and for the step."""
+    generator = torch.Generator().manual_seed(seed)
+    z, direction, cotangent = torch.randn(3, 2, rows, columns, dtype=dtype, generator=generator)
+    U, S, Vh = torch.linalg.svd(z, full_matrices=False)
+    S = {"zero": 0 * S, "equal": 0 * S + 1, "any": S, "rank one": S * (S == S[..., :1])}[kind]
+    z = ((U * S.unsqueeze(-2)) @ Vh).requires_grad_()
+    step = torch.tensor(0.6, dtype=torch.float64, requires_grad=True)
+    assume(bool(((S - 0.3).abs() > 1e-3).all()))
+
+    def size(z: Tensor, step: Tensor) -> Tensor:
+        found = nuclear_norm(0.5)(z, step)  # type: ignore[arg-type]  # solvers have numbers
+        return torch.vdot(cotangent.flatten(), found.flatten()).real
+
+    found = torch.autograd.grad(size(z, step), (z, step))
+    h = 1e-5
+    with torch.no_grad():
+        along = (size(z + h * direction, step) - size(z - h * direction, step)) / (2 * h)
+        of_step = (size(z, step + h) - size(z, step - h)) / (2 * h)
+    torch.testing.assert_close(
+        (found[0].conj() * direction).real.sum(), along, rtol=1e-4, atol=1e-6
+    )
+    torch.testing.assert_close(found[1], of_step, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
+def test_other_derivatives_of_nuclear_norm_agree_and_the_second_is_refused() -> None:
+    g, z = nuclear_norm(0.5), torch.eye(3, 4, dtype=torch.float64).repeat(2, 1, 1)
+    direction = torch.linspace(-1, 1, 24, dtype=torch.float64).reshape(2, 3, 4)
+
+    def size(z: Tensor) -> Tensor:
+        return g(z, 1.0).square().sum()
+
+    gradient = torch.func.grad(size)(z)
+    torch.testing.assert_close(gradient, torch.func.vmap(torch.func.grad(size))(z))
+    along = torch.func.jvp(size, (z,), (direction,))[1]
+    torch.testing.assert_close(along, (gradient * direction).sum())
+    z.requires_grad_()
+    (first,) = torch.autograd.grad(size(z), z, create_graph=True)
+    with pytest.raises(RuntimeError, match=r"nuclear_norm: .* got a second derivative"):
+        first.sum().backward()
+
+
 def test_projections_of_what_is_inside_far_and_large() -> None:
     z = torch.tensor([0.25, -0.5])
     assert torch.equal(l1_ball(1.0)(z, 1.0), z)
@@ -220,10 +275,30 @@ def test_projections_of_what_is_inside_far_and_large() -> None:
     assert l0()(half, 1.0).tolist() == [3.0, 0.0]
 
 
+def test_bounds_of_a_box_may_be_tensors_or_none() -> None:
+    z = torch.tensor([[-2.0, 0.5, 3.0]])
+    low = torch.tensor([0.0, 1.0, -1.0], dtype=torch.float64)
+    assert box(low, None)(z, 1.0).tolist() == [[0.0, 1.0, 3.0]]
+    assert box(low, 2.0)(z, 1.0).tolist() == [[0.0, 1.0, 2.0]]
+    assert box(None, low)(z, 1.0).tolist() == [[-2.0, 0.5, -1.0]]
+    assert box(low, low + 1)(z.half(), 1.0).dtype == torch.float16
+    assert torch.equal(box(None, None)(z, 1.0), z)
+    with pytest.raises(ValueError, match=r"box: lower must be at most upper"):
+        box(low, 0.5)
+    with pytest.raises(TypeError, match=r"box: bounds must be real, got torch.complex128"):
+        box(low + 0j)
+    with pytest.raises(ValueError, match=r"box: a bound must be broadcast to \(1, 2\), got shape"):
+        box(low)(z[:, :2], 1.0)
+
+
 def test_what_has_no_conjugate_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got l0"):
+    with pytest.raises(
+        ValueError, match=r"conjugate: the function must be convex, got a map .* of l0"
+    ):
         conjugate(l0())
-    with pytest.raises(ValueError, match=r"conjugate: the function must be convex, got l0"):
+    with pytest.raises(
+        ValueError, match=r"conjugate: the function must be convex, got a map .* of l0"
+    ):
         conjugate(in_basis(FFT(1), l0()))
 
 
@@ -438,6 +513,6 @@ def test_solvers_for_convex_functions_refuse_others_alone_and_in_a_list(proximal
         (r"rachford: the .* proximal_g", lambda: douglas_rachford(no_penalty(), proximal, y)),
     ]
     for message, call in calls:
-        with pytest.raises(ValueError, match=message + r".* be convex, got l0, .*gradient"):
+        with pytest.raises(ValueError, match=message + r".* be convex, got .* of l0, .*gradient"):
             call()
     assert proximal_gradient(A, y, l0(0.1)).tolist() == [1.0, 1.0]

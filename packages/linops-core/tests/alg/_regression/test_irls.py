@@ -1,6 +1,8 @@
+import numpy as np
 import pytest
+import scipy.optimize
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from linops_core import Dense, Diagonal
@@ -33,6 +35,36 @@ def test_the_gradient_of_the_function_vanishes(
     (scale,) = torch.autograd.grad(loss(origin := (0 * x).requires_grad_()), origin)
     assert gradient.norm() <= 1e-4 * max(float(scale.norm()), 1.0)
     assert record.values["loss"][-1] == pytest.approx(float(value.detach()))
+
+
+@settings(max_examples=settings().max_examples // 2)
+@example(torch.float32, 0, 1e-5)
+@given(
+    st.sampled_from([torch.float32, torch.float64]),
+    seeds,
+    st.sampled_from([1e-3, 1e-4, 1e-5, 1e-6]),
+)
+def test_a_converged_objective_is_that_of_a_linear_program(
+    dtype: torch.dtype, seed: int, epsilon: float
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    matrix = torch.randn(20, 6, dtype=dtype, generator=generator)
+    y = matrix @ torch.randn(6, dtype=dtype, generator=generator)
+    y = y + 0.3 * torch.randn(20, dtype=dtype, generator=generator)
+    y[:3] += 5
+    record = Record()
+    x = irls(matrix.mv, y, adjoint=matrix.T.mv, epsilon=epsilon, callback=record)
+    A, b, eye = matrix.double().numpy(), y.double().numpy(), np.eye(20)
+    wanted = scipy.optimize.linprog(
+        np.r_[np.zeros(6), np.ones(20)],
+        A_ub=np.block([[A, -eye], [-A, -eye]]),
+        b_ub=np.r_[b, -b],
+        bounds=[(None, None)] * 6 + [(0, None)] * 20,
+    )
+    excess = np.abs(A @ x.double().numpy() - b).sum() / wanted.fun - 1
+    softness = 20 * epsilon * float(y.norm()) / 20**0.5 / wanted.fun
+    allowed = 1e-4 if record.reason is StopReason.CONVERGED else 2e-3
+    assert excess <= allowed + softness
 
 
 @settings(max_examples=12)

@@ -147,6 +147,45 @@ def test_the_unit_does_not_matter(exponent: int) -> None:
     torch.testing.assert_close(scaled / unit, x, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("exponent", [-10, 10])
+@pytest.mark.parametrize("has_rows", [True, False])
+def test_the_unit_of_the_operator_does_not_change_the_steps(exponent: int, has_rows: bool) -> None:
+    """Of a sum of squares and a penalty, over all of K or over an operator of its own."""
+    matrix, y = randn(8, 5, dtype=torch.float64, seed=0), randn(8, dtype=torch.float64, seed=1)
+    rough = torch.eye(5, dtype=torch.float64).diff(dim=0)
+    found = []
+    for unit in (1.0, 2.0**exponent):
+        record = Record()
+        A = Dense.from_einstr(unit * matrix, "MN,N->M")
+        fit, penalty = l2_squared(1.0, unit * y), soft_threshold(0.3 * unit**2)
+        zeros = torch.zeros(5, dtype=torch.float64)
+        if has_rows:
+            D = Dense.from_einstr(rough, "MN,N->M")
+            x = pdhg([A, D], [fit, penalty], no_penalty(), zeros, 2000, callback=record)
+        else:
+            x = pdhg(A, fit, penalty, zeros, 2000, callback=record)
+        assert record.reason is StopReason.CONVERGED
+        found.append((record.iterations, x))
+    assert found[0][0] == found[1][0] <= 200
+    torch.testing.assert_close(found[0][1], found[1][1])
+
+
+@settings(max_examples=settings().max_examples // 2)
+@given(seeds, st.floats(-3, 3))
+def test_default_steps_end_soon_in_any_unit(seed: int, decades: float) -> None:
+    """Least squares with a sum of magnitudes: steps of equal lengths took thousands."""
+    generator = torch.Generator().manual_seed(seed)
+    U, _, V = torch.linalg.svd(torch.randn(30, 20, dtype=torch.float64, generator=generator), False)
+    matrix = (U * torch.logspace(0, -1, 20, dtype=torch.float64)) @ V * 10**decades
+    truth = torch.randn(20, dtype=torch.float64, generator=generator)
+    y = matrix @ (truth * (torch.rand(20, generator=generator) < 0.3))
+    weight, record = 0.05 * float((matrix.T @ y).abs().max()), Record()
+    zeros = torch.zeros(20, dtype=torch.float64)
+    maps = l2_squared(1.0, y), soft_threshold(weight)
+    pdhg(matrix.mv, *maps, zeros, 600, adjoint=matrix.T.mv, callback=record)
+    assert record.reason is StopReason.CONVERGED
+
+
 def test_a_constraint_alone_is_met() -> None:
     """Without the extrapolation the iteration would go round the saddle point for ever."""
     K = Diagonal(torch.tensor([1.0, 2.0], dtype=torch.float64), ("N",))

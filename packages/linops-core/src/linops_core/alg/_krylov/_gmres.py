@@ -10,7 +10,7 @@ from torch import Tensor
 
 from ..._kernels._inner_products import inner_products
 from .._shared._checks import Operator, check_count, in_own_space
-from .._shared._precision import applied_in_half
+from .._shared._precision import applied_in_half, rounding_of
 from .._shared._progress import Callback, Iterate
 from ._square_system import SquareSystem, solved
 
@@ -33,9 +33,9 @@ def gmres(
     A step applies A once, and x has the smallest residual :math:`|A x - y|` of the Krylov space
     since the last restart. It stops when the residual, computed anew, is at most
     :math:`\mathrm{tol} \, |y|`. If a whole cycle does not reduce the residual, it stops with the
-    reason ``STALLED``.
+    reason ``STALLED``. The result has the smallest residual found, also where A is singular.
 
-    The solver keeps ``restart`` + 5 vectors, and waits for the device once in a step. Gradients are
+    The solver keeps ``restart`` + 7 vectors, and waits for the device once in a step. Gradients are
     those of the exact solution: the backward pass solves with the adjoint of A.
 
     Parameters
@@ -83,8 +83,7 @@ def gmres(
 def _steps(
     system: SquareSystem, preconditioner: Operator | None, restart: int
 ) -> Iterator[Iterate[Cycle]]:
-    restart = min(restart, system.space.count(system.y))
-    cycle = Cycle(system, preconditioner, restart)
+    cycle = Cycle(system, preconditioner, min(restart, system.space.count(system.y)))
     yield cycle, system.values(system.length), system.reason_at_start()
     while True:
         said, is_whole = cycle.step()
@@ -92,7 +91,7 @@ def _steps(
         if said <= system.goal or is_whole:
             reason = system.moved_to(cycle.solution(), said)
             said = system.length
-            cycle = Cycle(system, preconditioner, restart)
+            cycle.begin()
         yield cycle, system.values(said), reason
 
 
@@ -104,42 +103,56 @@ class Cycle:
         self.preconditioner = preconditioner
         if preconditioner is not None:
             self.preconditioner = applied_in_half(system.owner, preconditioner, system.dtype)
-        self.basis = [system.residual.flatten() / (system.length or 1.0)]
-        self.columns: list[list[complex]] = []
+        self.basis = system.y.new_empty(restart + 1, system.y.numel())
+        self.begin()
+
+    def begin(self) -> None:
+        """Start at the residual."""
+        self.n_steps = 0
+        self.basis[0].copy_(self.system.residual.flatten()).div_(self.system.length or 1.0)
+        self.hessenberg = torch.zeros(
+            self.restart + 1, self.restart, dtype=torch.complex128, device="cpu"
+        )
 
     def step(self) -> tuple[float, bool]:
         """Add a direction; return the smallest residual, and whether there is none to add."""
-        system = self.system
-        image = system.forward(self.applied(self.basis[-1])).flatten()
-        basis = torch.stack(self.basis)
-        before, found = system.measured(image, inner_products(basis, image))
-        image = image - found @ basis
-        # Twice, because of rounding.
-        (parts,) = system.space.total(inner_products(basis, image))
-        image, found = image - parts @ basis, found + parts
-        length = system.space.norm(image)
+        system, number = self.system, self.n_steps
+        basis, new = self.basis[: number + 1], self.basis[number + 1]
+        image = system.forward(self.applied(basis[-1])).flatten()
+        new.copy_(image)
+        del image
+        before, found = system.measured(new, inner_products(basis, new))
+        new.addmv_(basis.mT, found, alpha=-1)
+        (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
+        new.addmv_(basis.mT, parts, alpha=-1)
+        found = found + parts
+        length = system.space.norm(new)
         *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()
         size, norm = complex(size).real, complex(norm).real
         system.note_norm(norm)
-        is_last = size <= 4 * torch.finfo(image.real.dtype).eps * norm
-        self.columns.append([*column, 0.0 if is_last else size])
+        is_last = size <= 4 * torch.finfo(new.real.dtype).eps * norm
         if not is_last:
-            self.basis.append(image / length)
+            new.div_(length)
+        column.append(0.0 if is_last else size)
+        self.n_steps = number + 1
+        self.hessenberg[: number + 2, number] = torch.tensor(
+            column, dtype=torch.complex128, device="cpu"
+        )
         _, said = self.coefficients()
-        return said, is_last or len(self.columns) == self.restart
+        return said, is_last or self.n_steps == self.restart
 
     def coefficients(self) -> tuple[Tensor, float]:
-        """Return the coefficients with the smallest residual, and the residual."""
-        count = len(self.columns)
-        hessenberg = torch.zeros(count + 1, count, dtype=torch.complex128, device="cpu")
-        for index, column in enumerate(self.columns):
-            hessenberg[: index + 2, index] = torch.tensor(
-                column, dtype=torch.complex128, device="cpu"
-            )
-        right = hessenberg.new_zeros(count + 1)
+        """Return the coefficients with the smallest residual, and the residual.
+
+        Singular values at the level of the rounding of A count as 0.
+        """
+        count = self.n_steps
+        hessenberg = self.hessenberg[: count + 1, :count]
+        right = hessenberg.new_zeros(count + 1, 1)
         right[0] = self.system.length
-        found = torch.linalg.lstsq(hessenberg, right.unsqueeze(-1), driver="gelsd").solution
-        misfit = torch.linalg.vector_norm(right - hessenberg @ found.squeeze(-1))
+        rounding = count * rounding_of(self.system.dtype)
+        found = torch.linalg.lstsq(hessenberg, right, rcond=rounding, driver="gelsd").solution
+        misfit = torch.linalg.vector_norm(right - hessenberg @ found)
         return found.squeeze(-1), float(misfit)
 
     def applied(self, direction: Tensor) -> Tensor:
@@ -151,9 +164,9 @@ class Cycle:
 
     def solution(self) -> Tensor:
         """Return the x with the smallest residual so far."""
-        if not self.columns:
+        if not self.n_steps:
             return self.system.x
         factors, _ = self.coefficients()
-        basis = torch.stack(self.basis[: len(self.columns)])
+        basis = self.basis[: self.n_steps]
         factors = (factors if basis.is_complex() else factors.real).to(basis)
-        return self.system.x + self.applied(factors @ basis)
+        return self.system.x + self.applied(basis.mT @ factors)

@@ -14,7 +14,14 @@ from torch import Tensor
 from ..._kernels._complex import real_part
 from ..._kernels._tracing import is_followed
 from .._shared._checkpoint import checkpoint_of, probed
-from .._shared._checks import Operator, check_count, check_like, check_vector, checked_number
+from .._shared._checks import (
+    Operator,
+    check_count,
+    check_like,
+    check_output,
+    check_vector,
+    checked_number,
+)
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
 from .._shared._space import JoinedSpace
@@ -101,8 +108,13 @@ def least_squares(
         x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback, saved)
     if not (torch.is_grad_enabled() or is_followed()):
         return x
+    if x.is_complex() and pair.is_complex_linear:
+        y = y.to(y.dtype.to_complex())
     A, adjoint = pair.given
-    gradient = adjoint(y - A(x))  # damp^2 (x - x0) is a constant
+    image = A(x)
+    gradient = adjoint(y - image)  # damp^2 (x - x0) is a constant, but for x0
+    if x0 is not None:  # weighted twice, because the square may overflow
+        gradient = gradient + options.damp * (options.damp * x0)
     if not has_gradient(owner, gradient):
         return x
     forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
@@ -112,14 +124,28 @@ def least_squares(
             split=lambda z: (z[: y.numel()], z[y.numel() :]), spaces=(output, there)
         )
 
-    def normal_inverse(g: Tensor) -> Tensor:
-        """Return (A^H A + damp^2)^-1 g: two least-squares solutions, as exact as the first."""
+    def of_adjoint(g: Tensor) -> Tensor:
+        """Return the z with the smallest |A^H z - g|."""
         first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
-        z = solve(_Run(first, g, None, undamped))
-        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
-        return solve(_Run(second, z, None, undamped))
+        return solve(_Run(first, g, None, undamped))
 
-    return attach(x, gradient, normal_inverse, owner, pair.given)
+    # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
+    # and P = 1 - A^+ A (Golub and Pereyra 1973). P is 0 with damp.
+    has_free = not options.damp and (image.requires_grad or (x0 is not None and x0.requires_grad))
+    defects = [gradient]
+    if has_free:
+        with torch.no_grad():
+            z = of_adjoint(x if x0 is None else x - x0)
+        defects.append(adjoint(z) if x0 is None else adjoint(z) + x0)
+
+    def to_defects(g: Tensor) -> Tensor:
+        """Return what reaches each defect: least-squares solutions, as exact as the first."""
+        z = of_adjoint(g)
+        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
+        found = solve(_Run(second, z, None, undamped))
+        return torch.stack([found, g - back(z)] if has_free else [found])
+
+    return attach(x, torch.stack(defects), to_defects, owner, pair.given)
 
 
 def _augmented(
@@ -148,7 +174,7 @@ class _Run:
         self.precision = torch.finfo(self.dtype).eps
         self.y, self.x0 = widened(y), None if x0 is None else widened(x0)
         residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
-        check_like(A.owner, "the output of A", residual, "y", self.y)
+        check_output(A.owner, A, residual, self.y)
         self.unit = A.output.unit_of(A.owner, residual)
         self.pair = Bidiagonalization(self.A, residual.div_(self.unit))
         if self.x0 is not None:

@@ -40,8 +40,9 @@ def lsqr(
     The solver keeps three vectors of the input and one of the output, and one output of A or its
     adjoint at a time. It waits for the device once in a step. Gradients are those of the exact
     solution, as in :func:`conjugate_gradients` with ``implicit=True``: the backward pass solves two
-    more least-squares problems. For gradients, the columns of A must be independent, or ``damp``
-    must not be 0.
+    more least-squares problems. For gradients to weights of A or to x0 without damping, the forward
+    pass solves one more. If neither the columns nor the rows of A are independent, gradients to
+    weights are right for changes that keep the rank; other changes have no derivative.
 
     Parameters
     ----------
@@ -70,6 +71,10 @@ def lsqr(
     ----------
     C. C. Paige and M. A. Saunders, "LSQR: an algorithm for sparse linear equations and sparse
     least squares", ACM Transactions on Mathematical Software 8 (1982), 43-71.
+
+    G. H. Golub and V. Pereyra, "The differentiation of pseudo-inverses and nonlinear least squares
+    problems whose variables separate", SIAM Journal on Numerical Analysis 10 (1973), theorem 4.3,
+    for the gradients.
 
     Examples
     --------

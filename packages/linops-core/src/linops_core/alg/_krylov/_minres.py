@@ -100,13 +100,15 @@ def _lanczos(system: SquareSystem) -> Iterator[tuple[Tensor, float, StopReason |
         gradient = said * math.hypot(gamma_bar, delta_bar)  # |A r| of the previous x
         cosine, sine, gamma = rotation(gamma_bar, beta)
         if gradient <= max(system.tol, precision) * system.norm * said or gamma <= rounding:
-            yield x, said, system.settled(x, said)
+            reason = system.settled(x, said)
+            yield system.x, system.length, reason
             return
         older, old = old, (v - old_epsilon * older - delta * old) / gamma
         x = x + (cosine * said) * old
         said = abs(sine * said)
         if said <= system.goal or not beta:
-            yield x, said, system.settled(x, said)
+            reason = system.settled(x, said)
+            yield system.x, system.length, reason
             return
         yield x, said, None
         before, v = v, rest / beta

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -89,26 +90,37 @@ class SquareSystem:
     @property
     def noise(self) -> float:
         """A bound of the rounding of the residual of x."""
-        return rounding_of(self.dtype) * (self.norm * self.moved + self.size)
+        return self._noise_of(self.moved)
+
+    def _noise_of(self, moved: float) -> float:
+        return rounding_of(self.dtype) * (self.norm * moved + self.size)
+
+    def take(self, x: Tensor) -> tuple[float, float]:
+        """Take x if its residual is smaller; return its residual, and a bound of the rounding."""
+        residual = self.y - self.forward(x)
+        length, moved = self.lengths(residual, x)
+        if length < self.length:
+            self.x, self.residual, self.length, self.moved = x, residual, length, moved
+        return length, self._noise_of(moved)
 
     def moved_to(self, x: Tensor, said: float) -> StopReason | None:
-        """Take x and compute its residual; return the reason to stop, or None."""
-        self.x, self.residual = x, self.y - self.forward(x)
+        """Take x if its residual, computed anew, is smaller; return the reason to stop, or None."""
         before = self.length
-        self.length, self.moved = self.lengths(self.residual, x)
-        noise = self.noise
-        if self.length + noise <= self.tol * self.size:
+        length, noise = self.take(x)
+        if length == self.length and length + noise <= self.tol * self.size:
             return StopReason.CONVERGED
-        if self.length <= noise:
-            return StopReason.ROUNDING
-        if self.length < (1 - 1e-6) * before:
+        if noise < length < (1 - 1e-6) * before:
             return None
-        self.complaint = (
-            f"{self.owner}: the residual |A x - y| must fall to tol |y|, {self.tol:.2g} |y|, got "
-            f"{self.length / self.size:.2g} |y|, and more steps do not help in {self.dtype}: A may "
-            "be singular and y out of its range, or restart too low; lsqr solves least squares"
-        )
-        return StopReason.ROUNDING if said < 0.5 * self.length else StopReason.STALLED
+        coarse = max(self.tol, math.sqrt(torch.finfo(self.dtype).eps)) * self.size
+        if length > noise or self.length > coarse:
+            self.complaint = (
+                f"{self.owner}: the residual |A x - y| must fall to tol |y|, {self.tol:.2g} |y|, "
+                f"got {self.length / self.size:.2g} |y|, and more steps do not help in "
+                f"{self.dtype}: A may be singular and y out of its range, or restart too low; "
+                "lsqr solves least squares"
+            )
+        is_rounding = length <= noise or said < 0.5 * length
+        return StopReason.ROUNDING if is_rounding else StopReason.STALLED
 
     def settled(self, x: Tensor, said: float) -> StopReason | None:
         """Take x of a Hermitian A; return the reason to stop, which may be LEAST_SQUARES."""
@@ -157,7 +169,10 @@ def solved(
         state = progress.follow(steps, lambda state: system.result(x_of(state)))
         if system.complaint is not None:
             warnings.warn(system.complaint, ConvergenceWarning, stacklevel=4)
-        return system.result(x_of(state)).clone()
+        x = x_of(state)
+        if x is not system.x:  # stopped by max_num_iters before its residual was computed anew
+            system.take(x)
+        return system.result(system.x).clone()
 
     with torch.no_grad():
         x = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)

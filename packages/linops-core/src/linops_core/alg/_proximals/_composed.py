@@ -78,7 +78,10 @@ def conjugate(proximal: Proximal) -> Proximal:
     if not isinstance(proximal, ProximalMap):
         return _conjugate_of(proximal)
     if not proximal.is_convex:
-        raise ValueError("conjugate: the function must be convex, got l0")
+        raise ValueError(
+            "conjugate: the function must be convex, got a map that is made of l0, "
+            "which has no such conjugate"
+        )
     of_parts = proximal.of_parts
     return replace(
         proximal,

@@ -12,14 +12,14 @@ from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._space import Space
 from .._shared._vectors import BatchedVectors
-from ._proximal import Proximal, ProximalMap, axes_of, checked_axes
+from ._proximal import Proximal, ProximalMap, axes_of, checked_axes, fitted_weight
 
 
-def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
+def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None) -> Proximal:
     """The projection onto real x with all entries between two numbers.
 
-    ``box(0)`` is the projection onto x >= 0. A lower bound above the upper one raises a ValueError,
-    complex x a TypeError.
+    ``box(0)`` is the projection onto x >= 0. A bound may be a real tensor, which is broadcast to x;
+    None is no bound. A lower bound above the upper one raises a ValueError, complex x a TypeError.
 
     References
     ----------
@@ -31,7 +31,12 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
     >>> box(0, 1)(torch.tensor([-2.0, 0.5, 3.0]), 1.0)
     tensor([0.0000, 0.5000, 1.0000])
     """
-    if not lower <= upper or lower == math.inf or upper == -math.inf:
+    lower = -math.inf if lower is None else lower
+    upper = math.inf if upper is None else upper
+    low, high = (torch.as_tensor(bound, device="cpu") for bound in (lower, upper))
+    if low.is_complex() or high.is_complex():
+        raise TypeError(f"box: bounds must be real, got {low.dtype} and {high.dtype}")
+    if not bool(((low <= high) & (low < math.inf) & (high > -math.inf)).all()):
         raise ValueError(
             f"box: lower must be at most upper, with a finite number between them, got {lower} "
             f"and {upper}"
@@ -40,7 +45,8 @@ def box(lower: float = -math.inf, upper: float = math.inf) -> Proximal:
     def proximal(z: Tensor, step: float) -> Tensor:
         if z.is_complex():
             raise TypeError(f"box: x must be real, got {z.dtype}")
-        return z.clamp(lower, upper)
+        low, high = (fitted_weight("box", bound, z, "a bound") for bound in (lower, upper))
+        return z.clamp(min=low).clamp(max=high)  # torch takes no number beside a tensor
 
     return ProximalMap(proximal, owner="box")
 

@@ -127,8 +127,8 @@ def checked_proximal(
         pass  # it does not say what it takes
     if needs_convex and isinstance(proximal, ProximalMap) and not proximal.is_convex:
         raise ValueError(
-            f"{owner}: the function of {name} must be convex, got l0, with which the steps "
-            "may not converge; use l0 with linops_core.alg.proximal_gradient"
+            f"{owner}: the function of {name} must be convex, got a map that is made of l0, with "
+            "which the steps may not converge; linops_core.alg.proximal_gradient takes it"
         )
     proximal = on_parts(owner, name, proximal, space or Space())
     return applied_in_half(owner, proximal, dtype, name, may_write=True)
@@ -185,14 +185,16 @@ def _check_arguments(owner: str, z: Tensor, step: float) -> None:
         )
 
 
-def fitted_weight(owner: str, weight: float | Tensor, x: Tensor) -> float | Tensor:
+def fitted_weight(
+    owner: str, weight: float | Tensor, x: Tensor, name: str = "weight"
+) -> float | Tensor:
     """Return a weight in the precision of x; it must broadcast to the shape of x."""
     if not isinstance(weight, Tensor):
         return weight
     lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
     if weight.ndim > x.ndim or any(own not in (1, length) for own, length in lengths):
         raise ValueError(
-            f"{owner}: weight must be broadcast to {tuple(x.shape)}, got shape "
+            f"{owner}: {name} must be broadcast to {tuple(x.shape)}, got shape "
             f"{tuple(weight.shape)}"
         )
     return weight.to(x.dtype.to_real())

@@ -26,17 +26,13 @@ def of_all_blocks(
     """
     if not isinstance(A, StackedOperators):
         return cast(Proximal, proximal)  # which is checked as one
-    given = of_each(owner, name, proximal, A, "proximal map")
-    spaces = cast(JoinedSpace, space).spaces
-    maps = [
-        checked_proximal(owner, f"{name}[{number}]", each, torch.float32, own)
-        for number, (each, own) in enumerate(zip(given, spaces, strict=True))
-    ]
+    maps = maps_of_blocks(owner, name, proximal, A, space, torch.float32)
 
     def of_sum(z: Tensor, step: float) -> Tensor:
         found = []
-        for number, (each, block) in enumerate(zip(maps, A.split(z), strict=True)):
-            new = each(block, step)
+        blocks = zip(maps, A.split(z), A.units, strict=True)
+        for number, (each, block, unit) in enumerate(blocks):
+            new = each(block, step) if unit == 1 else unit * each(block / unit, step / unit**2)
             check_like(
                 owner, f"what {name}[{number}] returns", new, f"the output of {A.name}", block
             )
@@ -44,3 +40,20 @@ def of_all_blocks(
         return A.joined(found)
 
     return ProximalMap(of_sum, of_parts=lambda space: of_sum)
+
+
+def maps_of_blocks(
+    owner: str,
+    name: str,
+    proximal: Proximals,
+    A: StackedOperators,
+    space: Space,
+    dtype: torch.dtype,
+) -> list[Proximal]:
+    """Return the map of each block of the output, in the order of the operators."""
+    given = of_each(owner, name, proximal, A, "proximal map")
+    spaces = cast(JoinedSpace, space).spaces
+    return [
+        checked_proximal(owner, f"{name}[{number}]", each, dtype, own)
+        for number, (each, own) in enumerate(zip(given, spaces, strict=True))
+    ]

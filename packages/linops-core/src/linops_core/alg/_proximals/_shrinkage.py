@@ -19,6 +19,7 @@ from ._proximal import (
     checked_weight,
     fitted_weight,
 )
+from ._singular_values import shrunk_singular_values
 
 
 def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
@@ -183,7 +184,9 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
 def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal:
     r"""The proximal map of the sum of the singular values of matrices, times a weight.
 
-    Singular values shrink by t w, at most to 0. Singular vectors stay. x is real or complex.
+    Singular values shrink by t w, at most to 0. Singular vectors stay. x is real or complex. The
+    map has a derivative also where singular values are zero or equal; second derivatives raise a
+    RuntimeError.
 
     Parameters
     ----------
@@ -219,13 +222,13 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
     def proximal(z: Tensor, step: float) -> Tensor:
         wide = widened(z)
         axes = axes_of(owner, dims, wide)
+        threshold = torch.as_tensor(step * weight, dtype=wide.dtype.to_real(), device=wide.device)
         try:
-            U, S, Vh = torch.linalg.svd(wide.movedim(axes, (-2, -1)), full_matrices=False)
+            shrunk = shrunk_singular_values(wide.movedim(axes, (-2, -1)), threshold)
         except RuntimeError as error:
             if z.isfinite().all():
                 raise
             raise ArithmeticError(f"{owner}: x must be finite, got NaN or infinity") from error
-        shrunk = (U * (S - step * weight).clamp(min=0).unsqueeze(-2)) @ Vh
         return narrowed(shrunk.movedim((-2, -1), axes), z.dtype)
 
     return ProximalMap(proximal, dims, owner="nuclear_norm")

@@ -127,4 +127,9 @@ def lbfgs(
 def _leaf(x0: Tensor) -> Tensor:
     """Return a copy of x0 that records gradients, also in inference mode."""
     with torch.inference_mode(False):
-        return widened(x0).detach().clone().requires_grad_()
+        return (
+            widened(x0)
+            .detach()
+            .clone(memory_format=torch.contiguous_format)  # of which torch takes views
+            .requires_grad_()
+        )

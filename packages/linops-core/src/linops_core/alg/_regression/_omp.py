@@ -93,7 +93,7 @@ class Pursuit:
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
-        self.correlation = A.adjoint(y)
+        self.correlation = A.adjoint(y).contiguous()  # unlike zeros of other strides, it has views
         if norms is not None:
             check_vector(_NAME, "column_norms", norms)
             if norms.is_complex():
@@ -164,7 +164,7 @@ class Pursuit:
         along = space.inner(self.basis[-1], self.residual.flatten())
         self.parts.append(along.cpu())
         self.residual = self.residual - (along * self.basis[-1]).reshape(self.y.shape)
-        self.correlation = self.A.adjoint(self.residual)
+        self.correlation = self.A.adjoint(self.residual).contiguous()
         return True
 
     def _best(self, score: Tensor) -> tuple[int | None, float]:

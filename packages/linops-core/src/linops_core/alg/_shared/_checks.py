@@ -122,6 +122,13 @@ def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor)
         )
 
 
+def check_output(owner: str, A: object, image: Tensor, y: Tensor) -> None:
+    """Raise an error unless an output of A is like y; a complex A may have a real y."""
+    if image.is_complex() and not y.is_complex() and is_complex_linear(A):
+        y = y.to(y.dtype.to_complex())
+    check_like(owner, "the output of A", image, "y", y)
+
+
 def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
     """Return A x; raise an error unless it has the shape and dtype of x."""
     check_callable(owner, name, A)

@@ -41,6 +41,8 @@ class StackedOperators(nn.Module):
         self.linops: list[NamedLinop] | None = None
         self.shapes: list[torch.Size] | None = None
         """Of what each returns, once that is known."""
+        self.units = [1.0] * len(operators)
+        """The outputs are multiplied by these numbers."""
         if adjoints is None:
             linops = [A for A in operators if isinstance(A, NamedLinop)]
             if len(linops) < len(operators):
@@ -90,17 +92,22 @@ class StackedOperators(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Return all outputs, joined."""
-        images = [A(x) for A in self.operators]
-        return self.joined(images)
+        return self.in_units([A(x) for A in self.operators])
+
+    def in_units(self, images: Sequence[Tensor], power: int = 1) -> Tensor:
+        """Return the outputs in their units, joined."""
+        pairs = zip(images, self.units, strict=True)
+        return self.joined([image if u == 1 else image * u**power for image, u in pairs])
 
     def adjoint(self, y: Tensor) -> Tensor:
         """Return the sum of the adjoints."""
-        parts = zip(self.adjoints, self.split(y), strict=True)
-        return self._sum([back(part) for back, part in parts], "the adjoint")
+        parts = zip(self.adjoints, self.split(y), self.units, strict=True)
+        images = [back(part if u == 1 else part * u) for back, part, u in parts]
+        return self._sum(images, "the adjoint")
 
     def normal(self, x: Tensor) -> Tensor:
         """Return the sum of the normals, in closed form where there is one."""
-        if self.linops is None:
+        if self.linops is None or set(self.units) != {1.0}:
             return self.adjoint(self.forward(x))
         return self._sum([A.N(x) for A in self.linops], "the normal")
 

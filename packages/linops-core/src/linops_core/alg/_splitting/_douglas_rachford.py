@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 import torch
 from torch import Tensor
 
-from .._proximals._proximal import Proximal, checked_proximal
+from .._proximals._proximal import Proximal, checked_proximal, reusable
 from .._shared._checks import (
     check_count,
     check_like,
@@ -18,7 +18,7 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import in_given_precision, rounding_of, widened
-from .._shared._products import add_scaled
+from .._shared._products import add_scaled, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._space import Space, magnitudes
 
@@ -45,8 +45,8 @@ def douglas_rachford(
               z' = z + r (w - x).
 
     The result is the last x, so it satisfies the constraints in f. The solver keeps four vectors,
-    and waits for the device once in a step. Gradients flow through the steps, and autograd keeps
-    all steps.
+    beside those that the maps make, and waits for the device once in a step. Gradients flow through
+    the steps, and autograd keeps all steps.
 
     Parameters
     ----------
@@ -94,10 +94,13 @@ def douglas_rachford(
         yield x, {"change": math.inf}, None
         while True:
             version = version_of(x)
-            other = proximal_g(torch.sub(2 * x, z), step)
+            ahead = torch.lerp(z, x, 2.0)  # 2 x - z, without another vector
+            other = proximal_g(ahead, step)
             check_unchanged(_NAME, "a proximal map", x, version, other)
             check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
-            move = other - x
+            free = reusable(ahead, proximal_g, other)
+            del ahead
+            move = scaled_sum(other, -1, x, free)
             length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
             size, noise = max(sizes), rounding * max(*sizes, far)
             reason = None
@@ -107,7 +110,7 @@ def douglas_rachford(
                 reason = StopReason.ROUNDING
             if reason is None:
                 z = add_scaled(z, relaxation, move)
-                del x, other, move  # before others are made
+                del x, other, move, free  # before others are made
                 x = proximal_f(z.clone(), step)
             yield x, {"change": length / (size or 1.0)}, reason
 

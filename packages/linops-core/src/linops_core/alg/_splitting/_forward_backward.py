@@ -16,6 +16,7 @@ from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
     check_count,
     check_like,
+    check_output,
     check_unchanged,
     checked_number,
     version_of,
@@ -63,7 +64,7 @@ def forward_backward(
         x = torch.zeros_like(back) if problem.x0 is None else problem.x0
         del back
         image = pair.forward(x)
-        check_like(owner, "the output of A", image, "y", y)
+        check_output(owner, pair, image, y)
         step = _first_step(pair, image - y) if given is None else given
         step = checked_number(owner, "step", step, is_positive=True)
         loop = _Loop(x, image, x.clone(), image.clone(), step)

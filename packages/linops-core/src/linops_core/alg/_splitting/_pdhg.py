@@ -25,8 +25,9 @@ from .._shared._checks import (
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled, divided, extrapolated, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
-from .._shared._stacked import Operators, Vectors, one_vector, stacked
+from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
+from ._scales import first_sigma
 
 _NAME = "pdhg"
 
@@ -77,15 +78,19 @@ def pdhg(
         sequence.
     tau, sigma : float, optional
         Lengths of the steps. A length that is not given follows from an estimate of the norm of K,
-        and is reduced if a step shows a larger norm. If neither is given, they are equal. If both
-        are given and are too long, a ValueError is raised.
+        and is reduced if a step shows a larger norm. If neither is given, the proximal maps show
+        the scales of f and g at some x, so that sigma is near :math:`|p| / (|K| |x|)`. The units of
+        K, y and x then do not matter, and each of several operators gets a unit of its own (a
+        preconditioner, Pock and Chambolle 2011). If no map shows a scale, tau and sigma are equal.
+        If both are given and are too long, a ValueError is raised.
     eps_abs, eps_rel : float
         Stop when both optimality conditions hold within these tolerances. The primal vector is
         :math:`(x - x') / \tau \in \partial g(x') + K^H p'`; its norm must be at most
         :math:`\sqrt n \, \epsilon_{abs} + \epsilon_{rel} |K| |p'|`. The dual vector is
         :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'`; its norm must
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
-        numbers of their entries.
+        numbers of their entries. For several operators without tau and sigma, both norms count
+        each output in its own unit, which is 1 for the first one.
     K, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_core.alg`, where K is A. The ``values`` of a step are "primal" and "dual",
         the norms of these two vectors, "tau" and "sigma".
@@ -94,6 +99,9 @@ def pdhg(
     ----------
     A. Chambolle and T. Pock, "A first-order primal-dual algorithm for convex problems with
     applications to imaging", Journal of Mathematical Imaging and Vision 40 (2011), algorithm 1.
+
+    T. Pock and A. Chambolle, "Diagonal preconditioning for first order primal-dual algorithms in
+    convex optimization", ICCV (2011), 1762-1769: a step for each output converges.
 
     T. Goldstein, M. Li and X. Yuan, "Adaptive primal-dual splitting methods for statistical
     learning and image processing", NIPS 28 (2015), for the residuals.
@@ -130,6 +138,11 @@ def pdhg(
         for name, given in (("tau", tau), ("sigma", sigma))
     )
     are_given = tau is not None and sigma is not None
+    first = sigma
+    if tau is None and sigma is None:
+        first = first_sigma(pair, penalty, proximal_f, proximal_g, x)
+        if p0 is not None and isinstance(K, StackedOperators):
+            p0 = K.in_units(K.split(p0), -1)
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
     saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
@@ -140,7 +153,7 @@ def pdhg(
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
         check_adjoint(pair, image, back)
         del image, back
-        lengths = _first_lengths(pair, x, tau, sigma)
+        lengths = _first_lengths(pair, x, tau, first)
         if are_given:
             _check_lengths(*lengths)
         image = pair.forward(x)

@@ -1,0 +1,122 @@
+"""Lengths of dual steps that follow the scales of the functions, and so the units of a problem."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from .._proximals._proximal import Proximal
+from .._proximals._separable import Proximals, maps_of_blocks
+from .._shared._precision import OperatorPair
+from .._shared._space import JoinedSpace, Space, magnitudes
+from .._shared._stacked import StackedOperators
+
+_MOST = 40  # exponent of the longest step that is tried
+
+
+@torch.no_grad()
+def first_sigma(
+    K: OperatorPair, penalty: Proximal, maps: Proximals, map_of_g: Proximal, x0: Tensor
+) -> float | None:
+    """Return the length of the dual step, or None if no map shows a scale.
+
+    Of several operators, each output gets a unit u_k, so that its dual step is that times u_k^2.
+    """
+    A = K.given[0]
+    if not isinstance(A, StackedOperators):
+        found = _sigmas(K, lambda z: [z], [penalty], [K.output], map_of_g, x0)
+        return None if found is None else found[0]
+    if x0.dtype is not K.dtype:  # half precision has no range for units
+        return None
+    given = maps_of_blocks(K.owner, "proximal_f", maps, A, K.output, K.dtype)
+    spaces = cast(JoinedSpace, K.output).spaces
+    found = _sigmas(K, A.split, given, spaces, map_of_g, x0)
+    if found is None:
+        return None
+    A.units = [math.sqrt(sigma / found[0]) for sigma in found]
+    return found[0]
+
+
+def _sigmas(
+    K: OperatorPair,
+    split: Callable[[Tensor], Sequence[Tensor]],
+    maps: Sequence[Proximal],
+    spaces: Sequence[Space],
+    map_of_g: Proximal,
+    x0: Tensor,
+) -> list[float] | None:
+    """Return a length for the dual step of each block of K x; None if a block has no scale.
+
+    The length should be |p| / (|K| |x|) at the solution. Where z is K x, a map with the natural
+    step t pulls by |z|^2 / t: that is w |z|^2 with w |z - y|^2 / 2, about w |z|_1 with w |z|_1.
+    It pulls as much at most, where p is as long as z / t. All pulls sum to zero at the solution, so
+    at least it pulls as much as the others. The length is the geometric mean of both. A map without
+    a natural step, as that of a projection, pulls as much as the others.
+    """
+    x = _typical(K, split, maps, spaces, map_of_g, x0)
+    noise = K.input.random_like(x)
+    noise = noise * (_size(K.input, x) / _size(K.input, noise))
+    # K may be large for smooth x, or for rough ones.
+    pairs = zip(split(K.forward(x)), split(K.forward(noise)), spaces, strict=True)
+    blocks = [max(pair, key=partial(_size, space)) for *pair, space in pairs]
+    places = [*zip(maps, blocks, spaces, strict=True), (map_of_g, x, K.input)]
+    squares = [_size(space, z) ** 2 for _, z, space in places]
+    steps = [_natural_step(*place) for place in places]
+    pulls = [square / t if t else 0.0 for square, t in zip(squares, steps, strict=True)]
+    found = []
+    for pull, square in zip(pulls[:-1], squares[:-1], strict=True):
+        others = sum(pulls) - pull
+        least = min(pull or others, others or pull)
+        found.append(math.sqrt((pull or least) * least) / square if square else 0.0)
+    return found if all(0 < sigma < math.inf for sigma in found) else None
+
+
+def _typical(
+    K: OperatorPair,
+    split: Callable[[Tensor], Sequence[Tensor]],
+    maps: Sequence[Proximal],
+    spaces: Sequence[Space],
+    map_of_g: Proximal,
+    x0: Tensor,
+) -> Tensor:
+    """Return an x of about the size of the solution: x0, or one that fits the data of a map."""
+    if _size(K.input, x0):
+        return x0
+    zeros = torch.zeros_like(K.forward(x0))
+    for number, (proximal, space) in enumerate(zip(maps, spaces, strict=True)):
+        own = split(zeros)[number]
+        data = proximal(own.clone(), 2.0**_MOST)
+        if _size(space, data):
+            parts = [data if n == number else part for n, part in enumerate(split(zeros))]
+            x = K.adjoint(torch.cat([p.flatten() for p in parts]).reshape(zeros.shape))
+            length, bent = _size(K.input, x), _size(space, split(K.forward(x))[number])
+            if length and bent:
+                return x * (length / bent) ** 2
+    data = map_of_g(x0.clone(), 2.0**_MOST)
+    return data if _size(K.input, data) else K.input.random_like(x0)
+
+
+def _natural_step(proximal: Proximal, z: Tensor, space: Space) -> float | None:
+    """Return the power of two t for which the map goes half of its way, if there is one."""
+
+    def way(exponent: int) -> float:
+        return _size(space, z - proximal(z.clone(), 2.0**exponent))
+
+    half = way(_MOST) / 2
+    low, high = -_MOST, _MOST
+    if not half or way(low) >= half:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if way(middle) < half else (low, middle)
+    return float(2.0**high)
+
+
+def _size(space: Space, x: Tensor) -> float:
+    """Return the norm, 0 if it is not finite."""
+    return magnitudes("pdhg", (space, [x]))[0] if bool(x.isfinite().all()) else 0.0
