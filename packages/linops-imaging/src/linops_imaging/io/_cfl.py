@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._in_parts import in_parts
+
 _N_DIMS = 16
 """Number of dimensions that BART writes; it reads more if their size is 1."""
-_AT_ONCE = 2**18
-"""Numbers that are converted at a time."""
 
 
 def read_cfl(path: str | os.PathLike[str]) -> Tensor:
@@ -95,12 +95,11 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     base = _base(path)
     sizes = [*array.shape, *(1,) * (_N_DIMS - array.ndim)]
     header = f"# Dimensions\n{' '.join(map(str, sizes))}\n"
-    turned = array.detach().squeeze()
-    turned = turned.permute(*range(turned.ndim - 1, -1, -1)) if turned.ndim else turned.view(1)
+    turned = array.detach().permute(*range(array.ndim - 1, -1, -1))
     with base.with_name(base.name + ".cfl").open("wb") as file:
-        for part in turned.split(max(1, _AT_ONCE * len(turned) // turned.numel())):
-            values = part.to("cpu", torch.complex64).resolve_conj().resolve_neg().numpy()
-            np.ascontiguousarray(values, "<c8").tofile(file)
+        for index in in_parts(turned.shape):
+            part = turned[index].to("cpu", torch.complex64).resolve_conj().resolve_neg()
+            np.ascontiguousarray(part.numpy(), "<c8").tofile(file)
     base.with_name(base.name + ".hdr").write_text(header, "utf-8")
 
 

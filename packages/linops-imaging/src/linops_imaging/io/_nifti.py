@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import warnings
-from itertools import product
 from math import prod
 from pathlib import Path
 from typing import Any, Literal, overload
@@ -15,6 +14,7 @@ from torch import Tensor
 
 from .._extras import needed
 from ._damaged import MOST_DEFLATED, MOST_IN_BZIP2, damaged
+from ._in_parts import in_parts
 
 Array = np.ndarray[Any, Any]
 
@@ -22,8 +22,6 @@ _SINGLE = tuple(".nii" + packed for packed in ("", ".gz", ".bz2"))
 _PAIR = tuple(name + packed for packed in ("", ".gz", ".bz2") for name in (".hdr", ".img"))
 _MM = {0: 1.0, 1: 1e3, 2: 1.0, 3: 1e-3}
 """Millimetres of the units of space: unknown, metre, millimetre, micrometre."""
-_AT_ONCE = 2**16
-"""Least number of bytes that are read and scaled at a time."""
 
 
 @overload
@@ -181,26 +179,22 @@ def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
         inter *= 1 + 1j
     kind = np.dtype("c16" if is_complex else "f8") if is_scaled else _torch_can(dtype)
     image = np.empty(shape, kind)
-    n_outer = len(shape)  # axes that are walked over; the others are read at once
-    while n_outer and prod(shape[: len(shape) - n_outer]) * dtype.itemsize < _AT_ONCE:
-        n_outer -= 1
-    inner = shape[: len(shape) - n_outer]
-    n_bytes = prod(inner) * dtype.itemsize
     with nibabel.openers.ImageOpener(path) as file:
         file.seek(data.offset)
-        for at in product(*map(range, reversed(shape[len(inner) :]))):
-            raw = file.read(n_bytes)
-            if len(raw) != n_bytes:
+        for index in in_parts(shape[::-1]):
+            own = image.T[index]
+            raw = file.read(own.size * dtype.itemsize)
+            if len(raw) != own.size * dtype.itemsize:
                 raise ValueError(
-                    f"read_nifti: {path.name} must have {n_bytes * prod(shape[len(inner) :])} "
-                    f"bytes of values for shape {shape} of {dtype}, but it ends before"
+                    f"read_nifti: {path.name} must have {image.size * dtype.itemsize} bytes of "
+                    f"values for shape {shape} of {dtype}, but it ends before"
                 )
-            part = np.frombuffer(raw, dtype).reshape(inner, order="F")
+            part = np.frombuffer(raw, dtype).reshape(own.shape)
             if kind == np.int64 and dtype.kind == "u" and (part > np.iinfo(kind).max).any():
                 raise ValueError(
                     f"read_nifti: {path.name} must hold integers below 2**63, got {part.max()}"
                 )
-            image.T[at] = part.T * slope + inter if is_scaled else part.T
+            own[...] = part * slope + inter if is_scaled else part
     return torch.from_numpy(image)
 
 
