@@ -110,6 +110,11 @@ MATRIX, BATCH, REAL = complex_noise(48, 48), complex_noise(4, 24, 24), torch.ran
         (lambda a: torch.fft.irfftn(a, dim=-1), (BATCH,)),
         (lambda a: torch.fft.irfftn(a, dim=(1, 2)), (BATCH,)),
         (lambda a: torch.fft.irfftn(a), (BATCH,)),
+        *[
+            (lambda a, dims=dims: torch.fft.irfftn(a, dim=dims), (x,))
+            for dims in ((0, 2), (1, 2), (0, 1), (2, 1), (1, 0), (2, 0), (2, 1, 0), (0, 1, 2))
+            for x in (BATCH, BATCH.mT, complex_noise(3, 7, 5))
+        ],
     ],
 )
 def test_what_operations_allocate_inside_is_known(
