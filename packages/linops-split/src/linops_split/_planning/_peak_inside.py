@@ -144,7 +144,7 @@ def _convolved(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     n_groups: int = groups
     columns = y.nbytes // y.shape[1] * taps
     if x.ndim == 5:  # all groups together
-        return columns * n_groups
+        return columns * n_groups + (0 if x.is_contiguous() else x.nbytes)
     if n_groups == 1:
         return columns
     # Group by group; a group is copied if it is not contiguous. Then the results are concatenated.
