@@ -57,13 +57,17 @@ def changed(path: Path, image: Any, **places: tuple[int, bytes]) -> Path:
 
 @pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "c8"])
 def test_values_are_scaled(tmp_path: Path, dtype: str) -> None:
-    values = np.arange(8).reshape(2, 2, 2).astype(dtype) * (1 - 2j if dtype == "c8" else 1)
-    scale = (112, np.array([0.5, -1], "<f4").tobytes())  # scl_slope, scl_inter
-    image = nibabel.Nifti1Image(values.astype(dtype), AFFINE)
+    values = np.arange(8).reshape(2, 2, 2) * (3 - 2j if dtype == "c8" else 3)
+    values = values.astype(dtype)
+    slope = float(np.float32(0.1))  # not exact in single precision
+    scale = (112, np.array([slope, -1], "<f4").tobytes())  # scl_slope, scl_inter
+    image = nibabel.Nifti1Image(values, AFFINE)
     found, _ = read_nifti(changed(tmp_path / "a.nii", image, scale=scale))
-    expected = torch.from_numpy(values.real * 0.5 - 1.0).double()
+    expected = torch.from_numpy(values.real.astype(float) * slope - 1).double()
     if dtype == "c8":  # nifti1.h scales both parts
-        expected = torch.complex(expected, torch.from_numpy(values.imag * 0.5 - 1.0).double())
+        expected = torch.complex(
+            expected, torch.from_numpy(values.imag.astype(float) * slope - 1).double()
+        )
     assert found.dtype == expected.dtype and torch.equal(found, expected)
 
 

@@ -194,7 +194,7 @@ def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
                 raise ValueError(
                     f"read_nifti: {path.name} must hold integers below 2**63, got {part.max()}"
                 )
-            own[...] = part * slope + inter if is_scaled else part
+            own[...] = part.astype(kind) * slope + inter if is_scaled else part
     return torch.from_numpy(image)
 
 
