@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from linops_core import FFT
-from linops_imaging import ParallelBeam
+from linops_imaging import ParallelBeam, phantoms
 from linops_imaging.phantoms import (
     _HEAD,
     CoilSeries,
@@ -128,3 +128,16 @@ def test_coils_are_smooth_and_see_everything() -> None:
 def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+def test_a_volume_is_computed_some_planes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = phantoms.shepp_logan([7, 6, 5])
+    monkeypatch.setattr(phantoms, "_AT_ONCE", 70)
+    assert torch.equal(phantoms.shepp_logan([7, 6, 5]), expected)
+
+
+def test_gradients_reach_the_coefficients_of_coils() -> None:
+    coefficients = torch.randn(2, 3, 1, dtype=torch.complex128, requires_grad=True)
+    torch.autograd.gradcheck(
+        lambda a: phantoms.CoilSeries(a).on_grid([3, 2], torch.complex128), coefficients
+    )

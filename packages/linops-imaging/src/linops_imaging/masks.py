@@ -122,12 +122,12 @@ def variable_density(
     mask, wanted = _begun("variable_density", grid_size, acceleration, calibration)
     power = check_real("variable_density", "power", power, 0)
     distance = _distance(mask.shape)
-    density = (1 - distance / distance.max().clamp(min=1)).pow(power)
+    density = distance.div_(distance.max().clamp(min=1)).neg_().add_(1).pow_(power)
     # Efraimidis and Spirakis: the largest u^(1/w) of uniform u are draws in proportion to w.
     chance = torch.rand(mask.shape, generator=_generator(seed), dtype=torch.float64)
-    order = chance.log() / density.clamp(min=1e-300)
+    order = chance.log_().div_(density.clamp_(min=1e-300))
     order[mask] = math.inf
-    mask.view(-1)[order.flatten().topk(wanted).indices] = True
+    mask.view(-1)[order.view(-1).topk(wanted).indices] = True
     return mask
 
 

@@ -23,6 +23,10 @@ from ._xray._parallel_beam import ParallelBeam
 __all__ = ["CoilSeries", "shepp_logan", "shepp_logan_kspace", "shepp_logan_sinogram"]
 
 
+_AT_ONCE = 2**18
+"""Pixels that are computed at a time."""
+
+
 class _Ellipse(NamedTuple):
     """An ellipse or ellipsoid; lengths are in halves of the field of view, the angle in degrees."""
 
@@ -89,11 +93,15 @@ def shepp_logan(grid_size: Sequence[int], dtype: torch.dtype = torch.float32) ->
     check_dtype("shepp_logan", dtype, real=True, complex_=True)
     sizes = sizes_of_grid("shepp_logan", grid_size, 2, 3)
     axes = [(torch.arange(n, dtype=torch.float64) - n // 2) * (2 / n) for n in sizes]
-    at = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)
-    image = torch.zeros(sizes, dtype=torch.float64)
-    for ellipse in _HEAD:
-        image += ellipse.intensity * (_unit_radius(ellipse, at) <= 1).double()
-    return image.clamp(min=0).to(dtype)  # sums of tenths are not exactly zero
+    image = torch.empty(sizes, dtype=dtype)
+    n_rows = max(1, _AT_ONCE // math.prod(sizes[1:]))
+    for rows, part in zip(axes[0].split(n_rows), image.split(n_rows), strict=True):
+        at = torch.stack(torch.meshgrid(rows, *axes[1:], indexing="ij"), -1)
+        total = torch.zeros(part.shape, dtype=torch.float64)
+        for ellipse in _HEAD:
+            total += ellipse.intensity * (_unit_radius(ellipse, at) <= 1).double()
+        part.copy_(total.clamp(min=0))  # sums of tenths are not exactly zero
+    return image
 
 
 def shepp_logan_kspace(
@@ -356,14 +364,18 @@ class CoilSeries:
         """
         check_dtype("CoilSeries.on_grid", dtype, real=False, complex_=True)
         sizes = sizes_of_grid("CoilSeries.on_grid", grid_size, self.ndim)
-        maps = self.coefficients.to(torch.complex128)
-        for size in sizes:
-            device, n_terms = maps.device, maps.shape[1]
+        device = self.coefficients.device
+        waves = []
+        for size, n_terms in zip(sizes, self.coefficients.shape[1:], strict=True):
             at = (torch.arange(size, dtype=torch.float64, device=device) - size // 2) / size
             terms = torch.arange(n_terms, dtype=torch.float64, device=device) - n_terms // 2
-            waves = torch.exp(1j * math.pi * torch.outer(terms, at))
-            maps = torch.tensordot(maps, waves, ([1], [0]))  # the next axis comes first
-        return maps.to(dtype)
+            waves.append(torch.exp(1j * math.pi * torch.outer(terms, at)))
+        maps = torch.empty(len(self.coefficients), *sizes, dtype=dtype, device=device)
+        for number, coil in enumerate(self.coefficients.to(torch.complex128)):
+            for wave in waves:
+                coil = torch.tensordot(coil, wave, ([0], [0]))  # the next axis comes first
+            maps[number] = coil
+        return maps
 
 
 def _unit_radius(ellipse: _Ellipse, at: Tensor) -> Tensor:

@@ -83,6 +83,30 @@ def test_weighted_data_give_the_image() -> None:
     assert error < 0.21  # 0.206 with the exact areas
 
 
+@given(st.integers(0, 2), st.integers(1, 2), st.integers(0, 99))
+def test_frames_are_trajectories_of_their_own(n_frames: int, n_points: int, seed: int) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    shape = [2, 3][:n_frames] + [4, 2][:n_points]
+    locs = 4 * torch.rand(*shape, 2, generator=generator, dtype=torch.float64) - 2
+    found = density_compensation(locs, (4, 5), 2, n_frame_axes=n_frames)
+    one_by_one = [
+        density_compensation(own, (4, 5), 2) for own in locs.reshape(-1, *shape[n_frames:], 2)
+    ]
+    assert torch.equal(found, torch.stack(one_by_one).view(shape))
+
+
+def test_it_is_not_guessed_which_axes_count_frames() -> None:
+    locs = torch.zeros(3, 2, 2, 2)
+    with pytest.raises(
+        ValueError, match=r"n_frame_axes must say which .* pass 1 if the first axis"
+    ):
+        density_compensation(locs, (4, 4))
+    with pytest.raises(ValueError, match=r"n_frame_axes must be at most 3 for .*, got 4"):
+        density_compensation(locs, (4, 4), n_frame_axes=4)
+    one = density_compensation(locs, (4, 4), n_frame_axes=0)
+    torch.testing.assert_close(one, density_compensation(locs.view(-1, 2), (4, 4)).view(3, 2, 2))
+
+
 LOCS = torch.zeros(3, 2)
 
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 
 from linops_imaging import FanBeam, ParallelBeam, fbp, phantoms
+from linops_imaging._xray import _fbp
 
 ANGLES = torch.zeros(2)
 
@@ -69,6 +70,27 @@ def test_a_far_source_gives_what_parallel_rays_give() -> None:
     # One interpolates between detectors, the other is the transpose of a projection.
     assert (found[0] - expected).norm() < 0.1 * expected.norm()
     torch.testing.assert_close(found[1], 1j * found[0])
+
+
+@pytest.mark.parametrize("is_fan", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+def test_a_stack_is_computed_some_images_at_a_time(
+    monkeypatch: pytest.MonkeyPatch, is_fan: bool, dtype: torch.dtype
+) -> None:
+    angles = torch.arange(4, dtype=torch.float64) * math.pi / 2
+
+    def beam_of(*batch: str) -> ParallelBeam | FanBeam:
+        if is_fan:
+            return FanBeam(angles, 7, (5, 4), 9.0, 4.0, batch_shape=batch)
+        return ParallelBeam(angles, 7, (5, 4), batch_shape=batch)
+
+    A = beam_of("Z", "T")
+    sinogram = torch.randn(2, 3, 4, 7, dtype=dtype, requires_grad=True)
+    expected = fbp(sinogram, A)  # at once, because gradients are recorded
+    monkeypatch.setattr(_fbp, "_AT_ONCE", 2 * 4 * 7)
+    torch.testing.assert_close(fbp(sinogram.detach(), A), expected.detach())
+    torch.autograd.gradcheck(lambda y: fbp(y, A), sinogram)
+    torch.testing.assert_close(fbp(sinogram[1, 2].detach(), beam_of()), expected[1, 2].detach())
 
 
 @pytest.mark.parametrize("beam", ["parallel", "fan"])

@@ -40,7 +40,7 @@ def test_the_files_are_those_of_bart(tmp_path: Path) -> None:
         ("# Dimensions\n2 -2\n", "followed by a line of integers"),
         ("# Dimensions\n2 2.5\n", "followed by a line of integers"),
         ("# Dimensions\n0 2\n", "at most 16 positive dimensions"),
-        ("# Dimensions\n" + 17 * "1 ", "at most 16 positive dimensions"),
+        ("# Dimensions\n" + 16 * "1 " + "2", "at most 16 positive dimensions"),
         ("# Dimensions\n3 1\n", r"must have 24 bytes for dimensions \[3, 1\], got 16"),
         ("# Dimensions\n" + 16 * "99999999999 ", "bytes for dimensions .*, got 16"),
     ],
@@ -70,11 +70,25 @@ def test_lazily_conjugated_and_negated_tensors_are_written(tmp_path: Path) -> No
         assert torch.equal(read_cfl(tmp_path / "x"), view.to(torch.complex64))
 
 
+def test_more_dimensions_of_size_one_are_read(tmp_path: Path) -> None:
+    write_cfl(tmp_path / "x", torch.ones(2, 3))
+    (tmp_path / "x.hdr").write_text("# Dimensions\n2 3" + 15 * " 1")
+    assert read_cfl(tmp_path / "x").shape == (2, 3)
+
+
 def test_bad_arguments(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_cfl(tmp_path / "no")
     with pytest.raises(TypeError, match=r"write_cfl: the array must be a torch\.Tensor, got"):
         write_cfl(tmp_path / "x", [1.0])  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"write_cfl: the array must be dense, got .*; call array.to"
+    ):
+        write_cfl(tmp_path / "x", torch.eye(3).to_sparse())
+    with pytest.raises(
+        ValueError, match="write_cfl: the array must have values, got a tensor on the"
+    ):
+        write_cfl(tmp_path / "x", torch.zeros(2, device="meta"))
     for array in (torch.zeros(0), torch.zeros((1,) * 17)):
         with pytest.raises(ValueError, match="must have elements and at most 16 axes, got shape"):
             write_cfl(tmp_path / "x", array)

@@ -40,24 +40,112 @@ def test_what_is_written_is_read(
 ) -> None:
     values = np.random.default_rng(0).integers(0, 99, shape).astype(dtype)
     image, affine = read_nifti(write(tmp_path / name, values, version))
-    native = values.astype(values.dtype.newbyteorder("="))
-    assert torch.equal(image, torch.from_numpy(native)) and image.is_contiguous()
-    assert image.dtype == torch.from_numpy(native).dtype
+    native = {"uint16": "i4", "uint32": "i8"}.get(values.dtype.name, values.dtype.newbyteorder("="))
+    expected = torch.from_numpy(values.astype(native))
+    assert torch.equal(image, expected) and image.is_contiguous() and image.dtype == expected.dtype
     assert affine.dtype == torch.float64 and np.array_equal(affine.numpy(), AFFINE)
 
 
-def test_values_are_scaled(tmp_path: Path) -> None:
-    values = np.arange(8, dtype="i2").reshape(2, 2, 2)
+def changed(path: Path, image: Any, **places: tuple[int, bytes]) -> Path:
+    """Write an image with other bytes at some places of its header."""
+    raw = bytearray(image.to_bytes())
+    for place, new in places.values():
+        raw[place : place + len(new)] = new
+    path.write_bytes(raw)
+    return path
+
+
+@pytest.mark.parametrize("dtype", ["u1", "i2", "f4", "c8"])
+def test_values_are_scaled(tmp_path: Path, dtype: str) -> None:
+    values = np.arange(8).reshape(2, 2, 2) * (3 - 2j if dtype == "c8" else 3)
+    values = values.astype(dtype)
+    slope = float(np.float32(0.1))  # not exact in single precision
+    scale = (112, np.array([slope, -1], "<f4").tobytes())  # scl_slope, scl_inter
     image = nibabel.Nifti1Image(values, AFFINE)
-    image.header.set_slope_inter(0.5, -1)
-    (tmp_path / "a.nii").write_bytes(image.to_bytes())
-    raw = bytearray((tmp_path / "a.nii").read_bytes())
-    raw[112:120] = np.array([0.5, -1], "<f4").tobytes()  # scl_slope, scl_inter
-    raw[352:] = values.tobytes(order="F")
-    (tmp_path / "a.nii").write_bytes(raw)
-    found, _ = read_nifti(tmp_path / "a.nii")
-    assert found.dtype == torch.float64
-    assert torch.equal(found, torch.from_numpy(values) * 0.5 - 1)
+    found, _ = read_nifti(changed(tmp_path / "a.nii", image, scale=scale))
+    expected = torch.from_numpy(values.real.astype(float) * slope - 1).double()
+    if dtype == "c8":  # nifti1.h scales both parts
+        expected = torch.complex(
+            expected, torch.from_numpy(values.imag.astype(float) * slope - 1).double()
+        )
+    assert found.dtype == expected.dtype and torch.equal(found, expected)
+
+
+def test_integers_that_torch_cannot_hold(tmp_path: Path) -> None:
+    values = np.full((2, 2, 2), 2**63 - 1, "u8")
+    image, _ = read_nifti(write(tmp_path / "a.nii", values))
+    assert image.dtype == torch.int64 and (image == 2**63 - 1).all()
+    with pytest.raises(
+        ValueError, match=r"read_nifti: a.nii must hold integers below 2\*\*63, got"
+    ):
+        read_nifti(write(tmp_path / "a.nii", values + np.uint64(1)))
+
+
+@pytest.mark.parametrize(("unit", "factor"), [(0, 1), (1, 1000), (2, 1), (3, 1e-3)])
+def test_the_affine_map_is_in_millimetres(tmp_path: Path, unit: int, factor: float) -> None:
+    image = nibabel.Nifti1Image(np.ones((2, 2, 2), "f4"), AFFINE)
+    path = changed(tmp_path / "a.nii", image, unit=(123, bytes([unit | 8])))  # 8: seconds
+    expected = AFFINE * [[factor], [factor], [factor], [1]]
+    np.testing.assert_allclose(read_nifti(path)[1].numpy(), expected, rtol=1e-15)
+
+
+def test_the_map_that_is_asked_for_is_returned(tmp_path: Path) -> None:
+    scanner, template = np.diag([2.0, 2, 5, 1]), np.diag([3.0, 3, 3, 1])
+    volume = np.ones((2, 2, 2), "f4")
+
+    def codes_of(qform: int, sform: int) -> Path:
+        image = nibabel.Nifti1Image(volume, None)
+        image.set_qform(scanner, qform)
+        image.set_sform(template, sform)
+        nibabel.save(image, tmp_path / "a.nii")
+        return tmp_path / "a.nii"
+
+    path = codes_of(1, 4)
+    for form, expected in (("qform", scanner), ("sform", template)):
+        _, affine, codes = read_nifti(path, form=form, return_codes=True)  # type: ignore[call-overload]
+        assert np.array_equal(affine.numpy(), expected) and codes == {"sform": 4, "qform": 1}
+    with pytest.warns(UserWarning, match=r"a.nii lead to different spaces .*4.*1.*this is the sf"):
+        assert np.array_equal(read_nifti(path)[1].numpy(), template)
+    assert np.array_equal(read_nifti(codes_of(1, 1))[1].numpy(), template)
+    assert np.array_equal(read_nifti(codes_of(1, 0))[1].numpy(), scanner)
+    with pytest.raises(
+        ValueError, match=r"a.nii must have the sform that was asked for, got code 0"
+    ):
+        read_nifti(path, form="sform")
+    with pytest.raises(ValueError, match="form must be 'sform', 'qform' or None, got 'scanner'"):
+        read_nifti(path, form="scanner")  # type: ignore[call-overload]
+    path = codes_of(0, 0)
+    with pytest.warns(UserWarning, match="a.nii has neither an sform nor a qform; .* is a guess"):
+        _, affine, codes = read_nifti(path, return_codes=True)
+    assert affine.diagonal().tolist() == [-2, 2, 5, 1] and codes == {"sform": 0, "qform": 0}
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("packed", ["", ".gz", ".bz2"])
+def test_pairs_and_compressed_files(tmp_path: Path, version: int, packed: str) -> None:
+    volume = np.arange(24, dtype="i2").reshape(4, 3, 2)
+    for kind, saved, names in (
+        (f"Nifti{version}Pair", "a.img", ("a.img", "a.hdr")),
+        (f"Nifti{version}Image", "b.nii", ("b.nii",)),
+    ):
+        nibabel.save(getattr(nibabel, kind)(volume, AFFINE), tmp_path / (saved + packed))
+        for name in names:
+            image, affine = read_nifti(tmp_path / (name + packed))
+            assert np.array_equal(image.numpy(), volume) and np.array_equal(affine.numpy(), AFFINE)
+
+
+def test_damaged_pairs(tmp_path: Path) -> None:
+    volume = np.arange(24, dtype="i2").reshape(4, 3, 2)
+    nibabel.save(nibabel.Nifti1Pair(volume, AFFINE), tmp_path / "a.img")
+    (tmp_path / "a.img").write_bytes((tmp_path / "a.img").read_bytes()[:-2])
+    with pytest.raises(ValueError, match=r"read_nifti: a.img must have 48 bytes .* a file of 46"):
+        read_nifti(tmp_path / "a.hdr")
+    (tmp_path / "a.img").unlink()
+    with pytest.raises(ValueError, match=r"read_nifti: a.hdr must be a NIfTI file, got: .*a.img"):
+        read_nifti(tmp_path / "a.hdr")
+    nibabel.save(nibabel.AnalyzeImage(volume, np.eye(4)), tmp_path / "b.img")
+    with pytest.raises(ValueError, match=r"read_nifti: b.img must be a NIfTI file, got"):
+        read_nifti(tmp_path / "b.img")
 
 
 def header(**changes: tuple[int, bytes]) -> bytes:
@@ -71,13 +159,13 @@ def header(**changes: tuple[int, bytes]) -> bytes:
 
 HUGE = (42, np.array([30000, 30000, 30000], "<i2").tobytes())
 BAD = {
-    "another name": ("a.img", header(), "a.img must be named .nii or .nii.gz"),
+    "another name": ("a.mgz", header(), "a.mgz must be named .nii, .hdr or .img"),
     "something else": ("a.nii", b"what is this", "a.nii must be a NIfTI file, got"),
     "empty": ("a.nii", b"", "must be a NIfTI file, got"),
     "not compressed": ("a.nii.gz", header(), "must be a NIfTI file, got"),
     "cut": ("a.nii", header()[:-4], r"must have 384 bytes for shape \(2, 2, 2\) .*, got a file of"),
     "cut in the header": ("a.nii", header()[:300], "must be a NIfTI file, got"),
-    "cut and compressed": ("a.nii.gz", gzip.compress(header()[:-4]), "must be a NIfTI file, got"),
+    "cut and compressed": ("a.nii.gz", gzip.compress(header()[:-4]), "32 bytes of values .* ends"),
     "huge": ("a.nii", header(dim=HUGE), "must have 108000000000352 bytes"),
     "huge, compressed": ("a.nii.gz", gzip.compress(header(dim=HUGE)), "must have 108000000000352"),
     "colours": (
@@ -86,6 +174,7 @@ BAD = {
         "must hold integers, or real or complex numbers of at most double precision, got",
     ),
     "unknown type": ("a.nii", header(kind=(70, b"\x77\7")), "must be a NIfTI file, got"),
+    "unit": ("a.nii", header(unit=(123, b"\5")), r"unit of space of a.nii must be .*, got 5"),
     "no affine": (
         "a.nii",
         header(row=(280, np.array([np.nan], "<f4").tobytes())),
@@ -119,6 +208,7 @@ def test_a_pickle_in_an_extension_is_not_loaded(tmp_path: Path) -> None:
 @example([(40, 0)], 384, False)  # no dimensions
 @example([(40, 8)], 384, False)  # eight of them
 @example([(43, 255)], 384, False)  # a negative one
+@pytest.mark.filterwarnings("ignore:read_nifti")  # the codes of the maps may change
 def test_a_damaged_file_is_refused_or_read(
     tmp_path: Path, edits: list[tuple[int, int]], keep: int, is_compressed: bool
 ) -> None:

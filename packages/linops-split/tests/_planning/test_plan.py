@@ -4,6 +4,7 @@ C coils, M rows, N columns, K samples.
 """
 
 import dataclasses
+import math
 import re
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -275,7 +276,8 @@ TWO_DEVICES = Diagonal(X, ("N",)) @ Diagonal(X.to("meta"), ("N",))
 @pytest.mark.parametrize(
     ("linop", "arguments", "message"),
     [
-        (matrix(), {"memory": -1}, "memory must not be negative, got -1"),
+        (matrix(), {"memory": -1}, "memory must be finite and must not be negative, got -1"),
+        (matrix(), {"memory": math.inf}, "memory must be finite and must not be negative, got inf"),
         (matrix(), {"memory": torch.device("meta")}, "must be the operator's device, cpu, got m"),
         (matrix(), {"max_tiles": 0}, "max_tiles must be a positive integer, got 0"),
         (matrix(), {"max_tiles": True}, "max_tiles must be a positive integer, got True"),
@@ -345,10 +347,42 @@ def test_what_is_no_operator_is_refused() -> None:
         plan_batches("A", 2**30)  # type: ignore[arg-type] # that is the mistake
 
 
-@pytest.mark.parametrize("memory", [2.0, True, "1 GB"])
+@pytest.mark.parametrize("memory", [True, [1], 1j])
 def test_memory_must_be_bytes_or_a_device(memory: object) -> None:
-    with pytest.raises(TypeError, match=r"must be an integer, in bytes, or a torch\.device, got"):
+    with pytest.raises(TypeError, match=r"must be a number of bytes, text such as '1.5 GiB', or a"):
         plan_batches(matrix(), memory)  # type: ignore[arg-type] # that is the mistake
+
+
+@pytest.mark.parametrize(
+    ("memory", "budget"),
+    [
+        (200e6, 200_000_000),
+        ("200 MB", 200_000_000),
+        ("1.5 GiB", 3 * 2**29),
+        ("0.3kB", 300),
+        (" 7 KiB ", 7 * 1024),
+        ("512 B", 512),
+        ("2 TB", 2 * 10**12),
+    ],
+)
+def test_budgets_may_be_text_or_floats(memory: float | str, budget: int) -> None:
+    assert plan_batches(matrix(), memory).budget == budget
+
+
+@pytest.mark.parametrize("memory", ["1 gb", "GiB", "-1 GB", "1 iB", "1.5.2 MB", "3 PB", "", "5"])
+def test_text_that_is_no_budget_is_refused(memory: str) -> None:
+    with pytest.raises(ValueError, match=r"memory must be a number and B, kB, .*, got '"):
+        plan_batches(matrix(), memory)
+
+
+def test_a_long_search_shows_its_progress(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan_batches(matrix(), 2**30)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("linops_split._planning._plan._QUIET_S", 0.0)
+    plan_batches(matrix(), 2**30)
+    assert "plan_batches" in capsys.readouterr().err
 
 
 def test_numpy_integers_are_integers() -> None:

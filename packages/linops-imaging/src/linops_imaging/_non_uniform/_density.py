@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import product
 
 import torch
 from torch import Tensor
@@ -21,7 +22,13 @@ _WIDTH, _FINER = 5.0, 2
 _BETA = math.pi * math.sqrt((_WIDTH / _FINER) ** 2 - 1)
 
 
-def density_compensation(locs: Tensor, grid_size: Sequence[int], n_iterations: int = 20) -> Tensor:
+def density_compensation(
+    locs: Tensor,
+    grid_size: Sequence[int],
+    n_iterations: int = 20,
+    *,
+    n_frame_axes: int | None = None,
+) -> Tensor:
     r"""Return density compensation weights w by the iteration of Pipe and Menon:
 
     .. math:: w \leftarrow w \, t \, / \, C w, \quad (C w)_j = \sum_i k(l_j - l_i) w_i , \quad
@@ -37,12 +44,15 @@ def density_compensation(locs: Tensor, grid_size: Sequence[int], n_iterations: i
     Parameters
     ----------
     locs : Tensor
-        Real, (..., D), as in :class:`NUFFT`. They are one trajectory: call the function once for
-        each frame.
+        Real, (..., D), as in :class:`NUFFT`: axes of frames, then axes of points.
     grid_size : sequence of int
         D numbers, 1 to 3: the size of the image.
     n_iterations : int
         At least 0.
+    n_frame_axes : int, optional
+        Number of leading axes that count frames. Each frame is a trajectory of its own, as in
+        :class:`NUFFT` with these dimensions in ``batch_shape``. It must be given if the locations
+        have more than two axes without the last; otherwise it is 0.
 
     Returns
     -------
@@ -52,9 +62,10 @@ def density_compensation(locs: Tensor, grid_size: Sequence[int], n_iterations: i
     Raises
     ------
     TypeError
-        If the locations are not real numbers, or n_iterations is not an integer.
+        If the locations are not real numbers, or a number is not an integer.
     ValueError
-        If locations are not finite or out of range, or ``n_iterations`` is negative.
+        If locations are not finite or out of range, a number is out of range, or it is not known
+        which axes count frames.
 
     References
     ----------
@@ -71,25 +82,44 @@ def density_compensation(locs: Tensor, grid_size: Sequence[int], n_iterations: i
     sizes = sizes_of_grid("density_compensation", grid_size, 1, 2, 3)
     check_locations("density_compensation", locs, sizes)
     check_number("density_compensation", "n_iterations", n_iterations, 0)
-    with torch.no_grad():
-        # Values spread beyond the edge of k-space must not wrap around.
-        padded = [_FINER * size + 2 * math.ceil(_WIDTH) + 2 for size in sizes]
-        middle = torch.tensor([size // 2 for size in padded], dtype=locs.dtype, device=locs.device)
-        weights = torch.ones(locs.shape[:-1], dtype=locs.dtype, device=locs.device)
-        if not weights.numel():
-            return weights
-        G = _spreading(_FINER * locs + middle, padded)
-        first, last = (f(locs.flatten(0, -2), 0).round() for f in (torch.amin, torch.amax))
-        density = torch.ones((), dtype=locs.dtype, device=locs.device)
-        for axis, size in enumerate(sizes):
-            at = torch.arange(-(size // 2) - 1, size // 2 + 2, device=locs.device)
-            inside = ((first[axis] <= at) & (at <= last[axis])).to(locs.dtype)
-            nodes = (_FINER * at + middle[axis]).unsqueeze(-1)
-            own = _spreading(nodes, padded[axis : axis + 1]).H(inside)
-            density = density.unsqueeze(-1) * own
-        target = G(density)
-        for _ in range(n_iterations):
-            weights = weights * target / G(G.H(weights))
+    if n_frame_axes is None and locs.ndim > 3:
+        raise ValueError(
+            "density_compensation: n_frame_axes must say which axes count frames if there are more "
+            f"than two axes of points, got locations of shape {tuple(locs.shape)}; pass 1 if the "
+            "first axis counts frames, 0 for one trajectory"
+        )
+    n_frames = check_number("density_compensation", "n_frame_axes", n_frame_axes or 0, 0)
+    if n_frames >= locs.ndim:
+        raise ValueError(
+            f"density_compensation: n_frame_axes must be at most {locs.ndim - 1} for locations of "
+            f"shape {tuple(locs.shape)}, got {n_frames}"
+        )
+    weights = torch.empty(locs.shape[:-1], dtype=locs.dtype, device=locs.device)
+    for frame in product(*map(range, locs.shape[:n_frames])):
+        weights[frame] = _of_one_trajectory(locs[frame], sizes, n_iterations)
+    return weights
+
+
+@torch.no_grad()
+def _of_one_trajectory(locs: Tensor, sizes: Sequence[int], n_iterations: int) -> Tensor:
+    # Values spread beyond the edge of k-space must not wrap around.
+    padded = [_FINER * size + 2 * math.ceil(_WIDTH) + 2 for size in sizes]
+    middle = torch.tensor([size // 2 for size in padded], dtype=locs.dtype, device=locs.device)
+    weights = torch.ones(locs.shape[:-1], dtype=locs.dtype, device=locs.device)
+    if not weights.numel():
+        return weights
+    G = _spreading(_FINER * locs + middle, padded)
+    first, last = (f(locs.flatten(0, -2), 0).round() for f in (torch.amin, torch.amax))
+    density = torch.ones((), dtype=locs.dtype, device=locs.device)
+    for axis, size in enumerate(sizes):
+        at = torch.arange(-(size // 2) - 1, size // 2 + 2, device=locs.device)
+        inside = ((first[axis] <= at) & (at <= last[axis])).to(locs.dtype)
+        nodes = (_FINER * at + middle[axis]).unsqueeze(-1)
+        own = _spreading(nodes, padded[axis : axis + 1]).H(inside)
+        density = density.unsqueeze(-1) * own
+    target = G(density)
+    for _ in range(n_iterations):
+        weights = weights * target / G(G.H(weights))
     return weights
 
 

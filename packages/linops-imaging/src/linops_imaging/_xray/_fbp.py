@@ -12,8 +12,10 @@ from torch.nn.functional import pad
 from ._beams import FanRays
 from ._fan_beam import FanBeam
 from ._parallel_beam import ParallelBeam
-from ._rays import centred
+from ._rays import centred, is_constant
 
+_AT_ONCE = 2**19
+"""Numbers of a sinogram or an image that are computed at a time."""
 # Functions of the frequency, which is 1 at the Nyquist frequency of the detectors.
 _WINDOWS: Mapping[str, Callable[[Tensor], Tensor]] = {
     "ramp": torch.ones_like,
@@ -98,13 +100,51 @@ def fbp(
     if not sinogram.numel():
         empty: Tensor = A.H(sinogram)
         return empty
-    is_fan = isinstance(A, FanBeam)
+    beam = A.beam()
+    is_fan = isinstance(beam, FanRays)
     weights = _angular_weights(angles, 2 * math.pi if is_fan else math.pi, allow_gaps)
-    weighted = sinogram * weights.to(sinogram.real.dtype).unsqueeze(-1)
-    if isinstance(A, FanBeam):
-        return _of_fan(weighted, A.beam(), A.grid_size, window)
-    image: Tensor = A.H(_filtered(weighted, A.detector_spacing, window) * A.detector_spacing)
-    return image
+    weights = weights.to(sinogram.real.dtype).unsqueeze(-1)
+    spacing = A.detector_spacing
+    if isinstance(beam, FanRays):
+        # The detectors are scaled to the origin. A whole circle sees each ray twice.
+        weights = weights * beam.fan().cos().to(weights.dtype) / 2
+        spacing *= beam.source / (beam.source + beam.detector)
+    else:
+        weights = weights * spacing
+    n_samples, sizes = sinogram.shape[-1], A.grid_size
+    response = _response(n_samples, spacing, window).to(sinogram.device, weights.dtype)
+
+    def filtered(lines: Tensor) -> Tensor:
+        """Return lines (B, A, D) convolved with the ramp filter along their last axis."""
+        lines, n = lines * weights, len(response)
+        if lines.is_complex():
+            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n) * response)
+        else:
+            found = torch.fft.irfft(torch.fft.rfft(lines, n) * response[: n // 2 + 1], n)
+        return found[..., :n_samples]
+
+    lines = sinogram.reshape(-1, *sinogram.shape[-2:])
+    at_once = _AT_ONCE if is_constant(lines, beam) else lines.numel() * math.prod(sizes)
+    lines = _some_at_a_time(filtered, lines, at_once // lines[0].numel())
+    if not isinstance(beam, FanRays):
+        image: Tensor = A.H(lines.view(sinogram.shape))
+        return image
+    n_images = at_once // math.prod(sizes)
+    images = _some_at_a_time(lambda own: _of_fan(own, beam, sizes), lines, n_images)
+    return images.view(*sinogram.shape[:-2], *sizes)
+
+
+def _some_at_a_time(function: Callable[[Tensor], Tensor], x: Tensor, n: int) -> Tensor:
+    """Return ``function`` of x, computed for n of its items at a time."""
+    parts = x.split(max(1, n))
+    found = function(parts[0])
+    if len(parts) == 1:
+        return found
+    result = found.new_empty(len(x), *found.shape[1:])
+    result[: len(found)] = found
+    for part, own in zip(parts[1:], result.split(len(found))[1:], strict=True):
+        own.copy_(function(part))
+    return result
 
 
 def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
@@ -122,35 +162,28 @@ def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
     return torch.empty_like(gaps).index_copy(0, order, (gaps + gaps.roll(1)) / 2)
 
 
-def _of_fan(sinogram: Tensor, beam: FanRays, sizes: Sequence[int], window: str) -> Tensor:
-    """Return the image from weighted projections of a whole circle."""
-    dtype = sinogram.real.dtype
-    # The detectors are scaled to the origin. A whole circle sees each ray twice.
-    spacing = beam.spacing * beam.source / (beam.source + beam.detector)
-    lines = _filtered(sinogram * beam.fan().cos().to(dtype) / 2, spacing, window)
-    lines = pad(lines.reshape(-1, *lines.shape[-2:]), (1, 2))
+def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int]) -> Tensor:
+    """Return the images from filtered projections (B, A, D) of a whole circle."""
+    lines = pad(lines, (1, 2))
     image = lines.new_zeros(len(lines), *sizes)
     x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
-    for line, (s, away) in zip(lines.unbind(1), beam.distances(x0, x1, dtype), strict=True):
+    places = beam.distances(x0, x1, lines.real.dtype)
+    for line, (s, away) in zip(lines.unbind(1), places, strict=True):
         at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
         index = at.long().flatten()
         left, right = (line[:, k:].index_select(1, index).view_as(image) for k in (0, 1))
         image = image + (left + at.frac() * (right - left)) * (beam.source / away).square()
-    return image.view(*sinogram.shape[:-2], *sizes)
+    return image
 
 
-def _filtered(sinogram: Tensor, spacing: float, window: str) -> Tensor:
-    """Return the sinogram convolved with the ramp filter along its last axis."""
-    n = sinogram.shape[-1]
+def _response(n: int, spacing: float, window: str) -> Tensor:
+    """Return the frequency response of the ramp filter for lines of n samples."""
     padded = 2 ** math.ceil(math.log2(max(2 * n, 2)))  # so that no projection wraps around
-    at = torch.arange(padded // 2 + 1, dtype=torch.float64, device=sinogram.device)
+    at = torch.arange(padded // 2 + 1, dtype=torch.float64, device="cpu")
     odd = (at % 2 == 1).double()
     ramp = -odd / (math.pi * at.clamp(min=1) * spacing).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
-    response = torch.fft.fft(whole).real * spacing
-    frequency = torch.fft.fftfreq(padded, 0.5, dtype=torch.float64, device=sinogram.device).abs()
-    response *= _WINDOWS[window](frequency)
-    spectrum = torch.fft.fft(sinogram, padded) * response.to(sinogram.real.dtype)
-    result: Tensor = torch.fft.ifft(spectrum)[..., :n]
-    return result if sinogram.is_complex() else result.real
+    response: Tensor = torch.fft.fft(whole).real * spacing
+    frequency = torch.fft.fftfreq(padded, 0.5, dtype=torch.float64, device="cpu").abs()
+    return response * _WINDOWS[window](frequency)

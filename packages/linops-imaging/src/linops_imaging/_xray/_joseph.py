@@ -76,8 +76,11 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     n_rows = min(longest, rows_at_once(n_numbers, len(axes) * n_images * width, like.dtype))
     n_views = views_at_once(like, n_rows * beam.n_detectors)
     row = torch.arange(longest, dtype=like.dtype, device=like.device).unsqueeze(1)
+    # Small results that are kept view by view would pin the heap above the large temporaries.
+    result = like.new_zeros(n_images, len(beam.angles), beam.n_detectors) if is_known else None
     sums: list[Tensor] = []
     for part in blocks(longest, n_rows):
+        done = 0
         n_own = part.stop - part.start
         start = width * torch.arange(n_own, dtype=torch.int32, device=like.device).unsqueeze(1)
         values = _in_turn(images, axes, part, like)
@@ -92,11 +95,14 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
             weight = at.frac_()
             found = [_interpolated(one, index, weight).sum(1) for one in values]
             own = torch.stack(found) * length
-            if part.start:
+            if result is not None:
+                result[:, done : done + len(length)] += own
+                done += len(length)
+            elif part.start:
                 sums[step] = sums[step] + own
             else:
                 sums.append(own)
-    return torch.cat(sums, 1)
+    return torch.cat(sums, 1) if result is None else result
 
 
 def _are_many(values: Tensor, n_images: int) -> bool:

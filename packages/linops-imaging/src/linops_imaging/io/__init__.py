@@ -1,7 +1,7 @@
 """Files of other programs: BART's cfl, ISMRMRD, NIfTI.
 
-Reading a file executes nothing in it and opens no other file. If a file is damaged or cannot be
-represented, the error names the file and the problem.
+Reading a file executes nothing in it and opens no other file, except the second one of a pair. If
+a file is damaged or cannot be represented, the error names the file and the problem.
 """
 
 from ._cfl import read_cfl as read_cfl

@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ._in_parts import in_parts
+
 _N_DIMS = 16
-"""Number of dimensions that BART writes."""
+"""Number of dimensions that BART writes; it reads more if their size is 1."""
 
 
 def read_cfl(path: str | os.PathLike[str]) -> Tensor:
@@ -64,9 +66,9 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     Raises
     ------
     TypeError
-        If ``array`` is not a tensor.
+        If ``array`` is not a dense tensor.
     ValueError
-        If it has more than 16 axes, or no elements.
+        If it has more than 16 axes, no elements, or no values (it is on the meta device).
 
     Examples
     --------
@@ -79,16 +81,25 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     """
     if not isinstance(array, Tensor):
         raise TypeError(f"write_cfl: the array must be a torch.Tensor, got {type(array)}")
+    if array.layout != torch.strided:
+        raise TypeError(
+            f"write_cfl: the array must be dense, got {array.layout}; call array.to_dense()"
+        )
     if array.ndim > _N_DIMS or not array.numel():
         raise ValueError(
             f"write_cfl: the array must have elements and at most {_N_DIMS} axes, got shape "
             f"{tuple(array.shape)}"
         )
+    if array.is_meta:
+        raise ValueError("write_cfl: the array must have values, got a tensor on the meta device")
     base = _base(path)
     sizes = [*array.shape, *(1,) * (_N_DIMS - array.ndim)]
     header = f"# Dimensions\n{' '.join(map(str, sizes))}\n"
-    values = array.detach().to("cpu", torch.complex64).resolve_conj().resolve_neg().numpy()
-    values.astype("<c8", copy=False).ravel(order="F").tofile(base.with_name(base.name + ".cfl"))
+    turned = array.detach().permute(*range(array.ndim - 1, -1, -1))
+    with base.with_name(base.name + ".cfl").open("wb") as file:
+        for index in in_parts(turned.shape):
+            part = turned[index].to("cpu", torch.complex64).resolve_conj().resolve_neg()
+            np.ascontiguousarray(part.numpy(), "<c8").tofile(file)
     base.with_name(base.name + ".hdr").write_text(header, "utf-8")
 
 
@@ -107,6 +118,8 @@ def _dimensions(header: str, base: Path) -> list[int]:
             f"integers, got {header[:80]!r}"
         )
     sizes = [int(word[:20]) for word in words]
+    while len(sizes) > _N_DIMS and sizes[-1] == 1:
+        sizes = sizes[:-1]
     if len(sizes) > _N_DIMS or 0 in sizes:
         raise ValueError(
             f"read_cfl: {base.name}.hdr must have at most {_N_DIMS} positive dimensions, got "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_number
+from .._checks import check_number, check_real
 from .._extras import needed
 from ._damaged import MOST_DEFLATED, damaged
 from ._ismrmrd_header import encodings_of
@@ -31,6 +31,14 @@ _FIELDS = {
     "trajectory_dimensions": "u2",
     "sample_time_us": "f4",
 }
+_SELECTABLE = (
+    "number_of_samples",
+    "active_channels",
+    "trajectory_dimensions",
+    "center_sample",
+    "sample_time_us",
+    *COUNTERS,
+)
 _NOISE, _CALIBRATION, _CALIBRATION_AND_IMAGING, _REVERSED = 19, 20, 21, 22
 _OTHER_KINDS = {
     23: "navigation",
@@ -51,6 +59,8 @@ def read_ismrmrd(
     dataset: str = "dataset",
     lines: str = "imaging",
     encoding: int = 0,
+    *,
+    where: Mapping[str, float] | None = None,
 ) -> IsmrmrdScan:
     """Return the raw data in an ISMRMRD file: lines of k-space, where they belong, and noise.
 
@@ -62,11 +72,15 @@ def read_ismrmrd(
         An HDF5 file.
     dataset : str
         The HDF5 group of the dataset.
-    lines : {"imaging", "calibration"}
+    lines : {"imaging", "calibration", "noise"}
         Which lines to read. Lines with both flags are in both selections. ``left_out`` counts the
         lines that are neither selected nor noise.
     encoding : int
         Index of the encoding in the header, if there are several.
+    where : mapping of str to number, optional
+        Select among these lines those with these numbers in their header: a counter,
+        ``number_of_samples``, ``active_channels``, ``trajectory_dimensions``, ``center_sample`` or
+        ``sample_time_us``. For example, ``{"contrast": 0}``.
 
     Returns
     -------
@@ -81,22 +95,31 @@ def read_ismrmrd(
     TypeError, ValueError
         If an argument is not one of the values above; if the file is not an ISMRMRD file, is
         damaged, refers to other files or has no such lines; or if the lines differ in their numbers
-        of samples or coils.
+        of samples, coils or dimensions, or in their dwell times (``where`` selects some).
 
     References
     ----------
     S. J. Inati et al., "ISMRM Raw data format: a proposed standard for MRI raw datasets", Magnetic
     Resonance in Medicine 77 (2017).
     """
-    if lines not in ("imaging", "calibration"):
-        raise ValueError(f"read_ismrmrd: lines must be 'imaging' or 'calibration', got {lines!r}")
+    if lines not in ("imaging", "calibration", "noise"):
+        raise ValueError(
+            f"read_ismrmrd: lines must be 'imaging', 'calibration' or 'noise', got {lines!r}"
+        )
     check_number("read_ismrmrd", "encoding", encoding, 0)
+    where = dict(where or {})
+    if strange := where.keys() - {*_SELECTABLE}:
+        raise ValueError(
+            f"read_ismrmrd: where must name some of {_SELECTABLE}, got {sorted(map(str, strange))}"
+        )
+    for name, number in where.items():
+        check_real("read_ismrmrd", f"where[{name!r}]", number, 0)
     path = Path(path)
     h5py = needed("h5py", "read_ismrmrd", "ismrmrd")
     size = path.stat().st_size
     with damaged("read_ismrmrd", path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
         group = file
-        for name in dataset.split("/"):
+        for name in filter(None, dataset.split("/")):
             group = _member(h5py, group, name, h5py.Group)
         header = _header(_member(h5py, group, "xml", h5py.Dataset))
         encodings = encodings_of(header)
@@ -108,15 +131,28 @@ def read_ismrmrd(
         table = _member(h5py, group, "data", h5py.Dataset)
         heads = _heads(h5py, table, size)
         kinds = _kinds(heads, lines, encoding)
-        chosen, noise = kinds == lines, kinds == "noise"
+        for name, number in where.items():
+            values = heads["idx"][name] if name in COUNTERS else heads[name]
+            kinds[(kinds == lines) & (values != number)] = "not selected"
+        chosen = kinds == lines
         if not chosen.any():
             raise ValueError(
-                f"read_ismrmrd: there must be lines of kind {lines}, got {_counted(kinds)}"
+                f"read_ismrmrd: there must be lines of kind {lines}"
+                f"{f' where {where}' if where else ''}, got {_counted(kinds)}"
             )
         kspace, trajectory = _lines(table, heads, chosen)
-        noise_lines = _noise(table, heads, noise, len(kspace)) if noise.any() else None
+        dwell_time = _only(heads, chosen, "sample_time_us")
+        noise = (kinds == "noise") & ~chosen
+        if {*heads["active_channels"][noise]} != {len(kspace)} or (
+            len({*heads["sample_time_us"][noise]}) > 1
+        ):
+            noise[:] = False
+        noise_lines = None
+        if noise.any():
+            noise_lines = torch.from_numpy(
+                np.concatenate([x for _, x, _ in _rows(table, heads, noise)], -1)
+            )
     heads_of = heads[chosen]
-    left_out = _counted(kinds[~chosen & ~noise])
     return IsmrmrdScan(
         kspace=kspace,
         counters={name: _integers(heads_of["idx"][name]) for name in COUNTERS},
@@ -125,10 +161,10 @@ def read_ismrmrd(
         is_reversed=torch.from_numpy(_has_flag(heads_of, _REVERSED)),
         trajectory=trajectory,
         noise=noise_lines,
-        dwell_time=_only(heads_of, "sample_time_us"),
-        noise_dwell_time=_only(heads[noise], "sample_time_us") if noise.any() else None,
+        dwell_time=dwell_time,
+        noise_dwell_time=_only(heads, noise, "sample_time_us") if noise.any() else None,
         encoding=encodings[encoding],
-        left_out=left_out,
+        left_out=_counted(kinds[~chosen & ~noise]),
         header=header,
     )
 
@@ -185,7 +221,9 @@ def _heads(h5py: Any, table: Any, size: int) -> Array:
             f"read_ismrmrd: data must be stored for {table.size} lines, got "
             f"{table.id.get_storage_size()} bytes"
         )
-    heads: Array = table.fields("head")[()]
+    # Whole rows: where h5py reads one field, HDF5 never frees the lists of the others.
+    parts = (table[start : start + _AT_ONCE]["head"] for start in range(0, len(table), _AT_ONCE))
+    heads: Array = np.concatenate([np.empty(0, columns["head"][0]), *map(np.copy, parts)])
     fields = ("number_of_samples", "active_channels", "trajectory_dimensions")
     n_samples, n_coils, n_dims = (heads[name].astype(np.int64) for name in fields)
     claimed = 4 * int((n_samples * (2 * n_coils + n_dims)).sum())
@@ -220,9 +258,9 @@ def _counted(kinds: Array) -> dict[str, int]:
 
 def _lines(table: Any, heads: Array, chosen: Array) -> tuple[Tensor, Tensor | None]:
     """Return the samples (C, L, X) and the trajectory (L, X, D) of lines of one length."""
-    n_samples = _only(heads[chosen], "number_of_samples")
-    n_coils = _only(heads[chosen], "active_channels")
-    n_dims = _only(heads[chosen], "trajectory_dimensions")
+    n_samples = _only(heads, chosen, "number_of_samples")
+    n_coils = _only(heads, chosen, "active_channels")
+    n_dims = _only(heads, chosen, "trajectory_dimensions")
     if not n_samples or not n_coils:
         raise ValueError(
             f"read_ismrmrd: lines must have samples and coils, got {n_samples} of {n_coils} coils"
@@ -234,25 +272,21 @@ def _lines(table: Any, heads: Array, chosen: Array) -> tuple[Tensor, Tensor | No
     return torch.from_numpy(kspace), torch.from_numpy(trajectory) if n_dims else None
 
 
-def _noise(table: Any, heads: Array, chosen: Array, n_coils: int) -> Tensor:
-    """Return the samples (C, T) of all noise lines, concatenated."""
-    found = _only(heads[chosen], "active_channels")
-    if found != n_coils:
+def _only(heads: Array, chosen: Array, name: str) -> Any:
+    """Return the number that is the same for all chosen lines."""
+    numbers, first, counts = np.unique(heads[name][chosen], return_index=True, return_counts=True)
+    if len(numbers) > 1:
+        at = np.flatnonzero(chosen)[first]
+        found = [
+            f"{number.item()} ({n} times, first in line {line})"
+            for number, n, line in list(zip(numbers, counts, at, strict=True))[:5]
+        ]
+        usual = numbers[counts.argmax()].item()
         raise ValueError(
-            f"read_ismrmrd: noise must have the {n_coils} coils of the other lines, got {found}"
+            f"read_ismrmrd: {name} must be the same for all lines, got {', '.join(found)}; select "
+            f"lines, for example by where={{{name!r}: {usual}}}"
         )
-    return torch.from_numpy(np.concatenate([x for _, x, _ in _rows(table, heads, chosen)], -1))
-
-
-def _only(heads: Array, field: str) -> Any:
-    """Return the number that is the same for all lines."""
-    found = np.unique(heads[field])
-    if len(found) > 1:
-        raise ValueError(
-            f"read_ismrmrd: {field} must be the same for all lines of a kind, got "
-            f"{found[:5].tolist()}"
-        )
-    return found[0].item()
+    return numbers[0].item()
 
 
 def _rows(table: Any, heads: Array, chosen: Array) -> Iterator[tuple[int, Array, Array]]:
@@ -262,7 +296,7 @@ def _rows(table: Any, heads: Array, chosen: Array) -> Iterator[tuple[int, Array,
         part = slice(start, start + _AT_ONCE)
         if not chosen[part].any():
             continue
-        rows = table.fields(["data", "traj"])[part]
+        rows = table[part]
         for head, row in zip(heads[part][chosen[part]], rows[chosen[part]], strict=True):
             n_samples = int(head["number_of_samples"])
             n_coils, n_dims = int(head["active_channels"]), int(head["trajectory_dimensions"])

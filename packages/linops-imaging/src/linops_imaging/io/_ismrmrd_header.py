@@ -32,7 +32,10 @@ def encodings_of(header: str) -> list[Encoding]:
         root = ElementTree.fromstring(header)
     except ElementTree.ParseError as error:
         raise ValueError(f"read_ismrmrd: the header must be XML, got: {error}") from None
-    return [_encoding(element) for element in root.iterfind("{*}encoding")]
+    encodings = [_encoding(element) for element in root.iterfind("{*}encoding")]
+    if not encodings:
+        raise ValueError("read_ismrmrd: the header must have an encoding, got none")
+    return encodings
 
 
 def _encoding(element: ElementTree.Element) -> Encoding:
@@ -43,7 +46,7 @@ def _encoding(element: ElementTree.Element) -> Encoding:
         return found.strip()
 
     def number(path: str, default: int | None = None, least: int = 1) -> int:
-        found = text(path, None if default is None else str(default))
+        found = text(path, None if default is None else str(default)).removeprefix("+")
         if not (found.isascii() and found.isdecimal() and least <= int(found[:9]) < 2**16):
             raise ValueError(
                 f"read_ismrmrd: encoding/{path} must be an integer from {least} to "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -25,13 +25,15 @@ _REPEATED = ("repetition", "set", "phase", "contrast", "average", "slice")
 """Counters that tell images apart, in the order of their axes."""
 _MOST_EMPTY = 1000
 """Largest number of lines of a grid for each measured line."""
+_AT_ONCE = 2**21
+"""Samples that are copied at a time."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class IsmrmrdScan:
     """Lines of k-space in the order in which they were measured.
 
-    C coils, L lines of X samples.
+    C coils, L lines of X samples. Two scans are equal if they are the same object.
     """
 
     kspace: Tensor
@@ -49,7 +51,8 @@ class IsmrmrdScan:
     """float32, (L, X, D), in the units of the file, or None. Units differ between programs:
     :class:`linops_imaging.NUFFT` takes locations in [-N/2, N/2]."""
     noise: Tensor | None
-    """Samples of the noise lines, complex64, (C, T), or None if the file has none."""
+    """Samples of the noise lines, complex64, (C, T), or None if the file has none, or if they have
+    other coils than the lines or several dwell times: ``left_out`` counts them then."""
     dwell_time: float
     """Time from one sample to the next in microseconds."""
     noise_dwell_time: float | None
@@ -57,8 +60,9 @@ class IsmrmrdScan:
     encoding: Encoding
     """Sizes of the grids, and the kind of trajectory."""
     left_out: Mapping[str, int]
-    """Number of lines of each other kind in the file: "calibration", "navigation", ..."""
-    header: str
+    """Number of lines of each other kind in the file: "calibration", "navigation", ..., and "not
+    selected" by ``where``."""
+    header: str = field(repr=False)
     """The whole XML header. Refuse a DOCTYPE when you parse it."""
 
     def on_grid(self) -> tuple[Tensor, Tensor]:
@@ -118,19 +122,30 @@ class IsmrmrdScan:
                 f"IsmrmrdScan: lines must have different counters for a grid, got {n_repeated} "
                 "with the counters of another line; use kspace and counters"
             )
-        at = torch.arange(self.kspace.shape[-1], device=line.device)
-        column = at + (x // 2 - self.centre_sample).unsqueeze(-1)
-        used = (at >= self.discarded[:, :1]) & (at < len(at) - self.discarded[:, 1:])
-        if ((column < 0) | (column >= x))[used].any():
-            raise ValueError(
-                f"IsmrmrdScan: lines of {len(at)} samples about centre_sample must fit {x} points "
-                f"of the grid, got centres {self.centre_sample.unique().tolist()[:5]}; use kspace"
-            )
-        flat = (line.unsqueeze(-1) * x + column)[used]
-        mask = torch.zeros(n_lines * x, dtype=torch.bool, device=line.device)
-        mask[flat] = True
-        kspace = self.kspace.new_zeros(len(self.kspace), n_lines * x)
-        kspace[:, flat] = self.kspace[:, used]
+        n_samples = self.kspace.shape[-1]
+        kspace = self.kspace.new_zeros(len(self.kspace), n_lines, x)
+        mask = torch.zeros(n_lines, x, dtype=torch.bool, device=line.device)
+        layout = torch.cat([self.centre_sample.unsqueeze(-1), self.discarded], -1)
+        for own in layout.unique(dim=0):
+            centre, first, n_after = own.tolist()
+            n_used, column = n_samples - first - n_after, x // 2 - centre + first
+            if n_used <= 0:
+                continue
+            if column < 0 or column + n_used > x:
+                raise ValueError(
+                    f"IsmrmrdScan: lines of {n_samples} samples about centre_sample must fit {x} "
+                    f"points of the grid, got the centre {centre}; use kspace, or set the right "
+                    "centre if the file has none: dataclasses.replace(scan, centre_sample="
+                    f"torch.full_like(scan.centre_sample, {n_samples // 2}))"
+                )
+            alike = (layout == own).all(-1)
+            to, of_all = line[alike], bool(alike.all())
+            n_coils = max(1, _AT_ONCE // (len(to) * n_used))
+            parts = zip(self.kspace.split(n_coils), kspace.split(n_coils), strict=True)
+            for given, grid in parts:
+                used = (given if of_all else given[:, alike]).narrow(2, first, n_used)
+                grid.narrow(2, column, n_used).index_copy_(1, to, used)
+            mask.narrow(1, column, n_used)[to] = True
         shape = [*sizes[:-2], *([z] if z > 1 else []), y, x]
         return kspace.view(-1, *shape), mask.view(shape)
 

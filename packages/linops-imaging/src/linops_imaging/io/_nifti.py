@@ -3,34 +3,84 @@
 from __future__ import annotations
 
 import os
+import warnings
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from .._extras import needed
-from ._damaged import MOST_DEFLATED, damaged
+from ._damaged import MOST_DEFLATED, MOST_IN_BZIP2, damaged
+from ._in_parts import in_parts
+
+Array = np.ndarray[Any, Any]
+
+_SINGLE = tuple(".nii" + packed for packed in ("", ".gz", ".bz2"))
+_PAIR = tuple(name + packed for packed in ("", ".gz", ".bz2") for name in (".hdr", ".img"))
+_MM = {0: 1.0, 1: 1e3, 2: 1.0, 3: 1e-3}
+"""Millimetres of the units of space: unknown, metre, millimetre, micrometre."""
 
 
-def read_nifti(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
-    """Return the image in a NIfTI file, and the affine map from indices to the scanner's space.
+@overload
+def read_nifti(
+    path: str | os.PathLike[str],
+    *,
+    form: Literal["sform", "qform"] | None = None,
+    return_codes: Literal[False] = False,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def read_nifti(
+    path: str | os.PathLike[str],
+    *,
+    form: Literal["sform", "qform"] | None = None,
+    return_codes: Literal[True],
+) -> tuple[Tensor, Tensor, dict[str, int]]: ...
+
+
+def read_nifti(
+    path: str | os.PathLike[str],
+    *,
+    form: Literal["sform", "qform"] | None = None,
+    return_codes: bool = False,
+) -> tuple[Tensor, Tensor] | tuple[Tensor, Tensor, dict[str, int]]:
+    """Return the image in a NIfTI file, and the affine map from indices to positions.
 
     Parameters
     ----------
     path : path
-        A ``.nii`` or ``.nii.gz`` file, NIfTI-1 or NIfTI-2. Extensions of the header are ignored.
+        A ``.nii`` file, or one file of a pair ``.hdr`` and ``.img``, also compressed (``.gz``,
+        ``.bz2``), NIfTI-1 or NIfTI-2. Extensions of the header are ignored.
+    form : {"sform", "qform"}, optional
+        Which of the two maps of the file to return. By default the sform if the file has one, else
+        the qform.
+    return_codes : bool
+        Whether to return the codes of the two maps, too.
 
     Returns
     -------
     image : Tensor
         The axes are those of the file: three of space, then time and others. The dtype is that of
-        the file, or float64 (complex128) if the file scales its values.
+        the file; int32 or int64 for unsigned integers of more than 8 bits; float64 (complex128) if
+        the file scales its values. The real and the imaginary part are both scaled.
     affine : Tensor
         float64, (4, 4), in mm: ``affine @ [i, j, k, 1]`` is the position of voxel i, j, k. The axes
-        of space point to the right, to the front and to the top of the patient.
+        of space point to the right, to the front and to the top of the patient. Lengths count as
+        mm if the file does not name their unit.
+    codes : dict
+        With ``return_codes``, the space of ``"sform"`` and ``"qform"``: 0 there is no such map, 1
+        the scanner, 2 another image, 3 the atlas of Talairach, 4 the MNI template, 5 another
+        template.
+
+    Warns
+    -----
+    UserWarning
+        If the file has neither map: the affine map is then a guess from the size of the voxels. If
+        the two maps lead to different spaces, and ``form`` does not choose one.
 
     Raises
     ------
@@ -39,7 +89,8 @@ def read_nifti(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
     FileNotFoundError
         If the file is missing.
     ValueError
-        If the file is not NIfTI, is damaged, or holds values for which torch has no dtype.
+        If the file is not NIfTI, is damaged, lacks the map ``form``, or holds values for which
+        torch has no dtype.
 
     Examples
     --------
@@ -52,40 +103,113 @@ def read_nifti(path: str | os.PathLike[str]) -> tuple[Tensor, Tensor]:
     (torch.Size([4, 3, 2]), torch.int16, [2.0, 2.0, 5.0, 1.0])
     """
     path = Path(path)
+    if form not in (None, "sform", "qform"):
+        raise ValueError(f"read_nifti: form must be 'sform', 'qform' or None, got {form!r}")
     nibabel = needed("nibabel", "read_nifti", "nifti")
-    size = path.stat().st_size
-    if not path.name.lower().endswith((".nii", ".nii.gz")):
-        raise ValueError(f"read_nifti: {path.name} must be named .nii or .nii.gz")
+    path.stat()
+    is_single = path.name.lower().endswith(_SINGLE)
+    if not is_single and not path.name.lower().endswith(_PAIR):
+        raise ValueError(
+            f"read_nifti: {path.name} must be named .nii, .hdr or .img, also with .gz or .bz2"
+        )
     with damaged("read_nifti", path.name, "a NIfTI file"):
-        kinds = (nibabel.Nifti1Image, nibabel.Nifti2Image)
+        name = "Image" if is_single else "Pair"
+        kinds = [getattr(nibabel, f"Nifti{version}{name}") for version in (1, 2)]
         kind = next((kind for kind in kinds if kind.path_maybe_image(path)[0]), kinds[0])
         image = kind.from_filename(path, mmap=False)
-        _check_length(path, size, image.dataobj)
-        values = _native(path, np.asarray(image.dataobj))
-        affine = torch.from_numpy(np.array(image.affine, np.float64))
-    if not affine.isfinite().all():
+        values = _values(nibabel, Path(image.file_map["image"].filename), image.dataobj)
+        affine, codes, doubt = _affine(path, image.header, form)
+    if doubt:
+        warnings.warn(doubt, UserWarning, stacklevel=2)
+    return (values, affine, codes) if return_codes else (values, affine)
+
+
+def _affine(path: Path, header: Any, form: str | None) -> tuple[Tensor, dict[str, int], str]:
+    """Return the affine map in mm, the codes of the maps, and a warning or nothing."""
+    unit = int(header["xyzt_units"]) & 7
+    if unit not in _MM:
+        raise ValueError(
+            f"read_nifti: the unit of space of {path.name} must be one of {[*_MM]}, got {unit}"
+        )
+    maps = {"sform": header.get_sform, "qform": header.get_qform}
+    codes = {name: int(header[f"{name}_code"]) for name in maps}
+    coded = [name for name, code in codes.items() if code]
+    if form is not None and not codes[form]:
+        raise ValueError(
+            f"read_nifti: {path.name} must have the {form} that was asked for, got code 0; "
+            f"its codes are {codes}"
+        )
+    chosen = form or next(iter(coded), None)
+    affine = np.array(maps[chosen]() if chosen else header.get_base_affine(), np.float64)
+    affine[:3] *= _MM[unit]
+    if not np.isfinite(affine).all():
         raise ValueError(
             f"read_nifti: the affine map of {path.name} must be finite, got {affine.tolist()}"
         )
-    return torch.from_numpy(values), affine
+    doubt = ""
+    if not chosen:
+        doubt = (
+            f"read_nifti: {path.name} has neither an sform nor a qform; its affine map is a guess "
+            "from the size of the voxels, with the origin in the middle and x reversed"
+        )
+    elif form is None and len({*codes.values()}) == len(coded) == 2:
+        doubt = (
+            f"read_nifti: the maps of {path.name} lead to different spaces (codes {codes}); this "
+            'is the sform; pass form="sform" or form="qform" to choose'
+        )
+    return torch.from_numpy(affine), codes, doubt
 
 
-def _check_length(path: Path, size: int, data: Any) -> None:
-    """Refuse a header that claims more than the file can hold, before memory is taken for it."""
-    claimed = data.offset + data.dtype.itemsize * prod(map(int, data.shape))
-    if claimed > size * (MOST_DEFLATED if path.name.lower().endswith(".gz") else 1):
+def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
+    """Return the values of a file, read and scaled in parts.
+
+    nibabel itself makes several arrays of the size of the image, and scales the real part only.
+    """
+    shape, dtype = tuple(map(int, data.shape)), data.dtype
+    most = {"c": 16, "f": 8, "i": 8, "u": 8}.get(dtype.kind, 0)
+    if dtype.itemsize > most:
         raise ValueError(
-            f"read_nifti: {path.name} must have {claimed} bytes for shape {tuple(data.shape)} of "
+            f"read_nifti: {path.name} must hold integers, or real or complex numbers of at most "
+            f"double precision, got {dtype}"
+        )
+    _check_length(path, shape, data)
+    slope, inter = data.slope, data.inter
+    is_scaled, is_complex = (slope, inter) != (1, 0), dtype.kind == "c"
+    if is_complex:
+        inter *= 1 + 1j
+    kind = np.dtype("c16" if is_complex else "f8") if is_scaled else _torch_can(dtype)
+    image = np.empty(shape, kind)
+    with nibabel.openers.ImageOpener(path) as file:
+        file.seek(data.offset)
+        for index in in_parts(shape[::-1]):
+            own = image.T[index]
+            raw = file.read(own.size * dtype.itemsize)
+            if len(raw) != own.size * dtype.itemsize:
+                raise ValueError(
+                    f"read_nifti: {path.name} must have {image.size * dtype.itemsize} bytes of "
+                    f"values for shape {shape} of {dtype}, but it ends before"
+                )
+            part = np.frombuffer(raw, dtype).reshape(own.shape)
+            if kind == np.int64 and dtype.kind == "u" and (part > np.iinfo(kind).max).any():
+                raise ValueError(
+                    f"read_nifti: {path.name} must hold integers below 2**63, got {part.max()}"
+                )
+            own[...] = part.astype(kind) * slope + inter if is_scaled else part
+    return torch.from_numpy(image)
+
+
+def _check_length(path: Path, shape: tuple[int, ...], data: Any) -> None:
+    """Refuse a header that claims more than the file can hold, before memory is taken for it."""
+    claimed, size = data.offset + data.dtype.itemsize * prod(shape), path.stat().st_size
+    factor = {".gz": MOST_DEFLATED, ".bz2": MOST_IN_BZIP2}.get(path.suffix.lower(), 1)
+    if claimed > size * factor:
+        raise ValueError(
+            f"read_nifti: {path.name} must have {claimed} bytes for shape {shape} of "
             f"{data.dtype}, got a file of {size}"
         )
 
 
-def _native(path: Path, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Return the values as an array that torch can take."""
-    most = {"c": 16, "f": 8, "i": 8, "u": 8}.get(values.dtype.kind, 0)
-    if values.dtype.itemsize > most:
-        raise ValueError(
-            f"read_nifti: {path.name} must hold integers, or real or complex numbers of at most "
-            f"double precision, got {values.dtype}"
-        )
-    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+def _torch_can(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype for unscaled values; torch computes with few unsigned integers."""
+    kinds = {"u2": np.int32, "u4": np.int64, "u8": np.int64}
+    return np.dtype(kinds.get(dtype.str[1:], dtype.newbyteorder("=")))

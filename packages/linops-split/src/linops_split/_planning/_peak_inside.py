@@ -77,9 +77,21 @@ def _transformed(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
 
 
 def _transformed_to_real(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
-    """All axes but the last are transformed first, out of place."""
-    first = args[1][:-1]
-    return given[0].nbytes + _transformed(given, made, (None, first)) if first else 0
+    """All axes but the last are transformed first, out of place, and may be copied twice."""
+    x, (*first, last) = given[0], args[1]
+    if not first:
+        return _transformed(given, made, args)
+    if made[0].device.type != "cpu":
+        return x.nbytes + _transformed(given, made, (None, first))
+    before = 0 if _has_one_batch(x, first) else x.nbytes
+    # MKL returns batches first, longest stride first, then the axes that it transformed.
+    own = [dim % x.ndim for dim in first]
+    rest = [axis for axis in range(x.ndim) if axis not in own]
+    order = [*sorted(rest, key=x.stride, reverse=True), *own]
+    strides = [prod(x.shape[a] for a in order[order.index(axis) + 1 :]) for axis in range(x.ndim)]
+    between = torch.empty_strided(x.shape, strides, device="meta")
+    after = 0 if _has_one_batch(between, [last]) else x.nbytes
+    return x.nbytes + max(before - made[0].nbytes, after)
 
 
 def _has_one_batch(x: Tensor, dims: Sequence[int]) -> bool:
@@ -132,7 +144,7 @@ def _convolved(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     n_groups: int = groups
     columns = y.nbytes // y.shape[1] * taps
     if x.ndim == 5:  # all groups together
-        return columns * n_groups
+        return columns * n_groups + (0 if x.is_contiguous() else x.nbytes)
     if n_groups == 1:
         return columns
     # Group by group; a group is copied if it is not contiguous. Then the results are concatenated.

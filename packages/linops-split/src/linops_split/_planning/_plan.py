@@ -9,16 +9,20 @@ from numbers import Integral
 
 import torch
 from torch import Tensor
+from tqdm.auto import tqdm
 
 from linops_core import NamedLinop, SplitError
 from memmap import html_table
 from nameddim import NamedDimension
 
 from .._slices import Sizes, slices_along
-from ._plan_budget import budget_on, bytes_text
+from ._plan_budget import Memory, budget_on, bytes_text
 from ._plan_input import device_of, dims_to_cut, input_of
 from ._plan_search import Search
 from ._plan_trial import WORKS, Trial
+
+_QUIET_S = 2.0
+"""Seconds after which a search shows its progress."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +73,7 @@ class BatchPlan:
 
 def plan_batches(
     linop: NamedLinop,
-    memory: int | torch.device | None = None,
+    memory: Memory | None = None,
     dims: Sequence[NamedDimension | str] | None = None,
     *,
     work: str | Sequence[str] = ("forward", "adjoint"),
@@ -87,9 +91,9 @@ def plan_batches(
     Parameters
     ----------
     linop : NamedLinop
-    memory : int or torch.device, optional
-        The budget in bytes, or the device of the operator to use its free memory. The default is
-        the free memory of the operator's device.
+    memory : number, str or torch.device, optional
+        The budget in bytes, also as text (``"200 MB"``, ``"1.5 GiB"``), or the device of the
+        operator to use its free memory. The default is the free memory of the operator's device.
     dims : sequence of dimensions, optional
         The dimensions that may be cut, preferred ones first. Default: all that can be cut and have
         a known size: first those of the output, then of the input, then inner ones.
@@ -150,12 +154,17 @@ def plan_batches(
     lengths = dims_to_cut(linop, dims, sizes)
     trial = Trial(linop, input_of(linop, like, sizes, dtype), device, works, sizes)
 
+    # tqdm shows nothing in the first seconds, and then how many cuts were tried.
+    bar = tqdm(desc="plan_batches", unit=" cuts", delay=_QUIET_S, leave=False)
+
     def measure(batches: tuple[int, ...]) -> int:
+        bar.update()
         pairs = zip(lengths.items(), batches, strict=True)
         return trial.peak({dim: batch for (dim, length), batch in pairs if batch < length})
 
     search = Search(tuple(lengths.values()), measure, int(max_tiles))
-    counts = search.within(budget)
+    with bar:
+        counts = search.within(budget)
     if counts is None:
         raise SplitError(
             f"{linop.signature}: the memory must be at least {search.lowest_peak} bytes for "

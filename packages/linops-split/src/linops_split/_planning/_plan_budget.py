@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
-from numbers import Integral
+import math
+import re
+from fractions import Fraction
+from numbers import Real
 from pathlib import Path
+from typing import TypeAlias
 
 import torch
+
+Memory: TypeAlias = float | str | torch.device
+"""A number of bytes, as a number or as text, or a device whose free memory is meant."""
 
 _MEMINFO = Path("/proc/meminfo")
 
 
-def budget_on(device: torch.device, memory: int | torch.device | None) -> int:
+def budget_on(device: torch.device, memory: Memory | None) -> int:
     """Return how many bytes work on ``device`` may take: the given ones, or the free memory."""
-    if isinstance(memory, Integral) and not isinstance(memory, bool):
-        if memory < 0:
-            raise ValueError(f"plan_batches: memory must not be negative, got {memory}")
+    if isinstance(memory, str):
+        return _parsed(memory)
+    if isinstance(memory, Real) and not isinstance(memory, bool):
+        if not 0 <= memory < math.inf:
+            raise ValueError(
+                f"plan_batches: memory must be finite and must not be negative, got {memory}"
+            )
         return int(memory)
     if not isinstance(memory, (torch.device, type(None))):
         raise TypeError(
-            f"plan_batches: memory must be an integer, in bytes, or a torch.device, got {memory!r}"
+            "plan_batches: memory must be a number of bytes, text such as '1.5 GiB', or a "
+            f"torch.device, got {memory!r}"
         )
     if memory is not None and (
         memory.type != device.type or memory.index not in (None, device.index)
@@ -27,6 +39,18 @@ def budget_on(device: torch.device, memory: int | torch.device | None) -> int:
             f"plan_batches: memory must be the operator's device, {device}, got {memory}"
         )
     return free_nbytes(device)
+
+
+def _parsed(text: str) -> int:
+    """Return the bytes that a text says."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMGT]?)(i?)B\s*", text, re.ASCII)
+    if found is None or (found[3] and not found[2]):
+        raise ValueError(
+            "plan_batches: memory must be a number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, "
+            f"got {text!r}"
+        )
+    exponent = ["", "K", "M", "G", "T"].index(found[2].upper())
+    return int(Fraction(found[1]) * (1024 if found[3] else 1000) ** exponent)
 
 
 def free_nbytes(device: torch.device) -> int:

@@ -14,11 +14,10 @@ from linops_core import NamedLinop, Role
 from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._slices import Sizes, slices_along
+from ._plan_budget import Memory
 
 
-def device_of(
-    linop: NamedLinop, like: Tensor | None, memory: int | torch.device | None
-) -> torch.device:
+def device_of(linop: NamedLinop, like: Tensor | None, memory: Memory | None) -> torch.device:
     """Return the device of the weights; without weights, the device of the input or the memory."""
     if not isinstance(like, (Tensor, type(None))):
         raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
