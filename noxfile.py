@@ -363,6 +363,16 @@ def floor(session: nox.Session) -> None:
 
 
 @nox.session(default=False, reuse_venv=False)
+def newest(session: nox.Session) -> None:
+    """Test everything with the newest releases that there are, and print which (some GB)."""
+    install(session, *PACKAGES, extra="*", group="integration", pins="--upgrade")
+    session.run("python", "--version")
+    session.run("uv", "pip", "list", "--exclude-editable")
+    tested = session.posargs or ["packages", *TOGETHER, *PARALLEL]
+    session.run("pytest", *tested, env=ONE_THREAD)
+
+
+@nox.session(default=False, reuse_venv=False)
 @nox.parametrize("package", PACKAGES, ids=PACKAGES)
 def oldest(session: nox.Session, package: str) -> None:
     """Test each package with the oldest siblings that it declares to work with, all as wheels."""
