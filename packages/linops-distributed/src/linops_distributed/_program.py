@@ -100,7 +100,7 @@ def run_rank(
 def _place(timeout: timedelta) -> tuple[Store, int, int]:
     """Return where ranks find each other, the number of this rank, and how many there are."""
     if "RANK" not in os.environ:  # set by torchrun
-        return dist.HashStore(), 0, 1
+        return dist.HashStore(), 0, 1  # type: ignore[attr-defined]  # torch exports it from C
     store, rank, size = next(rendezvous("env://", timeout=timeout))
     # A second group of one process needs other keys: under the same ones, a fast rank reads the
     # addresses that others had in the first group (torch 2.13 and 2.15: connections are refused).
