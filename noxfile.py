@@ -350,7 +350,7 @@ def distributed(session: nox.Session) -> None:
     found = int(str(session.run("python", "-c", COUNT_GPUS, silent=True, log=False)))
     session.log(f"NCCL needs a GPU for each rank, found {found}")
     if found:
-        program = "packages/linops-distributed/tests/programs/nccl.py"
+        program = "packages/linops-distributed/tests/programs/device_ranks.py"
         options = ["--standalone", f"--nproc-per-node={found}"]
         session.run("python", "-m", "torch.distributed.run", *options, program)
 

@@ -1,4 +1,4 @@
-"""An MRI scanner over ranks of NCCL that torchrun starts, one for each GPU: against one process."""
+"""An MRI scanner over the ranks that torchrun starts, with a GPU each, against one process."""
 
 import torch
 import torch.distributed as dist
@@ -11,7 +11,7 @@ from linops_distributed import run_rank
 def program(device: torch.device) -> None:
     mesh = init_device_mesh(device.type, (dist.get_world_size(),), mesh_dim_names=("r",))
     check_scanner(mesh, device, ("C", "B", "Nx"), ordered=(False, True))
-    print(f"rank {dist.get_rank()} of {dist.get_world_size()} is done", flush=True)
+    print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {dist.get_backend()} on {device}")
 
 
-run_rank(program, backend="nccl", timeout=120)
+run_rank(program, timeout=120)
