@@ -1,4 +1,4 @@
-"""``A.N + lam I`` of a SENSE, compiled, against the same without a compiler: ``cuda`` or ``cpu``."""
+"""``A.N + lam I`` of a SENSE, compiled, beside the same without compiler: ``cuda`` or ``cpu``."""
 
 from __future__ import annotations
 
