@@ -350,7 +350,7 @@ def distributed(session: nox.Session) -> None:
     found = int(str(session.run("python", "-c", COUNT_GPUS, silent=True, log=False)))
     session.log(f"NCCL needs a GPU for each rank, found {found}")
     if found:
-        program = "packages/linops-distributed/tests/programs/nccl.py"
+        program = "packages/linops-distributed/tests/programs/device_ranks.py"
         options = ["--standalone", f"--nproc-per-node={found}"]
         session.run("python", "-m", "torch.distributed.run", *options, program)
 
@@ -360,6 +360,16 @@ def floor(session: nox.Session) -> None:
     """Test all packages with the oldest releases that they declare to work with (some GB)."""
     install(session, *PACKAGES, extra="testing", group="integration", pins=OLDEST)
     session.run("pytest", "packages", *TOGETHER, *(session.posargs or PARALLEL), env=ONE_THREAD)
+
+
+@nox.session(default=False, reuse_venv=False)
+def newest(session: nox.Session) -> None:
+    """Test everything with the newest releases that there are, and print which (some GB)."""
+    install(session, *PACKAGES, extra="*", group="integration", pins="--upgrade")
+    session.run("python", "--version")
+    session.run("uv", "pip", "list", "--exclude-editable")
+    tested = session.posargs or ["packages", *TOGETHER, *PARALLEL]
+    session.run("pytest", *tested, env=ONE_THREAD)
 
 
 @nox.session(default=False, reuse_venv=False)

@@ -14,11 +14,10 @@ exit status is 0, or 2 for input that cannot be used, or 130 if it was interrupt
 from __future__ import annotations
 
 import argparse
-import os
 import signal
 import sys
 from collections.abc import Sequence
-from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 from demo_interrupt import end_in_one_line
@@ -34,30 +33,17 @@ from sense import sense_operator
 from sense_data import simulated_scan
 from torch.distributed.device_mesh import init_device_mesh
 
-from torchlinops import DistributedLinop, SplitError, distribute_linop
+from torchlinops import DistributedLinop, SplitError, distribute_linop, run_rank
 from torchlinops.alg import conjugate_gradients
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line on this rank and return the exit status."""
     options = parse(arguments)
-    timeout = timedelta(seconds=options.timeout)
-    backend = "nccl" if torch.cuda.is_available() and dist.is_nccl_available() else "gloo"
-    if "RANK" in os.environ:  # set by torchrun
-        dist.init_process_group(backend, timeout=timeout)
-    else:
-        dist.init_process_group(backend, init_method="tcp://localhost:0", rank=0, world_size=1)
-    device = torch.device("cpu")
-    if backend == "nccl":
-        device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", 0)))
-        torch.cuda.set_device(device)
     try:
-        return run(options, device)
+        return run_rank(partial(run, options), timeout=options.timeout)
     except (BadInput, SplitError) as error:
         return refuse("sense_ranks", str(error))
-    finally:
-        if "RANK" not in os.environ:
-            dist.destroy_process_group()
 
 
 def run(options: argparse.Namespace, device: torch.device) -> int:
@@ -104,11 +90,4 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 if __name__ == "__main__":
-    status = main()
-    if "RANK" not in os.environ:
-        sys.exit(status)
-    if status == 0:
-        dist.barrier()  # torchrun ends all ranks once one has failed
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(status)  # taking connections down while another rank did was seen to abort in gloo
+    sys.exit(main())

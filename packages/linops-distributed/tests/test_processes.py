@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 PROGRAMS = Path(__file__).parent / "programs"
+README = Path(__file__).parents[1] / "README.md"
 SECONDS = 300  # that a test waits for a program; programs end themselves after it, whatever they do
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -120,3 +122,14 @@ def test_ranks_that_are_started_again_go_on_to_the_same_bits(tmp_path: Path) -> 
         assert f"rank {rank} did the steps 4 to 8" in said
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {"cg.pt", "cg.pt.previous", "cg.pt.rank1", "cg.pt.rank1.previous"}
+
+
+@pytest.mark.parametrize("n_ranks", [2, 4])
+def test_the_readme_runs_and_ends_over_ranks(tmp_path: Path, n_ranks: int) -> None:
+    """Each example is one program; gloo aborts some that end with a group, after right results."""
+    examples = re.findall(r"^```python\n(.*?)^```", README.read_text("utf-8"), re.M | re.S)
+    programs = [example for example in examples if "run_rank(" in example]
+    assert len(programs) == 2
+    script = tmp_path / "script.py"
+    script.write_text("\n".join(programs), "utf-8")
+    torchrun(n_ranks, str(script))

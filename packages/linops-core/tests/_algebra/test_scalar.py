@@ -117,3 +117,13 @@ def test_large_and_small_numbers_stay_where_they_keep_all_in_range(size: float) 
     F = size * FFT(1)
     torch.testing.assert_close(F.N(x / size) + 0j, F.H(F(x / size)))
     assert ((1 / size) * (size * M))(x).isfinite().all()
+
+
+@pytest.mark.parametrize("weight", [1j, torch.tensor(2 + 1j)])
+def test_complex_numbers_times_bfloat16_are_complex64(weight: Any) -> None:
+    """torch 2.15 has a narrower dtype for them, which it cannot multiply."""
+    x = torch.tensor([1.0, -2.0], dtype=torch.bfloat16)
+    for A in (Scalar(weight, ("N",)), weight * Diagonal(x, ("N",))):
+        expected = A(x.double())
+        assert A(x).dtype == torch.complex64
+        assert torch.equal(A(x).to(expected.dtype), expected)

@@ -7,6 +7,7 @@ from ._plan import Computed as Computed
 from ._plan import Link as Link
 from ._plan import MeshPlan as MeshPlan
 from ._plan import RankPlan as RankPlan
+from ._program import run_rank as run_rank
 from ._ranks import Sent as Sent
 
 __all__ = [
@@ -18,4 +19,5 @@ __all__ = [
     "Sent",
     "distribute_linop",
     "plan_mesh",
+    "run_rank",
 ]

@@ -1,3 +1,4 @@
+import warnings
 from typing import Any, cast
 
 import numpy as np
@@ -172,11 +173,25 @@ def test_all_operators_give_what_torch_gives() -> None:
         assert torch.equal(result, expected)
 
 
+def multiplies_complex_bfloat16() -> bool:
+    """Return False for torch 2.15: it has a dtype for these products, but does not compute them."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that this dtype is experimental, once in a process
+        try:
+            return (1j * torch.ones(1, dtype=torch.bfloat16)).dtype is torch.complex64
+        except NotImplementedError:
+            return False
+
+
 @pytest.mark.parametrize("number", [2, 2.5, 1j, True])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.bfloat16, torch.complex64, torch.bool])
 def test_numbers_keep_the_dtype_that_torch_gives_them(number: complex, dtype: torch.dtype) -> None:
     x = variable("x")
     value = torch.tensor([1, 0, 1]).to(dtype)
+    if number == 1j and dtype is torch.bfloat16 and not multiplies_complex_bfloat16():
+        with pytest.raises(NotImplementedError, match="not implemented for 'BComplex32'"):
+            call(function([x], number * x), value)
+        return
     for mine, torchs in ((number * x, number * value), (x + number, value + number)):
         for item in (In(x), In(x, mutable=True)):
             (result,) = call(function([item], Out(mine, borrow=True)), value.clone())

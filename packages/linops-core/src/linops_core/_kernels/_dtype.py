@@ -49,6 +49,8 @@ def multiplied(weight: Tensor | complex, x: Tensor, out: Tensor | None = None) -
     """
     if x.dtype in _INTEGERS and _is_integer(weight):
         x = x.long()
+    if x.dtype is torch.bfloat16 and _is_complex(weight):
+        x = x.to(torch.complex64)  # torch 2.15 promotes to a dtype that it cannot multiply
     if out is not None and isinstance(weight, Tensor) and _fits(out, weight, x):
         return torch.mul(weight, x, out=out)
     product: Tensor = weight * x
@@ -62,6 +64,10 @@ def _fits(out: Tensor, weight: Tensor, x: Tensor) -> bool:
 
 def _is_integer(weight: Tensor | complex) -> bool:
     return weight.dtype in _INTEGERS if isinstance(weight, Tensor) else isinstance(weight, int)
+
+
+def _is_complex(weight: Tensor | complex) -> bool:
+    return weight.is_complex() if isinstance(weight, Tensor) else isinstance(weight, complex)
 
 
 def refuse_half(owner: str, x: Tensor, sizes: Sequence[int], error: RuntimeError) -> None:
