@@ -84,6 +84,7 @@ class Normal(Wrapper):
     # The adjoint is the operator itself; its conjugate has no normal_fn.
     adjoint = NamedLinop.adjoint
     own_normal = NamedLinop.own_normal
+    without_fftshift = Wrapper.without_fftshift  # a class with its own adj_fn does not inherit it
 
     def conj(self) -> NamedLinop:
         """Return the operator itself if A is real, else its conjugate."""

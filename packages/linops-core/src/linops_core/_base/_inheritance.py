@@ -55,7 +55,7 @@ def forget_what_no_longer_holds(cls: type, base: type) -> None:
 
 def _is_replaced(fn: str, cls: type, definer: type, base: type) -> bool:
     known = _of(definer, fn)
-    return known not in (_of(base, fn), of_adjoint) and _of(cls, fn) is not known
+    return known is not _of(base, fn) and _of(cls, fn) is not known
 
 
 def _of(cls: type, name: str) -> object:

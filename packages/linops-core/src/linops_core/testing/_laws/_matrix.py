@@ -109,9 +109,9 @@ class MatrixLaws(LinopFactories):
 
     def test_functions_of_operators_and_of_copies_are_what_they_say(self) -> None:
         A = self.make_linop()
-        conjugate = (A.conj(), self.make_input(A))
+        conjugate = (A.conj(), self.make_input(A), "A.conj()")
         with torch.no_grad():
-            for linop, x in (*self.derived(A), conjugate):
+            for linop, x, _ in (*self.derived(A), conjugate):
                 check_functions(linop, x, self.close)
 
     def test_derived_operators_hold_the_same_tensors(self) -> None:
