@@ -252,6 +252,13 @@ def test_what_a_step_adds_up(two: Ranked, name: str, dim: str, wanted: list[int]
             D.ranks.log = []
             steps[name](D, there, back, n)
             sent.append([one.n_bytes for one in D.ranks.log if one.step == "inner products"])
-        assert sent[1][len(sent[0]) - len(sent[1]) :] == wanted
+        shorter, longer = sent
+        n = len(longer) - len(shorter)  # those of the step; some solvers have more at the end
+        of_steps = [
+            longer[at : at + n]
+            for at in range(len(shorter) + 1)
+            if longer[:at] + longer[at + n :] == shorter
+        ]
+        assert wanted in of_steps, sent
 
     two.run(program)

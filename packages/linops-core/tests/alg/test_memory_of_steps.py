@@ -138,6 +138,8 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
 )
 def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) -> None:
     y = torch.ones(N, dtype=dtype)
+    # torch copies a short complex vector to conjugate it, in both products of a step of gmres.
+    of_maps += 2 if solve is by_gmres and dtype.is_complex else 0
     assert new_vectors(solve, y, 15) - new_vectors(solve, y, 5) == 10 * of_maps
 
 

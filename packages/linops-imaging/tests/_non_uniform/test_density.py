@@ -45,9 +45,9 @@ def test_it_is_the_iteration_with_the_kernel_written_out(
 def test_weights_of_a_cartesian_grid_are_one(sizes: tuple[int, ...]) -> None:
     axes = [torch.arange(n, dtype=torch.float64) - n // 2 for n in sizes]
     locs = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)
-    weights = density_compensation(locs, sizes)
+    weights = density_compensation(locs, sizes, n_frame_axes=0)
     torch.testing.assert_close(weights, torch.ones_like(weights))
-    assert density_compensation(locs[:0], sizes).shape == locs[:0].shape[:-1]
+    assert density_compensation(locs[:0], sizes, n_frame_axes=0).shape == locs[:0].shape[:-1]
 
 
 @pytest.mark.parametrize("spacing", [0.25, 0.5, 0.6, 0.7, 0.8, 0.9])

@@ -173,7 +173,7 @@ def test_results_of_views_are_not_kept(is_fan: bool, is_adjoint: bool) -> None:
             return found
 
     def n_kept(n_views: int) -> int:
-        beam = beam_of(torch.arange(n_views).double().square(), is_fan, (9, 9))
+        beam = beam_of(math.sqrt(2) * torch.arange(n_views).double(), is_fan, (9, 9))
         values = torch.ones(1, *((n_views, 7) if is_adjoint else (9, 9)), dtype=torch.float64)
         made.clear()
         most[0] = 0

@@ -483,18 +483,14 @@ def test_a_gradient_comes_back_through_one_tile_that_moves_nothing() -> None:
         assert x.grad is not None and torch.equal(x.grad, torch.ones_like(x))
 
 
-@pytest.mark.parametrize("change", ["write", "replace"])
-def test_weights_must_stay_until_the_gradient_was_computed(change: str) -> None:
+def test_weights_must_stay_until_the_gradient_was_computed() -> None:
     A = matrix()
     with simulated(2):
         B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:1"], "cpu"))
         x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
         y = B(x).abs().sum()
-        if change == "write":
-            with torch.no_grad():
-                A.weight.mul_(2)
-        else:
-            A.weight = nn.Parameter(2 * A.weight.detach(), False)
+        with torch.no_grad():
+            A.weight.mul_(2)
         with pytest.raises(RuntimeError, match=r"weights must not change before the gradient"):
             torch.autograd.grad(y, x)
 

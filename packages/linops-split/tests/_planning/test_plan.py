@@ -158,7 +158,8 @@ def test_nothing_is_allocated_and_no_value_is_read() -> None:
 
 def test_the_operator_stays_as_it_is() -> None:
     A = matrix()
-    names, adjoint = list(vars(A)), A.H
+    adjoint = A.H
+    names = list(vars(A))
     plan_batches(A, 2**30, work=("forward", "adjoint", "normal"))
     assert isinstance(A.weight, nn.Parameter) and A.H is adjoint and list(vars(A)) == names
     assert A(torch.ones(6, dtype=torch.complex128)).requires_grad

@@ -65,9 +65,14 @@ def inner(x: Tensor, z: Tensor, axes: Sequence[int] = ()) -> Tensor:
 def inner_products(rows: Tensor, columns: Tensor) -> Tensor:
     """Return the inner products of rows (M, N) with a vector (N) or with columns (N, K)."""
     if not _is_long(rows, (0,)):
-        return rows.conj() @ columns
+        return _conjugate_product(rows, columns)
     pairs = zip(rows.split(_COLUMNS, 1), columns.split(_COLUMNS), strict=True)
-    return _total([a.conj() @ b for a, b in pairs], rows.dtype)
+    return _total([_conjugate_product(a, b) for a, b in pairs], rows.dtype)
+
+
+def _conjugate_product(rows: Tensor, columns: Tensor) -> Tensor:
+    # torch copies what a product takes conjugated, and there are usually fewer columns than rows.
+    return (rows @ columns.conj()).conj().resolve_conj()
 
 
 def norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:

@@ -22,6 +22,8 @@ def check_adjoint(pair: OperatorPair, u: Tensor, back: Tensor | None = None) -> 
     if is_transformed():
         return
     back = pair.adjoint(u) if back is None else back
+    if back.is_complex() and pair.is_complex_linear and not u.is_complex():
+        u = u.to(u.dtype.to_complex())  # a complex A may have a real y
     size, length = pair.magnitudes([back], [u])
     if not size:
         return
