@@ -262,7 +262,7 @@ MADE: dict[str, Callable[[], object]] = {
 """Generators, which get no tensor: all that they return is on one device."""
 
 ELSEWHERE = {
-    "base classes": "Composite GridOperator NamedLinop SliceableLinop Wrapper",
+    "base classes": "Composite GridOperator NamedLinop SliceableLinop Wrapper of_adjoint",
     "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
     "no tensors": (
         "constant_when_compiled safe_globals writing_is_safe tile_grid tile_lengths "
