@@ -27,11 +27,13 @@ def disc(q: Tensor) -> Tensor:
     ----------
     [1] NIST Digital Library of Mathematical Functions.
     """
-    near, mean = q.clamp(max=_FAR), torch.zeros_like(q)
+    # Not clamp: at the limit its derivative is 1 in torch 2.13 and 0 in 2.15.
+    is_near = q < _FAR
+    near, mean = torch.where(is_near, q, _FAR), torch.zeros_like(q)
     for k in range(_POINTS):
         height = math.sin((k + 0.5) * math.pi / (2 * _POINTS))
         mean += height**2 / _POINTS * torch.sinc(near * (height / math.pi))
-    far = q.clamp(min=_FAR)
+    far = torch.where(is_near, _FAR, q)
     term, sums = torch.ones_like(q), [torch.zeros_like(q), torch.zeros_like(q)]
     for k in range(_TERMS):
         sums[k % 2] += term if k % 4 < 2 else -term
@@ -39,15 +41,16 @@ def disc(q: Tensor) -> Tensor:
     even, odd = sums
     sine, cosine = far.sin(), far.cos()
     bessel = (even * (sine - cosine) + odd * (sine + cosine)) / (math.pi * far).sqrt()
-    return torch.where(q < _FAR, 2 * mean, 2 * bessel / far)
+    return torch.where(is_near, 2 * mean, 2 * bessel / far)
 
 
 def ball(q: Tensor) -> Tensor:
     """Return 3 (sin q - q cos q) / q^3 for q >= 0: the same of the unit ball and its volume."""
-    near, term = q.clamp(max=_NEAR), torch.ones_like(q)
+    is_near = q < _NEAR
+    near, term = torch.where(is_near, q, _NEAR), torch.ones_like(q)
     series = torch.zeros_like(q)
     for k in range(10):
         series += term
         term = -term * near.square() / ((2 * k + 2) * (2 * k + 5))
-    far = q.clamp(min=_NEAR)
-    return torch.where(q < _NEAR, series, 3 * (far.sin() - far * far.cos()) / far**3)
+    far = torch.where(is_near, _NEAR, q)
+    return torch.where(is_near, series, 3 * (far.sin() - far * far.cos()) / far**3)

@@ -80,10 +80,15 @@ class Spline:
             u = torch.where(t > 0, t, -t) * scale
             is_inner = (t > -0.5 / scale) & (t <= 0.5 / scale)
         if self.order == 1:
-            return (1 - u).clamp(min=0)
+            return _positive(1 - u)
         if self.order == 2:
-            return torch.where(is_inner, 0.75 - u2, 0.5 * (1.5 - u).clamp(min=0).square())
-        return torch.where(u2 < 1, 2 / 3 - u2 + 0.5 * u2 * u, (2 - u).clamp(min=0) ** 3 / 6)
+            return torch.where(is_inner, 0.75 - u2, 0.5 * _positive(1.5 - u).square())
+        return torch.where(u2 < 1, 2 / 3 - u2 + 0.5 * u2 * u, _positive(2 - u) ** 3 / 6)
+
+
+def _positive(x: Tensor) -> Tensor:
+    """Return max(x, 0), with derivative 1 at 0: clamp has 1 in torch 2.13 and 0 in 2.15."""
+    return torch.where(x < 0, 0, x)
 
 
 def bessel(q: Tensor, order: int, largest: float) -> Tensor:

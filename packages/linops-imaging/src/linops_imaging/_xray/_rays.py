@@ -160,7 +160,9 @@ def paths(
         # NaN cannot become an index; the lengths of these rays are NaN already.
         first, slope = (part.to(dtype).nan_to_num() for part in (first, slope))
         numbers = first, slope, (1 / main.abs()).to(dtype), is_turned
-        yield from zip(*[number.split(n_views) for number in numbers], strict=True)
+        # torch 2.15 does not compile a generator that ends with `yield from`.
+        for path in zip(*[number.split(n_views) for number in numbers], strict=True):  # noqa: UP028
+            yield path
 
 
 def followed(beam: Beam) -> tuple[int, ...]:

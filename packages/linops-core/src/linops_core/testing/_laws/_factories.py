@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
@@ -166,6 +167,9 @@ def energy(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
     return lambda x: parts(function)(x).square().sum()
 
 
-def known_deprecations() -> warnings.catch_warnings[None]:
-    """Return a context for torch's forward mode and compiler, which use what torch deprecates."""
-    return warnings.catch_warnings(action="ignore", category=DeprecationWarning)
+@contextmanager
+def known_deprecations() -> Iterator[None]:
+    """Make a context for torch's forward mode and compiler, which use what torch deprecates."""
+    with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+        warnings.filterwarnings("ignore", "`torch.jit.script` is deprecated", FutureWarning)  # 2.15
+        yield
