@@ -257,14 +257,14 @@ def test_random_modules_are_told_of_exactly_if_something_outside_shares_their_me
 def flat_gradients() -> torch.nn.Module:
     """Gradients that autograd makes as views of one buffer; nobody else holds it."""
     module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
-    torch.nn.utils.parameters_to_vector(module.parameters()).pow(2).sum().backward()  # type: ignore[no-untyped-call]
+    torch.nn.utils.parameters_to_vector(module.parameters()).pow(2).sum().backward()
     return module
 
 
 def jagged(lengths: bool) -> torch.nn.Module:
     if not lengths:
-        parts = torch.nested.nested_tensor_from_jagged(torch.ones(5, 2), torch.tensor([0, 2, 5]))
-        return Holder(j=parts)
+        values, offsets = torch.ones(5, 2), torch.tensor([0, 2, 5])
+        return Holder(j=torch.nested.nested_tensor_from_jagged(values, offsets))
     parts = [torch.ones(2, 2), torch.ones(1, 2)]
     return Holder(j=torch.nested.nested_tensor(parts, layout=torch.jagged))
 

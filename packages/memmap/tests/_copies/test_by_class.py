@@ -23,24 +23,24 @@ from memmap.testing import Holder
 
 
 class Wrapped(torch.Tensor):
-    """Computes with `inner`. Its storage has a size and no memory."""
+    """Computes with `within`. Its storage has a size and no memory."""
 
-    __slots__ = ("inner",)
-    inner: torch.Tensor
+    __slots__ = ("within",)
 
     @staticmethod
-    def __new__(cls, inner: torch.Tensor) -> Any:
-        # A name of its own, because mypy knows only the stub of Tensor.
-        make: Any = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
-        return make(cls, inner.shape, dtype=inner.dtype, device=inner.device)
+    def __new__(cls, within: torch.Tensor) -> Any:
+        make: Any = torch.Tensor._make_wrapper_subclass
+        return make(cls, within.shape, dtype=within.dtype, device=within.device)
 
-    def __init__(self, inner: torch.Tensor) -> None:
-        self.inner = inner
+    def __init__(self, within: torch.Tensor) -> None:
+        self.within = within
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # the stub has no argument `types`
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         inside = [
-            tree_map(lambda part: part.inner if isinstance(part, Wrapped) else part, given)
+            tree_map(lambda part: part.within if isinstance(part, Wrapped) else part, given)
             for given in (args, kwargs or {})
         ]
         made = func(*inside[0], **inside[1])
@@ -57,7 +57,7 @@ class Scaled(torch.Tensor):
     def __new__(
         cls, numbers: torch.Tensor, scale: torch.Tensor, dtype: torch.dtype = torch.float32
     ) -> Any:
-        make: Any = torch.Tensor._make_wrapper_subclass  # type: ignore[attr-defined]
+        make: Any = torch.Tensor._make_wrapper_subclass
         return make(cls, numbers.shape, dtype=dtype, device=numbers.device)
 
     def __init__(self, numbers: torch.Tensor, scale: torch.Tensor, *rest: object) -> None:
@@ -71,7 +71,9 @@ class Scaled(torch.Tensor):
         return cls(parts["numbers"], parts["scale"], dtype)
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # the stub has no argument `types`
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         whole, wanted = args[0], kwargs or {}
         if func is torch.ops.aten._to_copy.default:
             dtype, device = wanted.get("dtype") or whole.dtype, wanted.get("device")
@@ -90,19 +92,20 @@ class Named(torch.Tensor):
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        return super().__torch_function__(func, types, args, kwargs or {})
+        base: Any = super()
+        return base.__torch_function__(func, types, args, kwargs or {})
 
 
 def masked() -> torch.Tensor:
-    made: torch.Tensor = torch.masked.masked_tensor(  # type: ignore[no-untyped-call]
+    made: torch.Tensor = torch.masked.masked_tensor(
         torch.arange(4.0), torch.tensor([True, False, True, False])
     )
     return made
 
 
 def values_of(tensor: Any) -> list[float]:
-    inner: Any = tensor.inner if isinstance(tensor, Wrapped) else tensor.get_data()
-    numbers: list[float] = inner.tolist()
+    within: Any = tensor.within if isinstance(tensor, Wrapped) else tensor.get_data()
+    numbers: list[float] = within.tolist()
     return numbers
 
 
@@ -138,10 +141,10 @@ def test_the_class_copies_and_moves_a_wrapper_that_cannot_be_taken_apart(
     memory_aware_to(module, dtype=torch.float64, attributes=True)
     assert only(module) is whole and whole.dtype is torch.float64
     assert values_of(whole) == [0, 1, 2, 3]
-    assert type(whole) is not Wrapped or whole.inner.dtype is torch.float64
+    assert type(whole) is not Wrapped or whole.within.dtype is torch.float64
     memory_aware_to(module, "meta", attributes=True)
     assert only(module) is whole and whole.device.type == "meta"
-    assert type(whole) is not Wrapped or whole.inner.is_meta
+    assert type(whole) is not Wrapped or whole.within.is_meta
 
 
 @pytest.mark.parametrize("ask", [footprint, lambda t: overlaps(t, t)])
@@ -214,9 +217,25 @@ def test_a_cast_by_a_class_must_not_end_shared_memory() -> None:
         assert module.q.dtype is torch.float32
 
 
+@pytest.mark.parametrize("device", ["meta", None])
+def test_a_part_may_be_a_tensor_of_the_module_itself(device: str | None) -> None:
+    offsets = torch.tensor([0, 2, 5])
+    jagged = [torch.nested.nested_tensor_from_jagged(torch.ones(5, 2), offsets) for _ in range(2)]
+    module = Holder(offsets=offsets, a=jagged[0], b=jagged[1], q=scaled(torch.ones(1)))
+    module.numbers, before = torch.nn.Buffer(module.q.numbers), module.a
+    del offsets, jagged
+    memory_aware_to(module, device, torch.float64 if device is None else None)
+    assert module.a is before and (module.a + module.b).shape[0] == 2
+    assert module.a.offsets().device == module.q.numbers.device == module.offsets.device
+    assert overlaps(module.a.offsets(), module.offsets)
+    assert overlaps(module.q.numbers, module.numbers)
+
+
 class Stubborn(Wrapped):
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]  # the stub has no argument `types`
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if func in (torch.ops.aten._to_copy.default, torch.ops.aten.clone.default):
             raise NotImplementedError("not I")
         return super().__torch_dispatch__(func, types, args, kwargs)
@@ -232,7 +251,7 @@ def test_a_wrapper_that_its_class_cannot_copy_is_refused_by_name() -> None:
 
 
 def test_attributes_of_a_wrapper_move_with_their_whole() -> None:
-    module = torch.nn.Module()
+    module: Any = torch.nn.Module()
     module.inside = [scaled()]
     (q,) = module.inside
     memory_aware_to(module, dtype=torch.float64, attributes=True)

@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -807,8 +807,8 @@ class Metric(torch.nn.Module):
         self.w = torch.nn.Parameter(torch.ones(1))
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        self.total = fn(self.total)
-        return super()._apply(fn, recurse)
+        self.total, base = fn(self.total), cast(Any, super())
+        return base._apply(fn, recurse)
 
 
 @pytest.mark.parametrize("target", [("meta", None), (None, torch.complex128)])
@@ -857,6 +857,7 @@ def test_a_tensor_of_inference_mode_that_was_cast_still_moves() -> None:
 def test_a_storage_that_was_made_smaller_is_refused_with_the_path() -> None:
     module = Holder(part=torch.nn.Linear(2, 2))
     module.part.weight.untyped_storage().resize_(4)
-    for act in (memory_aware_deepcopy, lambda m: memory_aware_to(m, "meta")):
+    acts: list[Any] = [memory_aware_deepcopy, lambda m: memory_aware_to(m, "meta")]
+    for act in acts:
         with pytest.raises(StorageError, match=r"part\.weight: view: every element must lie"):
             act(module)

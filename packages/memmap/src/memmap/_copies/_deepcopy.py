@@ -160,7 +160,10 @@ def put_copies(
         counters.share([piece.tensor for piece in plan.pieces], plain)
         for item in plan.unknown if device else []:
             plain[id(item.tensor)] = sent_by_class(item, item.tensor.detach(), device, copy=True)
-        plan.assemble(plain, lambda part: copy.deepcopy(part, memo))
+        plan.assemble(
+            plain,
+            lambda part: plain[id(part)] if id(part) in plain else copy.deepcopy(part, memo),
+        )
     sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
     for source in sources:
         made = with_class_of(plain[id(source)], source)

@@ -123,7 +123,17 @@ def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
         for item in step.unknown:
             if id(item.tensor) not in wholes:
                 _send(item, item.tensor.detach(), plain, target)
-        step.assemble(plain, lambda part: part)
+        found = {id(item.tensor) for item in step.found}
+        parts: dict[int, torch.Tensor] = {}
+
+        def part_of(part: torch.Tensor) -> torch.Tensor:
+            new = plain.get(id(part))
+            if new is None or id(part) not in found:
+                return part if new is None else new
+            # A tensor of the module exchanges its memory with the new one: parts need another.
+            return parts.setdefault(id(part), new.detach())
+
+        step.assemble(plain, part_of)
         for item in step.unknown:
             if id(item.tensor) in wholes:
                 _send(item, plain[id(item.tensor)], plain, target)

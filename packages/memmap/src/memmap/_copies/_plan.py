@@ -73,15 +73,13 @@ class Plan:
         return [piece for group in self.groups for piece in group.pieces]
 
     def assemble(
-        self, plain: dict[int, torch.Tensor], remaining: Callable[[torch.Tensor], torch.Tensor]
+        self,
+        plain: dict[int, torch.Tensor],
+        part_of: Callable[[torch.Tensor], torch.Tensor],
     ) -> None:
-        """Add the composites to the new tensors in `plain`; `remaining` makes missing parts."""
+        """Add the composites to the new tensors in `plain`; `part_of` makes their parts."""
         for item, composite in self.composites:
-            parts = [
-                plain[id(part)] if id(part) in plain else remaining(part)
-                for part in composite.parts
-            ]
-            plain[id(item.tensor)] = composite.assemble(parts)
+            plain[id(item.tensor)] = composite.assemble([*map(part_of, composite.parts)])
 
 
 def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
