@@ -231,6 +231,14 @@ def test_a_part_may_be_a_tensor_of_the_module_itself(device: str | None) -> None
     assert overlaps(module.q.numbers, module.numbers)
 
 
+def test_a_class_computes_with_tensors_that_have_not_moved_yet() -> None:
+    flat = torch.arange(4.0)
+    module = Holder(a=flat, b=Wrapped(flat))
+    del flat
+    memory_aware_to(module, dtype=torch.float64, low_memory=True)
+    assert module.b.dtype is module.b.within.dtype is module.a.dtype is torch.float64
+
+
 class Stubborn(Wrapped):
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]  # the stub has no argument `types`

@@ -66,7 +66,8 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
     for item in plan.found:
         if id(item.tensor) in home:
             steps[number[home[id(item.tensor)]]].found.append(item)
-    return list(steps.values())
+    # A class may compute with tensors of the module, which must not have changed before.
+    return sorted(steps.values(), key=lambda step: not step.unknown)
 
 
 def carry_out(
