@@ -1,6 +1,7 @@
 """Tensors without memory of their own: subclasses as the documentation of PyTorch shows them."""
 
 import copy
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -237,6 +238,29 @@ def test_a_class_computes_with_tensors_that_have_not_moved_yet() -> None:
     del flat
     memory_aware_to(module, dtype=torch.float64, low_memory=True)
     assert module.b.dtype is module.b.within.dtype is module.a.dtype is torch.float64
+
+
+class InStep(torch.nn.Module):
+    """Overrides ``_apply``; torch would replace its wrapper, and fail if somebody knows it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.q = torch.nn.Parameter(scaled(), requires_grad=False)
+        self.total = torch.zeros(1)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        base: Any = super()
+        self.total = fn(self.total)
+        return base._apply(fn, recurse)
+
+
+def test_an_override_of_apply_leaves_wrappers_as_they_are() -> None:
+    module: Any = InStep()
+    q: Any = module.q
+    q.note, known = "kept", weakref.ref(q)
+    memory_aware_to(module, dtype=torch.float64)
+    assert module.q is q is known() and q.note == "kept"
+    assert q.dtype is module.total.dtype is torch.float64
 
 
 class Stubborn(Wrapped):

@@ -193,7 +193,20 @@ def _call_overrides(module: torch.nn.Module, target: Target) -> None:
         # A tensor that has moved already is returned unchanged.
         return tensor.to(target.device, target.dtype and new_type(tensor, target.dtype))
 
-    module._apply(convert)
+    # torch would replace wrappers, which drops their attributes. It leaves out parameters of None.
+    hidden = [
+        (part._parameters, name, parameter)
+        for part in module.modules()
+        for name, parameter in part._parameters.items()
+        if parameter is not None and is_wrapper(parameter)
+    ]
+    try:
+        for parameters, name, _ in hidden:
+            parameters[name] = None
+        module._apply(convert)
+    finally:
+        for parameters, name, parameter in hidden:
+            parameters[name] = parameter
 
 
 def _planned(
