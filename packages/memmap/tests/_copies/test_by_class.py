@@ -196,8 +196,8 @@ def test_a_wrapper_that_moves_without_a_cast_keeps_what_its_parts_share() -> Non
 @pytest.mark.parametrize(
     "dtype, text",
     [
-        (torch.float16, "q: the class Scaled must move and cast it, got NotImplementedError: no h"),
-        (torch.bfloat16, "q: the class Scaled must move and cast it, got a Tensor on cpu from it"),
+        (torch.float16, "q: its class Scaled must move and cast it, got NotImplementedError: no h"),
+        (torch.bfloat16, "q: its class Scaled must move and cast it, got a Tensor on cpu from it"),
     ],
 )
 def test_a_cast_that_the_class_cannot_make_is_refused_by_name(
@@ -275,7 +275,7 @@ class Stubborn(Wrapped):
 
 def test_a_wrapper_that_its_class_cannot_copy_is_refused_by_name() -> None:
     module = Holder(part=Holder(t=Stubborn(torch.zeros(2))))
-    with pytest.raises(MoveError, match=r"part\.t: the class Stubborn must move .* not I"):
+    with pytest.raises(MoveError, match=r"part\.t: its class Stubborn must move .* not I"):
         memory_aware_to(module, "meta")
     with pytest.raises(NotImplementedError, match="not I") as caught:
         memory_aware_deepcopy(module)

@@ -65,7 +65,7 @@ def sent_by_class(
     tensor of another class or on another device.
     """
     refusal = MoveError if dtype is None else CastError
-    rule = f"{path_text(item.path)}: the class {type(item.tensor).__name__} must move and cast it"
+    rule = f"{path_text(item.path)}: its class {type(item.tensor).__name__} must move and cast it"
     try:
         # Not to(copy=True), which many classes refuse.
         made = tensor.clone() if copy and device == tensor.device else tensor.to(device, dtype)
