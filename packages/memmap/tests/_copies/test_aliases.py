@@ -1,5 +1,8 @@
 import copy
+import sys
 import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -249,3 +252,51 @@ def test_random_modules_are_told_of_exactly_if_something_outside_shares_their_me
         memory_aware_deepcopy(module)
     told = [warning for warning in caught if warning.category is AliasWarning]
     assert len(told) == (outside is not None)
+
+
+def flat_gradients() -> torch.nn.Module:
+    """Gradients that autograd makes as views of one buffer; nobody else holds it."""
+    module = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 1))
+    torch.nn.utils.parameters_to_vector(module.parameters()).pow(2).sum().backward()
+    return module
+
+
+def jagged(lengths: bool) -> torch.nn.Module:
+    if not lengths:
+        values, offsets = torch.ones(5, 2), torch.tensor([0, 2, 5])
+        return Holder(j=torch.nested.nested_tensor_from_jagged(values, offsets))
+    parts = [torch.ones(2, 2), torch.ones(1, 2)]
+    return Holder(j=torch.nested.nested_tensor(parts, layout=torch.jagged))
+
+
+def trained_sparse() -> torch.nn.Module:
+    module = Holder(w=torch.nn.Parameter(torch.eye(2).to_sparse_csr()))
+    (module.w @ torch.ones(2, 1)).sum().backward()
+    return module
+
+
+@BETA
+@pytest.mark.parametrize(
+    "make", [flat_gradients, lambda: jagged(True), lambda: jagged(False), trained_sparse]
+)
+def test_memory_that_torch_holds_for_the_module_itself_is_no_alias(
+    make: Callable[[], torch.nn.Module],
+) -> None:
+    memory_aware_deepcopy(make())  # a warning is an error here
+    memory_aware_to(make(), dtype=torch.float64, strict=True)
+    memory_aware_to(make(), "meta", strict=True)
+
+
+def test_a_thread_that_copies_the_same_module_is_no_alias() -> None:
+    flat, small = torch.zeros(50_000), torch.zeros(6)
+    module = Holder(a=torch.nn.Parameter(flat[:30_000]), b=torch.nn.Parameter(flat[20_000:]))
+    module.x, module.y = torch.nn.Buffer(small[:4]), torch.nn.Buffer(small[2:])
+    del flat, small
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(3) as pool:
+            for made in [pool.submit(memory_aware_deepcopy, module) for _ in range(60)]:
+                made.result()  # raises the warning of the thread
+    finally:
+        sys.setswitchinterval(before)

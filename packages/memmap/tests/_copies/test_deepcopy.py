@@ -1,9 +1,11 @@
 """Deep copies. Tests of the rows of the semantics table carry the name of the row."""
 
 import copy
+import functools
 import gc
 import io
 import pickle
+import types
 import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -1015,3 +1017,29 @@ def test_what_is_no_module_is_refused(value: Any) -> None:
 def test_a_memo_that_is_no_dictionary_is_refused() -> None:
     with pytest.raises(TypeError, match="memo must be the dict of a deep copy, got 3"):
         memory_aware_deepcopy(torch.nn.Linear(1, 1), 3)  # type: ignore[arg-type]
+
+
+class _Called:
+    def __call__(self, module: torch.nn.Module) -> torch.nn.Module:
+        return module
+
+
+@pytest.mark.parametrize("function", [functools.partial(lambda module: module), _Called()])
+def test_a_bound_method_over_any_callable_is_bound_to_the_copy(function: Any) -> None:
+    module = Copier(w=torch.nn.Parameter(torch.zeros(2)))
+    module.act = types.MethodType(function, module)
+    made: Any = memory_aware_deepcopy(module)
+    assert made.act.__func__ is function and made.act() is made
+
+
+class _Irreducible:
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise RuntimeError("not this one")
+
+
+def test_an_object_that_cannot_be_copied_does_not_hinder_a_move() -> None:
+    module = Copier(w=torch.nn.Parameter(torch.zeros(2)))
+    module.thing = _Irreducible()
+    memory_aware_to(module, "meta", attributes=True)
+    with pytest.raises(RuntimeError, match="not this one"):
+        memory_aware_deepcopy(module)

@@ -7,7 +7,7 @@ import warnings
 import weakref
 from collections.abc import Iterator
 from types import FrameType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -21,6 +21,7 @@ from memmap import (
     ModuleMemoryMap,
     MoveError,
     NonLeafError,
+    StorageError,
     memory_aware_deepcopy,
     memory_aware_to,
     overlaps,
@@ -795,3 +796,68 @@ def test_what_is_no_module_is_refused() -> None:
 def test_what_is_no_device_is_refused(device: Any) -> None:
     with pytest.raises(TypeError, match=r"device must be .*, got .* \(give a type as dtype=\)"):
         memory_aware_to(torch.nn.Linear(2, 2), device)
+
+
+class Metric(torch.nn.Module):
+    """Keeps a tensor that is neither parameter nor buffer in step, as metrics do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.total = torch.zeros(2)
+        self.w = torch.nn.Parameter(torch.ones(1))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        self.total, base = fn(self.total), cast(Any, super())
+        return base._apply(fn, recurse)
+
+
+@pytest.mark.parametrize("target", [("meta", None), (None, torch.complex128)])
+def test_classes_that_override_apply_keep_their_tensors_in_step(
+    target: tuple[str | None, torch.dtype | None],
+) -> None:
+    device, dtype = target
+    module: Any = torch.nn.ModuleDict({"metric": Metric(), "line": torch.nn.Linear(2, 2)})
+    before = list(module.parameters())
+    memory_aware_to(module, device, dtype, strict=True)
+    assert all(a is b for a, b in zip(before, module.parameters(), strict=True))
+    total = module["metric"].total
+    assert total.device.type == (device or "cpu")
+    assert total.dtype is before[0].dtype is (torch.float64 if dtype else torch.float32)
+
+
+@BETA
+@pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_csc, torch.sparse_coo])
+@pytest.mark.parametrize("low_memory", [False, True])
+def test_a_trained_sparse_parameter_keeps_its_strided_gradient(
+    layout: torch.layout, low_memory: bool
+) -> None:
+    module = Holder(w=torch.nn.Parameter(torch.eye(3).to_sparse(layout=layout)))
+    (module.w @ torch.arange(6.0).view(3, 2)).sum().backward()
+    weight, gradient, numbers = module.w, module.w.grad, module.w.grad.clone()
+    assert gradient.layout is torch.strided
+    for made in (memory_aware_deepcopy(module), ModuleMemoryMap().copy_to(module, "cpu")):
+        assert torch.equal(made.w.grad, numbers) and not overlaps(made.w.grad, gradient)
+    memory_aware_to(module, dtype=torch.float64, low_memory=low_memory)
+    assert module.w is weight and weight.grad is gradient and gradient.dtype is torch.float64
+    assert torch.equal(gradient, numbers.double()) and weight.dtype is torch.float64
+    (weight @ torch.arange(6.0).double().view(3, 2)).sum().backward()
+    assert torch.equal(gradient, 2 * numbers.double())
+    memory_aware_to(module, "meta", low_memory=low_memory)
+    assert weight.grad is gradient and gradient.is_meta and weight.is_meta
+
+
+def test_a_tensor_of_inference_mode_that_was_cast_still_moves() -> None:
+    with torch.inference_mode():
+        module = Holder(t=torch.ones(3), w=torch.nn.Parameter(torch.ones(2)))
+    memory_aware_to(module, dtype=torch.float64)
+    memory_aware_to(module, "meta")
+    assert module.t.is_meta and module.w.is_meta
+
+
+def test_a_storage_that_was_made_smaller_is_refused_with_the_path() -> None:
+    module = Holder(part=torch.nn.Linear(2, 2))
+    module.part.weight.untyped_storage().resize_(4)
+    acts: list[Any] = [memory_aware_deepcopy, lambda m: memory_aware_to(m, "meta")]
+    for act in acts:
+        with pytest.raises(StorageError, match=r"part\.weight: view: every element must lie"):
+            act(module)

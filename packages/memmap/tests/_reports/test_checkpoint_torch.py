@@ -406,3 +406,18 @@ def test_a_garbled_description_is_reported_or_refused_with_the_documented_error(
 def test_a_tree_without_tensors_has_none(value: object) -> None:
     walk = TensorWalk(value)
     assert walk.entries.placed == [] and walk.entries.unplaced == []
+
+
+def test_a_file_without_checksums_is_read(path: Path) -> None:
+    serialization = pytest.importorskip("torch.utils.serialization")
+    with serialization.config.patch("save.compute_crc32", False):
+        torch.save({"weight": torch.zeros(3)}, path)
+    assert MemoryReport.from_file(path).totals.touched == 12
+
+
+def test_several_archives_in_one_file_are_refused(path: Path, tmp_path: Path) -> None:
+    torch.save(torch.zeros(3), path)
+    shard = tmp_path / "__0_0.distcp"
+    shard.write_bytes(path.read_bytes() * 2)
+    with pytest.raises(CheckpointError, match=r"one archive, got \d+ bytes before the last one"):
+        MemoryReport.from_file(shard)

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from memmap import StorageError, View, footprint, overlapping_pairs, overlaps, same_storage, view_of
+from memmap import (
+    MemoryReport,
+    StorageError,
+    View,
+    footprint,
+    overlapping_pairs,
+    overlaps,
+    same_storage,
+    view_of,
+)
 from memmap.testing import DTYPES, tensor_views, touched_bytes, views
 
 
@@ -305,3 +314,20 @@ def test_integers_of_numpy_are_integers() -> None:
     view = View("RAM", np.int64(0), np.uint8(8), sizes=(size,), strides=(stride,), itemsize=4)  # type: ignore[arg-type]
     assert view == View("RAM", 0, 8, sizes=(2,), strides=(4,), itemsize=4)
     assert type(view.sizes[0]) is int
+
+
+@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.grad, torch.func.functionalize])
+def test_a_tensor_inside_of_a_transform_has_no_memory_of_its_own(transform: Any) -> None:
+    def ask(x: torch.Tensor) -> torch.Tensor:
+        with pytest.raises(TypeError, match=r"without any .inside of a transform of torch"):
+            overlaps(x, x)
+        return x.sum()
+
+    transform(ask)(torch.ones(2, 2) if transform is torch.func.vmap else torch.ones(2))
+
+
+def test_the_zeros_of_autograd_have_no_memory() -> None:
+    zeros = torch._efficientzerotensor(3)
+    with pytest.raises(TypeError, match=r"must have its own memory, got a Tensor .* without any"):
+        view_of(zeros)
+    assert MemoryReport({"z": zeros}).unplaced == ("z",)

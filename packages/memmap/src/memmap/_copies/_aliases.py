@@ -10,8 +10,8 @@ from types import FrameType
 import torch
 
 from .._errors import AliasError, AliasWarning
-from .._modules._refcounts import held_bases, outside_references
-from .._modules._traverse import path_text, traverse
+from .._modules._refcounts import held_bases, one_at_a_time, outside_references
+from .._modules._traverse import Found, path_text, traverse
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from .._views._footprint import union_nbytes
 from ._plan import Group, Plan
@@ -24,13 +24,25 @@ _MOVE = (
 )
 
 
-def held_outside(plans: Iterable[Plan], kept: Iterable[torch.Tensor] = ()) -> dict[int, int]:
-    """`outside_references` to the storages of some plans, except references of `kept` tensors."""
-    pieces, inner = list(kept), []
+def held_outside(
+    plans: Iterable[Plan], kept: Iterable[torch.Tensor] = (), unshared: Iterable[Found] = ()
+) -> dict[int, int]:
+    """`outside_references` to the storages of some plans, except references of `kept` tensors.
+
+    Neither are the references of `unshared` tensors to their gradients counted.
+    """
+    pieces, inner, viewed = list(kept), [], set()
+    owners = [item.tensor for item in unshared]
     for plan in plans:
+        owners += [item.tensor for item in plan.found]
         pieces += [piece.tensor for piece in plan.pieces]
-        inner += [part for _, whole in plan.composites if whole.has_own for part in whole.parts]
-    return outside_references(pieces, inner)
+        for item, whole in plan.composites:
+            if whole.has_own:
+                inner += whole.parts
+            elif item.tensor._base is not None:  # jagged: a view of values and offsets
+                viewed |= set(map(id, whole.parts))
+    with one_at_a_time:
+        return outside_references(pieces, inner, viewed, owners)
 
 
 def warn_of_move(
@@ -54,7 +66,8 @@ def warn_of_move(
 
 def _storages_held_whole(groups: Iterable[Group], module: torch.nn.Module) -> set[int]:
     """Storages that the caller holds completely, through a base of the views that move."""
-    bases = held_bases(piece.tensor for group in groups for piece in group.pieces)
+    with one_at_a_time:
+        bases = held_bases(piece.tensor for group in groups for piece in group.pieces)
     bases = [base for base in bases if union_nbytes([base]) == base.untyped_storage().nbytes()]
     if not bases:
         return set()
@@ -62,7 +75,7 @@ def _storages_held_whole(groups: Iterable[Group], module: torch.nn.Module) -> se
     return {base.untyped_storage()._cdata for base in bases if id(base) not in inside}
 
 
-def warn_of_copy(plan: Plan) -> None:
+def warn_of_copy(plan: Plan, unshared: Iterable[Found]) -> None:
     """Warn if a copy does not share memory that its source shares."""
     # torch copies elements below a byte, and keeps them with the storages copied here.
     kept = [
@@ -70,7 +83,7 @@ def warn_of_copy(plan: Plan) -> None:
         for item in plan.unknown
         if item.tensor.dtype in SUB_BYTE_DTYPES and type(item.tensor) in PLAIN_TENSORS
     ]
-    text = _text_of(plan.groups, held_outside([plan], kept))
+    text = _text_of(plan.groups, held_outside([plan], kept, unshared))
     if text:
         _warn(
             "memory that is copied must be held by the module alone, else the copy does not share "
@@ -86,7 +99,7 @@ def _text_of(groups: Iterable[Group], outside: dict[int, int]) -> str:
     for group in groups:
         number = sum(outside.get(storage, 0) for storage in set(group.storages))
         if number:
-            names = _some([path_text(piece.path) for piece in group.pieces], ", ")
+            names = _some([*dict.fromkeys(path_text(piece.path) for piece in group.pieces)], ", ")
             held.append(f"{names} (by {number})")
     return _some(held, "; ")
 

@@ -7,6 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
+from .._modules._refcounts import one_at_a_time
 from .._views._footprint import Footprint
 from .._views._pairs import layout_pairs
 from ._allocate import empty_bytes
@@ -95,9 +96,15 @@ def copied(part: Part, group: Group, device: torch.device, non_blocking: bool = 
     with getattr(tensor, "fake_mode", None) or nullcontext():
         data = empty_bytes(part.nbytes, device)
         if len(data) and device.type != "meta" and has_data(tensor):
-            for target, source in part.transfers(data):
-                _send(target, source, non_blocking)
+            with one_at_a_time:
+                _fill(part, data, non_blocking)
     return Buffer(part, data)
+
+
+def _fill(part: Part, data: torch.Tensor, non_blocking: bool) -> None:
+    """Copy bytes. Views of the source die with this call, so no other thread counts them."""
+    for target, source in part.transfers(data):
+        _send(target, source, non_blocking)
 
 
 def has_data(tensor: torch.Tensor) -> bool:

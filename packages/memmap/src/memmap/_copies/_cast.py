@@ -35,9 +35,16 @@ class Cast(NamedTuple):
 
 def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
     """How to cast a group to the precision of a dtype; None if it has that precision."""
-    return cast_by(
-        group, {piece.tensor.dtype: new_type(piece.tensor, dtype) for piece in group.pieces}
-    )
+    types: dict[torch.dtype, torch.dtype] = {}
+    for piece in group.pieces:
+        old = piece.tensor.dtype
+        new = old if piece.wrapped else new_type(piece.tensor, dtype)
+        if types.setdefault(old, new) != new:
+            raise CastError(
+                f"{', '.join(path_text(piece.path) for piece in group.pieces)}: tensors must share "
+                "no memory with a part of a tensor that its class casts, but they do"
+            )
+    return cast_by(group, types)
 
 
 def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .._errors import MoveError
 from .._modules._traverse import Path, path_text
@@ -58,6 +59,16 @@ def _is_sharded(module: torch.nn.Module) -> bool:
     return fsdp is not None and any(
         isinstance(module, getattr(fsdp, name)) for name in names if hasattr(fsdp, name)
     )
+
+
+def check_initialized(plan: Plan) -> None:
+    """Raise a `MoveError` if a tensor is lazy."""
+    for item in plan.unknown:
+        if is_lazy(item.tensor):
+            raise MoveError(
+                f"{path_text(item.path)}: a tensor that moves must be initialized, "
+                f"got {type(item.tensor).__name__}"
+            )
 
 
 def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:

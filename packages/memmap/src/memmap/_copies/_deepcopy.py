@@ -10,10 +10,12 @@ import torch
 
 from .._modules._at_once import keeps_grad_mode
 from .._modules._counters import Counters
+from .._modules._gradients import give_gradient
 from .._modules._rebuild import with_class_of
 from .._modules._reconstruct import reconstruct
-from .._modules._traverse import Found, attributes_of, traverse
+from .._modules._traverse import Found, attributes_of, path_text, traverse
 from ._aliases import warn_of_copy
+from ._by_class import sent_by_class
 from ._checks import check_module_type
 from ._deepcopy_memo import CopiedStorages
 from ._plan import Plan, plan_of
@@ -112,7 +114,7 @@ def memory_aware_deepcopy(
     unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
     plan = plan_of(others, detach)
     if is_outermost:
-        warn_of_copy(plan)
+        warn_of_copy(plan, unshared)
     # The memo keeps these objects alive, so that their ids stay valid.
     memo.setdefault(id(memo), []).append((reached, plan))
     # Clones come first: parts of sparse tensors may be views of them.
@@ -129,6 +131,12 @@ def memory_aware_deepcopy(
     def complete() -> None:
         for source in attributed:
             copy_attachments(source, memo[id(source)], memo, hooks)
+        for item in plan.unknown if is_outermost else []:
+            try:
+                copy.deepcopy(item.tensor, memo)
+            except Exception as error:
+                error.add_note(f"memory_aware_deepcopy: {path_text(item.path)} copies itself")
+                raise
 
     return reconstruct(module, memo, complete)
 
@@ -151,8 +159,11 @@ def put_copies(
     with torch.no_grad():
         counters.share([piece.tensor for piece in plan.pieces], plain)
         for item in plan.unknown if device else []:
-            plain[id(item.tensor)] = item.tensor.detach().to(device, copy=True)
-        plan.assemble(plain, lambda part: copy.deepcopy(part, memo))
+            plain[id(item.tensor)] = sent_by_class(item, item.tensor.detach(), device, copy=True)
+        plan.assemble(
+            plain,
+            lambda part: plain[id(part)] if id(part) in plain else copy.deepcopy(part, memo),
+        )
     sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
     for source in sources:
         made = with_class_of(plain[id(source)], source)
@@ -188,7 +199,7 @@ def copy_attachments(
 ) -> None:
     """Copy gradient, attributes and, if asked for, hooks of a tensor to its copy."""
     if source.is_leaf and source.grad is not None:
-        made.grad = copy.deepcopy(source.grad, memo)
+        give_gradient(made, copy.deepcopy(source.grad, memo))
     # The copy already has the attributes of fake tensors and the parts of wrapper subclasses.
     own = attributes_of(made)
     for name, value in attributes_of(source).items():

@@ -6,18 +6,20 @@ from collections.abc import Iterable
 from typing import TypeVar
 
 import torch
-from torch.nn.parameter import is_lazy
 
-from .._errors import MoveError
 from .._modules._at_once import Call, keeps_grad_mode
-from .._modules._traverse import Found, path_text, state_tensors, traverse
+from .._modules._composite import take_apart
+from .._modules._traverse import Found, state_tensors, traverse
+from .._views._address import is_wrapper
 from ._aliases import held_outside, warn_of_move
 from ._buffers import new_views
-from ._cast import cast_of
+from ._by_class import add_casts_by_class
+from ._cast import cast_of, new_type
 from ._checks import (
     check_arrival,
     check_dtype,
     check_holds_its_tensors,
+    check_initialized,
     check_module_type,
     device_of,
 )
@@ -80,19 +82,19 @@ def memory_aware_to(
     ValueError
         If `low_memory` and `non_blocking` are both set.
     CastError
-        If elements of tensors that share memory would grow by different factors, or torch cannot
-        convert a type.
+        If elements of tensors that share memory would grow by different factors, torch cannot
+        convert a type, or the class of a wrapper subclass cannot cast it.
     NonLeafError
         If a tensor has a history. The error names its path.
     AliasError
         If `strict` is set and memory is held outside.
     MoveError
         If a meta tensor would need data; if a tensor is to go to ``meta`` and torch has no meta
-        tensors of its kind (quantized, for example); if a lazy tensor is not initialized; if the
-        module is sharded by FSDP or compiled to TorchScript; if a gradient does not fit its tensor;
-        or if a graph saved a parameter that goes to another kind of device (to ``meta``, say). If a
-        graph uses such a parameter without saving it, the parameter moves, and the graph raises an
-        error in backward.
+        tensors of its kind (quantized, for example); if a class cannot move its tensor; if a lazy
+        tensor is not initialized; if the module is sharded by FSDP or compiled to TorchScript; if a
+        gradient does not fit its tensor; or if a graph saved a parameter that goes to another kind
+        of device (to ``meta``, say). If a graph uses such a parameter without saving it, the
+        parameter moves, and the graph raises an error in backward.
 
     Warns
     -----
@@ -110,6 +112,9 @@ def memory_aware_to(
     move back fails because memory runs out, a `MoveError` names the tensors that stayed, undamaged,
     at the destination. Memory is not freed early if it could not be restored exactly: the sources
     of casts that round, of moves to ``meta``, and memory that is held outside.
+
+    If a class overrides ``Module._apply`` (metrics do, to keep more tensors in step), it is called
+    after the move. An error that it raises is raised after the tensors have moved.
 
     The state of an optimizer (momentum, say) is not part of the module. After a move, load it
     again with ``optimizer.load_state_dict(optimizer.state_dict())``.
@@ -162,14 +167,46 @@ def move(
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in traverse(module).found if id(item.tensor) not in known]
+        wrappers = [item.tensor for item in found if is_wrapper(item.tensor)]
+        parts = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
+        found = [item for item in found if id(item.tensor) not in parts]
     # No other name may refer to the memory that moves, or it could not be freed before the end.
     steps, held = _planned(module, found, target, others, strict, low_memory)
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
+        _call_overrides(module, target)
     finally:
         for part in module.modules():
             if isinstance(part, torch.nn.RNNBase):
                 part._init_flat_weights()
+
+
+_TORCH_APPLY = (torch.nn.Module._apply, torch.nn.RNNBase._apply)
+
+
+def _call_overrides(module: torch.nn.Module, target: Target) -> None:
+    """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for further tensors."""
+    if all(getattr(part._apply, "__func__", None) in _TORCH_APPLY for part in module.modules()):
+        return
+
+    def convert(tensor: torch.Tensor) -> torch.Tensor:
+        # A tensor that has moved already is returned unchanged.
+        return tensor.to(target.device, target.dtype and new_type(tensor, target.dtype))
+
+    # torch would replace wrappers, which drops their attributes. It leaves out parameters of None.
+    hidden = [
+        (part._parameters, name, parameter)
+        for part in module.modules()
+        for name, parameter in part._parameters.items()
+        if parameter is not None and is_wrapper(parameter)
+    ]
+    try:
+        for parameters, name, _ in hidden:
+            parameters[name] = None
+        module._apply(convert)
+    finally:
+        for parameters, name, parameter in hidden:
+            parameters[name] = parameter
 
 
 def _planned(
@@ -182,12 +219,8 @@ def _planned(
 ) -> tuple[list[Plan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
     plan = plan_of([item._replace(owned=True) for item in found])
-    for item in plan.unknown:
-        if is_lazy(item.tensor):
-            raise MoveError(
-                f"{path_text(item.path)}: a tensor that moves must be initialized, "
-                f"got {type(item.tensor).__name__}"
-            )
+    check_initialized(plan)
+    add_casts_by_class(plan, target.dtype)
     groups = [group for group in plan.groups if _is_to_move(group, target)]
     check_arrival(plan, groups, target.device)
     held = outside = held_outside([plan])

@@ -20,6 +20,7 @@ from .._modules._at_once import Call, at_once, attribute_set
 from .._modules._commit import Changes, commit
 from .._modules._traverse import Found, path_text
 from ._buffers import has_data, new_views
+from ._by_class import sent_by_class
 from ._cast import cast_by, is_exact, new_type
 from ._plan import Group, Plan, components, plan_of
 
@@ -44,7 +45,8 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
     home |= {id(item.tensor): at for at, item in enumerate(plan.unknown, len(groups))}
     together: list[list[int]] = [[*range(n)]] if all_at_once else []
     for item, composite in plan.composites:
-        parts = [home[id(part)] for part in composite.parts if id(part) in home]
+        members = (item.tensor, *composite.parts)
+        parts = [home[id(part)] for part in members if id(part) in home]
         if parts:
             together.append(parts)
             home[id(item.tensor)] = parts[0]
@@ -64,7 +66,8 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
     for item in plan.found:
         if id(item.tensor) in home:
             steps[number[home[id(item.tensor)]]].found.append(item)
-    return list(steps.values())
+    # A class may compute with tensors of the module, which must not have changed before.
+    return sorted(steps.values(), key=lambda step: not step.unknown)
 
 
 def carry_out(
@@ -117,13 +120,35 @@ def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
     with torch.no_grad():
         for group in step.groups:
             plain |= fill(group, target.device or group.device)
+        wholes = {id(item.tensor) for item, _ in step.composites}
         for item in step.unknown:
-            tensor = item.tensor.detach()
-            new = tensor.to(target.device, target.dtype and new_type(tensor, target.dtype))
-            if new is not tensor:
-                plain[id(item.tensor)] = new
-        step.assemble(plain, lambda part: part)
+            if id(item.tensor) not in wholes:
+                _send(item, item.tensor.detach(), plain, target)
+        found = {id(item.tensor) for item in step.found}
+        parts: dict[int, torch.Tensor] = {}
+
+        def part_of(part: torch.Tensor) -> torch.Tensor:
+            new = plain.get(id(part))
+            if new is None or id(part) not in found:
+                return part if new is None else new
+            # A tensor of the module exchanges its memory with the new one: parts need another.
+            return parts.setdefault(id(part), new.detach())
+
+        step.assemble(plain, part_of)
+        for item in step.unknown:
+            if id(item.tensor) in wholes:
+                _send(item, plain[id(item.tensor)], plain, target)
     commit(step.found, plain, changes)
+
+
+def _send(
+    item: Found, tensor: torch.Tensor, plain: dict[int, torch.Tensor], target: Target
+) -> None:
+    """Let the class of a tensor move and cast it; a tensor that needs neither stays as it is."""
+    dtype = target.dtype and new_type(tensor, target.dtype)
+    made = sent_by_class(item, tensor, target.device, None if dtype == tensor.dtype else dtype)
+    if made is not tensor:
+        plain[id(item.tensor)] = made
 
 
 class _Origin(NamedTuple):

@@ -10,21 +10,25 @@ from typing import NamedTuple
 import torch
 from torch.nn.parameter import is_lazy
 
-from .._errors import NonLeafError
+from .._errors import NonLeafError, StorageError
 from .._modules._composite import Composite, take_apart
 from .._modules._traverse import Found, Path, path_text
-from .._views._address import view_of
+from .._views._address import is_wrapper, view_of
 from .._views._runs import joined
 from .._views._view import View
 
 
 class Piece(NamedTuple):
-    """A strided tensor to copy (a found tensor or a part of one), and where it lies."""
+    """A strided tensor to copy (a found tensor or a part of one), and where it lies.
+
+    The class of a wrapper casts its parts: these are `wrapped`.
+    """
 
     tensor: torch.Tensor
     view: View
     path: Path
     owned: bool
+    wrapped: bool = False
 
 
 class Group(NamedTuple):
@@ -54,7 +58,8 @@ class Plan:
     """The work of a copy, a move, or one step of a move.
 
     Each tensor in `found` is a piece in `groups`, or is made again from pieces (`composites`), or
-    is of an `unknown` kind and is copied alone.
+    is of an `unknown` kind and is copied alone, by its class. A composite that its class casts is
+    in both.
     """
 
     groups: list[Group] = field(default_factory=list)
@@ -68,15 +73,13 @@ class Plan:
         return [piece for group in self.groups for piece in group.pieces]
 
     def assemble(
-        self, plain: dict[int, torch.Tensor], remaining: Callable[[torch.Tensor], torch.Tensor]
+        self,
+        plain: dict[int, torch.Tensor],
+        part_of: Callable[[torch.Tensor], torch.Tensor],
     ) -> None:
-        """Add the composites to the new tensors in `plain`; `remaining` makes missing parts."""
+        """Add the composites to the new tensors in `plain`; `part_of` makes their parts."""
         for item, composite in self.composites:
-            parts = [
-                plain[id(part)] if id(part) in plain else remaining(part)
-                for part in composite.parts
-            ]
-            plain[id(item.tensor)] = composite.assemble(parts)
+            plain[id(item.tensor)] = composite.assemble([*map(part_of, composite.parts)])
 
 
 def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
@@ -98,7 +101,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
     return plan
 
 
-def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
+def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, wrapped: bool = False) -> None:
     """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
     if is_lazy(item.tensor):
         plan.unknown.append(item)
@@ -107,16 +110,20 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan) -> None:
         view = view_of(item.tensor)
     except TypeError:
         view = None
-    # A tensor without an address may be one of torch's zero tensors, which have no memory.
-    if view is not None and (view.storage_address or not item.tensor._is_zerotensor()):
-        pieces.append(Piece(item.tensor, view, item.path, item.owned))
+    if view is not None:
+        try:
+            view.layout()
+        except StorageError as error:
+            raise StorageError(f"{path_text(item.path)}: {error}") from error
+        pieces.append(Piece(item.tensor, view, item.path, item.owned, wrapped))
         return
     composite = take_apart(item.tensor) if item.owned else None
     if composite is None:
         plan.unknown.append(item)
         return
+    wrapped = wrapped or (is_wrapper(item.tensor) and not item.tensor.is_nested)
     for part, name in zip(composite.parts, composite.names, strict=True):
-        _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan)
+        _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan, wrapped)
     # Inner composites come first, so that they are there when the outer one is assembled.
     plan.composites.append((item, composite))
 

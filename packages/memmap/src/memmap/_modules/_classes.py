@@ -9,7 +9,7 @@ import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, TypeVar, cast
 
 import torch
@@ -30,6 +30,7 @@ _ATOMIC_TYPES = (
     types.BuiltinFunctionType, types.ModuleType, types.CodeType, torch.dtype, torch.device,
     torch.layout, torch.memory_format, torch.Size,
 )  # fmt: skip
+_MESH = "torch.distributed.device_mesh"  # processes share a mesh: its tensors never move
 _PARAMETRIZED = "torch.nn.utils.parametrize"
 _REDUCERS = ("__reduce_ex__", "__reduce__")
 
@@ -64,7 +65,7 @@ def kind_of(cls: type[Any]) -> int:
         return MAPPING
     if cls in (list, tuple, set, frozenset):
         return ITEMS
-    if issubclass(cls, _ATOMIC_TYPES):
+    if issubclass(cls, _ATOMIC_TYPES) or cls.__module__ == _MESH:
         return ATOM
     return OPAQUE if hasattr(cls, "__deepcopy__") else OBJECT
 
@@ -105,6 +106,8 @@ def copies_itself(cls: type[Any]) -> bool:
 def reduced(value: Any) -> tuple[Any, ...] | None:
     """Function, arguments, state, items and pairs to rebuild an object; None: use it as it is."""
     cls = type(value)
+    if cls is types.MethodType:  # copy.deepcopy binds the same function to the copy
+        return partial(types.MethodType, value.__func__), (value.__self__,), None, None, None
     if has_plain_state(cls):
         attributes = getattr(value, "__dict__", {})
         state = {name: part for name, part in attributes.items() if name != NO_STATE}

@@ -8,11 +8,13 @@ from functools import partial
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import Node, get_gradient_edge
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._errors import MoveError
+from .._views._address import PLAIN_TENSORS, is_wrapper
 from ._at_once import Call, at_once, attribute_set
+from ._classes import slot_names
 from ._counters import Counters, is_counted
+from ._gradients import give_gradient, is_of_other_layout
 from ._rebuild import with_class_of
 from ._refcounts import known_uses, n_uses_inside
 from ._traverse import Found, path_text
@@ -42,19 +44,26 @@ def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Chan
         else:
             _check_exchange(item, n_known)
             exchanged.append(tensor)
+    joined = {id(tensor): tensor.grad for tensor in exchanged if is_of_other_layout(tensor)}
+    gradients = set(map(id, joined.values()))  # each is exchanged together with its tensor
+    pointed = [tensor for tensor in pointed if id(tensor) not in gradients]
+    exchanged = [tensor for tensor in exchanged if id(tensor) not in gradients]
     if exchanged:
         counters = Counters()
         for tensor in filter(is_counted, pointed):
             counters.add(tensor, tensor)  # they keep their counters
         counters.share(exchanged, plain)
-    owners = _owners_to_join(found, set(map(id, exchanged)))
+    others = [item for item in found if id(item.tensor) not in joined]
+    owners = _owners_to_join(others, set(map(id, exchanged)))
     # Setting a gradient stores the C++ tensor, not the Python object, so set it again afterwards.
     for owner, gradient in owners:
         changes.set_gradient(owner, None, gradient)
     for tensor in pointed:
         changes.point(tensor, plain[id(tensor)])
     for tensor in exchanged:
-        changes.exchange(tensor, plain[id(tensor)])
+        joint = joined.get(id(tensor))
+        there = None if joint is None else plain.get(id(joint), joint.detach())
+        changes.exchange(tensor, plain[id(tensor)], there)
     for owner, gradient in owners:
         changes.set_gradient(owner, gradient, None)
     changes.publish()
@@ -91,7 +100,7 @@ def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bo
         tensor._base is None
         and tensor.layout in (torch.strided, torch.sparse_coo)
         and not isinstance(tensor, FakeTensor)
-        and not is_traceable_wrapper_subclass(tensor)
+        and not is_wrapper(tensor)
         and torch._has_compatible_shallow_copy_type(tensor, new)
         and (tensor.requires_grad or n_uses_inside(tensor) <= n_known)
     )
@@ -146,9 +155,17 @@ class Changes:
         """Point a tensor to other memory."""
         self._add(partial(_set_data, tensor, new), partial(_set_data, tensor, tensor.data))
 
-    def exchange(self, tensor: torch.Tensor, new: torch.Tensor) -> None:
-        """Exchange the C++ tensor of a tensor object; attributes and hooks stay with the object."""
+    def exchange(
+        self, tensor: torch.Tensor, new: torch.Tensor, gradient: torch.Tensor | None = None
+    ) -> None:
+        """Exchange the C++ tensor of a tensor object; attributes and hooks stay with the object.
+
+        If its gradient has another layout, both are exchanged. `gradient` is the new one.
+        """
         other = with_class_of(new, tensor)
+        if gradient is not None and tensor.grad is not None:
+            give_gradient(other, gradient)
+            self.exchange(tensor.grad, gradient)
         if tensor.requires_grad and n_uses_inside(tensor):
             block = _BackwardBlock(get_gradient_edge(tensor).node)
             self._blocks.append(block)
@@ -165,6 +182,10 @@ class Changes:
         self._calls += swap
         # The parts of wrapper subclasses, and the device of a fake tensor, are attributes.
         self._calls.append(partial(attributes.update, other.__dict__))
+        for name in () if type(tensor) in PLAIN_TENSORS else slot_names(type(tensor)):
+            if hasattr(other, name) and hasattr(tensor, name):
+                old, new = getattr(tensor, name), getattr(other, name)
+                self._add(*attribute_set(tensor, name, new, old))
         self._undo_calls.append(lambda: restore if tensor._cdata == identity else swap + restore)
 
     def set_gradient(

@@ -35,10 +35,15 @@ def take_apart(tensor: Any) -> Composite | None:
     if is_traceable_wrapper_subclass(tensor):
         names, context = tensor.__tensor_flatten__()
         size, stride, unflatten = tensor.size(), tensor.stride(), type(tensor).__tensor_unflatten__
+        inner = {name: getattr(tensor, name) for name in names}
+        # The mesh of a distributed tensor is no tensor; the new tensor shares it.
+        names = [name for name in names if isinstance(inner[name], torch.Tensor)]
         return Composite(
-            [getattr(tensor, name) for name in names],
+            [inner[name] for name in names],
             names,
-            lambda parts: unflatten(dict(zip(names, parts, strict=True)), context, size, stride),
+            lambda parts: unflatten(
+                inner | dict(zip(names, parts, strict=True)), context, size, stride
+            ),
             False,
         )
     if tensor.layout is torch.sparse_coo:

@@ -13,8 +13,8 @@ from functools import partial
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from .._views._address import is_wrapper
 from ._at_once import at_once
 
 _set_versions = torch._C._autograd._unsafe_set_version_counter
@@ -60,10 +60,19 @@ def is_counted(tensor: torch.Tensor) -> bool:
     return (
         tensor.layout is torch.strided
         and not tensor.is_nested
-        and not tensor.is_inference()
         and not isinstance(tensor, FakeTensor)
-        and not is_traceable_wrapper_subclass(tensor)
+        and not is_wrapper(tensor)
+        and _has_version(tensor)
     )
+
+
+def _has_version(tensor: torch.Tensor) -> bool:
+    # A tensor of inference mode never counts, also when it has got ordinary memory since.
+    try:
+        _version_of(tensor)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _counted_with(plain: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:

@@ -4,25 +4,35 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from functools import cache
+from threading import RLock
 from typing import Any, NamedTuple
 
 import torch
 
 _use_count = torch._C._storage_Use_Count
+one_at_a_time = RLock()
+"""Held while a thread counts the holders of storages, or holds them itself for a moment."""
+
 _INTEGERS = {1: torch.uint8, 4: torch.int32}  # the types that store quantized numbers
 
 
 def outside_references(
-    known: Iterable[torch.Tensor], inner: Iterable[torch.Tensor] = ()
+    known: Iterable[torch.Tensor],
+    inner: Iterable[torch.Tensor] = (),
+    viewed: Container[int] = (),
+    owners: Iterable[torch.Tensor] = (),
 ) -> dict[int, int]:
     """Number of unknown tensors, graphs and exports that hold a storage, by its identity.
 
     `known` are the known tensors. `inner` has one more tensor for each further known holder of a
-    storage. A view keeps its base; a view that reads the numbers differently (conjugated, as
-    reals) also keeps the tensors between the two. These are not counted if nobody else holds them.
-    Only their number is known, so another holder of a tensor in between is overlooked.
+    storage. `viewed` has the ids of tensors that a wrapper is a view of: how often it uses them is
+    not known. Gradients are known through the known tensors and through `owners`.
+
+    A view keeps its base; a view that reads the numbers differently (conjugated, as reals) also
+    keeps the tensors between the two. These are not counted if nobody else holds them. Only their
+    number is known, so another holder of a tensor in between is overlooked.
     """
     tensors = {tensor._cdata: tensor for tensor in known}
     held = [tensor.untyped_storage() for tensor in tensors.values()]
@@ -42,9 +52,11 @@ def outside_references(
                 is_used.add(storage)
     # Graphs and exports may use a tensor without holding its storage: count the uses. Graphs may
     # use tensors that require gradients: a move keeps these related, as in torch.
-    n_uses = _with_gradients(uses, tensors.values())
+    n_uses = _with_gradients(uses, (tensors | {owner._cdata: owner for owner in owners}).values())
     for identity, tensor in tensors.items():
-        if not tensor.requires_grad and n_uses_inside(tensor) > n_uses[identity]:
+        if tensor.requires_grad or id(tensor) in viewed:
+            continue
+        if n_uses_inside(tensor) > n_uses[identity]:
             is_used.add(tensor.untyped_storage()._cdata)
     # With tensors in between, the counts differ; fake tensors use their bases differently.
     is_used -= has_between

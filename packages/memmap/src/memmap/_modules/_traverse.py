@@ -168,7 +168,7 @@ class Traversal:
     def _reduced(self, value: object) -> tuple[Any, ...]:
         try:
             parts = reduced(value)
-        except TypeError:
+        except Exception:  # a class may raise anything
             parts = None  # an object that cannot be reduced makes the copy itself raise later
         self._alive.append(parts)
         return parts or (None, (), None, None, None)

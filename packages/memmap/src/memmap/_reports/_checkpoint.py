@@ -80,13 +80,32 @@ def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
             records = {info.filename.removeprefix(prefix): info.file_size for info in infos}
             if len(records) != len(infos):
                 raise CheckpointError("the archive must name each record once, got two of one name")
-            return archive.read(names[0]), records
+            n_before = min(info.header_offset for info in archive.infolist())
+            if n_before:
+                raise CheckpointError(
+                    f"the file must be one archive, got {n_before} bytes before the last one "
+                    "(a .distcp shard holds one archive for each tensor)"
+                )
+            pickled = archive.getinfo(names[0])
+            if pickled.CRC:
+                return archive.read(pickled), records
+        return _stored(path, pickled), records  # torch can save without checksums
     except CheckpointError:
         raise
     except (
         zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError
     ) as error:  # fmt: skip
         raise CheckpointError(f"the archive must be whole, got a damaged one: {error}") from error
+
+
+def _stored(path: Path, info: zipfile.ZipInfo) -> bytes:
+    """The bytes of an uncompressed record, without a test of its checksum."""
+    with path.open("rb") as file:
+        # The lengths of the name and of the extra field end the local header of 30 bytes.
+        file.seek(info.header_offset + 26)
+        n_name, n_extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
+        file.seek(n_name + n_extra, io.SEEK_CUR)
+        return file.read(info.file_size)
 
 
 def _read_legacy(path: Path) -> Entries:

@@ -91,7 +91,8 @@ class Entries:
             try:
                 view = view_of(tensor)
             except TypeError:
-                composite = take_apart(tensor)
+                # The zeros of autograd have no memory to report.
+                composite = None if tensor._is_zerotensor() else take_apart(tensor)
         if view is not None:
             dtype, device = str(tensor.dtype).removeprefix("torch."), str(tensor.device)
             self.put(tensor, Entry([name], view, dtype, tuple(tensor.shape), device))

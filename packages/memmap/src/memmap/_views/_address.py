@@ -6,6 +6,8 @@ from collections.abc import Hashable, Iterable
 
 import numpy as np
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ._arrays import Array
 from ._layout import Layout, normalise
@@ -29,6 +31,20 @@ SUB_BYTE_DTYPES = frozenset(
 _data_address = vars(torch._C)["_data_address"]  # not in the stubs
 _new_view = tuple.__new__  # skips the validation, which a tensor does not need
 _is_copy_on_write = vars(torch._C)["_is_cow_tensor"]
+_keys_of = vars(torch._C)["_dispatch_keys"]
+_PYTHON = torch._C.DispatchKey.Python
+
+
+def is_wrapper(tensor: torch.Tensor) -> bool:
+    """Whether the class of a tensor computes with other tensors, and it has no memory of its own.
+
+    Its storage has a size, but its bytes must not be read. Only its class can copy it.
+    """
+    if type(tensor) in PLAIN_TENSORS or isinstance(tensor, FakeTensor):
+        return False
+    if is_traceable_wrapper_subclass(tensor):
+        return True
+    return _keys_of(tensor).has(_PYTHON) and not _data_address(tensor)
 
 
 def view_of(tensor: torch.Tensor | Array | View) -> View:
@@ -46,8 +62,9 @@ def view_of(tensor: torch.Tensor | Array | View) -> View:
     Raises
     ------
     TypeError
-        If the argument is not a tensor, has no strided storage (sparse, nested, mkldnn, a wrapper
-        subclass), or has elements smaller than a byte.
+        If the argument is not a tensor, has no strided storage of its own (sparse, nested, mkldnn,
+        a wrapper subclass, zeros of autograd, inside of `torch.func`), or has elements smaller
+        than a byte.
 
     Examples
     --------
@@ -103,10 +120,17 @@ def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View)
 
 
 def _view_of_tensor(tensor: torch.Tensor) -> View:
+    if type(tensor) not in PLAIN_TENSORS and is_wrapper(tensor):
+        raise TypeError(
+            f"view_of: the tensor must have its own memory, got the wrapper {_kind(tensor)} "
+            "(pass its components one by one)"
+        )
     try:
         storage = tensor.untyped_storage()
         strides = tensor.stride()
     except RuntimeError as error:
+        if tensor.layout is torch.strided and not tensor.is_nested:
+            raise _without_memory(tensor) from error
         raise TypeError(
             f"view_of: the tensor must be strided, got {_kind(tensor)} "
             "(pass its components one by one)"
@@ -120,17 +144,13 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
             )
     else:
         strides = tuple([stride * itemsize for stride in strides])
-    if type(tensor) not in PLAIN_TENSORS and hasattr(tensor, "__tensor_flatten__"):
-        raise TypeError(
-            f"view_of: the tensor must have its own memory, got the wrapper {_kind(tensor)} "
-            "(pass its components one by one)"
-        )
     address: int = _data_address(tensor)
     # A fake tensor reports the device that it simulates; its storage reports the real one.
     space: Hashable = storage.device
-    has_address = storage.device.type in _ADDRESSED_DEVICES and not _is_copy_on_write(tensor)
-    if not (has_address and (address or not storage.nbytes())):
+    if storage.device.type not in _ADDRESSED_DEVICES or _is_copy_on_write(tensor):
         space, address = StorageSpace(storage), 0
+    elif not address and storage.nbytes():
+        raise _without_memory(tensor)
     return _new_view(
         View,
         (
@@ -144,6 +164,14 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
             tensor.is_conj(),
             tensor.is_neg(),
         ),
+    )
+
+
+def _without_memory(tensor: torch.Tensor) -> TypeError:
+    """The error for zeros of autograd, and for tensors inside of transforms as in `torch.func`."""
+    return TypeError(
+        f"view_of: the tensor must have its own memory, got {_kind(tensor)} without any "
+        "(inside of a transform of torch.func, ask outside of it)"
     )
 
 
