@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ._errors import NonLeafError as NonLeafError
     from ._errors import StorageError as StorageError
     from ._reports._html import html_table as html_table
+    from ._reports._named_pairs import overlapping_pairs as overlapping_pairs
     from ._reports._report import MemoryReport as MemoryReport
     from ._reports._report import MemReporter as MemReporter
     from ._views._address import same_storage as same_storage
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from ._views._layout import Layout as Layout
     from ._views._overlap import has_internal_overlap as has_internal_overlap
     from ._views._overlap import overlaps as overlaps
-    from ._views._pairs import overlapping_pairs as overlapping_pairs
     from ._views._view import View as View
 else:
     _HOMES = {
@@ -37,12 +37,12 @@ else:
         "._errors": "AliasError AliasWarning CastError CheckpointError MoveError NonLeafError "
         "StorageError",
         "._reports._html": "html_table",
+        "._reports._named_pairs": "overlapping_pairs",
         "._reports._report": "MemoryReport MemReporter",
         "._views._address": "same_storage view_of",
         "._views._footprint": "Footprint footprint tensor_memory_span union_nbytes",
         "._views._layout": "Layout",
         "._views._overlap": "has_internal_overlap overlaps",
-        "._views._pairs": "overlapping_pairs",
         "._views._view": "View",
     }
 

@@ -10,7 +10,8 @@ from torch.nn.parameter import is_lazy
 
 from .._errors import MoveError
 from .._modules._at_once import Call, keeps_grad_mode
-from .._modules._traverse import Found, path_text, state_tensors, traverse
+from .._modules._named import Source, modules_in, tensors_of
+from .._modules._traverse import Found, path_text, traverse
 from ._aliases import held_outside, warn_of_move
 from ._buffers import new_views
 from ._cast import cast_of
@@ -24,7 +25,7 @@ from ._checks import (
 from ._move_steps import Filler, Target, carry_out, move_steps
 from ._plan import Group, Plan, plan_of
 
-M = TypeVar("M", bound=torch.nn.Module)
+M = TypeVar("M", bound=Source)
 
 NOT_BOTH = (
     "memory_aware_to: low_memory must not be combined with non_blocking, got both "
@@ -54,8 +55,9 @@ def memory_aware_to(
 
     Parameters
     ----------
-    module : torch.nn.Module
-        The module to move. It is returned.
+    module : torch.nn.Module or mapping
+        The module to move, or a mapping with tensors in it: all tensors in the mapping and in
+        mappings, lists, tuples and sets within it change in place. It is returned.
     device : torch.device, str or int, optional
         The target device. If not given, each tensor stays on its device.
     dtype : torch.dtype, optional
@@ -76,7 +78,8 @@ def memory_aware_to(
     Raises
     ------
     TypeError
-        If `module` is not a module, or `dtype` is not a floating or complex type of torch.
+        If `module` is neither a module nor a mapping, if a mapping has other objects in it, or if
+        `dtype` is not a floating or complex type of torch.
     ValueError
         If `low_memory` and `non_blocking` are both set.
     CastError
@@ -141,7 +144,7 @@ def memory_aware_to(
 
 
 def move(
-    module: torch.nn.Module,
+    module: Source,
     target: Target,
     fill: Filler,
     *,
@@ -158,7 +161,7 @@ def move(
     `carry_out` for `kept` and `further`.
     """
     check_holds_its_tensors(module)
-    found = state_tensors(module)
+    found = tensors_of(module)
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in traverse(module).found if id(item.tensor) not in known]
@@ -167,13 +170,13 @@ def move(
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
     finally:
-        for part in module.modules():
+        for _, part in modules_in(module):
             if isinstance(part, torch.nn.RNNBase):
                 part._init_flat_weights()
 
 
 def _planned(
-    module: torch.nn.Module,
+    module: Source,
     found: list[Found],
     target: Target,
     others: Iterable[Found],
