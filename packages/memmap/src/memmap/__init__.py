@@ -4,6 +4,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ._checkpoints._compact_checkpoint import compact_checkpoint as compact_checkpoint
+    from ._checkpoints._diff import ReportDiff as ReportDiff
+    from ._checkpoints._diff import diff_reports as diff_reports
     from ._copies._deepcopy import memory_aware_deepcopy as memory_aware_deepcopy
     from ._copies._module_map import ModuleMemoryMap as ModuleMemoryMap
     from ._copies._module_map import StorageGroup as StorageGroup
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from ._views._view import View as View
 else:
     _HOMES = {
+        "._checkpoints._compact_checkpoint": "compact_checkpoint",
+        "._checkpoints._diff": "ReportDiff diff_reports",
         "._copies._deepcopy": "memory_aware_deepcopy",
         "._copies._module_map": "ModuleMemoryMap StorageGroup",
         "._copies._move": "memory_aware_to",
@@ -70,9 +75,12 @@ __all__ = [
     "ModuleMemoryMap",
     "MoveError",
     "NonLeafError",
+    "ReportDiff",
     "StorageError",
     "StorageGroup",
     "View",
+    "compact_checkpoint",
+    "diff_reports",
     "footprint",
     "has_internal_overlap",
     "html_table",

@@ -97,7 +97,11 @@ class MemoryReport:
         path : str or path-like
             A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file. Storages
             are reported on the device from which they were saved. In safetensors files each tensor
-            has its own storage, on the device ``file``.
+            has its own storage, on the device ``file``. For a sharded checkpoint, the index of its
+            shards (``model.safetensors.index.json``) or its folder. In a folder of
+            ``torch.distributed.checkpoint``, the chunks of tensors are reported, on the device
+            ``file``. In a folder without an index, the names of several files come before those of
+            their tensors. Shards share memory if they are links to one file.
 
         Raises
         ------
