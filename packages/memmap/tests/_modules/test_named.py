@@ -218,3 +218,14 @@ def test_packed_weights_have_the_size_that_their_class_tells() -> None:
 def test_a_report_on_a_mapping_opens_no_lazy_stream() -> None:
     with pytest.raises(TypeError, match="file: a value must be a tensor"):
         MemoryReport({"file": io.BytesIO()})
+
+
+def test_containers_that_exist_only_for_a_moment_are_all_opened() -> None:
+    """Their ids may be used again, so the walk keeps them."""
+
+    class Fresh(UserDict[str, int]):
+        def __getitem__(self, key: str) -> Any:
+            return [torch.ones(super().__getitem__(key))]
+
+    sizes = {f"n{number}": number for number in range(1, 30)}
+    assert names_of(MemoryReport(Fresh(sizes))) == {f"{k}[0]": 4 * n for k, n in sizes.items()}
