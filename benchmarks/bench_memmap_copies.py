@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import json
+import math
 import os
 import statistics
 import subprocess
@@ -42,6 +44,8 @@ def main() -> None:
     reports()
     many_small_tensors()
     extra_memory()
+    language_model()
+    sharded_files()
 
 
 class Holder(nn.Module):
@@ -181,10 +185,113 @@ def started(*arguments: str) -> tuple[str, float]:
     return shown, os.times().children_user - before
 
 
-def reported(title: str, way: str, seconds: float) -> None:
+def reported(title: str, way: str, seconds: float, target: float = 5) -> None:
     """Print and record what a report took."""
-    record(title, way, seconds, "s", target=5)
+    record(title, way, seconds, "s", target=target)
     print(f"  {way:48} {seconds:8.2f} s", flush=True)
+
+
+class Block(nn.Module):
+    """A block of GPT-2: two norms, four linear layers and the mask."""
+
+    def __init__(self, width: int, n_positions: int) -> None:
+        super().__init__()
+        self.norms = nn.ModuleList([nn.LayerNorm(width), nn.LayerNorm(width)])
+        shapes = [(width, 3 * width), (width, width), (width, 4 * width), (4 * width, width)]
+        self.layers = nn.ModuleList(nn.Linear(*shape) for shape in shapes)
+        self.register_buffer("mask", torch.ones(n_positions, n_positions, dtype=torch.bool).tril())
+
+
+class LanguageModel(nn.Module):
+    """The tensors of GPT-2: 124 million numbers, the two embeddings tied."""
+
+    def __init__(self, n_words: int = 50257, width: int = 768, n_positions: int = 1024) -> None:
+        super().__init__()
+        self.words, self.positions = nn.Embedding(n_words, width), nn.Embedding(n_positions, width)
+        self.blocks = nn.ModuleList(Block(width, n_positions) for _ in range(12))
+        self.norm, self.head = nn.LayerNorm(width), nn.Linear(width, n_words, bias=False)
+        self.head.weight = self.words.weight
+
+
+def language_model() -> None:
+    """A cast of a module of the size of GPT-2 to bfloat16, and its deep copy: processor time."""
+    module = LanguageModel()
+    assert sum(tensor.numel() for tensor in module.parameters()) == 124_439_808
+    cast = memory_aware_to(copy.deepcopy(module), dtype=torch.bfloat16)
+    for new, old in zip(cast.parameters(), module.parameters(), strict=True):
+        assert torch.equal(new, old.to(torch.bfloat16))
+    del cast, new, old
+    title = "GPT-2 (124M): processor time, medians of 15"
+    ways: dict[str, tuple[Callable[[nn.Module], object], str, float | None]] = {
+        "Module.to(bfloat16)": (lambda copied: copied.to(torch.bfloat16), "", None),
+        "memory_aware_to(bfloat16)": (
+            lambda copied: memory_aware_to(copied, dtype=torch.bfloat16),
+            "Module.to(bfloat16)",
+            1.2,
+        ),
+        "copy.deepcopy": (copy.deepcopy, "", None),
+        "memory_aware_deepcopy": (memory_aware_deepcopy, "copy.deepcopy", 1.0),
+    }
+    taken: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(15):
+        for name, (work, _, _) in ways.items():
+            copied = copy.deepcopy(module)
+            start = time.process_time()
+            made = work(copied)
+            taken[name].append(time.process_time() - start)
+            del copied, made
+    print(f"\n{title}")
+    for name, (_, base, target) in ways.items():
+        middle = statistics.median(taken[name])
+        ratios = [a / b for a, b in zip(taken[name], taken[base or name], strict=True)]
+        ratio = statistics.median(ratios)
+        low, _, high = statistics.quantiles(ratios, n=4)
+        record(title, name, ratio, "x", low=low, high=high, seconds=middle, target=target)
+        print(f"  {name:36} {middle * 1e3:8.1f} ms {ratio:6.2f}x ({low:.2f} to {high:.2f})")
+
+
+def sharded_files() -> None:
+    """What ``memmap report`` takes for the sharded files of a model of 7 billion numbers."""
+    title = "memmap report of a sharded checkpoint of 7 billion numbers in bfloat16"
+    print(f"\n{title}")
+    shapes = {"embed": (32000, 4096), "head": (32000, 4096), "norm": (4096,)}
+    for layer in range(32):
+        for name in ("q", "k", "v", "o"):
+            shapes[f"layers.{layer}.attention.{name}"] = (4096, 4096)
+        for name in ("gate", "up", "down"):
+            shapes[f"layers.{layer}.mlp.{name}"] = (11008, 4096)
+        shapes |= {f"layers.{layer}.norm.{name}": (4096,) for name in ("before", "after")}
+    with TemporaryDirectory() as folder:
+        names, weight_map = list(shapes), {}
+        for shard in range(3):
+            path = Path(folder, f"model-{shard + 1}-of-3.safetensors")
+            header: dict[str, object] = {}
+            reached = 0
+            for name in names[shard::3]:
+                stop = reached + 2 * math.prod(shapes[name])
+                offsets = [reached, stop]
+                header[name] = {"dtype": "BF16", "shape": shapes[name], "data_offsets": offsets}
+                weight_map[name], reached = path.name, stop
+            text = json.dumps(header).encode()
+            path.write_bytes(len(text).to_bytes(8, "little") + text)
+            os.truncate(path, 8 + len(text) + reached)  # sparse: it takes no place on the disk
+        index = Path(folder, "model.safetensors.index.json")
+        index.write_text(json.dumps({"weight_map": weight_map}))
+        code = (
+            "import resource, sys, torch\n"
+            "before = resource.getrusage(resource.RUSAGE_SELF)\n"
+            "from memmap.__main__ import main\n"
+            "main(['report', sys.argv[1]])\n"
+            "after = resource.getrusage(resource.RUSAGE_SELF)\n"
+            "print(after.ru_utime - before.ru_utime, after.ru_maxrss - before.ru_maxrss)\n"
+        )
+        shown, seconds = started("-c", code, str(index))
+        assert "total on file" in shown and len(weight_map) == len(shapes)
+        own, more = shown.splitlines()[-1].split()
+    reported(title, "with Python and the import of torch", seconds, target=2)
+    reported(title, "without these", float(own), target=2)
+    record(title, "more memory than the import of torch", int(more) / 1024, "MiB", target=200)
+    print(f"  {'more memory than the import of torch':48} {int(more) / 1024:8.1f} MiB", flush=True)
 
 
 def extra_memory() -> None:

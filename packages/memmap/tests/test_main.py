@@ -180,3 +180,48 @@ def test_a_terminal_without_unicode_gets_escapes(tmp_path: Path) -> None:
     )
     assert done.returncode == 0, done.stderr
     assert rb"poids \xe9\x1b[2J" in done.stdout
+
+
+def test_a_large_file_of_a_small_tensor_is_found_and_mended(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first lines of the README, with a file of 4 MB instead of 1 GiB."""
+    monkeypatch.chdir(tmp_path)
+    large = torch.zeros(1000, 1024)
+    torch.save({"row": large[3]}, "model.pt")
+    assert main(["report", "model.pt"]) == 0
+    assert "3.9 MiB" in capsys.readouterr().out
+    assert main(["compact", "model.pt", "small.pt"]) == 0
+    assert capsys.readouterr() == ("small.pt: 5.3 KiB instead of 3.9 MiB\n", "")
+    assert main(["diff", "model.pt", "small.pt"]) == 0
+    assert capsys.readouterr().out == "no difference\n"
+    assert main(["compact", "model.pt", "small.pt"]) == 2
+    assert capsys.readouterr().err.startswith("memmap: small.pt: the file exists, and overwrite")
+    assert main(["compact", "model.pt", "small.pt", "--overwrite"]) == 0
+    assert main(["compact", "none.pt", "new.pt"]) == 2
+    Path("text").write_text("text")
+    assert main(["compact", "text", "new.pt"]) == 2
+    assert "memmap: text: the file must be" in capsys.readouterr().err
+    assert not Path("new.pt").exists()
+
+
+def test_a_difference_is_printed_as_lines_or_json(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    paths = [str(tmp_path / name) for name in ("a.pt", "b.pt")]
+    torch.save({"w": torch.zeros(2), "old": torch.zeros(1)}, paths[0])
+    torch.save({"w": torch.zeros(2).half()}, paths[1])
+    assert main(["diff", *paths]) == 0
+    lines = ["gone     old: float32 1", "changed  w: float32 2 -> float16 2"]
+    assert capsys.readouterr().out.splitlines() == lines
+    assert main(["diff", "--json", *paths]) == 0
+    assert json.loads(capsys.readouterr().out)["changed"]["w"]["after"]["dtype"] == "float16"
+    assert main(["diff", paths[0], str(tmp_path)]) == 0
+
+
+def test_a_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("a.pt", "b.pt"):
+        torch.save({"w": torch.zeros(2)}, tmp_path / name)
+    assert main(["report", str(tmp_path)]) == 0
+    assert "b.pt: w: float32 2" in capsys.readouterr().out
+    assert main(["report", str(tmp_path), "--picture", str(tmp_path / "map.svg")]) == 0

@@ -10,9 +10,17 @@ from hypothesis import strategies as st
 
 from memmap import memory_aware_deepcopy, same_storage
 from memmap._copies import _allocate
-from memmap._copies._allocate import HUGE_FROM, empty_bytes, whole_pages
+from memmap._copies._allocate import empty_bytes, whole_pages
 
 CPU = torch.device("cpu")
+HUGE_FROM = 8 << 20
+
+
+@pytest.fixture(autouse=True)
+def smaller(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Huge pages from a smaller size on, because the real one takes seconds."""
+    monkeypatch.setattr("memmap._copies._allocate.HUGE_FROM", HUGE_FROM)
+    monkeypatch.setattr("memmap._copies._unshared.HUGE_FROM", HUGE_FROM)
 
 
 class Libc:

@@ -788,7 +788,9 @@ def test_what_is_no_type_of_torch_is_refused(dtype: Any) -> None:
 
 def test_what_is_no_module_is_refused() -> None:
     tensor: Any = torch.ones(2)
-    with pytest.raises(TypeError, match=r"module must be a torch\.nn\.Module, got Tensor"):
+    with pytest.raises(
+        TypeError, match=r"module must be a torch\.nn\.Module or a mapping.* got Tensor"
+    ):
         memory_aware_to(tensor, "meta")
 
 

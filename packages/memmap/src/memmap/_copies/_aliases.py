@@ -10,6 +10,7 @@ from types import FrameType
 import torch
 
 from .._errors import AliasError, AliasWarning
+from .._modules._named import Source
 from .._modules._refcounts import held_bases, one_at_a_time, outside_references
 from .._modules._traverse import Found, path_text, traverse
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
@@ -46,7 +47,7 @@ def held_outside(
 
 
 def warn_of_move(
-    groups: Sequence[Group], outside: dict[int, int], strict: bool, module: torch.nn.Module
+    groups: Sequence[Group], outside: dict[int, int], strict: bool, module: Source
 ) -> None:
     """Warn or raise if an unknown tensor holds memory that is to move.
 
@@ -64,7 +65,7 @@ def warn_of_move(
         _warn(_MOVE.format("ignore AliasWarning", text))
 
 
-def _storages_held_whole(groups: Iterable[Group], module: torch.nn.Module) -> set[int]:
+def _storages_held_whole(groups: Iterable[Group], module: Source) -> set[int]:
     """Storages that the caller holds completely, through a base of the views that move."""
     with one_at_a_time:
         bases = held_bases(piece.tensor for group in groups for piece in group.pieces)

@@ -54,10 +54,15 @@ def new_buffers(
     non_blocking: bool = False,
 ) -> list[Buffer]:
     """Copies of the needed bytes of a group on a device; with a cast, gaps are not closed."""
+    return [copied(part, group, device, non_blocking) for part in parts_of(group, pack, cast)]
+
+
+def parts_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Part]:
+    """The parts of a group that are needed; with a cast, gaps are not closed."""
     parts: list[Part] = []
     for span in spans_of(group, pack, cast):
         parts += _closer(span, group) if pack == "close" and cast is None else [span]
-    return [copied(part, group, device, non_blocking) for part in parts]
+    return parts
 
 
 def _closer(span: Span, group: Group) -> list[Part]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import torch
 from torch.nn.parameter import is_lazy
 
 from .._errors import MoveError
+from .._modules._named import Source, modules_in
 from .._modules._traverse import Path, path_text
 from ._plan import Group, Plan
 
@@ -26,10 +27,13 @@ def device_of(device: torch.device | str | int) -> torch.device:
     return asked if asked.index is not None else torch.empty(0, device=asked).device
 
 
-def check_module_type(name: str, module: torch.nn.Module) -> None:
-    """Raise a `TypeError` that names the function if its argument is not a module."""
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(f"{name}: module must be a torch.nn.Module, got {type(module).__name__}")
+def check_module_type(name: str, module: Source) -> None:
+    """Raise a `TypeError` that names the function if its argument is not a module or mapping."""
+    if not isinstance(module, (torch.nn.Module, Mapping)):
+        raise TypeError(
+            f"{name}: module must be a torch.nn.Module or a mapping with tensors in it, "
+            f"got {type(module).__name__}"
+        )
 
 
 def check_dtype(dtype: torch.dtype | None) -> None:
@@ -42,13 +46,13 @@ def check_dtype(dtype: torch.dtype | None) -> None:
         raise TypeError(f"memory_aware_to: dtype must be a floating or complex type, got {dtype}")
 
 
-def check_holds_its_tensors(module: torch.nn.Module) -> None:
+def check_holds_its_tensors(module: Source) -> None:
     """Raise a `MoveError` if a part of a module is sharded by FSDP or compiled to TorchScript."""
-    for name, part in module.named_modules():
+    for path, part in modules_in(module):
         if isinstance(part, torch.jit.ScriptModule) or _is_sharded(part):
             raise MoveError(
-                f"{name or 'module'}: a module that moves must hold its tensors itself, got "
-                f"{type(part).__name__} (move it before you shard or compile it)"
+                f"{path_text(path) or 'module'}: a module that moves must hold its tensors "
+                f"itself, got {type(part).__name__} (move it before you shard or compile it)"
             )
 
 

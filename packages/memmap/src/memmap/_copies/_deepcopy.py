@@ -11,6 +11,7 @@ import torch
 from .._modules._at_once import keeps_grad_mode
 from .._modules._counters import Counters
 from .._modules._gradients import give_gradient
+from .._modules._named import Source
 from .._modules._rebuild import with_class_of
 from .._modules._reconstruct import reconstruct
 from .._modules._traverse import Found, attributes_of, path_text, traverse
@@ -21,7 +22,7 @@ from ._deepcopy_memo import CopiedStorages
 from ._plan import Plan, plan_of
 from ._unshared import split_unshared
 
-M = TypeVar("M", bound=torch.nn.Module)
+M = TypeVar("M", bound=Source)
 
 
 @keeps_grad_mode
@@ -44,11 +45,11 @@ def memory_aware_deepcopy(
 
     Parameters
     ----------
-    module : torch.nn.Module
-        The module to copy. The copy is on the same devices. The module's own ``__deepcopy__`` is
-        not called, so it may call this function. (Only a ``__deepcopy__`` that is part of torch is
-        called: graphs, TorchScript.) The methods of the reduce protocol (``__getstate__``,
-        ``__setstate__``) are called.
+    module : torch.nn.Module or mapping
+        The module to copy, or a mapping of any depth: a state dict, a checkpoint. The copy is on
+        the same devices. The module's own ``__deepcopy__`` is not called, so it may call this
+        function. (Only a ``__deepcopy__`` that is part of torch is called: graphs, TorchScript.)
+        The methods of the reduce protocol (``__getstate__``, ``__setstate__``) are called.
     memo : dict, optional
         The memo of an outer `copy.deepcopy`.
     pack : bool, optional
@@ -63,7 +64,7 @@ def memory_aware_deepcopy(
     Raises
     ------
     TypeError
-        If `module` is not a module, or `memo` is not a dictionary.
+        If `module` is neither a module nor a mapping, or `memo` is not a dictionary.
     NonLeafError
         If a tensor has a history and `detach` is not set. The error names its path.
 

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import torch
 
 from .._modules._at_once import attribute_set, keeps_grad_mode
+from .._modules._named import Source
 from .._modules._reconstruct import reconstruct
 from .._modules._traverse import Found, path_text, traverse
 from .._reports._report import MemoryReport
@@ -23,7 +24,7 @@ from ._placement import Copied, DeviceMemory, properties_of
 from ._plan import Group, plan_of
 from ._spans import Pack
 
-M = TypeVar("M", bound=torch.nn.Module)
+M = TypeVar("M", bound=Source)
 
 
 @dataclass(frozen=True)
@@ -50,11 +51,11 @@ class ModuleMemoryMap:
     A device receives the bytes that the registered modules touch, each once. If a module brought a
     tensor there, the other modules reuse it, and tensors that overlapped before overlap there.
     The map keeps the modules and the placed memory alive until you drop the map or call
-    `release`. All methods raise `TypeError` for arguments that are not modules.
+    `release`. All methods raise `TypeError` for arguments that are neither modules nor mappings.
 
     Parameters
     ----------
-    module : torch.nn.Module, optional
+    module : torch.nn.Module or mapping, optional
         A module to register at once, for any device.
 
     Examples
@@ -76,13 +77,13 @@ class ModuleMemoryMap:
     (480, device(type='cpu'))
     """
 
-    def __init__(self, module: torch.nn.Module | None = None) -> None:
+    def __init__(self, module: Source | None = None) -> None:
         self._known = _Known()
         if module is not None:
             self.register_module(module)
 
     def register_module(
-        self, module: torch.nn.Module, device: torch.device | str | int | None = None
+        self, module: Source, device: torch.device | str | int | None = None
     ) -> None:
         """Register the tensors of a module before any module is placed.
 
@@ -115,7 +116,9 @@ class ModuleMemoryMap:
     def report(self) -> MemoryReport:
         """Report on the parameters, buffers and gradients of the registered modules as they are."""
         modules = [module for module, _ in self._known.modules]
-        return MemoryReport(modules[0] if len(modules) == 1 else torch.nn.ModuleList(modules))
+        if len(modules) == 1:
+            return MemoryReport(modules[0])
+        return MemoryReport({str(number): module for number, module in enumerate(modules)})
 
     def memory_aware_deepcopy(self, module: M) -> M:
         """Copy any module on its devices with the function `memory_aware_deepcopy`."""
@@ -271,10 +274,10 @@ class ModuleMemoryMap:
 class _Known:
     """State of a map. A call changes a copy, which replaces the state if the call succeeds."""
 
-    modules: tuple[tuple[torch.nn.Module, torch.device | None], ...] = ()
+    modules: tuple[tuple[Source, torch.device | None], ...] = ()
     devices: dict[torch.device, DeviceMemory] = field(default_factory=dict)
 
-    def with_module(self, module: torch.nn.Module, device: torch.device) -> _Known:
+    def with_module(self, module: Source, device: torch.device) -> _Known:
         """A copy that also knows a module, meant for a device, and that may place more there."""
         is_known = any(known is module for known, _ in self.modules)
         modules = self.modules if is_known else (*self.modules, (module, device))

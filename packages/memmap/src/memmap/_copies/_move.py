@@ -9,7 +9,8 @@ import torch
 
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._composite import take_apart
-from .._modules._traverse import Found, state_tensors, traverse
+from .._modules._named import Source, modules_in, tensors_of
+from .._modules._traverse import Found, traverse
 from .._views._address import is_wrapper
 from ._aliases import held_outside, warn_of_move
 from ._buffers import new_views
@@ -26,7 +27,7 @@ from ._checks import (
 from ._move_steps import Filler, Target, carry_out, move_steps
 from ._plan import Group, Plan, plan_of
 
-M = TypeVar("M", bound=torch.nn.Module)
+M = TypeVar("M", bound=Source)
 
 NOT_BOTH = (
     "memory_aware_to: low_memory must not be combined with non_blocking, got both "
@@ -56,8 +57,9 @@ def memory_aware_to(
 
     Parameters
     ----------
-    module : torch.nn.Module
-        The module to move. It is returned.
+    module : torch.nn.Module or mapping
+        The module to move, or a mapping with tensors in it: all tensors in the mapping and in
+        mappings, lists, tuples and sets within it change in place. It is returned.
     device : torch.device, str or int, optional
         The target device. If not given, each tensor stays on its device.
     dtype : torch.dtype, optional
@@ -78,7 +80,8 @@ def memory_aware_to(
     Raises
     ------
     TypeError
-        If `module` is not a module, or `dtype` is not a floating or complex type of torch.
+        If `module` is neither a module nor a mapping, if a mapping has other objects in it, or if
+        `dtype` is not a floating or complex type of torch.
     ValueError
         If `low_memory` and `non_blocking` are both set.
     CastError
@@ -146,7 +149,7 @@ def memory_aware_to(
 
 
 def move(
-    module: torch.nn.Module,
+    module: Source,
     target: Target,
     fill: Filler,
     *,
@@ -163,7 +166,7 @@ def move(
     `carry_out` for `kept` and `further`.
     """
     check_holds_its_tensors(module)
-    found = state_tensors(module)
+    found = tensors_of(module)
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in traverse(module).found if id(item.tensor) not in known]
@@ -176,7 +179,7 @@ def move(
         carry_out(steps, target, fill, {*held, *kept}, further)
         _call_overrides(module, target)
     finally:
-        for part in module.modules():
+        for _, part in modules_in(module):
             if isinstance(part, torch.nn.RNNBase):
                 part._init_flat_weights()
 
@@ -184,10 +187,12 @@ def move(
 _TORCH_APPLY = (torch.nn.Module._apply, torch.nn.RNNBase._apply)
 
 
-def _call_overrides(module: torch.nn.Module, target: Target) -> None:
+def _call_overrides(source: Source, target: Target) -> None:
     """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for further tensors."""
-    if all(getattr(part._apply, "__func__", None) in _TORCH_APPLY for part in module.modules()):
+    parts = [part for _, part in modules_in(source)]
+    if all(getattr(part._apply, "__func__", None) in _TORCH_APPLY for part in parts):
         return
+    inner = {id(child) for part in parts for child in part.modules() if child is not part}
 
     def convert(tensor: torch.Tensor) -> torch.Tensor:
         # A tensor that has moved already is returned unchanged.
@@ -196,21 +201,23 @@ def _call_overrides(module: torch.nn.Module, target: Target) -> None:
     # torch would replace wrappers, which drops their attributes. It leaves out parameters of None.
     hidden = [
         (part._parameters, name, parameter)
-        for part in module.modules()
+        for part in parts
         for name, parameter in part._parameters.items()
         if parameter is not None and is_wrapper(parameter)
     ]
     try:
         for parameters, name, _ in hidden:
             parameters[name] = None
-        module._apply(convert)
+        for part in parts:
+            if id(part) not in inner:  # its own _apply calls those of the modules in it
+                part._apply(convert)
     finally:
         for parameters, name, parameter in hidden:
             parameters[name] = parameter
 
 
 def _planned(
-    module: torch.nn.Module,
+    module: Source,
     found: list[Found],
     target: Target,
     others: Iterable[Found],

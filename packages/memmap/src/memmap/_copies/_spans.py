@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from fractions import Fraction
-from math import ceil
 from typing import Literal, NamedTuple, TypeAlias
 
 import torch
@@ -39,7 +37,7 @@ class Span(NamedTuple):
     @property
     def nbytes(self) -> int:
         """Size of the copy."""
-        return ceil((self.stop - self.start) * self._ratio)
+        return self._scaled(self.stop - self.start)
 
     def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
         """The transfers to make: bytes from each storage, or for a cast, numbers by their types."""
@@ -53,7 +51,7 @@ class Span(NamedTuple):
             new_numbers = torch.empty(0, dtype=new, device=data.device)
             old_numbers = torch.empty(0, dtype=old, device=source.device)
             yield (
-                strided(data, int(offset * self._ratio), sizes, strides, new_numbers),
+                strided(data, self._scaled(offset), sizes, strides, new_numbers),
                 strided(source, offset, sizes, strides, old_numbers),
             )
 
@@ -69,13 +67,16 @@ class Span(NamedTuple):
 
     def view(self, piece: Piece, data: torch.Tensor) -> torch.Tensor:
         """The copy of a piece, all of whose bytes must have a place in this span."""
-        offset = int((piece.view.address - self.start) * self._ratio)
+        offset = self._scaled(piece.view.address - self.start)
         dtype = self.cast.types[piece.tensor.dtype] if self.cast else None
         return view_like(piece.tensor, data, offset, dtype=dtype)
 
-    @property
-    def _ratio(self) -> Fraction | int:
-        return 1 if self.cast is None else self.cast.ratio
+    def _scaled(self, nbytes: int) -> int:
+        """A distance in the source as one in the copy, rounded up."""
+        if self.cast is None:
+            return nbytes
+        larger, smaller = self.cast.ratio
+        return -(-nbytes * larger // smaller)
 
     def _sources(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Address and bytes (a view) of each storage, without bytes of the storages before it."""

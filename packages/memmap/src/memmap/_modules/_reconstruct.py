@@ -10,8 +10,9 @@ from typing import Any, TypeVar, cast
 import torch
 
 from ._classes import copies_itself, reduced
+from ._named import Source
 
-M = TypeVar("M", bound=torch.nn.Module)
+M = TypeVar("M", bound=Source)
 
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device})
 
@@ -25,6 +26,9 @@ def reconstruct(
     `complete` copies these when the copy is in the memo, before it gets its state.
     """
     copied: Any = module
+    if not isinstance(module, torch.nn.Module):
+        complete()
+        return copy.deepcopy(module, memo)
     if copies_itself(type(module)):
         copied = memo[id(module)] = copied.__deepcopy__(memo)
         complete()

@@ -105,7 +105,7 @@ class Traversal:
         elif kind == OPAQUE or not owned:
             self._queues[2].append(partial(self.meet_all, _attributes(value), path, False))
         elif kind == OBJECT or value:
-            self._queues[1].append(partial(self.meet_all, self.parts_of(value), path, True))
+            self._queues[1].append(partial(self.meet_all, self.parts_of(value, path), path, True))
 
     def meet_tensor(self, tensor: torch.Tensor, path: Path, owned: bool) -> None:
         identity = id(tensor)
@@ -139,11 +139,11 @@ class Traversal:
             if kind_of(type(value)) != ATOM and key not in _HANDLED:
                 self.meet(value, (path, f".{key}"), owned)
 
-    def parts_of(self, value: Any) -> Iterator[tuple[str, object]]:
+    def parts_of(self, value: Any, path: Path = None) -> Iterator[tuple[str, object]]:
         """The parts of an ordinary object that a deep copy copies, too."""
         kind = kind_of(type(value))
         if kind == MAPPING:
-            yield from _items(value.items())
+            yield from _items(value.items(), path is None)
         elif kind == ITEMS:
             yield from _numbered(value)
         elif has_plain_state(type(value)):
@@ -213,7 +213,9 @@ def _numbered(items: Iterable[object]) -> Iterator[tuple[str, object]]:
     return ((f"[{index}]", item) for index, item in enumerate(items))
 
 
-def _items(pairs: Iterable[tuple[object, object]]) -> Iterator[tuple[str, object]]:
+def _items(
+    pairs: Iterable[tuple[object, object]], is_root: bool = False
+) -> Iterator[tuple[str, object]]:
     for key, item in pairs:
         yield f".key({key!r})", key
-        yield f"[{key!r}]", item
+        yield (f".{key}" if is_root and isinstance(key, str) else f"[{key!r}]"), item

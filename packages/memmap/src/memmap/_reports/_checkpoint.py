@@ -19,6 +19,7 @@ from typing import IO, cast
 from .._errors import CheckpointError
 from ._checkpoint_pickle import LIST, Node, parse_pickle
 from ._checkpoint_safetensors import read_safetensors
+from ._checkpoint_sharded import INDEX, read_folder, read_index
 from ._checkpoint_tensors import TensorWalk, key_text
 from ._numbers import Entries
 
@@ -31,22 +32,36 @@ _ITEMSIZES = (1, 2, 4, 8, 16)
 
 
 def read_checkpoint(path: str | PathLike[str]) -> Entries:
-    """Tensors of a file of ``torch.save`` or safetensors; its first bytes tell the kind."""
+    """Tensors of a file of ``torch.save`` or safetensors, or of the files of a sharded checkpoint.
+
+    The first bytes of a file tell its kind.
+    """
     file = Path(path)
-    with file.open("rb") as opened:
+    if file.is_dir():
+        return read_folder(file, _read_file)
+    return read_index(file, _read_file) if file.name.endswith(INDEX) else _read_file(file)
+
+
+def _read_file(file: Path) -> Entries:
+    return _READERS[kind_of_file(file)](file)
+
+
+def kind_of_file(path: Path) -> str:
+    """The kind of a checkpoint: "archive", "legacy" (before torch 1.6) or "safetensors"."""
+    with path.open("rb") as opened:
         start = opened.read(len(_LEGACY))
     if start.startswith(_ZIP):
-        return _read_archive(file)
+        return "archive"
     if start == _LEGACY:
-        return _read_legacy(file)
+        return "legacy"
     if start[8:9] == b"{":
-        return read_safetensors(file)
+        return "safetensors"
     raise CheckpointError("the file must be a .pt or .safetensors checkpoint, got something else")
 
 
 def _read_archive(path: Path) -> Entries:
     """Tensors of a zip archive, which holds a pickle and one record for each storage."""
-    pickled, records = _open_archive(path)
+    pickled, _, records = open_archive(path)
     walk = TensorWalk(parse_pickle(io.BytesIO(pickled)))
     for key, storage in walk.storages.items():
         if records.get(key) != storage.nbytes:
@@ -57,8 +72,8 @@ def _read_archive(path: Path) -> Entries:
     return walk.entries
 
 
-def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
-    """The pickle of an archive, and the size of each of its storages in bytes."""
+def open_archive(path: Path) -> tuple[bytes, str, dict[str, int]]:
+    """The pickle of an archive, its name, and the size of each of its storages in bytes."""
     try:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if re.fullmatch(r"[^/]*/data\.pkl", name)]
@@ -88,8 +103,8 @@ def _open_archive(path: Path) -> tuple[bytes, dict[str, int]]:
                 )
             pickled = archive.getinfo(names[0])
             if pickled.CRC:
-                return archive.read(pickled), records
-        return _stored(path, pickled), records  # torch can save without checksums
+                return archive.read(pickled), names[0], records
+        return _stored(path, pickled), names[0], records  # torch can save without checksums
     except CheckpointError:
         raise
     except (
@@ -143,3 +158,6 @@ def _read_legacy(path: Path) -> Entries:
         if missing:
             raise CheckpointError(f"every storage must be in the file, got none for {min(missing)}")
     return walk.entries
+
+
+_READERS = {"archive": _read_archive, "legacy": _read_legacy, "safetensors": read_safetensors}

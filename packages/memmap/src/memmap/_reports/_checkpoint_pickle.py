@@ -70,10 +70,15 @@ def parse_pickle(file: IO[bytes]) -> object:
 
     Shared objects and cycles stay single objects.
     """
+    return parse(InertUnpickler(file))
+
+
+def parse(unpickler: InertUnpickler) -> object:
+    """The tree that an unpickler makes."""
     try:
         # Python warns about unknown escapes in a string, but the user cannot change the file.
         with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-            return _InertUnpickler(file).load()
+            return unpickler.load()
     except Exception as error:  # a garbled step may raise any exception
         raise CheckpointError(
             f"the pickle must be whole, got one that is cut off or garbled: {error}"
@@ -93,7 +98,9 @@ _BARE = frozenset(ord(step.code) for step in pickletools.opcodes if step.arg is 
 
 
 # The unpickler in Python, because the one in C allocates as many places as a pickle asks for.
-class _InertUnpickler(pickle._Unpickler):
+class InertUnpickler(pickle._Unpickler):
+    """Makes a tree of what it would otherwise import and call."""
+
     stack: list[Any]
     metastack: list[list[Any]]
     memo: dict[int, Any]

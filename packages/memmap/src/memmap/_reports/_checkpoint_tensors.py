@@ -18,8 +18,8 @@ from ._numbers import Entries, Entry
 Parts: TypeAlias = Iterator[tuple[str, object]]
 
 # Names are looked up in tables, never as attributes, because a module may import on access.
-_DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
-_NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in _DTYPES.values()}
+DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
+NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES.values()}
 _STORAGE_DTYPES = {
     f"torch.{name}": dtype for dtype, name in torch.storage._dtype_to_storage_type_map().items()
 } | {"torch.storage.UntypedStorage": torch.uint8}
@@ -128,14 +128,14 @@ class TensorWalk:
         if maker == _TYPED:
             typed = node.arguments[-1]
             came = typed.name if isinstance(typed, Global) else type(typed).__name__
-            if came not in _DTYPES:
+            if came not in DTYPES:
                 raise CheckpointError(
                     f"a tensor must have a type that this version of torch has, got {came}"
                 )
-            dtype = _DTYPES[came]
+            dtype = DTYPES[came]
         if isinstance(sizes, Node):  # a torch.Size
             sizes = sizes.arguments[0] if sizes.arguments else None
-        if not (_are_integers(sizes) and _are_integers(strides) and _is_integer(offset)):
+        if not (are_integers(sizes) and are_integers(strides) and _is_integer(offset)):
             raise CheckpointError(f"{name}: offset, sizes and strides must be integers")
         if prod(sizes) > _LARGEST:
             raise CheckpointError(
@@ -156,7 +156,7 @@ class TensorWalk:
             view = View(storage.key, 0, storage.nbytes, offset * size, sizes, steps, size)
         except ValueError as error:
             raise CheckpointError(f"{name}: {error}") from error
-        self.entries.put(node, Entry([name], view, _NAMES[dtype], view.sizes, storage.location))
+        self.entries.put(node, Entry([name], view, NAMES[dtype], view.sizes, storage.location))
 
     def _storage(self, node: object) -> Storage:
         """The storage for a persistent id ``("storage", class, key, location, n)``."""
@@ -189,10 +189,13 @@ class TensorWalk:
 
 def _is_integer(value: object) -> TypeGuard[int]:
     # Sizes cannot be larger, and Python refuses to print very large integers.
-    return type(value) is int and -_LARGEST <= value <= _LARGEST
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return -_LARGEST <= value <= _LARGEST
 
 
-def _are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
+def are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
+    """Whether a value is a tuple of integers of which none is absurdly large."""
     return isinstance(values, tuple) and all([_is_integer(value) for value in values])
 
 

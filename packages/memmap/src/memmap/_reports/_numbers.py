@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -14,8 +14,9 @@ from torch.nn.parameter import is_lazy
 
 from .._errors import StorageError
 from .._modules._composite import take_apart
+from .._modules._named import named_values
+from .._modules._traverse import path_text
 from .._views._address import view_of
-from .._views._arrays import Array
 from .._views._coverage import coverage_of, n_touched
 from .._views._layout import Layout
 from .._views._pairs import overlapping_pairs
@@ -79,11 +80,8 @@ class Entries:
         elif isinstance(value, View):
             device = str(value.space) if isinstance(value.space, (str, torch.device)) else "?"
             self.put(value, Entry([name], value, "?", value.sizes, device))
-        else:
-            raise TypeError(
-                f"{name}: a value must be a tensor, a NumPy array or a View, "
-                f"got {type(value).__name__}"
-            )
+        elif isinstance(value, torch.ScriptObject):
+            self._add_packed(name, value)
 
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> None:
         view = composite = None
@@ -99,32 +97,38 @@ class Entries:
         elif composite is not None:
             for part, part_name in zip(composite.parts, composite.names, strict=True):
                 self.add(f"{name}.{part_name}", part)
+        elif tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]  # not in the stubs
+            self._add_sized(name, tensor, tensor.nbytes, str(tensor.dtype), tuple(tensor.shape))
         else:
             self.unplaced.append(name)
 
+    def _add_packed(self, name: str, packed: torch.ScriptObject) -> None:
+        """Add the weights that a kernel packed in its own way; their state says how large."""
+        todo: list[object] = [packed.__getstate__()]
+        nbytes = 0
+        while todo:
+            part = todo.pop()
+            if isinstance(part, torch.Tensor):
+                nbytes += part.nbytes
+            elif isinstance(part, (list, tuple)):
+                todo += part
+        self._add_sized(name, packed, nbytes, "packed", (nbytes,))
 
-def entries_of(source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> Entries:
-    """Named tensors of a module or a mapping."""
-    if not isinstance(source, (torch.nn.Module, Mapping)):
-        raise TypeError(
-            f"MemoryReport: the source must be a module or a mapping of names to tensors, "
-            f"got {type(source).__name__}"
-        )
+    def _add_sized(
+        self, name: str, value: object, nbytes: int, dtype: str, shape: tuple[int, ...]
+    ) -> None:
+        """Add an object that tells its size but not its place; it shares memory with no other."""
+        view = View(("opaque", id(value)), 0, nbytes, sizes=(nbytes,), strides=(1,))
+        self.put(value, Entry([name], view, dtype.removeprefix("torch."), shape, "cpu"))
+
+
+def entries_of(source: object, attributes: bool = False) -> Entries:
+    """Named tensors of a module, a mapping or, with `attributes`, of any object."""
     entries = Entries()
-    named = source.items() if isinstance(source, Mapping) else _module_tensors(source)
-    for name, value in named:
-        entries.add(str(name), value)
+    for path, value in named_values(source, attributes):
+        if not isinstance(value, torch.nn.Module):
+            entries.add(path_text(path) or "<root>", value)
     return entries
-
-
-def _module_tensors(module: torch.nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    for prefix, part in module.named_modules():
-        for key, tensor in (*part._parameters.items(), *part._buffers.items()):
-            if tensor is not None:
-                name = f"{prefix}.{key}" if prefix else key
-                yield name, tensor
-                if tensor.is_leaf and tensor.grad is not None:
-                    yield f"{name}.grad", tensor.grad
 
 
 class Numbers(NamedTuple):

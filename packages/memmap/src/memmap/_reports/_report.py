@@ -8,8 +8,6 @@ from os import PathLike
 
 import torch
 
-from .._views._arrays import Array
-from .._views._view import View
 from ._checkpoint import read_checkpoint
 from ._html import html_table
 from ._numbers import Entries, Numbers, StorageReport, entries_of, storages_of, total
@@ -35,12 +33,24 @@ class MemoryReport:
 
     Parameters
     ----------
-    source : torch.nn.Module or mapping of str to torch.Tensor, numpy.ndarray or View
-        A module is reported with its parameters, buffers and their gradients, by path. A tensor
-        with several names is listed with all of them. A submodule that is registered twice is
+    source : torch.nn.Module or mapping, or any object with `attributes`
+        A module is reported with its parameters, buffers and their gradients, by path. A mapping
+        is reported with all tensors, arrays, views and modules in it, also in mappings, lists,
+        tuples and sets within it: a state dict, the state of an optimizer, a checkpoint. A tensor
+        with several names is listed with all of them. A module or container that occurs twice is
         listed under its first path. Sparse and nested tensors and wrappers are reported by their
-        components. Raises `TypeError` for other sources, and `StorageError` if an element lies
-        outside of its storage.
+        components.
+    attributes : bool, optional
+        Also follow the attributes of modules, tensors and all other objects: caches, the states of
+        quantised weights, packed weights. The source may then be any object. Weights that a kernel
+        has packed (quantised layers of torch, mkldnn) have the size that their class tells.
+
+    Raises
+    ------
+    TypeError
+        For other sources, and for objects in a mapping unless `attributes` is set.
+    StorageError
+        If an element lies outside of its storage.
 
     Attributes
     ----------
@@ -62,8 +72,13 @@ class MemoryReport:
     """
 
     @uncollected()
-    def __init__(self, source: torch.nn.Module | Mapping[str, torch.Tensor | Array | View]) -> None:
-        self._set(entries_of(source))
+    def __init__(self, source: object, *, attributes: bool = False) -> None:
+        if not (attributes or isinstance(source, (torch.nn.Module, Mapping))):
+            raise TypeError(
+                "MemoryReport: the source must be a module or a mapping with tensors in it, "
+                f"got {type(source).__name__} (attributes=True reports on any object)"
+            )
+        self._set(entries_of(source, attributes))
 
     def _set(self, entries: Entries) -> None:
         self.storages: tuple[StorageReport, ...] = tuple(storages_of(entries.placed))
@@ -82,7 +97,11 @@ class MemoryReport:
         path : str or path-like
             A file that ``torch.save`` wrote, also before torch 1.6, or a safetensors file. Storages
             are reported on the device from which they were saved. In safetensors files each tensor
-            has its own storage, on the device ``file``.
+            has its own storage, on the device ``file``. For a sharded checkpoint, the index of its
+            shards (``model.safetensors.index.json``) or its folder. In a folder of
+            ``torch.distributed.checkpoint``, the chunks of tensors are reported, on the device
+            ``file``. In a folder without an index, the names of several files come before those of
+            their tensors. Shards share memory if they are links to one file.
 
         Raises
         ------

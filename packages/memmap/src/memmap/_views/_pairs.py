@@ -25,28 +25,7 @@ _PORTION = 1 << 21
 def overlapping_pairs(
     tensors: Iterable[torch.Tensor | Array | View],
 ) -> list[tuple[int, int]]:
-    """Pairs of tensors that share at least one byte, exactly.
-
-    Slices of one tensor are compared as boxes of a grid. Other views are tested one by one if the
-    smallest boxes around them meet. For N slices of one storage, the time is about the time to sort
-    N numbers and to list the pairs.
-
-    Parameters
-    ----------
-    tensors : iterable of torch.Tensor, numpy.ndarray or View
-        Strided tensors on any devices. Raises the errors of `footprint`.
-
-    Returns
-    -------
-    list of (int, int)
-        Positions ``i < j``, ascending.
-
-    Examples
-    --------
-    >>> x = torch.zeros(4, 4)
-    >>> overlapping_pairs([x[0], x[1], x[:, 0], torch.zeros(2)])
-    [(0, 2), (1, 2)]
-    """
+    """Positions ``i < j``, ascending, of tensors that share at least one byte, exactly."""
     spaces = by_space(tensors)
     found = [np.empty(0, np.int64)]
     n = 1 + max((places[-1][0] for places in spaces.values()), default=0)

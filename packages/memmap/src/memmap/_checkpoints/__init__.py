@@ -1,0 +1,1 @@
+"""Rewriting checkpoints, and comparing them."""

@@ -1,0 +1,108 @@
+"""Every value in a module, a mapping or another object that may hold tensors, with its path."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import numpy as np
+import torch
+
+from .._views._view import View
+from ._classes import ATOM, NO_STATE, kind_of
+from ._traverse import Found, Path, _attributes, _members, attributes_of, path_text, state_tensors
+
+Source: TypeAlias = torch.nn.Module | Mapping[Any, Any]
+"""What the functions on modules take: a module, or a mapping of any depth with tensors in it."""
+
+_STATE = ("_parameters", "_buffers", "_modules", NO_STATE)
+_ITEMS = (list, tuple, set, frozenset, deque)
+_LEAVES = (torch.Tensor, np.ndarray, View, torch.ScriptObject)
+
+
+def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Path, Any]]:
+    """Tensors, arrays, views, packed weights and modules, in order; tensors under every name.
+
+    Mappings, lists, tuples and sets of any depth are opened. Of modules, the parameters and
+    buffers are listed. With `attributes`, attributes of modules, tensors and all other objects are
+    followed, too; without, other objects raise `TypeError`. Gradients come after their tensors.
+    """
+    seen: dict[int, object] = {}  # keeps the objects alive, so that no id is used twice
+    todo: list[tuple[Path, Any]] = [(None, source)]
+    while todo:
+        path, value = todo.pop()
+        is_leaf = isinstance(value, _LEAVES)
+        if is_leaf:
+            yield path, value
+        is_new = id(value) not in seen
+        seen[id(value)] = value
+        if isinstance(value, torch.Tensor):
+            parts: Iterable[tuple[str, object]] = _parts_of_tensor(value, attributes and is_new)
+        elif is_leaf or not is_new:
+            continue
+        elif isinstance(value, torch.nn.Module):
+            yield path, value
+            parts = _parts_of_module(value, attributes)
+        elif isinstance(value, Mapping):
+            parts = _parts_of_mapping(value, path is None)
+        elif isinstance(value, _ITEMS):
+            parts = ((f"[{index}]", part) for index, part in enumerate(value))
+        elif kind_of(type(value)) == ATOM or isinstance(value, np.generic):
+            continue
+        elif attributes:
+            # C types show their attributes as members; ``__dict__`` may be one, too.
+            members = {text: part for text, part in _members(value) if text != ".__dict__"}
+            parts = (members | dict(_attributes(value))).items()
+        else:
+            raise TypeError(
+                f"{path_text(path)}: a value must be a tensor, a NumPy array, a View, a module, a "
+                f"container of these, or a plain number or text, got {type(value).__name__} "
+                "(attributes=True follows the attributes of objects)"
+            )
+        todo += reversed([((path, text) if text else path, part) for text, part in parts])
+
+
+def tensors_of(source: Source) -> list[Found]:
+    """Parameters, buffers and gradients of a module; all tensors of a mapping; each once."""
+    if isinstance(source, torch.nn.Module):
+        return state_tensors(source)
+    found: dict[int, Found] = {}
+    for path, value in named_values(source):
+        if isinstance(value, torch.Tensor):
+            found.setdefault(id(value), Found(value, path))
+    return list(found.values())
+
+
+def modules_in(source: object) -> list[tuple[Path, torch.nn.Module]]:
+    """A module and its parts, or all modules in a mapping, each once."""
+    if isinstance(source, torch.nn.Module):
+        return [((None, name) if name else None, part) for name, part in source.named_modules()]
+    found = named_values(source, attributes=True)
+    return [(path, value) for path, value in found if isinstance(value, torch.nn.Module)]
+
+
+def _parts_of_tensor(tensor: torch.Tensor, attributes: bool) -> Iterator[tuple[str, object]]:
+    if tensor.is_leaf and tensor.grad is not None:
+        yield ".grad", tensor.grad
+    if attributes:
+        for name, part in attributes_of(tensor).items():
+            yield f".{name}", part
+
+
+def _parts_of_module(module: torch.nn.Module, attributes: bool) -> Iterable[tuple[str, object]]:
+    state = module.__dict__
+    for parts in (module._parameters, module._buffers, module._modules):
+        yield from ((f".{name}", part) for name, part in parts.items() if part is not None)
+    if attributes:
+        yield from ((f".{name}", part) for name, part in state.items() if name not in _STATE)
+
+
+def _parts_of_mapping(mapping: Mapping[Any, Any], is_root: bool) -> Iterator[tuple[str, object]]:
+    """Keys that are neither text nor numbers may hold tensors; they are named by their number."""
+    for index, (key, value) in enumerate(mapping.items()):
+        if isinstance(key, (str, bytes, int, float)) or key is None:
+            yield (f".{key}" if is_root and isinstance(key, str) else f"[{key!r}]"), value
+        else:
+            yield f".key({index})", key
+            yield f"[key {index}]", value

@@ -1,0 +1,104 @@
+"""Reading the metadata of a folder that ``torch.distributed.checkpoint`` wrote."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from math import prod
+from pathlib import Path
+
+from .._errors import CheckpointError
+from .._views._view import View
+from ._checkpoint_pickle import DICT, Global, Node, parse_pickle
+from ._checkpoint_tensors import DTYPES, NAMES, are_integers
+from ._numbers import Entries, Entry
+
+METADATA = ".metadata"
+
+
+def read_distributed(folder: Path) -> Entries:
+    """Tensors of a folder of ``.distcp`` files; addresses are places in these files.
+
+    Every chunk of a tensor is an archive in one of the files. Chunks are stored alone, so each has
+    a storage of its own. A tensor of several chunks has their bounds in their names.
+    """
+    metadata = _fields(parse_pickle(io.BytesIO((folder / METADATA).read_bytes())))
+    places: dict[object, View] = {}
+    for index, info in _pairs(metadata.get("storage_data")):
+        key = _fields(index)
+        offset = None if key.get("offset") is None else _sizes(key["offset"])
+        places[key.get("fqn"), offset] = _place(folder, _fields(info))
+    entries = Entries()
+    for name, described in _pairs(metadata.get("state_dict_metadata")):
+        tensor = _fields(described)
+        if "chunks" in tensor:  # other objects are not tensors
+            _add_tensor(entries, places, name, tensor)
+    return entries
+
+
+def _add_tensor(
+    entries: Entries,
+    places: dict[object, View],
+    name: object,
+    tensor: dict[object, object],
+) -> None:
+    properties, chunks = tensor.get("properties"), tensor["chunks"]
+    size = _sizes(tensor.get("size"))
+    state = properties.state[0] if isinstance(properties, Node) and properties.state else None
+    typed = state[0] if isinstance(state, tuple) and state else None
+    dtype = DTYPES.get(typed.name) if isinstance(typed, Global) else None
+    if dtype is None or not isinstance(chunks, Node) or not isinstance(name, str):
+        raise _damaged(f"a tensor {name!r:.100} without a name, a type that torch has, or chunks")
+    for number, chunk in enumerate(chunks.items):
+        first, sizes = (_sizes(_fields(chunk).get(key)) for key in ("offsets", "sizes"))
+        is_whole = sizes == size
+        bounds = ", ".join(f"{low}:{low + n}" for low, n in zip(first, sizes, strict=True))
+        label = name if is_whole else f"{name}[{bounds}]"
+        place = places.get((name, first)) or places.get((name, None))
+        nbytes = prod(sizes) * dtype.itemsize
+        if place is None or nbytes > place.storage_nbytes:
+            raise _damaged(f"no place of {nbytes} bytes for {label!r:.100}")
+        # The archive is a little larger than the tensor in it.
+        view = View(place.space, place.storage_address, nbytes, 0, (nbytes,), (1,))
+        entries.put((name, number), Entry([label], view, NAMES[dtype], sizes, "file"))
+
+
+def _place(folder: Path, place: dict[object, object]) -> View:
+    """The bytes of an archive in a file of the folder."""
+    name, numbers = place.get("relative_path"), (place.get("offset"), place.get("length"))
+    if not isinstance(name, str) or {*"/\\\0"} & {*name} or not are_integers(numbers):
+        raise _damaged(f"a place of {name!r:.100}")
+    start, length = numbers
+    status = (folder / name).stat()
+    if min(start, length) < 0 or start + length > status.st_size:
+        raise CheckpointError(
+            f"{name}: a shard must hold all of its tensors, "
+            f"got {status.st_size} bytes for one that ends at {start + length}"
+        )
+    return View((status.st_dev, status.st_ino), start, length, 0, (length,), (1,))
+
+
+def _fields(node: object) -> dict[object, object]:
+    """The attributes of an object by name."""
+    if not isinstance(node, Node):
+        raise _damaged("something else than an object")
+    state = node.state[0] if node.state else Node(DICT)
+    return {key: value for key, value in _pairs(state) if isinstance(key, str)}
+
+
+def _pairs(node: object) -> Sequence[tuple[object, object]]:
+    if not isinstance(node, Node) or node.maker != DICT:
+        raise _damaged("something else than a dict")
+    return node.pairs
+
+
+def _sizes(value: object) -> tuple[int, ...]:
+    """The numbers of a torch.Size."""
+    sizes = value.arguments[0] if isinstance(value, Node) and value.arguments else value
+    if not are_integers(sizes) or min(sizes, default=0) < 0:
+        raise _damaged(f"the size {sizes!r:.100}")
+    return sizes
+
+
+def _damaged(found: str) -> CheckpointError:
+    return CheckpointError(f"{METADATA} must be of torch.distributed.checkpoint, got {found}")
