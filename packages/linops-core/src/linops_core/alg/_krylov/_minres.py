@@ -33,7 +33,8 @@ def minres(
     steps show that A is not Hermitian, a ValueError is raised.
 
     The solver keeps seven vectors, and waits for the device once in a step. Gradients are those of
-    the exact solution: the backward pass solves with A once more.
+    the exact solution: the backward pass solves with A once more. If one of both systems has no
+    solution, it raises a RuntimeError.
 
     Parameters
     ----------
