@@ -242,7 +242,7 @@ def group_inverse(left: Tensor, right: Tensor) -> Tensor:
 
     Ben-Israel and Greville, "Generalized inverses" (2003), section 4.4.
     """
-    inner = torch.linalg.inv(right @ left)
+    inner: Tensor = torch.linalg.inv(right @ left)
     return left @ inner @ inner @ right
 
 

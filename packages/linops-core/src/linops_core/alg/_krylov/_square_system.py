@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -30,7 +29,7 @@ from .._shared._precision import (
     rounding_of,
     widened,
 )
-from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._progress import Callback, Iterate, Progress, StopReason, warn
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach, check_solved, has_gradient
 
@@ -170,11 +169,11 @@ def solved(
         check_like(owner, "x0", x0, "y", y)
 
     def solve(
-        A: Operator, y: Tensor, x0: Tensor | None, M: Any, *watchers: Any
+        A: Operator, y: Tensor, x0: Tensor | None, M: Any, bar: Any = None, called: Any = None
     ) -> tuple[Tensor, SquareSystem]:
         system = SquareSystem(owner, A, y, x0, tol)
         steps, x_of = method(system, M)
-        progress = Progress(owner, max_num_iters, *watchers)
+        progress = Progress(owner, max_num_iters, bar, called, goals={"residual": tol})
         state = progress.follow(steps, lambda state: system.result(x_of(state)))
         x = x_of(state)
         if x is not system.x:  # stopped by max_num_iters before its residual was computed anew
@@ -185,7 +184,7 @@ def solved(
         x, system = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)
     complaint = system.complaint
     if complaint is not None and not system.is_least_squares:
-        warnings.warn(complaint, ConvergenceWarning, stacklevel=3)
+        warn(complaint)
     if not (torch.is_grad_enabled() or is_followed()):
         return x
     defect = y - A(x)
