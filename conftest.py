@@ -74,11 +74,17 @@ collect_ignore_glob = [
 GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 LAW_OF_GPUS = "test_an_accelerator_gives_the_same_values"
 LAWS = "linops_core.testing._laws."
+FEW_STEPS = "ignore:.* the result must be within its tolerance:RuntimeWarning"
 FIRST_COMPILER_LAW = "test_it_compiles_to_one_graph"
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    """Mark the law of GPUs: users inherit it, and their runs do not know our marks."""
+    """Mark the law of GPUs: users inherit it, and their runs do not know our marks.
+
+    Tests of solvers do few steps, of which only ``pytest.warns`` hears.
+    """
+    if "alg" in item.path.parts or "solvers" in item.path.stem:
+        item.add_marker(pytest.mark.filterwarnings(FEW_STEPS))
     if law_of(item)[1] == LAW_OF_GPUS:
         item.add_marker("gpu")
 

@@ -122,6 +122,8 @@ def test_large_powers(power: float) -> None:
         (lambda: poisson_disc([64], 4), ValueError, "grid_size must be 2 or 3 positive"),
         (lambda: poisson_disc([8, 8], 4, -1.0), ValueError, "power must be at least 0 and"),
         (lambda: poisson_disc([8, 8], 4, calibration=5), ValueError, "at most the 16 samples"),
+        (lambda: poisson_disc([8, 8], 2, seed=1.5), TypeError, "poisson_disc: seed must be an int"),  # type: ignore[arg-type]
+        (lambda: variable_density([4], 2, seed="1"), TypeError, "seed must be an integer, got '1'"),  # type: ignore[arg-type]
     ],
 )
 def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:

@@ -124,7 +124,9 @@ def variable_density(
     distance = _distance(mask.shape)
     density = distance.div_(distance.max().clamp(min=1)).neg_().add_(1).pow_(power)
     # Efraimidis and Spirakis: the largest u^(1/w) of uniform u are draws in proportion to w.
-    chance = torch.rand(mask.shape, generator=_generator(seed), dtype=torch.float64)
+    chance = torch.rand(
+        mask.shape, generator=_generator("variable_density", seed), dtype=torch.float64
+    )
     order = chance.log_().div_(density.clamp_(min=1e-300))
     order[mask] = math.inf
     mask.view(-1)[order.view(-1).topk(wanted).indices] = True
@@ -190,7 +192,7 @@ def poisson_disc(
     distance = _distance(begun.shape)
     # A finite radius, also where the power is large.
     growth = (1 + 4 * distance / distance.max().clamp(min=1)).pow(power).clamp(max=1e100)
-    order = torch.randperm(begun.numel(), generator=_generator(seed)).tolist()
+    order = torch.randperm(begun.numel(), generator=_generator("poisson_disc", seed)).tolist()
     low, high = 0.0, float(max(begun.shape))
     mask = _thrown(begun, low * growth, order, wanted)
     while high - low > 0.01 * high:
@@ -240,8 +242,9 @@ def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) 
     return region
 
 
-def _generator(seed: int) -> torch.Generator:
-    return torch.Generator("cpu").manual_seed(seed)
+def _generator(owner: str, seed: int) -> torch.Generator:
+    least = -(2**63)  # torch takes negative ones
+    return torch.Generator("cpu").manual_seed(check_number(owner, "seed", seed, least))
 
 
 def _distance(sizes: Sequence[int]) -> Tensor:

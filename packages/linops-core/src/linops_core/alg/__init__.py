@@ -19,7 +19,9 @@ These rules hold for all of them:
   the same input. Then y, the proximal maps and the adjoints are lists with one entry for each
   operator.
 - A solver starts at ``x0``, zero by default, and ends after ``max_num_iters`` steps at the
-  latest. x is a new tensor of the shape of the input. No argument is written to.
+  latest. If a measured value is then more than 100 times its tolerance, the solver gives a
+  :class:`ConvergenceWarning`, unless the tolerance is 0. x is a new tensor of the shape of the
+  input. No argument is written to.
 - ``CONVERGED`` means that the tolerance is met within rounding. If rounding alone exceeds the
   tolerance, the solver ends with ``ROUNDING`` at the precision of the dtype.
 - For half precision, vectors are kept in single precision, and operators are applied in half

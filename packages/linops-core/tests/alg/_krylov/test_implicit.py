@@ -1,17 +1,20 @@
 """Gradients from the equation: right, or refused where the weights are other ones."""
 
 import re
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from torch import Tensor
 from torch.func import functional_call
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from linops_core import Dense, Diagonal, NamedLinop
-from linops_core.alg import conjugate_gradients, gmres, lsmr, lsqr, minres
+from linops_core.alg import ConvergenceWarning, conjugate_gradients, gmres, lsmr, lsqr, minres
 
 Solver = Callable[[Any, Tensor], Tensor]
 
@@ -232,3 +235,52 @@ def test_a_solution_of_constants_may_be_used_in_transforms(solve: Solver) -> Non
     x = solve(A, Y)
     assert torch.equal(torch.func.grad(function)(Y), x)
     assert torch.equal(torch.func.jvp(function, (Y,), (Y,))[1], (Y * x).sum())
+
+
+def group_inverse(left: Tensor, right: Tensor) -> Tensor:
+    """Return that of left @ right: its range is that of left. It is the pseudo-inverse if A^H = A.
+
+    Ben-Israel and Greville, "Generalized inverses" (2003), section 4.4.
+    """
+    inner: Tensor = torch.linalg.inv(right @ left)
+    return left @ inner @ inner @ right
+
+
+@pytest.mark.parametrize("solve", [implicit, minres, gmres])
+@example(rank=1, dtype=torch.float64, is_in_range=(False, False), seed=11199)
+@given(
+    rank=st.integers(1, 4),
+    dtype=st.sampled_from([torch.float64, torch.complex128]),
+    is_in_range=st.tuples(st.booleans(), st.booleans()),
+    seed=st.integers(0, 2**16),
+)
+def test_gradients_of_singular_systems_are_those_of_the_inverse_in_the_range_or_refused(
+    solve: Any, rank: int, dtype: torch.dtype, is_in_range: tuple[bool, bool], seed: int
+) -> None:
+    generator = torch.Generator().manual_seed(seed)
+    basis = torch.randn(2, 4, 4, dtype=dtype, generator=generator)
+    left, other = torch.linalg.qr(basis).Q[:, :, :rank]
+    right = (left if solve is not gmres else left + 0.3 * other).mH
+    y, g = torch.randn(2, 4, dtype=dtype, generator=generator)
+    y = left @ right @ y if is_in_range[0] else y
+    g = right.mH @ left.mH @ g if is_in_range[1] else g
+    weights = [x.detach().requires_grad_() for x in (left, right, y)]
+    right = weights[1] if solve is gmres else weights[0].mH
+    A = Dense(weights[0] @ right, ("M", "N"), ("N",), ("M",))
+    options = {} if solve is implicit else {"tol": 1e-12}
+    followed = weights if solve is gmres else weights[::2]
+
+    def gradients() -> tuple[Tensor, ...]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            found = torch.vdot(g, solve(A, weights[2], **options)).real
+        return torch.autograd.grad(found, followed)
+
+    if rank == 4 or all(is_in_range):
+        expected = torch.vdot(g, group_inverse(weights[0], right) @ weights[2]).real
+        for one, other in zip(gradients(), torch.autograd.grad(expected, followed), strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
+    else:
+        refusal = "for a gradient, A x = y and A.H z = g must|p.H A p = "  # the steps may show it
+        with pytest.raises((RuntimeError, ValueError), match=refusal):
+            gradients()

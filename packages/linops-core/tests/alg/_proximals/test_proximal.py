@@ -357,6 +357,28 @@ def test_integers_and_weights_that_do_not_fit_are_refused(penalty: Any) -> None:
             penalty(torch.ones(shape))(torch.ones(1, 2), 1.0)
 
 
+CENTERED = [l2_ball, l2_squared]
+
+
+@pytest.mark.parametrize("penalty", CENTERED)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.float64])
+def test_centers_of_any_precision_keep_the_dtype(penalty: Any, dtype: torch.dtype) -> None:
+    z = torch.tensor([[3.0, -2.0]]).to(dtype)
+    for wide in (torch.float32, torch.float64, *([torch.complex128] if dtype.is_complex else [])):
+        found = penalty(1.0, center=torch.tensor([0.5], dtype=wide))(z, 1.0)
+        assert found.dtype == dtype
+        torch.testing.assert_close(found, penalty(1.0, center=torch.full_like(z, 0.5))(z, 1.0))
+
+
+@pytest.mark.parametrize("penalty", CENTERED)
+def test_centers_that_do_not_fit_are_refused(penalty: Any) -> None:
+    for shape in ((4,), (3, 1), (1, 3)):
+        with pytest.raises(ValueError, match=r": center must be broadcast to \(3,\), got shape"):
+            penalty(1.0, center=torch.ones(shape))(torch.ones(3), 1.0)
+    with pytest.raises(TypeError, match=r": center must be real for real x, got tensor"):
+        penalty(1.0, center=torch.ones(3) * 1j)(torch.ones(3), 1.0)
+
+
 def test_groups_are_those_along_the_axes() -> None:
     z = torch.randn(3, 4, 5, dtype=torch.complex128)
     for dim in (0, 1, -1, (0, 2), (2, 0), (-3, -2, -1)):

@@ -1,13 +1,40 @@
 """The loop that all solvers share, and what it tells of each step."""
 
+import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from linops_core.alg import Record, Step, StopReason, conjugate_gradients
+from linops_core import Dense
+from linops_core.alg import (
+    ConvergenceWarning,
+    Record,
+    Step,
+    StopReason,
+    admm,
+    conjugate_gradients,
+    douglas_rachford,
+    fista,
+    gmres,
+    irls,
+    l1_ball,
+    l2_squared,
+    lbfgs,
+    lsmr,
+    lsqr,
+    minres,
+    operator_norm,
+    pdhg,
+    power_method,
+    proximal_gradient,
+    soft_threshold,
+    split_bregman,
+    svd,
+)
 from linops_core.alg._shared._progress import Iterate, Progress, reason_of_both
 
 
@@ -121,3 +148,48 @@ def test_the_x_of_a_step_is_a_copy_without_gradient() -> None:
     assert x.requires_grad and not any(one.x.requires_grad for one in seen)
     assert all(torch.equal(one.x, before) for one, before in zip(seen, kept, strict=True))
     assert kept[-1].tolist() == pytest.approx([1.0, 0.5])
+
+
+HILBERT = 1 / (torch.arange(6)[:, None] + torch.arange(6.0).double() + 1)
+A = Dense.from_einstr(HILBERT, "MN,N->M")
+Y = torch.ones(6, dtype=torch.float64)
+L1 = soft_threshold(1e-3)
+LIMITED: dict[str, Callable[[int, float], Any]] = {
+    "conjugate_gradients": lambda n, tol: conjugate_gradients(A, Y, None, n, tol, 0),
+    "conjugate_gradients of several": lambda n, tol: conjugate_gradients(
+        lambda x: x @ HILBERT, torch.eye(6).double(), None, n, tol, 0, batch_dims=1
+    ),
+    "gmres": lambda n, tol: gmres(A, Y, max_num_iters=n, tol=tol),
+    "minres": lambda n, tol: minres(A, Y, max_num_iters=n, tol=tol),
+    "lsqr": lambda n, tol: lsqr(A, Y, max_num_iters=n, atol=tol, btol=tol),
+    "lsmr": lambda n, tol: lsmr(A, Y, max_num_iters=n, atol=tol, btol=tol),
+    "fista": lambda n, tol: fista(A, Y, L1, None, n, tol),
+    "proximal_gradient": lambda n, tol: proximal_gradient(A, Y, L1, None, n, tol),
+    "pdhg": lambda n, tol: pdhg(A, l2_squared(1.0, center=Y), L1, 0 * Y, n, eps_rel=tol),
+    "admm": lambda n, tol: admm(A, Y, L1, None, None, n, eps_rel=tol),
+    "split_bregman": lambda n, tol: split_bregman(A, Y, L1, None, None, n, eps_rel=tol),
+    "douglas_rachford": lambda n, tol: douglas_rachford(
+        l1_ball(1.0), l2_squared(1.0, center=Y), 9 * Y, n, tol
+    ),
+    "irls": lambda n, tol: irls(A, Y, None, n, tol),
+    "lbfgs": lambda n, tol: lbfgs(lambda x: (A(x) - Y).square().sum(), 0 * Y, n, tol=tol),
+    "power_method": lambda n, tol: power_method(A, Y.cumsum(0), n, tol),
+    "operator_norm": lambda n, tol: operator_norm(A, max_iters=n, tol=tol),
+    "svd": lambda n, tol: svd(
+        Dense.from_einstr(torch.arange(900.0).sin().reshape(30, 30) + torch.eye(30), "MN,N->M"),
+        2,
+        max_num_iters=n,
+        tol=tol,
+    ),
+}
+
+
+@pytest.mark.parametrize("solve", LIMITED.values(), ids=LIMITED)
+def test_a_last_step_far_from_its_tolerance_warns_at_the_line_of_the_user(solve: Any) -> None:
+    with pytest.warns(ConvergenceWarning, match="the result must be within its tol") as told:
+        solve(1, 1e-9)
+    assert [warning.filename for warning in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solve(1, 0.0)  # the number of steps is what was chosen
+        solve(1, 0.5)

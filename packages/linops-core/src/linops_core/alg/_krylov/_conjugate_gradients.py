@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial, reduce
@@ -31,13 +30,13 @@ from .._shared._checks import (
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import add_scaled, copied, divided, is_moderate
-from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._progress import Callback, Iterate, Progress, StopReason, warn
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, check_batch_axes
 from ._chunks import chunks_of
 from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
 from ._definiteness import N_CHECKED, Measured, Numbers
 from ._fixed_steps import fixed_steps
-from ._implicit import attach
+from ._implicit import attach, check_solved
 
 _NAME = "conjugate_gradients"
 
@@ -111,8 +110,9 @@ def conjugate_gradients(
         By default gradients flow through the steps, and autograd then keeps all steps. If True, the
         backward pass solves a system with A once more (implicit function theorem), and no step is
         kept. The gradients to y and to the weights of A are as exact as the tolerances. No
-        gradients reach x0 and the preconditioner. Second derivatives are refused, and so are
-        weights that are replaced or written to before the backward pass.
+        gradients reach x0 and the preconditioner. A may be singular only if y and the gradient to x
+        are in its range; else the backward pass raises a RuntimeError. Second derivatives are
+        refused, and so are weights that are replaced or written to before the backward pass.
     checkpoint : str or path, optional
         A file. If the process ends, the same call continues from the file and returns the same
         bits. The file has x, the residual and the direction. It is written after every
@@ -188,7 +188,7 @@ def conjugate_gradients(
 
     def solve(
         y: Tensor, x0: Tensor | None, progress: Progress, saved: Checkpoint | None = None
-    ) -> Tensor:
+    ) -> tuple[Tensor, str | None]:
         found, complaints, n_systems = [], [], 0
         axes = () if progress.is_watched or saved is not None else batch.axes
         for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
@@ -200,20 +200,28 @@ def conjugate_gradients(
             found.append(x)
             complaints.append(run.check.complaint())
             n_systems += len(run.check.reasons)
-        if complaint := next(filter(None, complaints), None):
-            warnings.warn(complaint, ConvergenceWarning, stacklevel=5)
-        return torch.cat(found, axes[0]) if len(found) > 1 else x
+        whole = torch.cat(found, axes[0]) if len(found) > 1 else x
+        return whole, next(filter(None, complaints), None)
 
     def solve_and_check() -> Tensor:
-        progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+        goals = {"residual": gtol}
+        progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals=goals)
+        with torch.set_grad_enabled(torch.is_grad_enabled() and not is_implicit):
+            x, complaint = solve(y, x0, progress, saved)
+        if complaint is not None:
+            warn(complaint)
         if not is_implicit:
-            return solve(y, x0, progress, saved)
-        with torch.no_grad():
-            x = solve(y, x0, progress, saved)
-        again = Progress(_NAME, max_num_iters)
+            return x
+        again = Progress(_NAME, max_num_iters, goals=goals)
         operators = (A,) if preconditioner is None else (A, preconditioner)
         defect = y - in_own_space(_NAME, A, x)
-        return attach(x, defect, lambda gradient: solve(gradient, None, again), _NAME, operators)
+
+        def to_y(gradient: Tensor) -> Tensor:
+            z, other = solve(gradient, None, again)
+            check_solved(_NAME, complaint or other)
+            return z
+
+        return attach(x, defect, to_y, _NAME, operators)
 
     def solve_in_graph() -> Tensor:
         return fixed_steps(A, preconditioner, batch, y, x0, max_num_iters)
@@ -630,9 +638,9 @@ class Run:
         self.check.verify(*reals_on_host(self.batch.norm(self.residual), self.batch.norm(x)))
 
     def values(self, progress: Progress) -> dict[str, float]:
-        """Return the values of the step, if there is a callback or a progress bar."""
+        """Return the values of a step that is watched, or the residual after the last step."""
         if not progress.is_watched:
-            return {}
+            return {} if None in self.check.reasons else {"residual": self.check.relative}
         unit, own_unit = reals_on_host(self.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses

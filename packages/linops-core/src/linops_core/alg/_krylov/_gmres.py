@@ -36,7 +36,8 @@ def gmres(
     reason ``STALLED``. The result has the smallest residual found, also where A is singular.
 
     The solver keeps ``restart`` + 7 vectors, and waits for the device once in a step. Gradients are
-    those of the exact solution: the backward pass solves with the adjoint of A.
+    those of the exact solution: the backward pass solves with the adjoint of A. If one of both
+    systems has no solution, it raises a RuntimeError.
 
     Parameters
     ----------

@@ -81,6 +81,15 @@ def has_gradient(owner: str, defect: Tensor) -> bool:
     return defect.requires_grad
 
 
+def check_solved(owner: str, complaint: str | None) -> None:
+    """Raise an error if a system of the gradient has no solution; without one it is not defined."""
+    if complaint is not None:
+        raise RuntimeError(
+            f"{owner}: for a gradient, A x = y and A^H z = g must have solutions, where g is the "
+            f"gradient to x (lsqr needs neither); got, for one of them, {complaint}"
+        )
+
+
 def attach(
     x: Tensor, defect: Tensor, adjoint: Operator, owner: str, operators: Sequence[Operator]
 ) -> Tensor:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +22,7 @@ from .._shared._checks import (
     checked_number,
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._progress import FAR, Callback, Iterate, Progress, StopReason, warn
 from .._shared._space import JoinedSpace
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from ._bidiagonal import Bidiagonalization
@@ -101,7 +100,7 @@ def least_squares(
         progress = Progress(owner, limit, *watchers)
         progress.follow(run.steps(method, progress), _Run.result)
         if run.complaint is not None:
-            warnings.warn(run.complaint, ConvergenceWarning, stacklevel=4)
+            warn(run.complaint)
         return run.result()
 
     with torch.no_grad():
@@ -220,6 +219,8 @@ class _Run:
         yield self, {**values, "condition": 1.0}, None
         while True:
             norms, reason = self.judged(recurrence.step(self.x))
+            is_far = norms.residual > FAR * self.goal(norms)  # one of both is enough
+            progress.goals["gradient"] = self.options.atol if is_far else 0.0
             values = {
                 "residual": norms.residual / self.size,
                 "gradient": norms.relative_gradient,

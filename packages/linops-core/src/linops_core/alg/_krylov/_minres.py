@@ -32,8 +32,9 @@ def minres(
     least-squares solution, :math:`|A r| \le \mathrm{tol} \, |A| |r|` for the residual r. If the
     steps show that A is not Hermitian, a ValueError is raised.
 
-    The solver keeps seven vectors, and waits for the device once in a step. Gradients are those of
-    the exact solution: the backward pass solves with A once more.
+    The solver keeps 13 vectors, and waits for the device once in a step. Gradients are those of
+    the exact solution: the backward pass solves with A once more. If one of both systems has no
+    solution, it raises a RuntimeError.
 
     Parameters
     ----------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -30,9 +29,9 @@ from .._shared._precision import (
     rounding_of,
     widened,
 )
-from .._shared._progress import Callback, ConvergenceWarning, Iterate, Progress, StopReason
+from .._shared._progress import Callback, Iterate, Progress, StopReason, warn
 from .._shared._space import magnitudes, spaces_of
-from ._implicit import attach, has_gradient
+from ._implicit import attach, check_solved, has_gradient
 
 
 class SquareSystem:
@@ -53,6 +52,8 @@ class SquareSystem:
         self.norm = 0.0
         """The largest |A v| / |v| so far."""
         self.complaint: str | None = None
+        """Why x is not a solution although more steps do not help."""
+        self.is_least_squares = False
 
     def forward(self, v: Tensor) -> Tensor:
         """Return A v."""
@@ -113,14 +114,18 @@ class SquareSystem:
             return None
         coarse = max(self.tol, math.sqrt(torch.finfo(self.dtype).eps)) * self.size
         if length > noise or self.length > coarse:
-            self.complaint = (
-                f"{self.owner}: the residual |A x - y| must fall to tol |y|, {self.tol:.2g} |y|, "
-                f"got {self.length / self.size:.2g} |y|, and more steps do not help in "
-                f"{self.dtype}: A may be singular and y out of its range, or restart too low; "
-                "lsqr solves least squares"
-            )
+            self.complain()
         is_rounding = length <= noise or said < 0.5 * length
         return StopReason.ROUNDING if is_rounding else StopReason.STALLED
+
+    def complain(self) -> None:
+        """Note the warning for users who do not look at the reason."""
+        self.complaint = (
+            f"{self.owner}: the residual |A x - y| must fall to tol |y|, {self.tol:.2g} |y|, "
+            f"got {self.length / self.size:.2g} |y|, and more steps do not help in "
+            f"{self.dtype}: A may be singular and y out of its range, or restart too low; "
+            "lsqr solves least squares"
+        )
 
     def settled(self, x: Tensor, said: float) -> StopReason | None:
         """Take x of a Hermitian A; return the reason to stop, which may be LEAST_SQUARES."""
@@ -129,7 +134,8 @@ class SquareSystem:
             return reason
         (slope,) = self.lengths(self.forward(self.residual))
         if slope + self.norm * self.noise <= self.tol * self.norm * self.length:
-            self.complaint, reason = None, StopReason.LEAST_SQUARES
+            self.complain()
+            self.is_least_squares, reason = True, StopReason.LEAST_SQUARES
         return reason
 
     def result(self, x: Tensor) -> Tensor:
@@ -162,24 +168,33 @@ def solved(
     if x0 is not None:
         check_like(owner, "x0", x0, "y", y)
 
-    def solve(A: Operator, y: Tensor, x0: Tensor | None, M: Any, *watchers: Any) -> Tensor:
+    def solve(
+        A: Operator, y: Tensor, x0: Tensor | None, M: Any, bar: Any = None, called: Any = None
+    ) -> tuple[Tensor, SquareSystem]:
         system = SquareSystem(owner, A, y, x0, tol)
         steps, x_of = method(system, M)
-        progress = Progress(owner, max_num_iters, *watchers)
+        progress = Progress(owner, max_num_iters, bar, called, goals={"residual": tol})
         state = progress.follow(steps, lambda state: system.result(x_of(state)))
-        if system.complaint is not None:
-            warnings.warn(system.complaint, ConvergenceWarning, stacklevel=4)
         x = x_of(state)
         if x is not system.x:  # stopped by max_num_iters before its residual was computed anew
             system.take(x)
-        return system.result(system.x).clone()
+        return system.result(system.x).clone(), system
 
     with torch.no_grad():
-        x = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)
+        x, system = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)
+    complaint = system.complaint
+    if complaint is not None and not system.is_least_squares:
+        warn(complaint)
     if not (torch.is_grad_enabled() or is_followed()):
         return x
     defect = y - A(x)
     if not has_gradient(owner, defect):
         return x
     back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
-    return attach(x, defect, lambda gradient: solve(back, gradient, None, None), owner, (A, back))
+
+    def to_y(gradient: Tensor) -> Tensor:
+        z, other = solve(back, gradient, None, None)
+        check_solved(owner, complaint or other.complaint)
+        return z
+
+    return attach(x, defect, to_y, owner, (A, back))

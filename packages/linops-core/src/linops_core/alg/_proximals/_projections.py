@@ -54,7 +54,7 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
 def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
     """The projection onto a ball: the distance to its centre is at most the radius.
 
-    The centre has the shape of x and is zero by default. A negative radius raises a ValueError. See
+    The centre is broadcast to x and is zero by default. A negative radius raises a ValueError. See
     the reference of :func:`box`.
 
     Examples
@@ -67,12 +67,12 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
 
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
-            offset = widened(z) if center is None else widened(z) - center
+            middle = 0.0 if center is None else fitted_weight(owner, center, widened(z), "center")
+            offset = widened(z) - middle
             unit = BatchedVectors().unit(offset) if space.is_whole else space.unit_of(owner, offset)
             length = space.norm(offset / unit) * unit
             factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
-            found = offset * factor if center is None else center + offset * factor
-            return narrowed(found, z.dtype)
+            return narrowed(middle + offset * factor, z.dtype)
 
         return proximal
 

@@ -188,7 +188,10 @@ def _check_arguments(owner: str, z: Tensor, step: float) -> None:
 def fitted_weight(
     owner: str, weight: float | Tensor, x: Tensor, name: str = "weight"
 ) -> float | Tensor:
-    """Return a weight in the precision of x; it must broadcast to the shape of x."""
+    """Return a weight or a centre in the precision of x; it must broadcast to the shape of x."""
+    is_complex = isinstance(weight, complex) or (isinstance(weight, Tensor) and weight.is_complex())
+    if is_complex and not x.is_complex():
+        raise TypeError(f"{owner}: {name} must be real for real x, got {weight}")
     if not isinstance(weight, Tensor):
         return weight
     lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
@@ -197,7 +200,7 @@ def fitted_weight(
             f"{owner}: {name} must be broadcast to {tuple(x.shape)}, got shape "
             f"{tuple(weight.shape)}"
         )
-    return weight.to(x.dtype.to_real())
+    return weight.to(x.dtype if is_complex else x.dtype.to_real())
 
 
 def checked_axes(owner: str, dim: int | Sequence[int] | None) -> tuple[int, ...] | None:

@@ -23,8 +23,10 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
     weight = checked_weight("l2_squared", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        scaled = step * fitted_weight("l2_squared", weight, widened(z))
-        return narrowed((widened(z) + scaled * center) / (1 + scaled), z.dtype)
+        wide = widened(z)
+        scaled = step * fitted_weight("l2_squared", weight, wide)
+        middle = fitted_weight("l2_squared", center, wide, "center")
+        return narrowed((wide + scaled * middle) / (1 + scaled), z.dtype)
 
     return ProximalMap(proximal, owner="l2_squared")
 

@@ -144,5 +144,5 @@ def irls(
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x * unit, y.dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"gap": tol})
     return result(progress.follow(steps(), result))

@@ -120,7 +120,7 @@ def lbfgs(
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x.detach().clone(), x0.dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"gradient": tol})
     return result(progress.follow(steps(), result))
 
 

@@ -5,6 +5,8 @@ A solver checks its options, and has a generator that yields an :data:`Iterate` 
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -17,12 +19,15 @@ from tqdm.auto import tqdm
 
 from ._checkpoint import Checkpoint
 
+FAR = 100.0  # times its tolerance
+
 
 class ConvergenceWarning(RuntimeWarning):
     """A solver returned a result that misses its tolerances by far.
 
     The precision of the dtype stopped it, or the result grew in directions in which the operator is
-    almost zero. A solver that only reached its largest number of steps does not warn.
+    almost zero. Or the largest number of steps is done, and a value is more than 100 times its
+    tolerance; a tolerance of 0 switches this off.
     """
 
     __module__ = "linops_core.alg"  # a traceback shows the name that users import
@@ -137,6 +142,8 @@ class Progress:
     tqdm_kwargs: Mapping[str, object] | None = None
     callback: Callback | None = None
     checkpoint: Checkpoint | None = None
+    goals: dict[str, float] = field(default_factory=dict)
+    """The tolerances of values; the steps may change them. 0 is none."""
 
     @property
     def is_watched(self) -> bool:
@@ -165,6 +172,8 @@ class Progress:
                     iteration += saved["iteration"] - first
                 if iteration == self.limit:
                     each = [reason or StopReason.MAX_ITERATIONS for reason in each]
+                    if StopReason.MAX_ITERATIONS in each:
+                        self.complain(values)
                 is_done = None not in each
                 if self.checkpoint is not None:
                     names = [reason and reason.name for reason in each]
@@ -180,6 +189,28 @@ class Progress:
                     return state
                 del state  # free its memory before the next step
         raise AssertionError("itertools.count never ends")
+
+    def complain(self, values: Mapping[str, float]) -> None:
+        """Warn if values are far from their tolerances when the largest number of steps is done."""
+        far = self.limit and [
+            f"{name} = {values[name]:.2g} for a tolerance of {goal:.2g}"
+            for name, goal in self.goals.items()
+            if goal and values[name] > FAR * goal
+        ]
+        if far:
+            warn(
+                f"{self.solver}: the result must be within its tolerance, got {', '.join(far)} "
+                f"after {self.limit} steps; give a larger max_num_iters, or the tolerance 0 if you "
+                "choose the number of steps instead"
+            )
+
+
+def warn(message: str) -> None:
+    """Give a ConvergenceWarning with the line that calls this package."""
+    frame, level = inspect.currentframe(), 0
+    while frame is not None and frame.f_globals["__name__"].startswith(("linops_core.", "torch.")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
 
 def reason_of_both(

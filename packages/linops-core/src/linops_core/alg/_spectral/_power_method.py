@@ -100,7 +100,7 @@ def power_method(
             image = in_own_space(owner, wide, space.random_like(first.detach()))
             known = {"v_init": (space, first), "A": (space, image)}
             saved.begin({**options, "axes": [*batch.axes]}, known, loop=loop)
-        progress = Progress(owner, max_iters, tqdm_kwargs, callback, saved)
+        progress = Progress(owner, max_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
         steps = _steps(wide, loop, tol, batch, dtype)
         return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
 
@@ -243,7 +243,7 @@ def operator_norm(
     v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)
     dtype, v = v.dtype, widened(v)
     pair = OperatorPair(owner, A, adjoint, dtype)
-    progress = Progress("power_method", max_iters, tqdm_kwargs, callback)
+    progress = Progress("power_method", max_iters, tqdm_kwargs, callback, goals={"change": tol})
     return norm_of(pair, v, max_iters, tol, progress)
 
 

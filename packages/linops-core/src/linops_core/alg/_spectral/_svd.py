@@ -152,7 +152,7 @@ def svd(
             values = {"norm": float(S[0]) * unit, "residual": relative}
             yield (P, S[:k] * unit, Qh), values, reason
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"residual": tol})
     P, S, Qh = progress.follow(steps(), lambda found: found[1] * 1)
     U, V = left.combined(P[:, :k].mT), right.combined(Qh[:k].conj())
     U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))

@@ -196,6 +196,8 @@ def admm(
                 rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
             )
             primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
+            progress.goals["primal"] = goals[0] / (primal_size or 1.0)
+            progress.goals["dual"] = goals[1] / (dual_size or 1.0)
             reason = reason_of_both((gap, slope), goals, noises)
             if eps_rel < precision and max(primal, dual) <= rounding:
                 reason = reason or StopReason.ROUNDING

@@ -117,6 +117,6 @@ def douglas_rachford(
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"change": tol})
     start = widened(x0).clone()
     return result(progress.follow(steps(start), lambda x: result(x).clone())).clone()

@@ -56,7 +56,7 @@ def forward_backward(
     pair, y = problem.A, problem.y
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
     saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
-    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved)
+    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
 
     def start() -> _Loop:
         back = pair.adjoint(y)

@@ -209,6 +209,7 @@ def pdhg(
                 eps_abs * root_of_x + eps_rel * norm * p_size,
                 eps_abs * root_of_p + eps_rel * norm * x_size,
             )
+            progress.goals.update(primal=goals[0], dual=goals[1])
             noises = (
                 rounding * (x_size / tau + norm * p_size),
                 rounding * (p_size / sigma + norm * x_size),
