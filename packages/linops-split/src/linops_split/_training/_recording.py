@@ -143,14 +143,14 @@ class _Recorded(Function):
             )
         x, *_ = ctx.saved_tensors
         # Autograd follows the gradients, or a batch of gradients is wanted.
-        if torch.is_grad_enabled() or not writing_is_safe() or _is_batch(gradient):
+        if torch.is_grad_enabled() or not writing_is_safe() or is_batch(gradient):
             found = recording.recorded_gradients(x, gradient)
         else:
             found = recording.gradients(x, gradient, ctx.needs_input_grad[2])
         return None, None, *found
 
 
-def _is_batch(gradient: Tensor) -> bool:
+def is_batch(gradient: Tensor) -> bool:
     """Whether it is a batch, as in ``torch.autograd.grad(..., is_grads_batched=True)``."""
     return "Batched" in str(torch._C._dispatch_keys(gradient))  # the key has no name in Python
 
