@@ -237,6 +237,26 @@ def test_weights_that_train_cost_no_time_and_no_transfers_forward(
 
 
 @on_both_bases
+def test_a_gradient_to_weights_alone_sends_nothing_to_tiles_that_train_nothing(base: str) -> None:
+    with simulated(3) as world:
+        weights = [nn.Parameter(torch.rand(6), n == 1) for n in range(4)]
+        stacked = Stack(*[Diagonal(weight, ("N",)) for weight in weights], odim_and_idx=("C", 0))
+        spec = BatchSpec({"C": 1}, ["sim:1", "sim:2", "sim:1", "sim:2"], base)
+        B = create_batched_linop(stacked, spec)
+        x = torch.rand(6).to(base)
+        y = runs_the_plan(B, x)
+        world.synchronize()
+        world.moved.clear()
+        torch.autograd.backward(y, torch.ones(4, 6).to(base))
+        world.synchronize()
+        n_sent = [world.moved.count((base, f"sim:{number}", 24)) for number in (1, 2)]
+        assert n_sent == [0, 2]  # tile 1 needs its gradient and x
+        assert weights[1].grad is not None
+        torch.testing.assert_close(weights[1].grad, x.cpu())
+        del B, x, y
+
+
+@on_both_bases
 def test_a_training_step_of_a_normal_sends_what_must_be_sent_once(base: str) -> None:
     maps = parameter(4, 6)
     with machine() as world:

@@ -77,13 +77,17 @@ class Backward(Work):
         # Operators no longer read weights that were replaced, as by torch.func.functional_call.
         self._are_same = not copies.were_replaced()
 
+    def is_needed(self, number: int) -> bool:
+        """Whether a gradient is wanted to the input or to a weight of the part."""
+        return self.collects or self.copies.is_followed(number)
+
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
     ) -> Tensor | None:
         """Return the gradient to the slice that a part read; sum the gradients to its weights."""
         gradient, x = operands
         is_followed = self.copies.is_followed(number)
-        if not is_followed and not self.collects:
+        if not self.is_needed(number):
             return None
         part = self.tiles.parts[number]
         if not is_followed and self._are_same and not has_hooks(part.linop):
