@@ -174,6 +174,8 @@ def test_split_takes_names_and_slices() -> None:
     sub_linop = A.split(A, tile)
     x = torch.randn(128, 256)
     assert sub_linop.size("Nx") == 128 and sub_linop.size("Ny") == 256
+    assert sub_linop.weight_part("weight").shape == (128, 256)  # a view: the weight itself is whole
+    assert tl.same_storage(sub_linop.weight_part("weight"), A.weight)
     assert torch.equal(sub_linop(x), A(torch.ones(256, 256))[:128] * x)
     whole = slice(None)
     forward = A.split_forward([slice(0, 128), whole], [slice(0, 128), whole])
@@ -264,6 +266,36 @@ def test_the_adjoint_of_to_device_goes_the_opposite_way() -> None:
     there = tl.ToDevice("cpu", "meta", ("N",))
     assert repr(there.H) == "ToDevice(meta -> cpu) (N) -> (N)"
     assert there(torch.ones(3)).device.type == "meta"
+
+
+@given(st.integers(1, 6), st.integers(1, 7))
+def test_tiles_are_as_many_as_the_sizes_need(size: int, batch: int) -> None:
+    """Query the size of a dimension, make a grid of (index, slice), split at each of them."""
+    A = tl.Diagonal(torch.randn(size), ("N",))
+    linops, ibatches, _ = split_linop(A, {"N": batch})
+    assert linops.shape == (-(-size // batch),)
+    read = [piece for (piece,) in ibatches]
+    assert [*read] == [slice(n, min(n + batch, size)) for n in range(0, size, batch)]
+
+
+def test_to_device_has_the_identity_as_its_normal() -> None:
+    there = tl.ToDevice("cpu", "meta", ("N",))
+    assert isinstance(there.N, tl.Identity) and there.N(torch.ones(3)).device.type == "cpu"
+
+
+def test_transfers_wait_for_the_start_event_of_the_call() -> None:
+    with simulated(2):
+        A = tl.Diagonal(torch.arange(2.0), ("N",))
+        B = tl.create_batched_linop(A, tl.BatchSpec({"N": 1}, ["sim:1"], base_device="sim:0"))
+        recorded, record = [], B.start_event.record
+
+        def noted(*args: Any) -> Any:
+            recorded.append(record(*args))
+            return recorded[-1]
+
+        B.start_event.record = noted  # type: ignore[method-assign]
+        B(torch.ones(2).to("sim:0"))
+        assert len(recorded) == 1  # one event for the transfers of all tiles
 
 
 def test_transfers_start_at_an_event_of_the_call() -> None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from linops_core import (
+    DCT,
     FFT,
     ArrayToBlocks,
     BlocksToArray,
@@ -40,7 +41,10 @@ def made(draw: st.DrawFn) -> Made:
     ndim = draw(st.integers(1, 2))
     sizes = [draw(st.integers(2, 3)) for _ in range(ndim)]
     generator = torch.Generator().manual_seed(draw(st.integers(0, 99)))
-    kind = draw(st.sampled_from(["fft", "convolution", "sampling", "interpolate", "pad", "blocks"]))
+    kinds = ["fft", "convolution", "sampling", "interpolate", "pad", "blocks", "dct"]
+    kind = draw(st.sampled_from(kinds))
+    if kind == "dct":
+        return DCT, sizes, sizes, {"here", "there"}
     if kind == "fft":
         centered = draw(st.booleans())
         return lambda **k: FFT(centered=centered, **k), sizes, sizes, {"here", "there"}
@@ -131,7 +135,7 @@ def test_a_neighbour_says_where_the_grid_stands(case: tuple[Known, Any]) -> None
     assert back.ishape == fitted.oshape
 
 
-@given(placed(), st.integers(0, 2), st.integers(0, 5), st.integers(0, 3))
+@given(placed(), st.integers(0, 2), st.integers(0, 6), st.integers(0, 6))
 def test_normals_of_free_operators_return_the_order_of_a_neighbour(
     case: tuple[Known, Any], before: int, kind: int, how: int
 ) -> None:
@@ -155,12 +159,16 @@ def test_normals_of_free_operators_return_the_order_of_a_neighbour(
         (lambda: A.N.conj(), N.conj()),
         (lambda: A.N + 2 * A.N, 3 * N),
         (lambda: A.H @ A, N),
+        (lambda: A.N.H, N),
     ]
     own, expected = made[kind]
     D = Diagonal(torch.randn([sizes[name] for name in names], dtype=torch.complex128), names)
     of_D = D.to_dense()
     sums: list[Both] = [
         (lambda: own() @ D, expected @ of_D),
+        (lambda: D @ own(), of_D @ expected),
+        (lambda: D.H @ own() @ D, of_D.mH @ expected @ of_D),
+        (lambda: D.H @ (own() @ D), of_D.mH @ expected @ of_D),
         (lambda: own() + D, expected + of_D),
         (lambda: D + own(), expected + of_D),
         (lambda: 2j * own() @ D + D, 2j * expected @ of_D + of_D),
@@ -172,8 +180,8 @@ def test_normals_of_free_operators_return_the_order_of_a_neighbour(
         assert before and "order" in str(error)  # W is not permuted
         return
     assert [dim.name for dim in linop.oshape] == [*names] and linop.is_endomorphism
-    torch.testing.assert_close(linop.to_dense(), matrix)
-    torch.testing.assert_close(linop.N.to_dense(), matrix.mH @ matrix)
+    torch.testing.assert_close(linop.to_dense(sizes), matrix)
+    torch.testing.assert_close(linop.N.to_dense(sizes), matrix.mH @ matrix)
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from linops_core import FFT, Interpolate, NamedLinop, SplitError
 from linops_core._kernels._interpolation_weights import beatty_beta
@@ -380,6 +381,34 @@ def test_locations_in_half_precision_are_used_as_they_are(
         assert A(x.real.half()).dtype == torch.float16
 
 
+@pytest.mark.parametrize(("ndim", "beta"), [(1, 100.0), (2, 60.0), (3, 32.0)])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_weights_beyond_single_precision_give_the_values_of_the_formula(
+    ndim: int, beta: float, scaled: bool
+) -> None:
+    locs = nn.Parameter(torch.rand(3, ndim))
+    params = {"beta": beta, "scaled": scaled}
+    A = Interpolate(locs, [3] * ndim, width=3, kernel_params=params)
+    exact = Interpolate(locs.detach().double(), [3] * ndim, width=3, kernel_params=params)
+    if scaled:
+        plain = Interpolate(exact.locs, [3] * ndim, width=3, kernel_params={"beta": beta})
+        factor = math.exp(-beta * ndim)
+        torch.testing.assert_close(exact.to_dense(), factor * plain.to_dense())
+    x = torch.randn([3] * ndim) * (1 if scaled else math.exp(-0.8 * beta * ndim))
+    found, y = A(x), exact(x.double())
+    assert found.dtype == A.H(found).dtype == A.H(found.detach()).dtype == torch.float32
+    torch.testing.assert_close(found, y.float(), rtol=1e-3, atol=1e-4 * float(y.abs().max()))
+    weight = float(1 / y.abs().max())
+    (of_locs,) = torch.autograd.grad((weight * found).sum(), locs)
+    exact_locs = nn.Parameter(exact.locs)
+    y = functional_call(exact, {"locs": exact_locs}, (x.double(),))
+    (wanted,) = torch.autograd.grad((weight * y).sum(), exact_locs)
+    largest = float(wanted.abs().max())
+    torch.testing.assert_close(of_locs, wanted.float(), rtol=1e-3, atol=1e-4 * largest)
+    table = Interpolate(locs.detach(), [3] * ndim, width=3, kernel_params=params)
+    torch.testing.assert_close(table(x), found.detach(), rtol=1e-5, atol=0)
+
+
 def test_names_of_any_kind_may_stand_beside_the_coordinates() -> None:
     locs = torch.tensor([[0.5]])
     A = Interpolate(locs, [2], ("(99)", "C"), width=2, kernel="linear")
@@ -412,6 +441,12 @@ LOCS = torch.zeros(3, 2)
         ((torch.tensor(1.0), [4]), {}, ValueError, r"must have size 1 .* got shape \(\)"),
         ((LOCS, [4, 4]), {"width": 0}, ValueError, r"width must be positive and finite, got 0"),
         ((LOCS, [4, 4]), {"width": math.inf}, ValueError, r"width must be .* got inf"),
+        (
+            (torch.zeros(3, 3), [4, 4, 4]),
+            {"width": 110.0},
+            ValueError,
+            r"weights must be in the range of double precision, got .* up to e\^777 for beta=259",
+        ),
         ((LOCS, [4, 4]), {"norm": 3}, ValueError, r"norm must be 1 or 2, got 3"),
         ((LOCS, [4, 4]), {"pad_mode": "zero"}, ValueError, r"pad_mode must be .* got 'zero'"),
         (

@@ -1,12 +1,12 @@
 """Linear operators over the ranks of torch.distributed, placed by the names of dimensions."""
 
 from ._distribute import distribute_linop as distribute_linop
-from ._distribute import plan_mesh as plan_mesh
 from ._distributed import DistributedLinop as DistributedLinop
 from ._plan import Computed as Computed
 from ._plan import Link as Link
 from ._plan import MeshPlan as MeshPlan
 from ._plan import RankPlan as RankPlan
+from ._plan_mesh import plan_mesh as plan_mesh
 from ._program import run_rank as run_rank
 from ._ranks import Sent as Sent
 

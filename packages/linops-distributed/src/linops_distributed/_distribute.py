@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import count
-from math import prod
 from typing import TYPE_CHECKING, cast
-
-import torch
-from torch import Tensor
 
 from linops_core import NamedLinop, Role, SplitError
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
-from ._dry_run import dry_run
 from ._exchange import Exchange
 from ._halo import HaloExchange
-from ._plan import MeshPlan, RankPlan, Step, merged
 from ._ranks import Ranks
 from ._route import Halo, Move, gain_of
-from ._sharding import Cut, Sharding
+from ._sharding import Sharding
 from ._shares import Share, sharded
 from ._sources import Source, shares_made, shares_of_all, shares_of_one
 from ._steps import in_steps
@@ -114,13 +107,13 @@ def distribute_linop(
         x = A.H(y)  # the image, summed over coils, on every rank
     """
     ranks = _ranks_of(mesh, ordered)
-    pairs = _checked_placement(placement, ranks)
+    pairs = checked_placement(placement, ranks)
     specs = _checked_specs(batch_specs)
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    return _over(ranks, linop, pairs, specs, known, scatter_from)
+    return over_ranks(ranks, linop, pairs, specs, known, scatter_from)
 
 
-def _over(
+def over_ranks(
     ranks: Ranks,
     linop: Source | Sequence[Source] | None,
     pairs: Mapping[NamedDimension, str],
@@ -253,89 +246,6 @@ def _check_batch_dims(steps: Sequence[Share | Move | Halo], specs: Sequence[Batc
             )
 
 
-def plan_mesh(
-    linop: NamedLinop,
-    mesh: Mapping[str, int],
-    placement: Mapping[str, str] | Mapping[NamedDimension, str],
-    *,
-    ordered: bool = False,
-    sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
-    like: Tensor | None = None,
-    dtype: torch.dtype | None = None,
-) -> MeshPlan:
-    """Return what the ranks of a mesh of any size send, planned in one process without computing.
-
-    Parameters
-    ----------
-    linop, placement, ordered, sizes
-        As for :func:`distribute_linop`.
-    mesh : mapping of str to int
-        Number of ranks along each dimension.
-    like : Tensor, optional
-        A tensor of the size and dtype of a whole input. By default the sizes follow from the
-        operator and ``sizes``.
-    dtype : torch.dtype, optional
-        Dtype of the input; needed if no weight is complex. By default the dtype of the complex
-        weights.
-
-    Raises
-    ------
-    SplitError, ValueError, TypeError
-        As for :func:`distribute_linop`; or if the input is not known.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from linops_core import Dense
-    >>> A = Dense(torch.zeros(5, 100), ("M", "N"), ("N",), ("M",))
-    >>> print(plan_mesh(A, {"nodes": 32}, {"N": "nodes"}, dtype=torch.float32))
-    Dense (N) -> (M) on a mesh of nodes 32
-      forward, ranks 0-31:
-        sum of 20 bytes along (nodes), 32 ranks: the sum of the output
-      adjoint, ranks 0-31: nothing
-      normal, ranks 0-31:
-        sum of 20 bytes along (nodes), 32 ranks: the sum of the output
-    """
-    owner = "plan_mesh"
-    if not isinstance(linop, NamedLinop):
-        raise TypeError(f"{owner}: linop must be a NamedLinop, got {type(linop)}")
-    if not isinstance(mesh, Mapping) or not all(
-        isinstance(size, int) and size > 0 for size in mesh.values()
-    ):
-        raise TypeError(
-            f"{owner}: mesh must be a mapping of names to positive numbers of ranks, got {mesh!r}"
-        )
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    everyone = range(prod(mesh.values()))
-    first = Ranks(mesh, dict.fromkeys(mesh, 0), everyone, ordered, is_dry=True)
-    pairs = _checked_placement(placement, first)
-    cuts: set[Cut] = set()
-    steps: dict[object, Mapping[str, tuple[Step, ...]]] = {}
-    plans: list[RankPlan] = []
-
-    def lengths_at(at: Mapping[str, int]) -> tuple[object, ...]:
-        """Return a key that is equal for ranks that do the same."""
-        places = [(cut, at[cut.mesh_dim]) for cut in cuts]
-        # Ranks that read equal lengths may have different shares.
-        return tuple(place if cut.reads else cut.lengths[place] for cut, place in places)
-
-    for number, at in enumerate(first.coordinates()):
-        lengths = lengths_at(at)
-        if lengths not in steps:
-            heard = iter(first.said) if plans else None
-            ranks = replace(first, at=at, heard=heard, said=[] if plans else first.said)
-            A = _over(ranks, linop, pairs, (), known)
-            local = None if like is None else A.local_input(like.to("meta"))
-            found = dry_run(A, ranks, local, None, dtype).steps
-            if not plans:
-                parts = [part for part in A.modules() if isinstance(part, DistributedLinop)]
-                cuts = {cut for part in parts for cut in part.sharding.cuts.values()}
-                lengths = lengths_at(at)
-            steps[lengths] = found
-        plans.append(RankPlan((number,), steps[lengths]))
-    return merged(linop.signature, mesh, plans)
-
-
 def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Ranks:
     from torch.distributed.device_mesh import DeviceMesh
 
@@ -351,9 +261,10 @@ def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Ranks:
     return Ranks.of(mesh, ordered)
 
 
-def _checked_placement(
+def checked_placement(
     placement: Mapping[str, str] | Mapping[NamedDimension, str], ranks: Ranks
 ) -> dict[NamedDimension, str]:
+    """Return the placement by dimensions; refuse dimensions that the mesh lacks."""
     if not isinstance(placement, Mapping):
         raise TypeError(
             f"{_NAME}: placement must be a mapping of dimension to dimension of the mesh, "

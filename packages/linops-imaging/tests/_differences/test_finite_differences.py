@@ -1,5 +1,6 @@
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import permutations
 
 import pytest
 import torch
@@ -357,3 +358,40 @@ def test_a_neighbour_says_where_the_grid_stands() -> None:
         torch.testing.assert_close(B(x), whole(x))
         torch.testing.assert_close(A.N(x), whole.H(whole(x)))
     assert Gradient("NxNy", [4, 3]).H.fitted_to((ND("C"), ND("Nx"), ND("Ny"))) is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **k: FiniteDifference("Nx", 3, boundary="replicate", **k),
+        lambda **k: FiniteDifference("Nx", 3, boundary="replicate", to="Mx", **k),
+        lambda **k: Gradient(GRID, [3, 3], boundary="replicate", **k),
+        lambda **k: Gradient(GRID, [3, 3], to=("Mx", "My"), **k),
+        lambda **k: Laplacian(GRID, [3, 3], boundary="circular", to=("Mx", "My"), **k),
+        lambda **k: SymmetrizedGradient(GRID, [3, 3], to=("Mx", "My"), **k),
+    ],
+)
+def test_a_neighbour_says_in_which_order_a_free_normal_has_the_grid(
+    make: Callable[..., NamedLinop],
+) -> None:
+    """All dimensions have the same size: another order would be no error but other values."""
+    for order in permutations(("Nx", "Ny", "Z")):
+        A, placed = make(), make(shape=order)
+        sizes = {"Nx": 3, "Ny": 3, "Z": 3, "D": 2}
+        lengths = [sizes[dim.name] for dim in placed.ishape]
+        D = Diagonal(torch.randn(lengths, dtype=torch.complex128), placed.ishape)
+        M, of_D = placed.to_dense(sizes).to(torch.complex128), D.to_dense()
+        N = M.mH @ M
+        cases: list[tuple[NamedLinop, Tensor]] = [
+            (A.N @ D, N @ of_D),
+            (D @ A.N, of_D @ N),
+            (D.H @ A.N @ D, of_D.mH @ N @ of_D),
+            (A.N.H @ D, N @ of_D),
+            (D @ A.N.H, of_D @ N),
+            (D + 2j * A.N.H, of_D + 2j * N),
+            (D.normal(A.N), of_D.mH @ N @ of_D),
+        ]
+        for linop, matrix in cases:
+            assert linop.is_endomorphism and placed.ishape in (linop.ishape, linop.oshape)
+            x = torch.randn(lengths, dtype=torch.complex128)
+            torch.testing.assert_close(linop(x).flatten(), matrix @ x.flatten())

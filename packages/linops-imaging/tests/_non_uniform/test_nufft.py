@@ -94,6 +94,21 @@ def test_single_precision_keeps_its_tol(sizes: tuple[int, ...]) -> None:
     dottest(A, dtypes=[torch.float32, torch.complex64])
 
 
+@pytest.mark.parametrize(("oversamp", "width"), [(1.5, 16.0), (2.0, 14.0)])
+def test_the_widest_kernels_stay_in_the_range_of_single_precision(
+    oversamp: float, width: float
+) -> None:
+    locs = 4 * torch.rand(9, 3) - 2
+    A = NUFFT(locs, (4, 4, 4), ("K",), oversamp=oversamp, width=width)
+    exact = NUFFT(locs.double(), (4, 4, 4), ("K",), oversamp=oversamp, width=width)
+    x = torch.randn(4, 4, 4, dtype=torch.complex64)
+    y, wanted = A(x), exact(x)
+    for found, expected in ((y, wanted), (A.H(y), exact.H(wanted))):
+        assert torch.linalg.vector_norm(found - expected) < 1e-3 * torch.linalg.vector_norm(
+            expected
+        )
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("sizes", [(4096,), (4, 4), (4, 4, 4), (12, 16, 20)])
 @pytest.mark.parametrize("method", ["interpolate", "table"])

@@ -237,6 +237,26 @@ def test_weights_that_train_cost_no_time_and_no_transfers_forward(
 
 
 @on_both_bases
+def test_a_gradient_to_weights_alone_sends_nothing_to_tiles_that_train_nothing(base: str) -> None:
+    with simulated(3) as world:
+        weights = [nn.Parameter(torch.rand(6), n == 1) for n in range(4)]
+        stacked = Stack(*[Diagonal(weight, ("N",)) for weight in weights], odim_and_idx=("C", 0))
+        spec = BatchSpec({"C": 1}, ["sim:1", "sim:2", "sim:1", "sim:2"], base)
+        B = create_batched_linop(stacked, spec)
+        x = torch.rand(6).to(base)
+        y = runs_the_plan(B, x)
+        world.synchronize()
+        world.moved.clear()
+        torch.autograd.backward(y, torch.ones(4, 6).to(base))
+        world.synchronize()
+        n_sent = [world.moved.count((base, f"sim:{number}", 24)) for number in (1, 2)]
+        assert n_sent == [0, 2]  # tile 1 needs its gradient and x
+        assert weights[1].grad is not None
+        torch.testing.assert_close(weights[1].grad, x.cpu())
+        del B, x, y
+
+
+@on_both_bases
 def test_a_training_step_of_a_normal_sends_what_must_be_sent_once(base: str) -> None:
     maps = parameter(4, 6)
     with machine() as world:
@@ -644,15 +664,23 @@ def test_gradients_of_gradients_are_those_of_torch(dtype: torch.dtype, device: s
         del B, first, linop
 
 
-def test_many_gradients_at_once() -> None:
-    weight = nn.Parameter(torch.rand(4, 6, dtype=torch.float64))
-    A, x = Dense(weight, ("M", "N")), torch.rand(6, dtype=torch.float64, requires_grad=True)
-    B = create_batched_linop(A, BatchSpec({"M": 2}, ["cpu", "cpu"], "cpu"))
-    y = runs_the_plan(B, x)
-    basis = torch.eye(4, dtype=torch.float64)
-    found = torch.autograd.grad(y, [x, weight], basis, is_grads_batched=True)
-    wanted = torch.autograd.grad(A(x), [x, weight], basis, is_grads_batched=True)
-    torch.testing.assert_close(found, wanted)
+@pytest.mark.parametrize(
+    "devices", [["cpu"] * 3, ["sim:0", "sim:1", "sim:2"], ["cpu", "sim:1", "cpu"]]
+)
+@pytest.mark.parametrize("trains", [False, True])
+def test_many_gradients_at_once(devices: list[str], trains: bool) -> None:
+    base, *others = devices
+    with simulated(3):
+        weight = nn.Parameter(torch.rand(4, 6, dtype=torch.float64).to(base), trains)
+        A = Dense(weight, ("M", "N"))
+        x = torch.rand(6, dtype=torch.float64).to(base).requires_grad_()
+        B = create_batched_linop(A, BatchSpec({"M": 2}, others, base))
+        leaves = [x, weight] if trains else [x]
+        basis, y = torch.eye(4, dtype=torch.float64).to(base), runs_the_plan(B, x)
+        found = torch.autograd.grad(y, leaves, basis, is_grads_batched=True)
+        wanted = torch.autograd.grad(A(x), leaves, basis, is_grads_batched=True)
+        for one, other in zip(found, wanted, strict=True):
+            torch.testing.assert_close(one.cpu(), other.cpu())
 
 
 def test_the_graph_may_be_gone_through_twice_if_it_is_kept() -> None:

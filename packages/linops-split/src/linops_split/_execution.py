@@ -53,6 +53,10 @@ class Work(ABC):
         self.tiles, self.tensors, self.reads = tiles, tensors, reads
         self.layout, self.collects = layout, collects
 
+    def is_needed(self, number: int) -> bool:
+        """Whether a part has anything to compute; it reads nothing otherwise."""
+        return True
+
     @abstractmethod
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None

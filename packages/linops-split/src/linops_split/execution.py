@@ -15,6 +15,7 @@ from ._out_of_place import applied_out_of_place as applied_out_of_place
 from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
+from ._training._recording import is_batch as is_batch
 from ._training._weight_parts import WeightParts as WeightParts
 from ._training._weight_parts import is_dense as is_dense
 from ._training._weight_parts import memory_order as memory_order
@@ -35,6 +36,7 @@ __all__ = [
     "Work",
     "applied_out_of_place",
     "held_by",
+    "is_batch",
     "is_dense",
     "memory_order",
     "read_by",

@@ -267,6 +267,24 @@ def test_an_interrupt_at_any_line_leaves_all_changed_or_nothing(
             assert n_alive(allocated) == 0, interrupt.lines[-1]
 
 
+def test_an_interrupt_after_a_tensor_without_a_view_was_met_leaves_no_storage(
+    allocated: list[StorageWeakRef],
+) -> None:
+    change, n_tried = COPIES["copy to meta"], 0
+    change(of_other_layouts())  # what is computed only once
+    with Trace() as trace:
+        change(of_other_layouts())
+    files = [file for file, _ in trace.lines]
+    for at in range(1, len(files)):
+        if files[at - 1 : at + 1] == ["_address.py", "_placement.py"]:
+            allocated.clear()
+            with Trace(at, KeyboardInterrupt) as interrupt, suppress(KeyboardInterrupt):
+                change(of_other_layouts())
+            assert n_alive(allocated) == 0, interrupt.lines[-1]
+            n_tried += interrupt.has_raised
+    assert n_tried
+
+
 @pytest.mark.each_value
 @pytest.mark.parametrize("kind", ["tied", "viewed"])
 @pytest.mark.parametrize("way", ["to meta", "to float64", "to meta with a map"])

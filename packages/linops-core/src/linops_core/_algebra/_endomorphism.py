@@ -14,7 +14,7 @@ from .._base._linop import NamedLinop
 from .._base._places import paired
 from .._base._unused_names import UnusedNames
 from ._composite import is_listed, names_of, renamed_when_listed
-from ._fitting import with_inputs_alike
+from ._fitting import fitted_input, fitted_turned, with_inputs_alike
 from ._identity import Identity, is_identity
 from ._same_space import common_shape
 
@@ -56,12 +56,19 @@ class Row:
             return self._renamed(linop)  # found at once, however many operators there are
         for earlier in reversed(self.linops):
             if not earlier.is_endomorphism:
-                return linop
+                break
             if _takes(linop, earlier.ishape):
                 return self._renamed(linop.resolved(ishape=earlier.ishape))
             if (fitted := linop.fitted_to(earlier.ishape)) is not None:
                 return self._renamed(fitted)
-        return linop
+        else:
+            first = fitted_input(self.linops[0], linop.ishape)
+            if first is not None and first is not self.linops[0]:
+                # All act on the space of ``linop``, which says how the grid of the first is placed.
+                vars(self).update(vars(Row([first, *self.linops[1:]])))
+                return self._with_names_before_it(linop)
+        turned = fitted_turned(linop, self.linops[-1].oshape)
+        return linop if turned is None else self._renamed(turned)
 
     def _learn_names(self) -> None:
         """Take note of the names since the last call: few compositions need them."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from nameddim import ELLIPSES, NamedDimension, is_wildcard, iscompatible
 
 from .._base._linop import NamedLinop
+from .._base._places import paired
 
 Dims = tuple[NamedDimension, ...]
 
@@ -42,10 +43,24 @@ def fitted_neighbours(
     return None if earlier is None else (earlier, after)
 
 
+def fitted_turned(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
+    """Return (N1) -> (N), which maps a space to itself, as (N) -> (N1) for the input ``dims``."""
+    if not linop.is_endomorphism or linop.ishape == linop.oshape:
+        return None
+    pairs = [
+        (linop.ishape[at], linop.oshape[there]) for at, there in paired(linop.ishape, linop.oshape)
+    ]
+    names = {old: new for old, new in pairs if old != new}
+    names |= {new: old for old, new in names.items()}
+    return fitted_input(linop.renamed(names), dims)
+
+
 def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     """Return the operators, fitted to the input of the first one for which this is possible."""
     for target in dict.fromkeys(linop.ishape for linop in linops):
-        fitted = [fitted_input(linop, target) for linop in linops]
+        own = (fitted_input(linop, target) for linop in linops)
+        pairs = zip(own, linops, strict=True)
+        fitted = [fitted_turned(linop, target) if f is None else f for f, linop in pairs]
         found = [linop for linop in fitted if linop is not None]
         if len(found) == len(linops):
             return found

@@ -15,13 +15,19 @@ Kernel: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
 sign of t shows a kernel with knots on which side of a knot larger locations are."""
 
 
-def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Kernel:
-    """Return the kernel "kaiser_bessel", "spline" or "linear" with its ``beta`` or ``order``."""
+def kernel_of(
+    name: str, width: float, params: Mapping[str, float] | None, n_axes: int = 1
+) -> Kernel:
+    """Return the kernel "kaiser_bessel", "spline" or "linear" with its ``beta`` or ``order``.
+
+    A weight is the product of kernels along ``n_axes`` axes.
+    """
     known = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
     if name not in known:
         raise ValueError(f"Interpolate: kernel must be one of {[*known]}, got {name!r}")
     given = dict(params or {})
     value = given.pop(known[name] or "", None)
+    is_scaled = name == "kaiser_bessel" and bool(given.pop("scaled", False))
     if given:
         wanted = f"{known[name]!r} alone" if known[name] else "empty"
         raise ValueError(f"Interpolate: kernel_params of {name!r} must be {wanted}, got {[*given]}")
@@ -29,7 +35,14 @@ def kernel_of(name: str, width: float, params: Mapping[str, float] | None) -> Ke
         beta = beatty_beta(width) if value is None else float(value)
         if not 0 <= beta < math.inf:
             raise ValueError(f"Interpolate: beta must be finite and not negative, got {value!r}")
-        return KaiserBessel(beta)
+        found = KaiserBessel(beta, is_scaled, n_axes)
+        if found.exponent > 700:
+            raise ValueError(
+                "Interpolate: weights must be in the range of double precision, got products of "
+                f"Kaiser-Bessel kernels up to e^{found.exponent:.0f} for beta={beta:.1f}; choose a "
+                'smaller width or beta, or add "scaled": True to kernel_params'
+            )
+        return found
     order = 1 if value is None else value
     if order not in (1, 2, 3):
         raise ValueError(f"Interpolate: the order of a spline must be 1, 2 or 3, got {order!r}")
@@ -47,15 +60,30 @@ def beatty_beta(width: float, oversampling: float = 2.0) -> float:
 
 @dataclass(frozen=True)
 class KaiserBessel:
-    r"""The kernel :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, elsewhere 0."""
+    r"""The kernel :math:`I_0(\beta \sqrt{1 - t^2})` for :math:`|t| < 1`, elsewhere 0.
+
+    If ``is_scaled``, it is multiplied by :math:`e^{-\beta}`.
+    """
 
     beta: float
+    is_scaled: bool = False
+    n_axes: int = 1
 
     def __call__(self, t2: Tensor, t: Tensor | None = None) -> Tensor:
         """Return the values for squares of distances."""
         outside = t2 >= 1  # False for NaN, so that the weight of a NaN location is NaN
         largest = 0.25 * self.beta**2
-        return torch.where(outside, 0, bessel(largest * (1 - t2).clamp(min=0), 0, largest))
+        values = bessel(largest * (1 - t2).clamp(min=0), 0, largest)
+        values = values * math.exp(-self.beta) if self.is_scaled else values
+        return torch.where(outside, 0, values)
+
+    @property
+    def exponent(self) -> float:
+        """The exponent of e in the largest product of kernels along ``n_axes`` axes.
+
+        A scaled kernel is computed from :math:`I_0`, too.
+        """
+        return self.beta * (1 if self.is_scaled else self.n_axes)
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,8 @@ class Interpolate(GridOperator[GridPart]):
     pad_mode : {"circular", "zeros"}
         The grid is periodic, or zero outside.
     kernel_params : mapping, optional
-        By default the order of a spline is 1, and beta fits an oversampling of 2.
+        By default the order of a spline is 1, and beta fits an oversampling of 2. With
+        ``"scaled": True`` the Kaiser-Bessel kernel is multiplied by :math:`e^{-\beta}`.
     scale : sequence of float, optional
         D factors for locations in other units.
     table_budget : int, optional
@@ -107,7 +108,10 @@ class Interpolate(GridOperator[GridPart]):
     half the width away from a grid point; there the derivative leaves out this grid point.
 
     For locations in half precision, the weights are computed in single precision, from the
-    locations as they are, and the result has the dtype of the input.
+    locations as they are, and the result has the dtype of the input. Weights of Kaiser-Bessel
+    kernels beyond the range of single precision, up to :math:`I_0(\beta)^D`, are computed in double
+    precision, without a table. Results beyond the range of their dtype are infinite or NaN: for
+    float16, from a width of 4 in two dimensions on, unless the kernel is scaled.
 
     The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
@@ -170,7 +174,7 @@ class Interpolate(GridOperator[GridPart]):
         factors = (1.0,) * len(sizes) if scale is None else tuple(scale)
         budget = 2**28 if table_budget is None else table_budget
         _check(locs, sizes, width, norm, pad_mode, factors, budget)
-        weigh = kernel_of(kernel, width, kernel_params)
+        weigh = kernel_of(kernel, width, kernel_params, len(sizes) if norm == 1 else 1)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
         positional = {
             "batch_shape": batch_shape,
@@ -207,6 +211,8 @@ class Interpolate(GridOperator[GridPart]):
         self.scale = factors
         self.grid_size, self.width, self.norm, self.pad_mode = sizes, width, norm, pad_mode
         self.kernel, self._weigh = kernel, weigh
+        is_large = isinstance(weigh, KaiserBessel) and weigh.exponent > 80  # float32 ends at e^88
+        self._least_dtype = torch.float64 if is_large else torch.float32
         self.table_budget = int(budget)
         self._table = Kept[InterpolationTable]()
         self.register_weight("locs", locs, "locs_shape")
@@ -220,7 +226,7 @@ class Interpolate(GridOperator[GridPart]):
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
         grids = x.reshape(math.prod(batch), linop.n_nodes(locs))
         y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
-        y = _in_half(y, x, locs)
+        y = linop._narrowed(y, x, locs)
         return linop.scattered(y.movedim(last, at))
 
     @staticmethod
@@ -232,9 +238,20 @@ class Interpolate(GridOperator[GridPart]):
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(math.prod(batch), math.prod(locs.shape[:-1]))
-        grid = _in_half(linop._sums_of(values).gridded(values), x, locs)
+        grid = linop._narrowed(linop._sums_of(values).gridded(values), x, locs)
         grid = grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths)
         return linop.scattered_back(grid.movedim(last, at))
+
+    def _dtype_of_weights(self, locs: Tensor) -> torch.dtype:
+        return torch.promote_types(locs.dtype, self._least_dtype)
+
+    def _narrowed(self, y: Tensor, x: Tensor, locs: Tensor) -> Tensor:
+        """Return a result in the dtype that weights in the dtype of the locations would give."""
+        if self._dtype_of_weights(locs) == locs.dtype:
+            return y
+        is_half = locs.dtype.itemsize == 2 and (x.is_floating_point() or x.is_complex())
+        wide = torch.promote_types(locs.dtype, torch.float32)
+        return y.to(x.dtype if is_half else torch.promote_types(x.dtype, wide))
 
     def frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of frames in a batch of this number of axes, and the last axes."""
@@ -255,7 +272,7 @@ class Interpolate(GridOperator[GridPart]):
         weight, locs = self._weight("locs"), self.weight_part("locs")
         # Torch does not count writes of some optimizers, nor writes to tensors of inference mode.
         may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
-        if may_change or locs.dtype not in (torch.float32, torch.float64):
+        if may_change or self._dtype_of_weights(locs) != locs.dtype:
             return 0
         n_points, n_weights = math.prod(locs.shape[:-1]), math.ceil(self.width) ** locs.shape[-1]
         nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(locs), locs.dtype)
@@ -307,7 +324,7 @@ class Interpolate(GridOperator[GridPart]):
     def neighbours(self, locs: Tensor, points: slice) -> tuple[list[Tensor], list[Tensor]]:
         """Return positions and weights of the neighbours of some locations, for `interpolated`."""
         radius = self.width / 2
-        locs = locs.to(torch.promote_types(locs.dtype, torch.float32))
+        locs = locs.to(self._dtype_of_weights(locs))
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1])[points].unbind(-1)
@@ -341,12 +358,6 @@ class Interpolate(GridOperator[GridPart]):
             pairs = zip(outside, weights, strict=True)
             weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]
         return positions, weights
-
-
-def _in_half(y: Tensor, x: Tensor, locs: Tensor) -> Tensor:
-    """Return a result in the dtype of x if locations are in half precision; weights are not."""
-    has_precision = x.is_floating_point() or x.is_complex()
-    return y.to(x.dtype) if locs.dtype.itemsize == 2 and has_precision else y
 
 
 def _check(

@@ -103,12 +103,12 @@ def deapodisation(
 ) -> Tensor:
     r"""Return one over the transform of the kernel at n / M, (N,), where n starts at -(N // 2).
 
-    With :math:`a = \beta^2 - (\pi w n / M)^2` it is :math:`w \sinh(\sqrt a) / \sqrt a`
-    (Fessler and Sutton).
+    With :math:`a = \beta^2 - (\pi w n / M)^2` the transform is
+    :math:`w e^{-\beta} \sinh(\sqrt a) / \sqrt a` (Fessler and Sutton); the kernel is scaled.
     """
     n = torch.arange(size, dtype=torch.float64, device=device) - size // 2
     square = beta**2 - (math.pi * width / padded * n).square()
     root = square.abs().sqrt()
     falling = torch.where(square > 0, root.sinh(), root.sin())
     ratio = torch.where(root > 0, falling / root, 1.0)
-    return 1 / (width * ratio)
+    return math.exp(beta) / (width * ratio)

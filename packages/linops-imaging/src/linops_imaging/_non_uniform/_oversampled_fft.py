@@ -26,7 +26,7 @@ class OversampledFFT(SliceableLinop):
     .. math:: X_k = \prod_d N_d^{-1/2} \sum_r
               x_r \prod_d h_d(r_d) e^{-2 \pi i k_d (r_d - \lfloor N_d / 2 \rfloor) / M_d},
 
-    for k from 0 to M - 1, with the weights h that compensate a Kaiser-Bessel kernel. Index
+    for k from 0 to M - 1, with the weights h that compensate a scaled Kaiser-Bessel kernel. Index
     :math:`\lfloor N / 2 \rfloor` of the image goes to index 0 of the larger grid, and the indices
     before it go to the end. So no shift is needed afterwards.
     """
@@ -154,7 +154,7 @@ def gridded_transform(
         points,
         grid,
         width,
-        kernel_params={"beta": beta},
+        kernel_params={"beta": beta, "scaled": True},  # in single precision I_0^3 overflows
         scale=scale,
         table_budget=table_budget,
     )

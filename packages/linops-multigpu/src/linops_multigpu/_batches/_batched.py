@@ -140,7 +140,8 @@ class BatchedLinop(Tiled):
         return self._where
 
     def _plan_of(self, work: Work) -> Plan:
-        where, key = self.where, (type(work), work.collects)
+        where, needed = self.where, tuple(map(work.is_needed, range(len(self.tiles.linops))))
+        key = type(work), work.collects, needed
         if key not in self._plans:
             placed = where.devices, self.base.device, self.max_in_flight, where.lanes
             self._plans[key] = planned(work, *placed)

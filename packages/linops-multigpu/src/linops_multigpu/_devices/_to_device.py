@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import Identity, NamedLinop, SliceableLinop, of_adjoint
+from linops_split.execution import is_batch
 from nameddim import NamedDimension, NamedShape
 
 from ._device_spec import DeviceSpec, as_device, stream_of
@@ -120,6 +121,8 @@ class _Sent(Function):
 
     @staticmethod
     def forward(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
+        if is_batch(x):  # of gradients, which has no storage to send; torch orders its copies
+            return x.to(there.device)
         sending = streams_on(here.device, here, there.device)
         return send(x, sending, streams_on(there.device, there, here.device))
 

@@ -23,7 +23,8 @@ def planned(
 ) -> Plan:
     """Return the plan for computing the parts of a table, each on its device.
 
-    A slice that several parts on a device read is sent there once. Results that are added up are
+    Nothing is sent to parts that are not needed. A slice that several parts on a device read is
+    sent there once. Results that are added up are
     added on their device and collected once. Each device holds at most ``max_in_flight`` inputs and
     as many results at a time, besides inputs that later parts still need. ``lanes`` are equal for
     parts that compute on the same stream of the same device. By default there is one per device.
@@ -68,11 +69,12 @@ class _Planner:
         self.write_keys = work.layout.keys
         # If slices overlap in part, the order of writes would matter, so all results are added.
         self.overlaps = work.layout.overlaps
+        self.needed = [*filter(work.is_needed, range(len(self.devices)))]
         self.last_reader = [
-            {place: tile for tile, place in enumerate(zip(self.lane_of, keys, strict=True))}
+            {(self.lane_of[tile], keys[tile]): tile for tile in self.needed}
             for keys in self.read_keys
         ]
-        self.n_to_add = Counter(zip(self.lane_of, self.write_keys, strict=True))
+        self.n_to_add = Counter((self.lane_of[n], self.write_keys[n]) for n in self.needed)
         self.actions: list[Action] = []
         self.lanes: dict[Hashable, _Lane] = {}
         self.computed: dict[int, int] = {}
@@ -81,7 +83,7 @@ class _Planner:
 
     def plan(self) -> Plan:
         """Return the plan."""
-        for tile in sorted(range(len(self.devices)), key=self.turn):
+        for tile in sorted(self.needed, key=self.turn):
             if self.devices[tile] == self.base:
                 self.compute_here(tile)
             else:

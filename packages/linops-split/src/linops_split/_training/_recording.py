@@ -77,13 +77,17 @@ class Backward(Work):
         # Operators no longer read weights that were replaced, as by torch.func.functional_call.
         self._are_same = not copies.were_replaced()
 
+    def is_needed(self, number: int) -> bool:
+        """Whether a gradient is wanted to the input or to a weight of the part."""
+        return self.collects or self.copies.is_followed(number)
+
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
     ) -> Tensor | None:
         """Return the gradient to the slice that a part read; sum the gradients to its weights."""
         gradient, x = operands
         is_followed = self.copies.is_followed(number)
-        if not is_followed and not self.collects:
+        if not self.is_needed(number):
             return None
         part = self.tiles.parts[number]
         if not is_followed and self._are_same and not has_hooks(part.linop):
@@ -143,14 +147,14 @@ class _Recorded(Function):
             )
         x, *_ = ctx.saved_tensors
         # Autograd follows the gradients, or a batch of gradients is wanted.
-        if torch.is_grad_enabled() or not writing_is_safe() or _is_batch(gradient):
+        if torch.is_grad_enabled() or not writing_is_safe() or is_batch(gradient):
             found = recording.recorded_gradients(x, gradient)
         else:
             found = recording.gradients(x, gradient, ctx.needs_input_grad[2])
         return None, None, *found
 
 
-def _is_batch(gradient: Tensor) -> bool:
+def is_batch(gradient: Tensor) -> bool:
     """Whether it is a batch, as in ``torch.autograd.grad(..., is_grads_batched=True)``."""
     return "Batched" in str(torch._C._dispatch_keys(gradient))  # the key has no name in Python
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from copy import copy
 from operator import attrgetter
 from typing import NamedTuple
@@ -219,7 +218,10 @@ def properties_of(source: torch.Tensor) -> list[object]:
 
 def _parts_of(tensor: torch.Tensor) -> list[tuple[torch.Tensor, View]]:
     """The strided tensors that a tensor is made of, with their views."""
-    with suppress(TypeError):
+    # Not `with suppress(TypeError)`: if an interrupt arrives where such a block ends with an error,
+    # Python 3.11 keeps the frames alive, and with them all that was copied.
+    try:
         return [(tensor, view_of(tensor))]
-    pieces = plan_of([Found(tensor, None)], detach=True).pieces
-    return [(piece.tensor, piece.view) for piece in pieces]
+    except TypeError:
+        pieces = plan_of([Found(tensor, None)], detach=True).pieces
+        return [(piece.tensor, piece.view) for piece in pieces]
