@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from linops_core import FFT, Interpolate, NamedLinop, SplitError
-from linops_core._kernels._interpolation_weights import beatty_beta
+from linops_core._kernels._interpolation._weights import beatty_beta
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND, NamedDimension
 

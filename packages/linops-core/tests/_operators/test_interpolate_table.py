@@ -18,8 +18,8 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Interpolate, NamedLinop
-from linops_core._kernels import _interpolation_table
-from linops_core._kernels._interpolation_table import InterpolationTable, Neighbours
+from linops_core._kernels._interpolation import _table
+from linops_core._kernels._interpolation._table import InterpolationTable, Neighbours
 from linops_core._kernels._kept import Kept
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
@@ -128,7 +128,7 @@ def test_a_table_that_is_made_in_parts_is_that_made_at_once(
     A, B = (Interpolate(locs, grid, names[:-1], names, width=width) for _ in range(2))
     x = torch.randn(*frames, *grid)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_interpolation_table, "_STEP", step)
+        patch.setattr(_table, "_STEP", step)
         A.N(x)
     B.N(x)
     found, expected = kept(A), kept(B)
@@ -359,7 +359,7 @@ class Storages(TorchDispatchMode):
 def test_many_batches_take_the_memory_of_a_few_beside_the_result(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_interpolation_table, "_COPY", 1)
+    monkeypatch.setattr(_table, "_COPY", 1)
     n, n_points = 40, 30
     A = Interpolate(points(n_points, 1).float(), [n], width=2)
     x, y = (

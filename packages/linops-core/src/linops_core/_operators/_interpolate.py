@@ -18,9 +18,9 @@ from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
 from .._base._unused_names import UnusedNames
-from .._kernels._gridding import outer
-from .._kernels._interpolation_table import InterpolationTable, Neighbours, nbytes_of_table
-from .._kernels._interpolation_weights import KaiserBessel, Spline, kernel_of
+from .._kernels._interpolation._gridding import outer
+from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
+from .._kernels._interpolation._weights import KaiserBessel, Spline, kernel_of
 from .._kernels._kept import Kept, is_plain
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from .._kept import is_plain, wait_for
+from .._linear_function import linear_function
 from ._gridding import gridded, interpolated, outer
-from ._kept import is_plain, wait_for
-from ._linear_function import linear_function
 
 # Smallest number of bytes that are summed at each position: a cache line.
 _LINE = 64

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._accumulate import writing_is_safe
+from .._accumulate import writing_is_safe
 
 # Elements summed at a time on a CPU, so that a few such vectors fit the cache.
 _STEP = 2**16

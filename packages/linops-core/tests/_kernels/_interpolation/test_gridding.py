@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.func import jacrev, vmap
 
-from linops_core._kernels import _gridding
-from linops_core._kernels._gridding import gridded, interpolated
+from linops_core._kernels._interpolation import _gridding
+from linops_core._kernels._interpolation._gridding import gridded, interpolated
 
 N_POINTS = 30
 

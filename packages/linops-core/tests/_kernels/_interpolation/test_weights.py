@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core._kernels._interpolation_weights import Spline, beatty_beta, bessel, kernel_of
+from linops_core._kernels._interpolation._weights import Spline, beatty_beta, bessel, kernel_of
 from linops_core.testing.strategies._grid_operators import kernel_value
 
 KERNELS: list[tuple[str, dict[str, float] | None]] = [
