@@ -19,9 +19,9 @@ from ._algebra._zero import Zero as Zero
 from ._base._linop import NamedLinop as NamedLinop
 from ._base._linop import tile_of as tile_of
 from ._base._roles import Role as Role
-from ._base._sliceable import WeightPart as WeightPart
 from ._base._sides import Side as Side
 from ._base._sliceable import SliceableLinop as SliceableLinop
+from ._base._sliceable import WeightPart as WeightPart
 from ._base._swapped_functions import of_adjoint as of_adjoint
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
@@ -83,6 +83,7 @@ __all__ = [
     "AxisMap",
     "BlockDiag",
     "BlocksToArray",
+    "Cache",
     "Chain",
     "Composite",
     "Concat",
@@ -128,10 +129,12 @@ __all__ = [
     "Truncate",
     "Upsample",
     "VStack",
+    "WeightPart",
     "Window",
     "Wrapper",
     "Zero",
     "alg",
+    "choosing_steps",
     "config",
     "constant_when_compiled",
     "from_pylops",
@@ -141,12 +144,9 @@ __all__ = [
     "of_adjoint",
     "safe_globals",
     "same_space",
+    "steps_that_differ",
     "tile_of",
     "to_pylops",
     "to_sigpy",
     "writing_is_safe",
-    "Cache",
-    "WeightPart",
-    "choosing_steps",
-    "steps_that_differ",
 ]

@@ -80,9 +80,7 @@ class _Counting(TorchDispatchMode):
     def _note(self, device: torch.device, inside: int = 0) -> None:
         self.peaks[device] = max(self.peaks[device], self._now[device] + inside)
 
-    def differing(
-        self, steps: Iterable[Any], key: Callable[[Any], object]
-    ) -> Iterator[Any]:
+    def differing(self, steps: Iterable[Any], key: Callable[[Any], object]) -> Iterator[Any]:
         """Yield steps, but count a step that equals two others as the second one of them.
 
         The first one may allocate what all of them share.
@@ -97,7 +95,9 @@ class _Counting(TorchDispatchMode):
                 start, before = self._now.copy(), self.peaks.copy()
                 self.peaks.update(start)
                 yield step
-                found.append({d: (self.peaks[d] - start[d], n - start[d]) for d, n in self._now.items()})
+                found.append(
+                    {d: (self.peaks[d] - start[d], n - start[d]) for d, n in self._now.items()}
+                )
                 for device, peak in before.items():
                     self.peaks[device] = max(self.peaks[device], peak)
                 continue

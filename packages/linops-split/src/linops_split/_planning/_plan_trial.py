@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from types import TracebackType
 
 import torch
@@ -87,6 +86,8 @@ class Trial:
         self._without_data = WithoutData(linop.signature)
         self._signature, self._device, self._sizes = linop.signature, device, sizes
         self._linop = self._without_data.of(linop)
+        self.lowest = 0
+        """Bytes of the largest result of all that was tried, which no tiles can save."""
         with self._without_data.running():
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
@@ -95,10 +96,13 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
-            peaks = [
-                peak_nbytes(partial(WORKS[work](self._fresh(batch_sizes)), x))
-                for work, x in self._inputs.items()
-            ]
+            peaks, results = [], list[Tensor]()
+            for work, x in self._inputs.items():
+                run = WORKS[work](self._fresh(batch_sizes))
+                peaks.append(peak_nbytes(lambda: results.append(run(x))))  # noqa: B023 (called at once)
+                own = {t.untyped_storage()._cdata for t in (x, *run.parameters(), *run.buffers())}
+                if results[-1].untyped_storage()._cdata not in own:
+                    self.lowest = max(self.lowest, results[-1].nbytes)
         devices = {device for peak in peaks for device in peak} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
