@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ from linops_core import (
 )
 from linops_core.testing.strategies import Known, trees
 from linops_split import BatchPlan, batch_linop, plan_batches
-from linops_split._planning._peak import _Counting, peak_nbytes
+from linops_split._planning._peak import peak_nbytes
 from linops_split._planning._plan_budget import bytes_text
 from linops_split._planning._plan_trial import Trial
 from nameddim import ND, NamedShape
@@ -112,30 +112,34 @@ def test_equal_tiles_are_counted_as_if_all_were_run(data: st.DataObject) -> None
     assert found == held(known, sizes, work)
 
 
-def test_frames_that_share_tables_are_counted_as_if_all_were_run() -> None:
-    locs = 8 * torch.rand(5, 12, 2)
-    points = Interpolate(locs, (8, 8), ("C", "T"), ("T", "K"))
+def coils_of_frames() -> NamedLinop:
+    points = Interpolate(8 * torch.rand(5, 12, 2), (8, 8), ("C", "T"), ("T", "K"))
     maps = torch.rand(4, 8, 8, dtype=torch.complex64)
-    A = points @ Dense(maps, ("C", "Kx", "Ky"), ("T", "Kx", "Ky"), ("C", "T", "Kx", "Ky"))
-    x = torch.empty(5, 8, 8, dtype=torch.complex64)
-    for sizes in {"T": 1}, {"C": 1, "T": 2}, {"T": 2, "C": 3, "K": 5}:
-        for work, run in WORKS.items():
-            trial = Trial(A, x, CPU, [work], None)
-            batches = {ND(dim): length for dim, length in sizes.items()}
-            found = trial.peak(batches)
-            with trial._without_data.running():
-                fresh = run(trial._fresh(batches))
-                y = trial._inputs[work]
-                counting = _Counting()
-                with counting:
-                    fresh(y)
-            assert counting.peaks[CPU] == found
+    grid = ("T", "Kx", "Ky")
+    return points @ Dense(maps, ("C", "Kx", "Ky"), grid, ("C", *grid))
+
+
+@pytest.mark.parametrize("sizes", [{"T": 1}, {"C": 1, "T": 2}, {"T": 2, "C": 3, "K": 5}])
+@pytest.mark.parametrize("work", WORKS)
+def test_tiles_that_share_tables_are_counted_as_if_all_were_run(
+    work: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, batches = torch.empty(5, 8, 8, dtype=torch.complex64), {ND(d): n for d, n in sizes.items()}
+    A = coils_of_frames()
+    found = Trial(A, x, CPU, [work], None).peak(batches)
+    assert Trial(batch_linop(A, batches), x, CPU, [work], None).peak({}) == found
+    monkeypatch.setattr("linops_split._planning._peak.choosing_steps", lambda choose: nullcontext())
+    assert Trial(A, x, CPU, [work], None).peak(batches) == found
 
 
 def test_a_budget_below_the_result_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    tried = list[object]()
-    peak = Trial.peak
-    monkeypatch.setattr(Trial, "peak", lambda self, cut: tried.append(cut) or peak(self, cut))
+    tried, peak = list[object](), Trial.peak
+
+    def watched(self: Trial, cut: dict[ND, int]) -> int:
+        tried.append(cut)
+        return peak(self, cut)
+
+    monkeypatch.setattr(Trial, "peak", watched)
     with pytest.raises(SplitError, match="must be at least the 64 bytes of the result, got 63"):
         plan_batches(matrix(), 63, work="forward")
     assert tried == [{}]

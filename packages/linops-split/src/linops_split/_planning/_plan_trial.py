@@ -7,10 +7,10 @@ from contextlib import contextmanager
 from types import TracebackType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from linops_core import NamedLinop
+from linops_core import Cache, NamedLinop
 from nameddim import NamedDimension
 
 from .._batch import batch_linop
@@ -42,12 +42,21 @@ class WithoutData:
 
     def of(self, linop: NamedLinop) -> NamedLinop:
         """Return the operator with weights that have no data."""
-        with self.running():
-            return linop.with_weights(self._of_no_data)
+        made = dict[object, Tensor]()
 
-    def _of_no_data(self, weight: Tensor) -> Tensor:
-        """Return a fake weight that keeps requires_grad, because no tables are kept for those."""
-        return self._mode.from_tensor(weight.detach()).requires_grad_(weight.requires_grad)
+        def of_no_data(weight: Tensor) -> Tensor:
+            """Return a fake weight that keeps requires_grad: no tables are kept for those."""
+            storage, offset = weight.untyped_storage()._cdata, weight.storage_offset()
+            look = storage, offset, weight.shape, weight.stride(), weight.dtype, weight.is_conj()
+            if look not in made:
+                fake = self._mode.from_tensor(weight.detach())
+                made[look] = fake.requires_grad_(weight.requires_grad)
+            return made[look]
+
+        with self.running():
+            other = linop.with_weights(of_no_data)
+        _share_caches(linop, other, {})
+        return other
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -66,6 +75,16 @@ class WithoutData:
                     f"{_running_operator(error.__traceback__) or self._signature}: an operator "
                     f"to be planned must not read the values of its tensors, got {error}"
                 ) from error
+
+
+def _share_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> None:
+    """Have tiles share caches where those of which they are copies do."""
+    for name, value in vars(old).items():
+        if isinstance(value, Cache):
+            vars(new)[name] = caches.setdefault(id(value), vars(new)[name])
+    for one, other in zip(old._modules.values(), new._modules.values(), strict=True):
+        if one is not None and other is not None:
+            _share_caches(one, other, caches)
 
 
 class Trial:
