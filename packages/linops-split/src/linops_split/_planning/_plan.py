@@ -108,7 +108,7 @@ def plan_batches(
         Instead of ``like``: the dtype of the input. Default: the dtype of the complex weights;
         needed if there are none.
     max_tiles : int
-        The largest number of tiles to try. The search runs each tile, which takes time.
+        The largest number of tiles to try. The search makes each tile, which takes time.
 
     Returns
     -------
