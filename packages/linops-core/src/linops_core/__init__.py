@@ -21,12 +21,16 @@ from ._base._linop import tile_of as tile_of
 from ._base._roles import Role as Role
 from ._base._sides import Side as Side
 from ._base._sliceable import SliceableLinop as SliceableLinop
+from ._base._sliceable import WeightPart as WeightPart
 from ._base._swapped_functions import of_adjoint as of_adjoint
 from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
+from ._kernels._alike import Cache as Cache
+from ._kernels._alike import choosing_steps as choosing_steps
+from ._kernels._alike import steps_that_differ as steps_that_differ
 from ._kernels._changes import TensorState as TensorState
 from ._kernels._linear_function import linear_function as linear_function
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
@@ -79,6 +83,7 @@ __all__ = [
     "AxisMap",
     "BlockDiag",
     "BlocksToArray",
+    "Cache",
     "Chain",
     "Composite",
     "Concat",
@@ -124,10 +129,12 @@ __all__ = [
     "Truncate",
     "Upsample",
     "VStack",
+    "WeightPart",
     "Window",
     "Wrapper",
     "Zero",
     "alg",
+    "choosing_steps",
     "config",
     "constant_when_compiled",
     "from_pylops",
@@ -137,6 +144,7 @@ __all__ = [
     "of_adjoint",
     "safe_globals",
     "same_space",
+    "steps_that_differ",
     "tile_of",
     "to_pylops",
     "to_sigpy",

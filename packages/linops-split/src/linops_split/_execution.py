@@ -14,6 +14,8 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from linops_core import steps_that_differ
+
 from ._layout import Layout
 from ._tiles import Tiles
 
@@ -158,7 +160,7 @@ def sum_dtype(dtype: torch.dtype) -> torch.dtype:
 
 
 def run_in_order(
-    work: Work, watched: Callable[[Sequence[int]], Iterable[int]] = iter
+    work: Work, watched: Callable[[Iterable[int]], Iterable[int]] = iter
 ) -> Tensor | None:
     """Return the output of all parts, computed one after the other; None if there is none.
 
@@ -166,7 +168,12 @@ def run_in_order(
     """
     reads = [layout.views(x) for layout, x in zip(work.reads, work.tensors, strict=True)]
     operands, output = [*zip(*reads, strict=True)], Output(work)
-    for number in watched(range(len(operands))):
+
+    def key(number: int) -> object:
+        return work.tiles.linops[number], operands[number], work.layout.adds[number]
+
+    numbers = steps_that_differ(work.tensors[0], range(len(operands)), key)
+    for number in watched(numbers):
         result = work.compute(number, operands[number], output.room(number))
         if result is not None:
             output.put(number, result)

@@ -166,7 +166,7 @@ class Tiled(Composite):
         """Run the parts, with a progress bar if one was asked for, and return the output."""
         return run_in_order(work, self.watched)
 
-    def watched(self, steps: Sequence[T]) -> Iterable[T]:
+    def watched(self, steps: Iterable[T]) -> Iterable[T]:
         """Return the steps of a call, with a progress bar if one was asked for."""
         if self._tqdm_kwargs is None:
             return steps

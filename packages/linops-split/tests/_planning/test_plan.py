@@ -7,7 +7,7 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,9 @@ from linops_core import (
     Dense,
     Diagonal,
     Identity,
+    Interpolate,
     NamedLinop,
+    Role,
     SimpleLinop,
     SplitError,
 )
@@ -32,6 +34,7 @@ from linops_core.testing.strategies import Known, trees
 from linops_split import BatchPlan, batch_linop, plan_batches
 from linops_split._planning._peak import peak_nbytes
 from linops_split._planning._plan_budget import bytes_text
+from linops_split._planning._plan_trial import Trial
 from nameddim import ND, NamedShape
 
 CPU = torch.device("cpu")
@@ -79,6 +82,9 @@ def test_what_is_chosen_takes_what_was_predicted_and_is_the_least(data: st.DataO
     try:
         plan = plan_batches(linop, budget, work=work, like=x)
     except SplitError as error:
+        if found := re.search(r"at least the (\d+) bytes of the result", str(error)):
+            assert budget < int(found[1]) <= uncut.peak
+            return
         smallest = smallest_budget(error)
         assert budget < smallest <= uncut.peak
         assert plan_batches(linop, smallest, work=work, like=x).peak == smallest
@@ -91,6 +97,52 @@ def test_what_is_chosen_takes_what_was_predicted_and_is_the_least(data: st.DataO
         assert count == -(-size // plan.batch_sizes[dim]) > 1
         longer = {**plan.batch_sizes, dim: -(-size // (count - 1))}
         assert held(known, longer, work) > budget
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(st.data())
+def test_equal_tiles_are_counted_as_if_all_were_run(data: st.DataObject) -> None:
+    known = data.draw(trees())
+    work, sizes = data.draw(st.sampled_from(sorted(WORKS))), {}
+    for dim in sorted(known.linop.dims, key=str):
+        if known.linop.role(dim) not in (None, Role.OPAQUE) and (known.linop.size(dim) or 0) > 1:
+            sizes[dim] = data.draw(st.integers(1, 2))
+    x = torch.empty(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
+    found = Trial(known.linop, x, CPU, [work], None).peak(sizes)
+    assert found == held(known, sizes, work)
+
+
+def coils_of_frames() -> NamedLinop:
+    points = Interpolate(8 * torch.rand(5, 12, 2), (8, 8), ("C", "T"), ("T", "K"))
+    maps = torch.rand(4, 8, 8, dtype=torch.complex64)
+    grid = ("T", "Kx", "Ky")
+    return points @ Dense(maps, ("C", "Kx", "Ky"), grid, ("C", *grid))
+
+
+@pytest.mark.parametrize("sizes", [{"T": 1}, {"C": 1, "T": 2}, {"T": 2, "C": 3, "K": 5}])
+@pytest.mark.parametrize("work", WORKS)
+def test_tiles_that_share_tables_are_counted_as_if_all_were_run(
+    work: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    x, batches = torch.empty(5, 8, 8, dtype=torch.complex64), {ND(d): n for d, n in sizes.items()}
+    A = coils_of_frames()
+    found = Trial(A, x, CPU, [work], None).peak(batches)
+    assert Trial(batch_linop(A, batches), x, CPU, [work], None).peak({}) == found
+    monkeypatch.setattr("linops_split._planning._peak.choosing_steps", lambda choose: nullcontext())
+    assert Trial(A, x, CPU, [work], None).peak(batches) == found
+
+
+def test_a_budget_below_the_result_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried, peak = list[object](), Trial.peak
+
+    def watched(self: Trial, cut: dict[ND, int]) -> int:
+        tried.append(cut)
+        return peak(self, cut)
+
+    monkeypatch.setattr(Trial, "peak", watched)
+    with pytest.raises(SplitError, match="must be at least the 64 bytes of the result, got 63"):
+        plan_batches(matrix(), 63, work="forward")
+    assert tried == [{}]
 
 
 def smallest_budget(error: SplitError) -> int:
@@ -112,7 +164,7 @@ def test_only_the_dimensions_that_are_given_are_cut() -> None:
     A = Dense(torch.zeros(4, 4, 4, dtype=torch.complex64), ("C", "M", "N"), ("C", "N"), ("C", "M"))
     for dims in (["C"], ["M", "C"], [ND("N")]):
         with pytest.raises(SplitError) as refused:
-            plan_batches(A, 0, dims, work="adjoint")
+            plan_batches(A, 128, dims, work="adjoint")
         budget = smallest_budget(refused.value)
         plan = plan_batches(A, budget, dims, work="adjoint")
         assert plan.batch_sizes and set(plan.batch_sizes) <= set(dims)
@@ -122,8 +174,8 @@ def test_only_the_dimensions_that_are_given_are_cut() -> None:
 
 def test_without_dimensions_nothing_is_cut() -> None:
     assert plan_batches(matrix(), 2**30, ()).batch_sizes == {}
-    with pytest.raises(SplitError, match=r"tiles along \(\), got 0"):
-        plan_batches(matrix(), 0, ())
+    with pytest.raises(SplitError, match=r"tiles along \(\), got 96"):
+        plan_batches(matrix(), 96, ())
 
 
 def test_a_plan_says_what_was_chosen_and_why() -> None:
@@ -158,8 +210,7 @@ def test_nothing_is_allocated_and_no_value_is_read() -> None:
 
 def test_the_operator_stays_as_it_is() -> None:
     A = matrix()
-    adjoint = A.H
-    names = list(vars(A))
+    adjoint, names = A.H, list(vars(A))
     plan_batches(A, 2**30, work=("forward", "adjoint", "normal"))
     assert isinstance(A.weight, nn.Parameter) and A.H is adjoint and list(vars(A)) == names
     assert A(torch.ones(6, dtype=torch.complex128)).requires_grad

@@ -13,6 +13,7 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from ._accumulate import writing_is_safe
+from ._alike import Cache
 from ._changes import TensorState
 
 Made = TypeVar("Made")
@@ -22,7 +23,7 @@ _DEVICES = ("cpu", "cuda")
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
-class Kept(Generic[Made]):
+class Kept(Cache, Generic[Made]):
     """A value computed from some tensors, computed anew when they change."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from linops_core import TensorState
+from linops_core import Cache, TensorState
 
 from .._plain import KINDS, is_plain
 
@@ -17,7 +17,7 @@ Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
 
 
-class Kept(Generic[Value]):
+class Kept(Cache, Generic[Value]):
     """Values computed from parts of some tensors, kept for as long as the tensors do not change.
 
     Tiles share it with the whole operator, and find a value by the place of its part. A copy starts

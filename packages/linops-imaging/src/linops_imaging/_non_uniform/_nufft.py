@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from operator import itemgetter
 from typing import cast
 
 import torch
@@ -16,6 +17,7 @@ from linops_core import (
     NamedLinop,
     Wrapper,
     linear_function,
+    steps_that_differ,
     writing_is_safe,
 )
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
@@ -261,7 +263,10 @@ class NUFFT(Wrapper):
             step = max(1, n * (_FRAMES if x.is_cpu else _FRAMES_ON_GPU) // max(1, of_coil))
             if step < n and (tiles := self._frames(dim, n, step)):
                 pieces = zip(tiles, x.split(step, axis), strict=True)
-                parts = (tile._in_parts(is_back, piece) for tile, piece in pieces)
+                parts = (
+                    tile._in_parts(is_back, piece)
+                    for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
+                )
                 return side_by_side(parts, axis, n)
         axes = [a for a in range(x.ndim - n_own) if x.shape[a] > 1 and a not in own]
         return applied_in_parts(linop, x, axes, of_frame * math.prod(x.shape[: x.ndim - n_own]))

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import weakref
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from linops_core import choosing_steps
+
 from ._peak_inside import inside_nbytes
+from ._structure import Structure
+
+_Counts: TypeAlias = dict[torch.device, tuple[int, int]]
+"""For each device: the highest number of bytes during a step, and those left behind."""
 
 _DEVICE = torch.ops.prim.device.default
 
@@ -26,7 +32,7 @@ def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
     inside. Tensors may be real, or fake or meta tensors without data.
     """
     counting = _Counting()
-    with counting:
+    with counting, choosing_steps(counting.differing):
         work()
     return dict(counting.peaks)
 
@@ -73,6 +79,31 @@ class _Counting(TorchDispatchMode):
 
     def _note(self, device: torch.device, inside: int = 0) -> None:
         self.peaks[device] = max(self.peaks[device], self._now[device] + inside)
+
+    def differing(self, steps: Iterable[Any], key: Callable[[Any], object]) -> Iterator[Any]:
+        """Yield steps, but count a step that equals two others as the second one of them.
+
+        The first one may allocate what all of them share.
+        """
+        known: dict[Hashable, list[_Counts]] = defaultdict(list)
+        seen = set[Hashable]()
+        for step in steps:
+            own = Structure(key(step))
+            found = known[own.key, tuple([cache in seen for cache in own.caches])]
+            seen.update(own.caches)
+            if len(found) < 2:
+                start, before = self._now.copy(), self.peaks.copy()
+                self.peaks.update(start)
+                yield step
+                found.append(
+                    {d: (self.peaks[d] - start[d], n - start[d]) for d, n in self._now.items()}
+                )
+                for device, peak in before.items():
+                    self.peaks[device] = max(self.peaks[device], peak)
+                continue
+            for device, (highest, left) in found[1].items():
+                self._note(device, highest)
+                self._now[device] += left
 
     def _forget(self, key: int, device: torch.device, _: object) -> None:
         self._now[device] -= self._made.pop(key)[1]

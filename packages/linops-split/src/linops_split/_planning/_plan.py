@@ -108,7 +108,7 @@ def plan_batches(
         Instead of ``like``: the dtype of the input. Default: the dtype of the complex weights;
         needed if there are none.
     max_tiles : int
-        The largest number of tiles to try. The search runs each tile, which takes time.
+        The largest number of tiles to try. The search makes each tile, which takes time.
 
     Returns
     -------
@@ -119,7 +119,7 @@ def plan_batches(
     ------
     SplitError
         If a dimension cannot be cut, if a size is invalid, or if nothing fits. Then the message
-        gives the smallest budget that is enough.
+        gives the smallest budget that is enough, or the size of the result if that does not fit.
     ValueError
         If the input is not known or does not fit; if the operator uses threads, reads values or is
         on several devices; or if ``memory``, ``work`` or ``max_tiles`` is invalid.
@@ -164,6 +164,12 @@ def plan_batches(
 
     search = Search(tuple(lengths.values()), measure, int(max_tiles))
     with bar:
+        uncut_peak = search.peak((1,) * len(lengths))
+        if trial.lowest > budget:
+            raise SplitError(
+                f"{linop.signature}: the memory must be at least the {trial.lowest} bytes of the "
+                f"result, got {budget}"
+            )
         counts = search.within(budget)
     if counts is None:
         raise SplitError(
@@ -177,7 +183,7 @@ def plan_batches(
         batch_sizes={dim: length for dim, _, length in cut},
         peak=search.peak(counts),
         budget=budget,
-        uncut_peak=search.peak((1,) * len(lengths)),
+        uncut_peak=uncut_peak,
         counts={dim: count for dim, count, _ in cut},
         device=device,
         work=works,

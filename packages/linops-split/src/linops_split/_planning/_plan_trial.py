@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from types import TracebackType
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from linops_core import NamedLinop
+from linops_core import Cache, NamedLinop
 from nameddim import NamedDimension
 
 from .._batch import batch_linop
@@ -43,12 +42,21 @@ class WithoutData:
 
     def of(self, linop: NamedLinop) -> NamedLinop:
         """Return the operator with weights that have no data."""
-        with self.running():
-            return linop.with_weights(self._of_no_data)
+        made = dict[object, Tensor]()
 
-    def _of_no_data(self, weight: Tensor) -> Tensor:
-        """Return a fake weight that keeps requires_grad, because no tables are kept for those."""
-        return self._mode.from_tensor(weight.detach()).requires_grad_(weight.requires_grad)
+        def of_no_data(weight: Tensor) -> Tensor:
+            """Return a fake weight that keeps requires_grad: no tables are kept for those."""
+            storage, offset = weight.untyped_storage()._cdata, weight.storage_offset()
+            look = storage, offset, weight.shape, weight.stride(), weight.dtype, weight.is_conj()
+            if look not in made:
+                fake = self._mode.from_tensor(weight.detach())
+                made[look] = fake.requires_grad_(weight.requires_grad)
+            return made[look]
+
+        with self.running():
+            other = linop.with_weights(of_no_data)
+        _share_caches(linop, other, {})
+        return other
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -69,6 +77,16 @@ class WithoutData:
                 ) from error
 
 
+def _share_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> None:
+    """Have tiles share caches where those of which they are copies do."""
+    for name, value in vars(old).items():
+        if isinstance(value, Cache):
+            vars(new)[name] = caches.setdefault(id(value), vars(new)[name])
+    for one, other in zip(old._modules.values(), new._modules.values(), strict=True):
+        if one is not None and other is not None:
+            _share_caches(one, other, caches)
+
+
 class Trial:
     """An operator and its input without data, which can be run in any tiles.
 
@@ -87,6 +105,8 @@ class Trial:
         self._without_data = WithoutData(linop.signature)
         self._signature, self._device, self._sizes = linop.signature, device, sizes
         self._linop = self._without_data.of(linop)
+        self.lowest = 0
+        """Bytes of the largest result of all that was tried, which no tiles can save."""
         with self._without_data.running():
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
@@ -95,10 +115,13 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
-            peaks = [
-                peak_nbytes(partial(WORKS[work](self._fresh(batch_sizes)), x))
-                for work, x in self._inputs.items()
-            ]
+            peaks, results = [], list[Tensor]()
+            for work, x in self._inputs.items():
+                run = WORKS[work](self._fresh(batch_sizes))
+                peaks.append(peak_nbytes(lambda: results.append(run(x))))  # noqa: B023 (called at once)
+                own = {t.untyped_storage()._cdata for t in (x, *run.parameters(), *run.buffers())}
+                if results[-1].untyped_storage()._cdata not in own:
+                    self.lowest = max(self.lowest, results[-1].nbytes)
         devices = {device for peak in peaks for device in peak} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
