@@ -89,7 +89,7 @@ def test_a_stack_is_computed_some_images_at_a_time(
     expected = fbp(sinogram, A)  # at once, because gradients are recorded
     monkeypatch.setattr(_fbp, "_AT_ONCE", 2 * 4 * 7)
     torch.testing.assert_close(fbp(sinogram.detach(), A), expected.detach())
-    torch.autograd.gradcheck(lambda y: fbp(y, A), sinogram)
+    torch.autograd.gradcheck(lambda y: fbp(y, A), sinogram, fast_mode=True)
     torch.testing.assert_close(fbp(sinogram[1, 2].detach(), beam_of()), expected[1, 2].detach())
 
 

@@ -6,7 +6,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -30,6 +30,7 @@ def positive(shape: tuple[int, ...], dtype: torch.dtype, seed: int) -> Tensor:
     return half.mH @ half + 0.5 * torch.eye(shape[-1], dtype=dtype)
 
 
+@example(5, 2, torch.float64, 1, 5, True, False, 1.0)  # the last step divides rounded numbers
 @given(
     st.integers(1, 5),
     st.integers(1, 3),
@@ -65,7 +66,7 @@ def test_they_are_the_steps_of_the_solver(
     # In double precision, in which squares of scaled numbers are in range.
     wide = expected.to(torch.promote_types(dtype, torch.float64))
     error = (x - wide).norm() / wide.norm().clamp(min=1e-30)
-    assert error <= 100 * torch.finfo(dtype).eps * torch.linalg.cond(matrices).max().sqrt()
+    assert error <= 100 * torch.finfo(dtype).eps * torch.linalg.cond(matrices).max()
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])

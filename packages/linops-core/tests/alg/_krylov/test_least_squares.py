@@ -82,6 +82,7 @@ def test_the_solution_is_the_regularised_one_nearest_to_the_guess(
 
 
 @METHODS
+@example(8, 8, torch.float64, 28344, 0.3)  # a gradient of 1.00008e-6 by our |A|, 0.65e-6 by SciPy's
 @given(
     st.integers(1, 8),
     st.integers(1, 8),
@@ -92,6 +93,7 @@ def test_the_solution_is_the_regularised_one_nearest_to_the_guess(
 def test_scipy_takes_the_same_steps(
     method: Any, rows: int, columns: int, dtype: torch.dtype, seed: int, damp: float
 ) -> None:
+    """It may stop a step sooner or later: the estimates of the norm of A differ a little."""
     matrix = matrix_of_rank(rows, columns, min(rows, columns), dtype, seed)
     y = vector(rows, dtype, seed)
     record = Record()
@@ -99,10 +101,9 @@ def test_scipy_takes_the_same_steps(
     options = {"atol": 1e-6, "btol": 1e-6, "damp": damp}
     theirs, istop, steps = SCIPY[method](matrix.numpy(), y.numpy(), **options)[:3]
     if istop in (1, 2) and min(record.last.values["residual"], 1.0) > 1e-13:  # type: ignore[union-attr]
-        assert (record.iterations, record.reason) == (
-            steps,
-            [StopReason.CONVERGED, StopReason.LEAST_SQUARES][istop - 1],
-        )
+        assert abs(record.iterations - steps) <= 1
+        if record.iterations == steps:
+            assert record.reason is [StopReason.CONVERGED, StopReason.LEAST_SQUARES][istop - 1]
     np.testing.assert_allclose(ours.numpy(), theirs, rtol=1e-4, atol=1e-4)
 
 

@@ -87,9 +87,11 @@ def test_gmres_needs_no_symmetry_and_at_most_as_many_steps_as_unknowns(
     assert record.iterations <= n or condition > 1e4
 
 
+@example(n=7, restart=1, steps=5, seed=0)  # steps of one direction stall
 @given(n=st.integers(2, 10), restart=st.integers(1, 4), steps=st.integers(1, 8), seed=seeds)
+@pytest.mark.filterwarnings("ignore:gmres. the residual:linops_core.alg.ConvergenceWarning")
 def test_gmres_has_the_residuals_of_scipy(n: int, restart: int, steps: int, seed: int) -> None:
-    """One cycle of as many steps, each with the smallest residual."""
+    """Each step has the smallest residual, until a cycle of few directions reduces it no more."""
     matrix, y = square(n, torch.float64, seed)
     matrix = matrix + 3 * torch.eye(n)
     record = Record()
