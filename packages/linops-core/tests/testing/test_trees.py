@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, NamedLinop, Role, SplitError, Stack
+from linops_core import FFT, Diagonal, NamedLinop, RealPart, Role, SplitError, Stack
 from linops_core.testing._laws._factories import places_of, tensors_of
 from linops_core.testing._laws._freshness import change_weights
 from linops_core.testing.strategies import Known, LawError, Spaces, check, trees
@@ -22,6 +22,11 @@ TRANSFORMS = Known(  # along the diagonal: their sizes are not known
     Stack(TRANSFORM, TRANSFORM, idim_and_idx=("A", 0), odim_and_idx=("E", 0)),
     torch.eye(2, dtype=torch.complex128),
     Spaces(("A", "B"), ("E", "C"), {"A": 2, "B": 1, "C": 1, "E": 2}),
+)
+REAL_PART = Known(
+    RealPart(("A",)) @ Diagonal(torch.tensor([1j], dtype=torch.complex128), ("A",)),
+    torch.tensor([[0.0, -1.0], [0.0, 0.0]], dtype=torch.float64),
+    Spaces(("A",), ("A",), {"A": 1}),
 )
 
 
@@ -153,6 +158,7 @@ def test_an_adjoint_outlives_its_operator(known: Known) -> None:
     torch.testing.assert_close(dense(adjoint.H, known), known.matrix)
 
 
+@example(REAL_PART)
 @given(trees())
 def test_gradients_to_the_input_are_those_of_the_matrix(known: Known) -> None:
     A = known.linop
@@ -162,7 +168,7 @@ def test_gradients_to_the_input_are_those_of_the_matrix(known: Known) -> None:
         (A.N, "ishape", "ishape"),
     ):
         x, y = vector(known, iside).requires_grad_(), vector(known, oside, 1)
-        value = torch.vdot(y.flatten(), linop(x).flatten()).real
+        value = torch.vdot(y.flatten(), linop(x).flatten().to(y.dtype)).real  # RealPart's is real
         if value.requires_grad:  # it does not for Zero, whose output depends on nothing
             torch.autograd.backward(value)
         expected = known.product(y, dense(linop, known).mH)
