@@ -169,6 +169,11 @@ def scan_file(path: Path) -> Path:
     return path / "a.h5"
 
 
+def cfl(folder: Path) -> Path:
+    io.write_cfl(folder / "a", X2)
+    return folder / "a"
+
+
 def nifti(path: Path) -> Path:
     nibabel = pytest.importorskip("nibabel")
     nibabel.save(nibabel.Nifti1Image(np.ones((2, 3, 4), "f4"), np.eye(4)), path / "a.nii")
@@ -234,7 +239,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "prewhiten": lambda _: coil_maps.prewhiten(KSPACE, coil_maps.noise_covariance(KSPACE)),
     "walsh": lambda _: coil_maps.walsh(KSPACE, "C", ("Nx", "Ny")),
     "write_cfl": lambda path: io.write_cfl(path / "a", X2),
-    "read_cfl": lambda path: (io.write_cfl(path / "a", X2), io.read_cfl(path / "a")),
+    "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
     "IsmrmrdScan": lambda _: SCAN.on_grid(),

@@ -174,8 +174,10 @@ def test_split_takes_names_and_slices() -> None:
     sub_linop = A.split(A, tile)
     x = torch.randn(128, 256)
     assert sub_linop.size("Nx") == 128 and sub_linop.size("Ny") == 256
-    assert sub_linop.weight_part("weight").shape == (128, 256)  # a view: the weight itself is whole
-    assert tl.same_storage(sub_linop.weight_part("weight"), A.weight)
+    assert isinstance(sub_linop, tl.SliceableLinop)
+    part = sub_linop.weight_part("weight")
+    assert part.shape == (128, 256)  # a view: the weight itself is whole
+    assert isinstance(A.weight, Tensor) and tl.same_storage(part, A.weight)
     assert torch.equal(sub_linop(x), A(torch.ones(256, 256))[:128] * x)
     whole = slice(None)
     forward = A.split_forward([slice(0, 128), whole], [slice(0, 128), whole])
@@ -293,7 +295,7 @@ def test_transfers_wait_for_the_start_event_of_the_call() -> None:
             recorded.append(record(*args))
             return recorded[-1]
 
-        B.start_event.record = noted  # type: ignore[method-assign]
+        B.start_event.record = noted  # type: ignore[assignment,method-assign]
         B(torch.ones(2).to("sim:0"))
         assert len(recorded) == 1  # one event for the transfers of all tiles
 
