@@ -355,3 +355,18 @@ def test_vectors_and_matrices_come_in_batches_too(batch: tuple[str, ...]) -> Non
     np.testing.assert_allclose(functions.rmatmat(y.mT.numpy()), back.swapaxes(1, 2))
     np.testing.assert_allclose(functions.matvec(x[0, 0, :, None].numpy()), there[0, 0])
     assert functions.matmat(np.zeros((3, 0))).shape == (2, 0)
+
+
+def test_a_function_may_return_the_same_array_in_each_call() -> None:
+    linalg = pytest.importorskip("scipy.sparse.linalg")
+    matrix = np.random.default_rng(0).standard_normal((4, 6))
+    there, back = np.zeros(4), np.zeros(6)
+    functions = {
+        "matvec": lambda v: np.dot(matrix, v, out=there),
+        "rmatvec": lambda v: np.dot(matrix.T, v, out=back),
+    }
+    operator = linalg.LinearOperator((4, 6), **functions, dtype=float)
+    A, M = from_scipy(operator, ("...", "N"), ("...", "M")), torch.from_numpy(matrix)
+    x, y = torch.rand(3, 6, dtype=torch.float64), torch.rand(3, 4, dtype=torch.float64)
+    torch.testing.assert_close(A(x), x @ M.T)
+    torch.testing.assert_close(A.H(y), y @ M)

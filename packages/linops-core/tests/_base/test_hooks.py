@@ -166,7 +166,11 @@ def test_an_exported_program_says_which_operand_it_has_each_step_from() -> None:
     assert [str(owner).rpartition(".")[2] for owner in owners] == ["Diagonal", "Diagonal", "FFT"]
 
 
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+@pytest.mark.filterwarnings(
+    "ignore::torch.jit.TracerWarning",
+    "ignore::DeprecationWarning",
+    "ignore:`torch.jit.*deprecated:FutureWarning",  # torch 2.15
+)
 @pytest.mark.parametrize("called_before", [False, True])
 def test_tracing_takes_all_steps_and_leaves_the_operators_as_they_were(called_before: bool) -> None:
     net, x = Net(), torch.tensor([1.0, 2.0])

@@ -92,3 +92,8 @@ def test_bad_arguments(tmp_path: Path) -> None:
     for array in (torch.zeros(0), torch.zeros((1,) * 17)):
         with pytest.raises(ValueError, match="must have elements and at most 16 axes, got shape"):
             write_cfl(tmp_path / "x", array)
+
+
+def test_a_number_is_an_array_of_one(tmp_path: Path) -> None:
+    write_cfl(tmp_path / "a", torch.tensor(1 + 2j))
+    assert read_cfl(tmp_path / "a").tolist() == [1 + 2j]

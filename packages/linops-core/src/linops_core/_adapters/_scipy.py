@@ -183,13 +183,13 @@ def matrix_free(operator: Any, library: str) -> ExternalMatrix:
 def _applied(A: Any, X: NDArray[Any]) -> Any:
     if len(X) > 1 and _has_own(A, "_matmat"):
         return A.matmat(X.T).T
-    return needed("numpy", "from_scipy").stack([A.matvec(x) for x in X])
+    return needed("numpy", "from_scipy").stack([A.matvec(x).copy() for x in X])
 
 
 def _applied_adjoint(A: Any, Y: NDArray[Any]) -> Any:
     if len(Y) > 1 and _has_own(A, "_rmatmat"):
         return A.rmatmat(Y.T).T
-    return needed("numpy", "from_scipy").stack([A.rmatvec(y) for y in Y])
+    return needed("numpy", "from_scipy").stack([A.rmatvec(y).copy() for y in Y])
 
 
 def _has_own(A: Any, product: str) -> bool:

@@ -172,7 +172,7 @@ class SimpleLinop(NamedLinop):
             ) from error
         except torch.OutOfMemoryError:
             raise
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:  # a TypeError in torch 2.15 for a complex rfft
             raise ValueError(
                 f"{self.signature}: for an adjoint by autograd, forward must use only functions of "
                 "torch and accept complex vectors unless is_complex_linear=False, got "

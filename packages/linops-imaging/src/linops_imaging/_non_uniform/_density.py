@@ -89,9 +89,9 @@ def density_compensation(
             "first axis counts frames, 0 for one trajectory"
         )
     n_frames = check_number("density_compensation", "n_frame_axes", n_frame_axes or 0, 0)
-    if n_frames >= locs.ndim:
+    if n_frames > locs.ndim - 2 and n_frames:
         raise ValueError(
-            f"density_compensation: n_frame_axes must be at most {locs.ndim - 1} for locations of "
+            f"density_compensation: n_frame_axes must be at most {locs.ndim - 2} for locations of "
             f"shape {tuple(locs.shape)}, got {n_frames}"
         )
     weights = torch.empty(locs.shape[:-1], dtype=locs.dtype, device=locs.device)

@@ -95,7 +95,7 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     base = _base(path)
     sizes = [*array.shape, *(1,) * (_N_DIMS - array.ndim)]
     header = f"# Dimensions\n{' '.join(map(str, sizes))}\n"
-    turned = array.detach().permute(*range(array.ndim - 1, -1, -1))
+    turned = array.detach().permute([*range(array.ndim - 1, -1, -1)])
     with base.with_name(base.name + ".cfl").open("wb") as file:
         for index in in_parts(turned.shape):
             part = turned[index].to("cpu", torch.complex64).resolve_conj().resolve_neg()

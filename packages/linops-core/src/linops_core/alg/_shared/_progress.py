@@ -200,8 +200,8 @@ class Progress:
         if far:
             warn(
                 f"{self.solver}: the result must be within its tolerance, got {', '.join(far)} "
-                f"after {self.limit} steps; give a larger max_num_iters, or the tolerance 0 if you "
-                "choose the number of steps instead"
+                f"after {self.limit} steps; allow more steps, or give the tolerance 0 if you "
+                "choose their number instead"
             )
 
 
