@@ -17,6 +17,7 @@ WHAT_BREAKS = {
     "torch.Tensor._make_subclass": "memmap: copies of tensors of a subclass, counters of versions",
     "torch._C.DisableTorchFunction": "memmap, linops_multigpu.testing: tensors of subclasses",
     "torch._C.DispatchKey.CPU": "linops_multigpu.testing: computing on simulated devices",
+    "torch._C.DispatchKey.Python": "memmap: tensors whose class has their memory are found",
     "torch._C.DispatchKeySet": "linops_multigpu.testing: computing on simulated devices",
     "torch._C.TensorBase": "memmap: attributes of tensors are set in one uninterruptible call",
     "torch._C._TorchDispatchModeKey.FAKE": "linops_core: kept tables are not used in fake modes",
@@ -52,6 +53,7 @@ WHAT_BREAKS = {
     "torch._has_compatible_shallow_copy_type": (
         "memmap: moves between devices keep the tensor object"
     ),
+    "torch._mkldnn": "memmap: reports of tensors of mkldnn",
     "torch._neg_view": "linops_multigpu.testing: the negative bit on simulated devices",
     "torch._nested_view_from_buffer": "memmap: copies of nested tensors",
     "torch._ops.OpOverload": "memmap.dataflow, linops_multigpu.testing: annotations of operations",
@@ -59,6 +61,8 @@ WHAT_BREAKS = {
     "torch._subclasses.fake_tensor.FakeTensorMode": "linops_split: plans run on fake tensors",
     "torch.autograd.forward_ad._current_level": "linops_core: writing in place in forward mode",
     "torch.distributed.distributed_c10d._world": "linops_distributed.testing: ranks in threads",
+    "torch.nn.Module._apply": "memmap: classes that override it are moved by their override",
+    "torch.nn.RNNBase._apply": "memmap: classes that override it are moved by their override",
     "torch.nn.modules.module._has_any_global_hook": (
         "linops_core: global hooks of modules are called"
     ),
