@@ -117,7 +117,8 @@ def memory_aware_to(
     of casts that round, of moves to ``meta``, and memory that is held outside.
 
     If a class overrides the method with which ``Module.to`` converts tensors (metrics do, to keep
-    more tensors in step), it is called after the move. An error that it raises is raised after the tensors have moved.
+    more tensors in step), it is called after the move. An error that it raises is raised after the
+    tensors have moved.
 
     The state of an optimizer (momentum, say) is not part of the module. After a move, load it
     again with ``optimizer.load_state_dict(optimizer.state_dict())``.
