@@ -15,6 +15,7 @@ PACKAGES = [
     "nameddim",
     "memmap",
     "linops_core",
+    "linops_solvers",
     "linops_imaging",
     "linops_split",
     "linops_multigpu",

@@ -1,6 +1,6 @@
 """Matrix-free linear operators on tensors with named dimensions."""
 
-from . import alg, config
+from . import config
 from ._adapters import from_pylops as from_pylops
 from ._adapters import from_scipy as from_scipy
 from ._adapters import from_sigpy as from_sigpy
@@ -27,6 +27,10 @@ from ._base._tile import SplitError as SplitError
 from ._base._tile import Window as Window
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
+from ._dottest import AdjointError as AdjointError
+from ._dottest import dottest as dottest
+from ._dottest import inner as inner
+from ._dottest import is_adjoint as is_adjoint
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import Cache as Cache
 from ._kernels._alike import choosing_steps as choosing_steps
@@ -78,6 +82,7 @@ __all__ = [
     "DCT",
     "FFT",
     "Add",
+    "AdjointError",
     "ArrayToBlocks",
     "AsComplex",
     "AxisMap",
@@ -133,13 +138,15 @@ __all__ = [
     "Window",
     "Wrapper",
     "Zero",
-    "alg",
     "choosing_steps",
     "config",
     "constant_when_compiled",
+    "dottest",
     "from_pylops",
     "from_scipy",
     "from_sigpy",
+    "inner",
+    "is_adjoint",
     "linear_function",
     "of_adjoint",
     "safe_globals",

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from linops_core import FFT, NamedLinop, SplitError
-from linops_core.alg import conjugate_gradients
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging import NUFFT, trajectories
 from linops_imaging._non_uniform import _nufft, _oversampled_fft
+from linops_solvers import conjugate_gradients
 from nameddim import ND
 
 

@@ -29,7 +29,6 @@ from linops_core import (
     SimpleLinop,
     Stack,
 )
-from linops_core.alg import operator_norm, svd
 from linops_core.testing.strategies import sums_of_views, trees
 from linops_multigpu import (
     BatchedLinop,
@@ -39,6 +38,7 @@ from linops_multigpu import (
     create_batched_linop,
 )
 from linops_multigpu.testing import SCHEDULES, World, simulated
+from linops_solvers import operator_norm, svd
 from linops_split import Part, Tiles, split_linop
 from linops_split.testing import batch_sizes
 from nameddim import ND

@@ -157,7 +157,7 @@ def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
         raise ValueError(
             f"fbp: the angles must cover {math.degrees(period):.0f} degrees without gaps, got a "
             f"gap of {math.degrees(largest):.1f} degrees; find the image by a solver, such as "
-            "linops_core.alg.conjugate_gradients, or set allow_gaps=True"
+            "linops_solvers.conjugate_gradients, or set allow_gaps=True"
         )
     return torch.empty_like(gaps).index_copy(0, order, (gaps + gaps.roll(1)) / 2)
 
