@@ -25,3 +25,4 @@ from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_followed as is_followed
 from ._kernels._tracing import is_recorded as is_recorded
 from ._kernels._tracing import is_transformed as is_transformed
+from ._lazy import loaded_when_used as loaded_when_used

@@ -38,47 +38,83 @@ These rules hold for all of them:
   exceeds the range of the dtype.
 """
 
-from ._krylov._conjugate_gradients import conjugate_gradients as conjugate_gradients
-from ._krylov._gmres import gmres as gmres
-from ._krylov._lsmr import lsmr as lsmr
-from ._krylov._lsqr import lsqr as lsqr
-from ._krylov._minres import minres as minres
-from ._proximals._composed import conjugate as conjugate
-from ._proximals._composed import in_basis as in_basis
-from ._proximals._projections import box as box
-from ._proximals._projections import l1_ball as l1_ball
-from ._proximals._projections import l2_ball as l2_ball
-from ._proximals._projections import simplex as simplex
-from ._proximals._proximal import Proximal as Proximal
-from ._proximals._proximal import separable as separable
-from ._proximals._quadratics import l2_squared as l2_squared
-from ._proximals._quadratics import no_penalty as no_penalty
-from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
-from ._proximals._shrinkage import huber as huber
-from ._proximals._shrinkage import l0 as l0
-from ._proximals._shrinkage import nuclear_norm as nuclear_norm
-from ._proximals._shrinkage import soft_threshold as soft_threshold
-from ._regression._irls import irls as irls
-from ._regression._lbfgs import lbfgs as lbfgs
-from ._regression._omp import omp as omp
-from ._shared._progress import ConvergenceWarning as ConvergenceWarning
-from ._shared._progress import Record as Record
-from ._shared._progress import Step as Step
-from ._shared._progress import StopReason as StopReason
-from ._spectral._estimators import Estimate as Estimate
-from ._spectral._estimators import estimate_diagonal as estimate_diagonal
-from ._spectral._estimators import estimate_trace as estimate_trace
-from ._spectral._polynomial import polynomial_preconditioner as polynomial_preconditioner
-from ._spectral._power_method import operator_norm as operator_norm
-from ._spectral._power_method import power_method as power_method
-from ._spectral._svd import SVD as SVD
-from ._spectral._svd import svd as svd
-from ._splitting._admm import admm as admm
-from ._splitting._douglas_rachford import douglas_rachford as douglas_rachford
-from ._splitting._fista import fista as fista
-from ._splitting._pdhg import pdhg as pdhg
-from ._splitting._proximal_gradient import proximal_gradient as proximal_gradient
-from ._splitting._split_bregman import split_bregman as split_bregman
+from typing import TYPE_CHECKING
+
+from linops_core.siblings import loaded_when_used
+
+if TYPE_CHECKING:
+    from ._krylov._conjugate_gradients import conjugate_gradients as conjugate_gradients
+    from ._krylov._gmres import gmres as gmres
+    from ._krylov._lsmr import lsmr as lsmr
+    from ._krylov._lsqr import lsqr as lsqr
+    from ._krylov._minres import minres as minres
+    from ._proximals._composed import conjugate as conjugate
+    from ._proximals._composed import in_basis as in_basis
+    from ._proximals._projections import box as box
+    from ._proximals._projections import l1_ball as l1_ball
+    from ._proximals._projections import l2_ball as l2_ball
+    from ._proximals._projections import simplex as simplex
+    from ._proximals._proximal import Proximal as Proximal
+    from ._proximals._proximal import separable as separable
+    from ._proximals._quadratics import l2_squared as l2_squared
+    from ._proximals._quadratics import no_penalty as no_penalty
+    from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
+    from ._proximals._shrinkage import huber as huber
+    from ._proximals._shrinkage import l0 as l0
+    from ._proximals._shrinkage import nuclear_norm as nuclear_norm
+    from ._proximals._shrinkage import soft_threshold as soft_threshold
+    from ._regression._irls import irls as irls
+    from ._regression._lbfgs import lbfgs as lbfgs
+    from ._regression._omp import omp as omp
+    from ._shared._progress import ConvergenceWarning as ConvergenceWarning
+    from ._shared._progress import Record as Record
+    from ._shared._progress import Step as Step
+    from ._shared._progress import StopReason as StopReason
+    from ._spectral._estimators import Estimate as Estimate
+    from ._spectral._estimators import estimate_diagonal as estimate_diagonal
+    from ._spectral._estimators import estimate_trace as estimate_trace
+    from ._spectral._polynomial import polynomial_preconditioner as polynomial_preconditioner
+    from ._spectral._power_method import operator_norm as operator_norm
+    from ._spectral._power_method import power_method as power_method
+    from ._spectral._svd import SVD as SVD
+    from ._spectral._svd import svd as svd
+    from ._splitting._admm import admm as admm
+    from ._splitting._douglas_rachford import douglas_rachford as douglas_rachford
+    from ._splitting._fista import fista as fista
+    from ._splitting._pdhg import pdhg as pdhg
+    from ._splitting._proximal_gradient import proximal_gradient as proximal_gradient
+    from ._splitting._split_bregman import split_bregman as split_bregman
+else:
+    # Few programs need all modules, so each name is imported when it is used.
+    __getattr__, __dir__ = loaded_when_used(
+        __name__,
+        {
+            "._krylov._conjugate_gradients": "conjugate_gradients",
+            "._krylov._gmres": "gmres",
+            "._krylov._lsmr": "lsmr",
+            "._krylov._lsqr": "lsqr",
+            "._krylov._minres": "minres",
+            "._proximals._composed": "conjugate in_basis",
+            "._proximals._projections": "box l1_ball l2_ball simplex",
+            "._proximals._proximal": "Proximal separable",
+            "._proximals._quadratics": "l2_squared no_penalty",
+            "._proximals._shrinkage": "group_soft_threshold huber l0 nuclear_norm soft_threshold",
+            "._regression._irls": "irls",
+            "._regression._lbfgs": "lbfgs",
+            "._regression._omp": "omp",
+            "._shared._progress": "ConvergenceWarning Record Step StopReason",
+            "._spectral._estimators": "Estimate estimate_diagonal estimate_trace",
+            "._spectral._polynomial": "polynomial_preconditioner",
+            "._spectral._power_method": "operator_norm power_method",
+            "._spectral._svd": "SVD svd",
+            "._splitting._admm": "admm",
+            "._splitting._douglas_rachford": "douglas_rachford",
+            "._splitting._fista": "fista",
+            "._splitting._pdhg": "pdhg",
+            "._splitting._proximal_gradient": "proximal_gradient",
+            "._splitting._split_bregman": "split_bregman",
+        },
+    )
 
 __all__ = [
     "SVD",
