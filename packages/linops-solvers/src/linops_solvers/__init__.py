@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ._proximals._projections import l2_ball as l2_ball
     from ._proximals._projections import simplex as simplex
     from ._proximals._proximal import Proximal as Proximal
+    from ._proximals._proximal import ProximalMap as ProximalMap
     from ._proximals._proximal import separable as separable
     from ._proximals._quadratics import l2_squared as l2_squared
     from ._proximals._quadratics import no_penalty as no_penalty
@@ -96,7 +97,7 @@ else:
             "._krylov._minres": "minres",
             "._proximals._composed": "conjugate in_basis",
             "._proximals._projections": "box l1_ball l2_ball simplex",
-            "._proximals._proximal": "Proximal separable",
+            "._proximals._proximal": "Proximal ProximalMap separable",
             "._proximals._quadratics": "l2_squared no_penalty",
             "._proximals._shrinkage": "group_soft_threshold huber l0 nuclear_norm soft_threshold",
             "._regression._irls": "irls",
@@ -121,6 +122,7 @@ __all__ = [
     "ConvergenceWarning",
     "Estimate",
     "Proximal",
+    "ProximalMap",
     "Record",
     "Step",
     "StopReason",

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from linops_core import NamedLinop
 from linops_core.siblings import is_unitary
@@ -13,7 +15,7 @@ from .._shared._space import Space, spaces_of
 from ._proximal import Proximal, ProximalMap, checked_proximal
 
 
-def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
+def in_basis(W: NamedLinop, proximal: Proximal) -> ProximalMap:
     r"""The proximal map of :math:`g(x) = f(W x)` for a unitary W, given the proximal map of f.
 
     It is :math:`\mathrm{prox}_{t g}(z) = W^H \mathrm{prox}_{t f}(W z)`, for instance for an
@@ -59,10 +61,16 @@ def in_basis(W: NamedLinop, proximal: Proximal) -> Proximal:
         return lambda z, step: W.H(inside(W(z), step))
 
     is_convex = not isinstance(proximal, ProximalMap) or proximal.is_convex
-    return ProximalMap(of_space(Space()), None, of_space, is_convex)
+    value: Callable[[Tensor, Space], Tensor] | None = None
+    if isinstance(proximal, ProximalMap) and (of_image := proximal.value_in) is not None:
+
+        def value(x: Tensor, space: Space) -> Tensor:
+            return of_image(W(x), spaces_of("in_basis", W, space)[1])
+
+    return ProximalMap(of_space(Space()), None, of_space, is_convex, value_in=value)
 
 
-def conjugate(proximal: Proximal) -> Proximal:
+def conjugate(proximal: Proximal) -> ProximalMap:
     r"""The proximal map of the convex conjugate :math:`g^*`, by the identity of Moreau.
 
     It uses the proximal map of g; see section 2.5 of the reference of :func:`box`. A function that
@@ -77,7 +85,7 @@ def conjugate(proximal: Proximal) -> Proximal:
     tensor([ 1.0000, -0.5000])
     """
     if not isinstance(proximal, ProximalMap):
-        return _conjugate_of(proximal)
+        return ProximalMap(_conjugate_of(proximal), None)
     if not proximal.is_convex:
         raise ValueError(
             "conjugate: the function must be convex, got a map that is made of l0, "
@@ -88,6 +96,7 @@ def conjugate(proximal: Proximal) -> Proximal:
         proximal,
         proximal=_conjugate_of(proximal.proximal),
         of_parts=of_parts and (lambda space: _conjugate_of(of_parts(space))),
+        value_in=None,
     )
 
 

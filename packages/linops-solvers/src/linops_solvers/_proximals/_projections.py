@@ -12,10 +12,18 @@ from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._space import Space
 from .._shared._vectors import BatchedVectors
-from ._proximal import Proximal, ProximalMap, axes_of, checked_axes, fitted_weight
+from ._proximal import (
+    Proximal,
+    ProximalMap,
+    axes_of,
+    checked_axes,
+    fitted_weight,
+    of_set,
+    outside,
+)
 
 
-def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None) -> Proximal:
+def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None) -> ProximalMap:
     """The projection onto real x with all entries between two numbers.
 
     ``box(0)`` is the projection onto x >= 0. A bound may be a real tensor, which is broadcast to x;
@@ -48,10 +56,15 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
         low, high = (fitted_weight("box", bound, z, "a bound") for bound in (lower, upper))
         return z.clamp(min=low).clamp(max=high)  # torch takes no number beside a tensor
 
-    return ProximalMap(proximal, owner="box")
+    def excess(x: Tensor) -> Tensor:
+        if x.is_complex():
+            raise TypeError(f"box: x must be real, got {x.dtype}")
+        return (x - proximal(x, 0.0)).abs() / x.abs().clamp(min=torch.finfo(x.dtype).tiny)
+
+    return ProximalMap(proximal, owner="box", value_in=of_set(excess))
 
 
-def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
+def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
     """The projection onto a ball: the distance to its centre is at most the radius.
 
     The centre is broadcast to x and is zero by default. A negative radius raises a ValueError. See
@@ -76,10 +89,17 @@ def l2_ball(radius: float, center: Tensor | None = None) -> Proximal:
 
         return proximal
 
-    return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball")
+    def value(x: Tensor, space: Space) -> Tensor:
+        middle = 0.0 if center is None else fitted_weight(owner, center, widened(x), "center")
+        offset = widened(x) - middle
+        unit = BatchedVectors().unit(offset) if space.is_whole else space.unit_of(owner, offset)
+        length = space.norm(offset / unit) * unit
+        return outside(length / radius - 1 if radius else length)
+
+    return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball", value_in=value)
 
 
-def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
+def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> ProximalMap:
     r"""The projection onto :math:`\sum_n |x_n| \le` radius, for real and complex x.
 
     All magnitudes shrink by the same number, at most to 0, until their sum is the radius. Signs and
@@ -111,10 +131,14 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
         shrunk = wide / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
         return narrowed(torch.where(is_inside, wide, shrunk), z.dtype)
 
-    return ProximalMap(proximal, dims, owner="l1_ball")
+    def excess(x: Tensor) -> Tensor:
+        total = x.abs().sum(axes_of("l1_ball", dims, x))
+        return total / radius - 1 if radius else total
+
+    return ProximalMap(proximal, dims, owner="l1_ball", value_in=of_set(excess))
 
 
-def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proximal:
+def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> ProximalMap:
     """The projection onto real x with entries of at least 0 and a given sum, ``total``.
 
     With ``dim``, one axis or several, each sum over these axes is ``total``. A total that is not
@@ -143,7 +167,13 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
             return z
         return narrowed(_above_level(wide, total, axes), z.dtype)
 
-    return ProximalMap(proximal, dims, owner="simplex")
+    def excess(x: Tensor) -> Tensor:
+        if x.is_complex():
+            raise TypeError(f"simplex: x must be real, got {x.dtype}")
+        away = (x.sum(axes_of("simplex", dims, x)) / total - 1).abs()
+        return torch.cat([away.flatten(), -x.flatten() / total])
+
+    return ProximalMap(proximal, dims, owner="simplex", value_in=of_set(excess))
 
 
 def _above_level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:

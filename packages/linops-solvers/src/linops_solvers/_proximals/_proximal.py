@@ -16,7 +16,7 @@ from linops_core.siblings import is_transformed
 
 from .._shared._checks import check_callable, checked_number
 from .._shared._precision import applied_in_half, widened
-from .._shared._space import Space
+from .._shared._space import Space, added
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -34,6 +34,8 @@ class ProximalMap:
     is_convex: bool = True
     owner: str | None = None
     """The name in messages about its arguments; None if they are not checked."""
+    value_in: Callable[[Tensor, Space], Tensor] | None = None
+    """The function itself, of a vector in a space; None if it is not known."""
 
     def __call__(self, z: Tensor, step: float) -> Tensor:
         """Apply the map."""
@@ -41,12 +43,60 @@ class ProximalMap:
             _check_arguments(self.owner, z, step)
         return self.proximal(z, step)
 
+    def value(self, x: Tensor) -> Tensor:
+        """Return g(x), a real number: the function whose proximal map this is.
 
-def separable(proximal: Proximal) -> Proximal:
+        For a set it is 0 within the set, up to rounding, and infinity elsewhere.
+
+        Raises
+        ------
+        NotImplementedError
+            If only the map is known: for a map of your own, or :func:`conjugate`.
+        """
+        if self.value_in is None:
+            raise NotImplementedError(
+                f"{self.owner or 'the proximal map'}: only the map is known, and not its function; "
+                "give separable(map, value=function)"
+            )
+        if self.owner is not None:
+            _check_arguments(self.owner, x, 0.0)
+        return self.value_in(x, Space())
+
+
+def summed(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+    """Return the value of a function of which the numbers of all parts of a vector are added."""
+    return lambda x, space: added(space.terms(lambda part: function(widened(part)), x))[0]
+
+
+def of_set(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+    """Return 0 if the relative ``excess`` of each part is that of rounding, else infinity."""
+    return summed(lambda part: outside(excess(part)))
+
+
+def outside(excess: Tensor) -> Tensor:
+    """Return 0 if no relative excess is more than rounding, else infinity."""
+    is_outside = (excess > 64 * torch.finfo(excess.dtype).eps).any()
+    return torch.where(is_outside, math.inf, 0.0).to(excess)
+
+
+def value_of(proximal: Proximal, space: Space) -> Callable[[Tensor], Tensor] | None:
+    """Return the function of a proximal map, of vectors in a space; None if it is not known."""
+    value = proximal.value_in if isinstance(proximal, ProximalMap) else None
+    return None if value is None else lambda x: value(x, space)
+
+
+def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = None) -> ProximalMap:
     """Mark your own proximal map as separable: it changes each entry by itself.
 
     If several processes have a part of each vector, solvers accept such maps and refuse other
     functions.
+
+    Parameters
+    ----------
+    proximal : function
+        A function of z and t.
+    value : function, optional
+        The function g itself, as a tensor with one real number. Solvers then report the objective.
 
     Examples
     --------
@@ -54,9 +104,15 @@ def separable(proximal: Proximal) -> Proximal:
     >>> positive = separable(lambda z, step: z.clamp(min=0))
     >>> positive(torch.tensor([-1.0, 2.0]), 1.0)
     tensor([0., 2.])
+    >>> quartic = separable(lambda z, step: z, value=lambda x: x.pow(4).sum())
+    >>> quartic.value(torch.tensor([1.0, 2.0]))
+    tensor(17.)
     """
-    is_convex = not isinstance(proximal, ProximalMap) or proximal.is_convex
-    return ProximalMap(proximal, is_convex=is_convex)
+    if value is not None:
+        check_callable("separable", "value", value)
+    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal)
+    value_in = known.value_in if value is None else summed(value)
+    return ProximalMap(proximal, is_convex=known.is_convex, value_in=value_in)
 
 
 def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
@@ -90,6 +146,10 @@ def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proxima
     return ProximalMap(uncut, is_convex=proximal.is_convex)
 
 
+_ANNOTATIONS = ("Proximal", "ProximalMap", Proximal, ProximalMap)
+"""What factories of proximal maps return."""
+
+
 def checked_proximal(
     owner: str,
     name: str,
@@ -112,7 +172,7 @@ def checked_proximal(
         )
     check_callable(owner, name, proximal)
     # A factory that was not called, of ours or with the same annotation.
-    if getattr(proximal, "__annotations__", {}).get("return") in ("Proximal", Proximal):
+    if getattr(proximal, "__annotations__", {}).get("return") in _ANNOTATIONS:
         factory = getattr(proximal, "__name__", repr(proximal))
         arguments = "..." if inspect.signature(proximal).parameters else ""
         raise TypeError(

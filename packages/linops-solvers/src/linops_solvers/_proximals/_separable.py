@@ -11,7 +11,7 @@ from torch import Tensor
 from .._shared._checks import Operator, check_like
 from .._shared._space import JoinedSpace, Space
 from .._shared._stacked import StackedOperators, of_each
-from ._proximal import Proximal, ProximalMap, checked_proximal
+from ._proximal import Proximal, ProximalMap, checked_proximal, value_of
 
 Proximals: TypeAlias = Proximal | Sequence[Proximal]
 """One proximal map, or a sequence of one for each operator."""
@@ -27,6 +27,8 @@ def of_all_blocks(
     if not isinstance(A, StackedOperators):
         return cast(Proximal, proximal)  # which is checked as one
     maps = maps_of_blocks(owner, name, proximal, A, space, torch.float32)
+    given = of_each(owner, name, proximal, A, "proximal map")
+    spaces = cast(JoinedSpace, space).spaces
 
     def of_sum(z: Tensor, step: float) -> Tensor:
         found = []
@@ -39,7 +41,14 @@ def of_all_blocks(
             found.append(new)
         return A.joined(found)
 
-    return ProximalMap(of_sum, of_parts=lambda space: of_sum)
+    values = [value_of(each, own) for each, own in zip(given, spaces, strict=True)]
+
+    def value(x: Tensor, _: Space) -> Tensor:
+        blocks = zip(values, A.split(x), A.units, strict=True)
+        return torch.stack([one(block / unit) for one, block, unit in blocks if one]).sum()
+
+    value_in = value if None not in values else None
+    return ProximalMap(of_sum, of_parts=lambda space: of_sum, value_in=value_in)
 
 
 def maps_of_blocks(

@@ -13,17 +13,17 @@ from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._vectors import BatchedVectors
 from ._proximal import (
-    Proximal,
     ProximalMap,
     axes_of,
     checked_axes,
     checked_weight,
     fitted_weight,
+    summed,
 )
 from ._singular_values import shrunk_singular_values
 
 
-def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
+def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
     r"""The proximal map of :math:`g(x) = \sum_n w_n |x_n|`, for real and complex x.
 
     Magnitudes shrink by t w, at most to 0. Signs, phases and the dtype of x stay.
@@ -71,10 +71,14 @@ def soft_threshold(weight: float | Tensor = 1.0) -> Proximal:
         del size  # before the result is made
         return narrowed(wide * rest if wide.is_complex() else rest.mul_(wide), z.dtype)
 
-    return ProximalMap(proximal, owner="soft_threshold")
+    def value(x: Tensor) -> Tensor:
+        size = x.abs()
+        return (fitted_weight(owner, weight, size) * size).sum()
+
+    return ProximalMap(proximal, owner=owner, value_in=summed(value))
 
 
-def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] = 0) -> Proximal:
+def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] = 0) -> ProximalMap:
     r"""The proximal map of :math:`g(x) = \sum_j w_j |x_j|_2`, the sum of the norms of groups.
 
     A group has the entries along ``dim``. With ``dim=0``, the axis of the components of a gradient,
@@ -118,10 +122,14 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
         tiny = torch.finfo(size.dtype).tiny
         return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
 
-    return ProximalMap(proximal, dims, owner="group_soft_threshold")
+    def value(x: Tensor) -> Tensor:
+        size = _norms_along(x, axes_of(owner, dims, x))
+        return (fitted_weight(owner, weight, size) * size).sum()
+
+    return ProximalMap(proximal, dims, owner=owner, value_in=summed(value))
 
 
-def l0(weight: float | Tensor = 1.0) -> Proximal:
+def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     r"""The proximal map of :math:`g(x) = \sum_n w_n [x_n \ne 0]`, for real and complex x.
 
     Entries of magnitude :math:`\sqrt{2 t w}` or less become 0, the others stay. g is not convex.
@@ -146,10 +154,13 @@ def l0(weight: float | Tensor = 1.0) -> Proximal:
         lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
         return torch.where(widened(z).abs() <= lowest, 0, z)  # NaN stays
 
-    return ProximalMap(proximal, is_convex=False, owner="l0")
+    def value(x: Tensor) -> Tensor:
+        return (fitted_weight("l0", weight, x) * (x != 0).to(x.dtype.to_real())).sum()
+
+    return ProximalMap(proximal, is_convex=False, owner="l0", value_in=summed(value))
 
 
-def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
+def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
     r"""The proximal map of :math:`g(x) = \sum_n w_n h(|x_n|)`, for real and complex x.
 
     h is the function of Huber: :math:`h(s) = s^2 / 2` up to :math:`\delta` and
@@ -179,10 +190,15 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> Proximal:
         )
         return narrowed(wide * (1 - shrunk), z.dtype)
 
-    return ProximalMap(proximal, owner="huber")
+    def value(x: Tensor) -> Tensor:
+        size = x.abs()
+        each = torch.where(size <= delta, size.square() / 2, delta * (size - delta / 2))
+        return (fitted_weight("huber", weight, size) * each).sum()
+
+    return ProximalMap(proximal, owner="huber", value_in=summed(value))
 
 
-def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal:
+def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> ProximalMap:
     r"""The proximal map of the sum of the singular values of matrices, times a weight.
 
     Singular values shrink by t w, at most to 0. Singular vectors stay. x is real or complex. The
@@ -232,7 +248,11 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
             raise ArithmeticError(f"{owner}: x must be finite, got NaN or infinity") from error
         return narrowed(shrunk.movedim((-2, -1), axes), z.dtype)
 
-    return ProximalMap(proximal, dims, owner="nuclear_norm")
+    def value(x: Tensor) -> Tensor:
+        lengths: Tensor = torch.linalg.svdvals(x.movedim(axes_of(owner, dims, x), (-2, -1)))
+        return weight * lengths.sum()
+
+    return ProximalMap(proximal, dims, owner=owner, value_in=summed(value))
 
 
 def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:

@@ -20,6 +20,7 @@ from tqdm.auto import tqdm
 from ._checkpoint import Checkpoint
 
 FAR = 100.0  # times its tolerance
+_OWN = __name__.partition(".")[0] + "."
 
 
 class ConvergenceWarning(RuntimeWarning):
@@ -208,7 +209,7 @@ class Progress:
 def warn(message: str) -> None:
     """Give a ConvergenceWarning with the line that calls this package."""
     frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals["__name__"].startswith(("linops_core.", "torch.")):
+    while frame is not None and frame.f_globals["__name__"].startswith((_OWN, "torch.")):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 

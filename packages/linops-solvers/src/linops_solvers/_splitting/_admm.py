@@ -91,7 +91,8 @@ def admm(
         Largest number of steps of conjugate gradients for one x'.
     A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_solvers`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
-        a step are "rho", and "primal" and "dual", the residuals divided by the factors of eps_rel.
+        a step are "rho", "primal" and "dual", the residuals divided by the factors of eps_rel, and,
+        if the function of ``proximal`` is known, "objective": :math:`\frac12 |A x - y|^2 + g(z)`.
 
     References
     ----------
@@ -147,6 +148,14 @@ def admm(
             saved.begin(options, problem.known(x), loop=loop)
         return loop
 
+    @torch.no_grad()
+    def objective(x: Tensor, slope: Tensor, z: Tensor) -> dict[str, float]:
+        """Return the objective, given A^H (A x - y); A is not applied again."""
+        products = ((pair.input, x, slope), (pair.input, x, target))
+        of_slope, of_target = magnitudes(_NAME, products=products)
+        square = of_slope - of_target + y_size**2  # which may be below 0 by rounding
+        return problem.objective(math.sqrt(max(square, 0.0)), z)
+
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
         root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
         root_of_z = math.sqrt(split.output.count(loop.z)) if eps_abs else 0.0
@@ -178,6 +187,7 @@ def admm(
             check_unchanged(_NAME, "the adjoint of A", target, version, product)
             right = scaled_sum(product, -1, target, right)
             del product
+            seen = objective(x, right, z) if progress.is_watched else {}
             right = add_scaled(right, rho, back)
             argument = scaled_sum(image, -1, z, argument)
             slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
@@ -202,7 +212,7 @@ def admm(
             if eps_rel < precision and max(primal, dual) <= rounding:
                 reason = reason or StopReason.ROUNDING
             loop.iteration += 1
-            values = {"primal": primal, "dual": dual, "rho": rho}
+            values = {"primal": primal, "dual": dual, "rho": rho} | seen
             if loop.iteration <= last_change_of_rho:
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
                 if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:

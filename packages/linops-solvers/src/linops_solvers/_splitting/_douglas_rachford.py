@@ -10,7 +10,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, checked_proximal, reusable
+from .._proximals._proximal import Proximal, checked_proximal, reusable, value_of
 from .._shared._checks import check_count, check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled, scaled_sum
@@ -56,7 +56,8 @@ def douglas_rachford(
     relaxation : float
         r, between 0 and 2.
     max_num_iters, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds.
+        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
+        and, if both functions are known, "objective", :math:`f(x) + g(w)`.
 
     References
     ----------
@@ -79,6 +80,7 @@ def douglas_rachford(
     if relaxation >= 2:
         raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
     dtype = x0.dtype
+    of_f, of_g = value_of(proximal_f, Space()), value_of(proximal_g, Space())
     proximal_f = checked_proximal(_NAME, "proximal_f", proximal_f, dtype)
     proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
     rounding = rounding_of(dtype)
@@ -98,6 +100,10 @@ def douglas_rachford(
             move = scaled_sum(other, -1, x, free)
             length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
             size, noise = max(sizes), rounding * max(*sizes, far)
+            values = {"change": length / (size or 1.0)}
+            if progress.is_watched and of_f and of_g:
+                with torch.no_grad():
+                    values["objective"] = (of_f(x) + of_g(other)).item()
             reason = None
             if length + noise <= tol * size:
                 reason = StopReason.CONVERGED
@@ -107,7 +113,7 @@ def douglas_rachford(
                 z = add_scaled(z, relaxation, move)
                 del x, other, move, free  # before others are made
                 x = proximal_f(z.clone(), step)
-            yield x, {"change": length / (size or 1.0)}, reason
+            yield x, values, reason
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)

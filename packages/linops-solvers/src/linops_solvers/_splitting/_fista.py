@@ -56,7 +56,8 @@ def fista(
         convex.
     A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
-        "residual", :math:`|A x - y| / |y|`, and "step".
+        "residual", :math:`|A x - y| / |y|`, "step" and, if the function of ``proximal`` is known,
+        "objective".
 
     References
     ----------

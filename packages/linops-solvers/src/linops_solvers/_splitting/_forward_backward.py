@@ -75,10 +75,12 @@ def forward_backward(
         return loop
 
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
-        residual = _residual(pair, loop.image, y)
+        misfit = _misfit(pair, loop.image, y)
         # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
         argument = of_output = None
-        yield loop.x, {"change": math.inf, "residual": residual, "step": loop.step}, None
+        (y_size,) = pair.magnitudes([], [y])
+        values = {"change": math.inf, "residual": misfit / (y_size or 1.0), "step": loop.step}
+        yield loop.x, values, None
         while True:
             x, image, z, z_image, step = loop.x, loop.image, loop.z, loop.z_image, loop.step
             versions = version_of(x), version_of(image)
@@ -132,8 +134,11 @@ def forward_backward(
             loop.x, loop.image, loop.step = found, found_image, step
             del found, found_image  # before others are made
             del x, image, z, z_image
-            residual = _residual(pair, loop.image, y) if progress.is_watched else math.nan
-            values = {"change": length / (size or 1.0), "residual": residual, "step": step}
+            misfit = _misfit(pair, loop.image, y) if progress.is_watched else math.nan
+            values = {"change": length / (size or 1.0), "residual": misfit / (y_size or 1.0)}
+            values |= {"step": step}
+            if progress.is_watched:
+                values |= problem.objective(misfit, loop.x)
             yield loop.x, values, reason
 
     return problem.solve(steps(start()), progress)
@@ -151,9 +156,8 @@ class _Loop:
     age: float = 1.0
 
 
-def _residual(A: OperatorPair, image: Tensor, y: Tensor) -> float:
-    residual, size = A.magnitudes([], [image - y, y])
-    return residual / (size or 1.0)
+def _misfit(A: OperatorPair, image: Tensor, y: Tensor) -> float:
+    return A.magnitudes([], [image - y])[0]
 
 
 @torch.no_grad()

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, checked_proximal, probe, reusable
+from .._proximals._proximal import Proximal, checked_proximal, probe, reusable, value_of
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import checkpoint_of, probed
@@ -88,7 +88,8 @@ def pdhg(
         each output in its own unit, which is 1 for the first one.
     K, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_solvers`, where K is A. The ``values`` of a step are "primal" and "dual",
-        the norms of these two vectors, "tau" and "sigma".
+        the norms of these two vectors, "tau", "sigma" and, if both functions are known,
+        "objective", which is infinite outside of a set.
 
     References
     ----------
@@ -121,6 +122,7 @@ def pdhg(
     K, adjoint = stacked(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
     penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
+    of_f, of_g = value_of(penalty, pair.output), value_of(proximal_g, pair.input)
     penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype, pair.output)
     proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype, pair.input)
     if p0 is not None:
@@ -224,7 +226,11 @@ def pdhg(
                 if not are_given:
                     excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
                     loop.tau, loop.sigma = tau / excess, sigma / excess
-            yield loop.x, {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}, reason
+            values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
+            if progress.is_watched and of_f and of_g:
+                with torch.no_grad():
+                    values["objective"] = (of_f(loop.image) + of_g(loop.x)).item()
+            yield loop.x, values, reason
             if are_given:
                 _check_lengths(tau, sigma, loop.norm)
 

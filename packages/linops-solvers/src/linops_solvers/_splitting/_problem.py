@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import cast
 
+import torch
 from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, checked_proximal, probe
+from .._proximals._proximal import Proximal, checked_proximal, probe, value_of
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import probed
 from .._shared._precision import OperatorPair, in_given_precision, widened
@@ -52,6 +53,7 @@ class PenalizedProblem:
         self.proximal = given = checked_proximal(
             owner, "proximal", one, y.dtype, self.L.output, needs_convex=needs_convex
         )
+        self._value = value_of(one, self.L.output)
         unit = self.A.output.unit_of(owner, self.y)
         if not is_moderate(unit):
             self.y, self.unit = self.y / unit, unit
@@ -71,6 +73,13 @@ class PenalizedProblem:
         image = split.forward(pair.input.random_like(x.detach()))
         known = probe(self.proximal, image, self.dtype, self.unit)
         return {**found, "the proximal map": (split.output, known)}
+
+    @torch.no_grad()
+    def objective(self, misfit: float, z: Tensor) -> dict[str, float]:
+        """Return |A x - y|^2 / 2 + g(z), given the norm; nothing if only the map of g is known."""
+        if self._value is None:
+            return {}
+        return {"objective": (misfit * self.unit) ** 2 / 2 + self._value(z * self.unit).item()}
 
     def solve(self, steps: Iterator[Iterate[Tensor]], progress: Progress) -> Tensor:
         """Return the last x of the steps, in the unit and the precision of y."""
