@@ -11,7 +11,6 @@ from torch import Tensor
 
 import linops_solvers as alg
 from linops_core import DCT
-from linops_solvers import Proximal
 
 CENTER = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
 # Arguments for maps that need some, or act in another way with them.
@@ -30,7 +29,7 @@ ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
 MAPS = [
     pytest.param(getattr(alg, name), arguments, id=f"{name}{len(arguments)}")
     for name in alg.__all__
-    if getattr(getattr(alg, name), "__annotations__", {}).get("return") in ("Proximal", Proximal)
+    if getattr(getattr(alg, name), "__annotations__", {}).get("return") == "ProximalMap"
     for arguments in ARGUMENTS.get(name, [()])
 ]
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {

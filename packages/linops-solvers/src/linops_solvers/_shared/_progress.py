@@ -20,7 +20,7 @@ from tqdm.auto import tqdm
 from ._checkpoint import Checkpoint
 
 FAR = 100.0  # times its tolerance
-_OWN = __name__.partition(".")[0] + "."
+_INSIDE = ("linops_solvers.", "linops_core.", "torch.")
 
 
 class ConvergenceWarning(RuntimeWarning):
@@ -209,7 +209,7 @@ class Progress:
 def warn(message: str) -> None:
     """Give a ConvergenceWarning with the line that calls this package."""
     frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals["__name__"].startswith((_OWN, "torch.")):
+    while frame is not None and frame.f_globals["__name__"].startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
