@@ -198,6 +198,10 @@ def test_a_large_file_of_a_small_tensor_is_found_and_mended(
     assert main(["compact", "model.pt", "small.pt"]) == 2
     assert capsys.readouterr().err.startswith("memmap: small.pt: the file exists, and overwrite")
     assert main(["compact", "model.pt", "small.pt", "--overwrite"]) == 0
+    capsys.readouterr()
+    assert main(["compact", "small.pt", "copy.pt"]) == 0
+    text = "copy.pt: a copy of 5.3 KiB, because a new file is not smaller\n"
+    assert capsys.readouterr().out == text
     assert main(["compact", "none.pt", "new.pt"]) == 2
     Path("text").write_text("text")
     assert main(["compact", "text", "new.pt"]) == 2

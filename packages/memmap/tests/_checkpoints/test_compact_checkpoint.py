@@ -147,6 +147,29 @@ def test_a_safetensors_file_is_copied(tmp_path: Path) -> None:
     assert target.read_bytes() == source.read_bytes()
 
 
+def test_a_file_that_would_not_be_smaller_is_copied(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.pt", tmp_path / "b.pt"
+    tight = {"x": torch.arange(10.0), "y": torch.arange(3)}
+    # Four bytes less, but the new archive takes more for its many records.
+    loose = {"x": torch.arange(16.0)[:15], **{f"y{i}": torch.zeros(1) for i in range(9)}}
+    for value in (tight, loose):
+        torch.save(value, source)
+        compact_checkpoint(source, target, overwrite=True)
+        assert target.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_tensors_of_a_mesh_keep_their_values(folder: Path) -> None:
+    """A report leaves them out, but they may lie in a storage that gets smaller."""
+    from torch.distributed.device_mesh import DeviceMesh
+
+    ranks = torch.arange(1000)
+    mesh = DeviceMesh.__new__(DeviceMesh)
+    mesh.__dict__.update(_rank_map=ranks[990:992], _layout=None)
+    made = compacted([mesh, ranks[5:7]], folder)
+    assert made[0].__dict__["_rank_map"].tolist() == [990, 991] and made[1].tolist() == [5, 6]
+
+
 def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:
     path, other = tmp_path / "a.pt", tmp_path / "b.pt"
     torch.save(torch.arange(1000.0)[5:7], path)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.testing._internal.two_tensor import TwoTensor
 
 from memmap import (
     AliasError,
@@ -213,6 +214,14 @@ def test_packed_weights_have_the_size_that_their_class_tells() -> None:
     if torch.backends.mkldnn.is_available():
         report = MemoryReport({"x": torch.zeros(3, 3).to_mkldnn()})
         assert "x: float32 3x3" in str(report) and report.totals.touched == 36
+
+
+def test_the_parts_of_a_wrapper_are_listed_once() -> None:
+    two: Any = TwoTensor(torch.zeros(3), torch.zeros(3))
+    two.more = torch.zeros(1)
+    report = MemoryReport({"two": two}, attributes=True)
+    assert names_of(report) == {"two.a": 12, "two.b": 12, "two.more": 4}
+    assert report.totals.shared == 0
 
 
 def test_a_report_on_a_mapping_opens_no_lazy_stream() -> None:
