@@ -118,6 +118,25 @@ def test_objects_of_all_kinds_stay(folder: Path) -> None:
     assert MemoryReport.from_file(folder / "small.pt").totals.allocated < 500
 
 
+class HalfBytes:
+    """Numbers of four bits in the storage of another tensor, as torch would save them."""
+
+    def __init__(self, flat: torch.Tensor) -> None:
+        self.flat = flat
+
+    def __reduce__(self) -> Any:
+        place = (self.flat._typed_storage(), 90, (4,), (1,), False, OrderedDict(), torch.uint4)
+        return vars(torch._utils)["_rebuild_tensor_v3"], place
+
+
+def test_a_storage_with_elements_below_a_byte_stays_whole(folder: Path) -> None:
+    """The places of such elements are not known."""
+    flat = torch.arange(1000, dtype=torch.uint8)
+    first, half = compacted([flat[3:5], HalfBytes(flat)], folder)
+    assert first.tolist() == [3, 4] and half.dtype == torch.uint4 and half.shape == (4,)
+    assert [*half.untyped_storage()[90:94]] == [90, 91, 92, 93]
+
+
 def test_the_file_can_be_mapped_and_loaded_as_weights(folder: Path) -> None:
     flat = torch.arange(10_000.0)
     compacted({"row": flat[64:80], "rest": torch.ones(3)}, folder)

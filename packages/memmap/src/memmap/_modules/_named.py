@@ -89,7 +89,7 @@ def _parts_of_tensor(tensor: torch.Tensor, attributes: bool) -> Iterator[tuple[s
     if attributes:
         # The parts of a wrapper belong to it already.
         is_whole = is_traceable_wrapper_subclass(tensor)
-        inner = tensor.__tensor_flatten__()[0] if is_whole else ()
+        inner = tensor.__tensor_flatten__()[0] if is_whole else ()  # type: ignore[attr-defined]
         for name, part in attributes_of(tensor).items():
             if name not in inner:
                 yield f".{name}", part
