@@ -16,6 +16,7 @@ from memmap import CheckpointError, MemoryReport, compact_checkpoint, overlaps
 from memmap._checkpoints import _archive
 from memmap.testing import views
 
+UINT4: torch.dtype = vars(torch)["uint4"]  # not in the stubs
 DTYPES = {1: torch.uint8, 2: torch.int16, 4: torch.float32, 8: torch.float64}
 
 
@@ -125,15 +126,15 @@ class HalfBytes:
         self.flat = flat
 
     def __reduce__(self) -> Any:
-        place = (self.flat._typed_storage(), 90, (4,), (1,), False, OrderedDict(), torch.uint4)
-        return vars(torch._utils)["_rebuild_tensor_v3"], place
+        place: tuple[object, ...] = (self.flat._typed_storage(), 90, (4,), (1,), False)
+        return vars(torch._utils)["_rebuild_tensor_v3"], (*place, OrderedDict[Any, Any](), UINT4)
 
 
 def test_a_storage_with_elements_below_a_byte_stays_whole(folder: Path) -> None:
     """The places of such elements are not known."""
     flat = torch.arange(1000, dtype=torch.uint8)
     first, half = compacted([flat[3:5], HalfBytes(flat)], folder)
-    assert first.tolist() == [3, 4] and half.dtype == torch.uint4 and half.shape == (4,)
+    assert first.tolist() == [3, 4] and half.dtype == UINT4 and half.shape == (4,)
     assert [*half.untyped_storage()[90:94]] == [90, 91, 92, 93]
 
 

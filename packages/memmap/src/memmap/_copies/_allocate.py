@@ -9,8 +9,8 @@ from functools import cache
 
 import torch
 
-# The system maps fresh memory page by page: with pages of 2 MiB instead of 4 KiB, copies from 32 MiB
-# on take less than half the time, but the first one in a process three to four times as long. (With
+# The system maps fresh memory page by page: with pages of 2 MiB instead of 4 KiB, large copies
+# take less than half the time, but the first one in a process three to four times as long. (With
 # huge pages from 8 MiB on, the first copy of GPT-2 took 1.6 times the processor time.)
 HUGE_FROM = 256 << 20
 _MADV_HUGEPAGE = 14
