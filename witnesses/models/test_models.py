@@ -32,8 +32,12 @@ def parts_of(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from parts_of(part) if isinstance(part, torch.Tensor) else ()
 
 
-def state_of(model: nn.Module) -> dict[str, list[torch.Tensor]]:
-    named = [*model.named_parameters(), *model.named_buffers()]
+def state_of(model: nn.Module, again: bool = False) -> dict[str, list[torch.Tensor]]:
+    """The parameters and buffers; `again` has all names of tied ones."""
+    named = [
+        *model.named_parameters(remove_duplicate=not again),
+        *model.named_buffers(remove_duplicate=not again),
+    ]
     return {name: [*parts_of(tensor)] for name, tensor in named}
 
 
@@ -77,9 +81,7 @@ def bits_of(tensor: torch.Tensor) -> torch.Tensor:
 def differing(ours: nn.Module, theirs: nn.Module) -> list[str]:
     """Names of parameters and buffers that differ."""
     # torch separates a parameter that was tied under two names, and lists both.
-    mine, other = state_of(ours), state_of(theirs)
-    tied = {name: [*parts_of(tensor)] for name, tensor in ours.state_dict(keep_vars=True).items()}
-    mine = {**tied, **mine}
+    mine, other = state_of(ours, again=True), state_of(theirs)
     return [name for name in other if not same(mine[name], other[name])]
 
 
