@@ -162,6 +162,13 @@ def witnesses(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def models(session: nox.Session) -> None:
+    """Copy, cast and move some hundred models of other libraries with memmap (some minutes)."""
+    install(session, "memmap", group="models")
+    session.run("pytest", "witnesses/models", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False)
 def shuffled(session: nox.Session) -> None:
     """Run the tests twice in one process, in random orders; ``-- --randomly-seed=7`` repeats both.
 
