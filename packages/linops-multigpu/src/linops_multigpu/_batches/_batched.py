@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
 from linops_split import Part, Tiled, Tiles
@@ -151,6 +152,12 @@ class BatchedLinop(Tiled):
         if x.device != self.base.device:
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
+            )
+        if get_proxy_mode() is not None and self.where.pairs:
+            raise NotImplementedError(
+                f"{self.signature}: streams and transfers must not be traced, got a call within "
+                "torch.func.linearize or make_fx; use torch.func.jvp, or linearize the operator "
+                "before it is batched"
             )
         with one_call():  # so that shared weights are checked and sent only once
             try:
