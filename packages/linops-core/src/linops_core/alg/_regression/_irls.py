@@ -182,13 +182,10 @@ def irls(
             ahead = (torch.add(x, step, alpha=each) for each in _LENGTHS)
             return torch.stack([damping * _products(step, x).sum() for x in ahead])
 
-        slopes = sum(
-            number.cpu().double()
-            for number in added(
-                pair.output.terms(of_misfit, residual, image),
-                pair.input.terms(of_square, x, step),
-            )
-        ).tolist()
+        totals = added(
+            pair.output.terms(of_misfit, residual, image), pair.input.terms(of_square, x, step)
+        )
+        slopes: list[float] = (totals[0].double().cpu() + totals[1].double().cpu()).tolist()
         for (a, b), (low, high) in zip(pairwise(_LENGTHS), pairwise(slopes), strict=True):
             if low < 0 <= high:
                 return a + (b - a) * low / (low - high)
