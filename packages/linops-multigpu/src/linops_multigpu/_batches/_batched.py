@@ -141,7 +141,8 @@ class BatchedLinop(Tiled):
         return self._where
 
     def _plan_of(self, work: Work) -> Plan:
-        where, needed = self.where, tuple(map(work.is_needed, range(len(self.tiles.linops))))
+        where, numbers = self.where, range(len(self.tiles.linops))
+        needed = tuple([work.n_read(n) if work.is_needed(n) else 0 for n in numbers])
         key = type(work), work.collects, needed
         if key not in self._plans:
             placed = where.devices, self.base.device, self.max_in_flight, where.lanes
