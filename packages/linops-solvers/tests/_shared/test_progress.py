@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import Dense
+from linops_core import Dense, Diagonal
 from linops_solvers import (
     ConvergenceWarning,
     Record,
@@ -193,3 +193,32 @@ def test_a_last_step_far_from_its_tolerance_warns_at_the_line_of_the_user(solve:
         warnings.simplefilter("error")
         solve(1, 0.0)  # the number of steps is what was chosen
         solve(1, 0.5)
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_the_rule_of_the_loss_alone_warns_too(is_watched: bool) -> None:
+    A = Diagonal(torch.logspace(0, 4, 64).double(), ("N",))
+    y, record = torch.ones(64).double(), Record() if is_watched else None
+    with pytest.warns(ConvergenceWarning, match=r"got decrease = .* for a tolerance of 1e-06"):
+        conjugate_gradients(A, y, max_num_iters=2, gtol=0, ltol=1e-6, callback=record)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 20])
+def test_conjugate_gradients_warns_at_any_number_of_steps(limit: int) -> None:
+    A = Diagonal(torch.logspace(0, 9, 64).double(), ("N",))
+    with pytest.warns(ConvergenceWarning, match=f"got residual = .* after {limit} steps"):
+        conjugate_gradients(A, torch.ones(64).double(), max_num_iters=limit, gtol=1e-6)
+
+
+def test_a_solve_warns_once() -> None:
+    A = Diagonal(torch.tensor([[1.0, 1e-9], [1.0, 1.0]]), ("B", "N"))
+    y = torch.ones(2, 2)
+    with pytest.warns(ConvergenceWarning) as told:
+        conjugate_gradients(A, y, max_num_iters=2, gtol=1e-6, ltol=1e-9, batch_dims="B")
+    assert len(told) == 1
+
+
+def test_the_warning_of_operator_norm_names_it() -> None:
+    A = Diagonal(torch.linspace(1, 2, 9), ("N",))
+    with pytest.warns(ConvergenceWarning, match="operator_norm: the result must"):
+        operator_norm(A, max_iters=2, tol=1e-9)

@@ -105,7 +105,9 @@ class NamedLinop(Arithmetic, Conversions):
     @overridable
     def normal_fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
         """Return A^H A x in closed form."""
-        raise NotImplementedError(f"{linop.name}: there is no closed form of the normal")
+        raise NotImplementedError(
+            f"{linop.name}: there is no closed form of the normal; write A.N(x)"
+        )
 
     # The normal_fn of the adjoint: A A^H in closed form.
     adj_normal_fn = normal_fn

@@ -29,7 +29,7 @@ from .._shared._checks import (
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import add_scaled, copied, divided, is_moderate
-from .._shared._progress import Callback, Iterate, Progress, StopReason, warn
+from .._shared._progress import Callback, Iterate, Progress, StopReason
 from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, check_batch_axes
 from ._chunks import chunks_of
 from ._convergence_check import ConvergenceCheck, is_any, on_host, reals_on_host
@@ -132,7 +132,8 @@ def conjugate_gradients(
         The number of steps between checkpoints.
     x0, max_num_iters, tqdm_kwargs, callback
         See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum).
+        :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum). With
+        ``gtol=0`` there is "decrease", which ``ltol`` bounds.
 
     Warns
     -----
@@ -203,12 +204,12 @@ def conjugate_gradients(
         return whole, next(filter(None, complaints), None)
 
     def solve_and_check() -> Tensor:
-        goals = {"residual": gtol}
+        goals = {"residual": gtol} if gtol else {"decrease": ltol}
         progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals=goals)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_implicit):
             x, complaint = solve(y, x0, progress, saved)
         if complaint is not None:
-            warn(complaint)
+            progress.warn_once(complaint)
         if not is_implicit:
             return x
         again = Progress(_NAME, max_num_iters, goals=goals)
@@ -466,6 +467,8 @@ class Run:
                 is_last = iteration == progress.limit or None not in check.reasons
                 if is_last or iteration % checkpoint.every == 0:
                     checkpoint.save(iteration, self.state())
+            if iteration == progress.limit and progress.goals and (complaint := check.complaint()):
+                progress.warn_once(complaint)  # it says more than that more steps are needed
             yield self, self.values(progress), check.reasons
 
     def begin(self) -> Tensor:
@@ -638,12 +641,13 @@ class Run:
 
     def values(self, progress: Progress) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
+        rest = {"decrease": self.check.decrease} if "decrease" in progress.goals else {}
         if not progress.is_watched:
-            return {} if None in self.check.reasons else {"residual": self.check.relative}
+            return {} if None in self.check.reasons else {"residual": self.check.relative} | rest
         unit, own_unit = reals_on_host(self.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses
-        return {"residual": self.check.relative, "loss": float(loss)}
+        return {"residual": self.check.relative, "loss": float(loss)} | rest
 
 
 def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:

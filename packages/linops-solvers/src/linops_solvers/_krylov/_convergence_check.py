@@ -54,6 +54,7 @@ class ConvergenceCheck:
         self.suspects = "A" if preconditioner is None else "A or the preconditioner"
         # Bounds of |A| and |x|. The steps show |A|; until then the second bound includes it.
         self.norm, self.length = 1.0, image
+        self.decrease = 0.0  # of the loss in the last step, relative to it; the largest
         self.age = 0  # number of steps since the residual was computed
         self.verified = math.inf + 0.0 * size
         self.goal = self._reachable(rounding * size, precision * size)
@@ -118,6 +119,7 @@ class ConvergenceCheck:
         decrease = 0.5 * step * self.energy
         self.stop(step == 0, StopReason.ROUNDING)
         self.loss = self.loss - decrease
+        self.decrease = max(_list(over(decrease, abs(self.loss))), default=0.0)
         self.residual = measured.residual
         # A residual that is lost in rounding does not decrease the loss.
         is_still = decrease <= self.ltol * abs(self.loss)

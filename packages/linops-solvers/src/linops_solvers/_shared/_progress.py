@@ -145,6 +145,8 @@ class Progress:
     checkpoint: Checkpoint | None = None
     goals: dict[str, float] = field(default_factory=dict)
     """The tolerances of values; the steps may change them. 0 is none."""
+    warned: list[str] = field(default_factory=list)
+    """The warning that was given, if any."""
 
     @property
     def is_watched(self) -> bool:
@@ -173,8 +175,8 @@ class Progress:
                     iteration += saved["iteration"] - first
                 if iteration == self.limit:
                     each = [reason or StopReason.MAX_ITERATIONS for reason in each]
-                    if StopReason.MAX_ITERATIONS in each:
-                        self.complain(values)
+                if StopReason.MAX_ITERATIONS in each:  # one iterate may be that of many steps
+                    self.complain(values)
                 is_done = None not in each
                 if self.checkpoint is not None:
                     names = [reason and reason.name for reason in each]
@@ -191,6 +193,12 @@ class Progress:
                 del state  # free its memory before the next step
         raise AssertionError("itertools.count never ends")
 
+    def warn_once(self, message: str) -> None:
+        """Give a ConvergenceWarning, unless there was one for this solve."""
+        if not self.warned:
+            self.warned.append(message)
+            warn(message)
+
     def complain(self, values: Mapping[str, float]) -> None:
         """Warn if values are far from their tolerances when the largest number of steps is done."""
         far = self.limit and [
@@ -199,7 +207,7 @@ class Progress:
             if goal and values[name] > FAR * goal
         ]
         if far:
-            warn(
+            self.warn_once(
                 f"{self.solver}: the result must be within its tolerance, got {', '.join(far)} "
                 f"after {self.limit} steps; allow more steps, or give the tolerance 0 if you "
                 "choose their number instead"

@@ -238,7 +238,7 @@ def operator_norm(
     v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)
     dtype, v = v.dtype, widened(v)
     pair = OperatorPair(owner, A, adjoint, dtype)
-    progress = Progress("power_method", max_iters, tqdm_kwargs, callback, goals={"change": tol})
+    progress = Progress(owner, max_iters, tqdm_kwargs, callback, goals={"change": tol})
     return norm_of(pair, v, max_iters, tol, progress)
 
 
@@ -247,7 +247,7 @@ def norm_of(
 ) -> Tensor:
     """Return the norm of A, by the power method from v on; see :func:`operator_norm`."""
     owner, dtype = "operator_norm", pair.dtype
-    progress = progress or Progress("power_method", max_iters)
+    progress = progress or Progress(owner, max_iters)
     if not pair.input.count(v):  # the only vector is zero
         return v.abs().sum()
     image = pair.forward(v)
