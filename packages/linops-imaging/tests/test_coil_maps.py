@@ -341,7 +341,7 @@ def test_a_first_axis_that_is_rarely_the_coils_gets_a_warning(shape: tuple[int, 
     for function in (espirit, walsh):
         wrong: Any = {"window": 4} if function is walsh else {"crop": -1}
         with (
-            pytest.raises(ValueError, match="window must be odd|crop must"),
+            pytest.raises(ValueError, match=r"window must be odd|crop must"),
             pytest.warns(UserWarning, match=rf"{last}\) if the coils are last") as caught,
         ):
             function(data, "C", names, **wrong)
