@@ -450,7 +450,10 @@ def test_lines_that_have_no_place_on_a_grid(tmp_path: Path) -> None:
     for wrong, match in (
         (scan_with(tmp_path, is_reversed=at == 1), "must be read forwards .*, got 1 backwards"),
         (counted(kspace_encode_step_1=at // 2), "must have different counters .*, got 2 with"),
-        (counted(kspace_encode_step_1=at + 1), r"on a grid of 4 with centre 2, got 1 to 4; .*\(3, 0\)\)\)"),
+        (
+            counted(kspace_encode_step_1=at + 1),
+            r"on a grid of 4 with centre 2, got 1 to 4; .*\(3, 0\)\)\)",
+        ),
         (counted(kspace_encode_step_1=2 * at), "got 0 to 6; use kspace and counters$"),
         (counted(kspace_encode_step_2=at), "kspace_encode_step_2 must be on a grid of 1"),
         (

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from .._some_at_a_time import some_at_a_time
 from ._beams import FanRays
 from ._fan_beam import FanBeam
 from ._joseph import MOST_IMAGES
@@ -134,26 +135,13 @@ def fbp(
         n_images, n_lines, n_rows = len(lines), len(lines), sizes[0]
 
     def image_of(own: Tensor) -> Tensor:
-        own = _some_at_a_time(filtered, own, n_lines)
+        own = some_at_a_time(filtered, own, n_lines)
         if isinstance(beam, FanRays):
             return _of_fan(own, beam, sizes, n_rows)
         return A.adj_fn(A, own)
 
-    images = _some_at_a_time(image_of, lines, n_images)
+    images = some_at_a_time(image_of, lines, n_images)
     return images.view(*sinogram.shape[:-2], *sizes)
-
-
-def _some_at_a_time(function: Callable[[Tensor], Tensor], x: Tensor, n: int) -> Tensor:
-    """Return ``function`` of x, computed for n of its items at a time."""
-    parts = x.split(max(1, n))
-    found = function(parts[0])
-    if len(parts) == 1:
-        return found
-    result = found.new_empty(len(x), *found.shape[1:])
-    result[: len(found)] = found
-    for part, own in zip(parts[1:], result.split(len(found))[1:], strict=True):
-        own.copy_(function(part))
-    return result
 
 
 def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
