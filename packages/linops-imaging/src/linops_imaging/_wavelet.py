@@ -189,7 +189,7 @@ class Wavelet(SliceableLinop):
     def own_normal(self) -> NamedLinop:
         """Return the identity, but for the adjoint of a transform that appends zeros."""
         is_projection = self.is_adjoint and self.padded_size != self.grid_size
-        return super().own_normal() if is_projection else Identity(self.ishape)
+        return super().own_normal() if is_projection else Identity.on_input_of(self)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""
