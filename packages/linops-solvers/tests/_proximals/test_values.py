@@ -45,7 +45,7 @@ def huber_of(s: float) -> float:
 
 
 def rows(x: Tensor) -> list[list[complex]]:
-    return x.tolist()  # type: ignore[no-any-return]
+    return x.tolist()
 
 
 # Each with its function in plain Python, of a matrix with three columns.
