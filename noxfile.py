@@ -164,7 +164,7 @@ def witnesses(session: nox.Session) -> None:
 @nox.session(default=False)
 def models(session: nox.Session) -> None:
     """Copy, cast and move some hundred models of other libraries with memmap (some minutes)."""
-    install(session, "memmap", group="models")
+    install(session, "memmap", extra="testing", group="models")
     session.run("pytest", "witnesses/models", *session.posargs, env=ONE_THREAD)
 
 

@@ -316,7 +316,9 @@ QUANTISED: list[tuple[str, str, dict[str, Any]]] = [
     ("int8 activations, intx weights", "Int8DynamicActivationIntxWeightConfig", {}),
     ("int4 weights", "IntxWeightOnlyConfig", {"weight_dtype": vars(torch)["int4"]}),
     ("intx weights", "IntxWeightOnlyConfig", {}),
+    ("intx weights of float32", "IntxWeightOnlyConfig", {"dtype": torch.float32}),
     ("float8 weights", "Float8WeightOnlyConfig", {}),
+    ("float8 weights of float32", "Float8WeightOnlyConfig", {"dtype": torch.float32}),
 ]
 MODELS: dict[str, Callable[[], Made]] = {
     **{f"transformers {n}": partial(transformer, n) for n in DECODERS + ENCODERS + BOTH},
