@@ -208,13 +208,6 @@ def test_gradients_flow_through_scipy_into_what_is_before() -> None:
     dottest(A)
 
 
-def test_an_operator_without_an_adjoint_says_so_when_it_is_asked_for() -> None:
-    A = from_scipy(linalg.LinearOperator((2, 2), matvec=lambda x: x, dtype=float), ("N",), ("M",))
-    assert A(torch.ones(2)).tolist() == [1, 1]
-    with pytest.raises(NotImplementedError, match=r"rmatvec is not defined"):
-        A.H(torch.ones(2))
-
-
 def test_one_that_is_complex_but_says_to_be_real_is_refused() -> None:
     A = from_scipy(linalg.LinearOperator((1, 1), lambda x: 1j * x, dtype=float), ("N",), ("M",))
     with pytest.raises(TypeError, match=r"SciPy: a real operator must return"):
@@ -392,5 +385,6 @@ def test_functions_that_write_into_their_arguments_keep_the_input(product: str) 
 def test_an_adjoint_without_rmatvec_is_refused_in_words() -> None:
     given = linalg.LinearOperator((3, 3), matvec=lambda x: x, dtype=float)
     for shapes, n in (((("N",), ("M",)), (3,)), ((("...", "N"), ("...", "M")), (2, 3))):
+        assert (from_scipy(given, *shapes)(torch.ones(n)) == 1).all()
         with pytest.raises(NotImplementedError, match="from_scipy: the operator must have rmatv"):
             from_scipy(given, *shapes).H(torch.ones(n))
