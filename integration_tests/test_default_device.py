@@ -184,6 +184,9 @@ SOFT = alg.soft_threshold(0.1)
 CALLS: dict[str, Callable[[Path], object]] = {
     "admm": lambda _: alg.admm(system(), Y, SOFT, max_num_iters=3),
     "conjugate_gradients": lambda _: alg.conjugate_gradients(system(), Y),
+    "dottest": lambda _: core.dottest(system(), like=Y),
+    "inner": lambda _: core.inner(Y, Y),
+    "is_adjoint": lambda _: core.is_adjoint(system(), Y, Y),
     "douglas_rachford": lambda _: alg.douglas_rachford(SOFT, alg.l2_squared(), Y, max_num_iters=3),
     "estimate_diagonal": lambda _: alg.estimate_diagonal(system(), 4, Y),
     "estimate_trace": lambda _: (
