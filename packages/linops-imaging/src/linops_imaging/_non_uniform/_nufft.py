@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from linops_core import (
-    Chain,
     Interpolate,
     NamedLinop,
     Wrapper,
@@ -25,7 +24,9 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._checks import sizes_of_grid, unused_names
 from .._units import warn_of_locations
 from ._finufft import FinufftTransform
+from ._finufft_plan import is_installed
 from ._kaiser_bessel import chosen, largest_error
+from ._method import fastest_method
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
 
@@ -84,12 +85,14 @@ class NUFFT(Wrapper):
     method : {"auto", "table", "interpolate", "finufft"}
         "table" keeps the interpolation weights, ceil(width) ** D for each location, and raises an
         error if they exceed ``table_budget``. The table is made anew when the locations change.
-        "interpolate" computes the weights in each call. "auto" keeps a table if it fits the budget
-        and the locations do not require gradients. "finufft" uses that library on a CPU (the extra
-        ``finufft``) and cufinufft on a CUDA device (the extra ``cufinufft``). It works to ``tol``,
-        1e-6 by default, takes neither ``oversamp`` nor ``width``, and has no gradients to the
-        locations. The error of single precision grows with the image, to 3e-7 times the sum of the
-        sizes: where ``tol`` is less than twice of that, it computes in double precision inside.
+        "interpolate" computes the weights in each call. "finufft" uses that library on a CPU and
+        cufinufft on a CUDA device (the extra ``cufinufft``). It works to ``tol``, 1e-6 by default,
+        and takes neither ``oversamp`` nor ``width``; where single precision does not keep ``tol``,
+        it computes in double precision inside. Gradients to the locations are those of the exact
+        sum, so they agree with differences up to ``tol``. "auto" takes the fastest of many calls by
+        a model of measured times, and keeps the same ``tol``. On a CPU, that is a table for coils
+        in one or two dimensions, if ``batch_shape`` names a dimension beside frames, and finufft
+        otherwise. ``A.method`` and ``repr`` say which it is.
     toeplitz : bool
         If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
         convolution: two Fourier transforms of twice the size, for any number of locations. The
@@ -156,15 +159,21 @@ class NUFFT(Wrapper):
         check_locations("NUFFT", locs, sizes)
         if method not in _METHODS:
             raise ValueError(f"NUFFT: method must be one of {_METHODS}, got {method!r}")
+        is_default = (oversamp, width) == (1.25, 4.0)
         if tol is not None:
-            if (oversamp, width) != (1.25, 4.0):
+            if not is_default:
                 raise ValueError(
                     "NUFFT: tol must be given without oversamp and width, which it chooses, got "
                     f"{tol=}, {oversamp=}, {width=}"
                 )
             if method != "finufft":
-                oversamp, width = chosen(tol, sizes, locs.dtype)
-        elif method == "finufft" and (oversamp, width) != (1.25, 4.0):
+                try:
+                    oversamp, width = chosen(tol, sizes, locs.dtype)
+                except ValueError:
+                    if method != "auto" or not is_installed(locs.device.type):
+                        raise
+                    method = "finufft"
+        elif method == "finufft" and not is_default:
             raise ValueError(
                 'NUFFT: method="finufft" must be given without oversamp and width, which it '
                 f"chooses by tol, got {oversamp=}, {width=}"
@@ -187,20 +196,22 @@ class NUFFT(Wrapper):
                 f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
+        if tol is None:
+            is_exact = method == "finufft"
+            tol = 1e-6 if is_exact else largest_error(oversamp, width, sizes, locs.dtype)
+        make = partial(gridded_transform, locs, sizes, oversamp, width, points, image, grid, batch)
+        if method != "finufft":
+            operand = make(0 if method == "interpolate" else table_budget)
+            interpolate = _interpolate_of(operand)
+            if method == "table" and not interpolate.table_nbytes:
+                _refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
+            if method == "auto" and is_default:
+                kernel = (oversamp, width)
+                method = fastest_method(sizes, tol, kernel, interpolate, locs.device.type)
         if method == "finufft":
-            tol = 1e-6 if tol is None else tol
             operand = FinufftTransform(locs, sizes, tol, points, image, batch)
-            super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
-        else:
-            make = partial(
-                gridded_transform, locs, sizes, oversamp, width, points, image, grid, batch
-            )
-            super().__init__(make(0 if method == "interpolate" else table_budget))
-            if method == "table" and not self.interpolate.table_nbytes:
-                _refuse_table(cast(Chain, make(2**62)).linops[1], self.interpolate.table_budget)
-        self.grid_size, self.toeplitz = sizes, toeplitz
-        known = largest_error(oversamp, width, sizes, locs.dtype)
-        self._error = known if tol is None else tol
+        super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
+        self.grid_size, self.toeplitz, self._error = sizes, toeplitz, tol
 
     @staticmethod
     def fn(linop: NUFFT, x: Tensor, /) -> Tensor:
@@ -209,6 +220,8 @@ class NUFFT(Wrapper):
         check_device(linop.name, x, locs)
         # Half precision has no transforms.
         x = x.to(torch.promote_types(torch.promote_types(x.dtype, locs.dtype), torch.complex64))
+        if isinstance(linop.interpolate, FinufftTransform):  # it takes image by image
+            return linop.linop(x)
         if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
             return linop.linop(x)
         there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
@@ -228,10 +241,16 @@ class NUFFT(Wrapper):
         return ToeplitzNormal.of(chain) if self.toeplitz and not self.is_adjoint else chain
 
     def extra_repr(self) -> str:
-        """Return the text of ``repr`` for the largest error of an entry, if it is known."""
-        return (
-            f"error of entries up to {self._error:.1e}" if self._error < 1 else super().extra_repr()
-        )
+        """Return the text of ``repr``: the method, and the largest error of an entry if known."""
+        known = [f"error of entries up to {self._error:.1e}"] if self._error < 1 else []
+        return ", ".join([self.method, *known])
+
+    @property
+    def method(self) -> str:
+        """How it is computed: "table", "interpolate" or "finufft"; see ``method`` above."""
+        if isinstance(self.interpolate, FinufftTransform):
+            return "finufft"
+        return "table" if self.interpolate.table_nbytes else "interpolate"
 
     @property
     def is_adjoint(self) -> bool:
@@ -246,8 +265,7 @@ class NUFFT(Wrapper):
     @property
     def interpolate(self) -> Interpolate:
         """The interpolation, or its adjoint; it holds the locations."""
-        parts = self.linop.flatten()
-        return next(part for part in parts if isinstance(part, Interpolate))
+        return _interpolate_of(self.linop)
 
     def _in_parts(self, is_back: bool, x: Tensor) -> Tensor:
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
@@ -277,18 +295,21 @@ class NUFFT(Wrapper):
         known, found = self._found.get("frames", (None, ()))
         tiles: Sequence[NUFFT] = found if known == how else ()
         if known != how:
-            if not isinstance(interpolate, FinufftTransform):  # it works frame by frame
-                pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
-                tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
+            pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
+            tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
             if interpolate.table_nbytes and not all(t.interpolate.table_nbytes for t in tiles):
                 tiles = ()
             self._found["frames"] = how, tiles
         return tiles
 
 
-def _refuse_table(interpolate: NamedLinop, budget: int) -> None:
+def _interpolate_of(linop: NamedLinop) -> Interpolate:
+    return next(part for part in linop.flatten() if isinstance(part, Interpolate))
+
+
+def _refuse_table(interpolate: Interpolate, budget: int) -> None:
     """Raise the error that says why there is no table."""
-    nbytes = cast(Interpolate, interpolate).table_nbytes
+    nbytes = interpolate.table_nbytes
     if not nbytes:
         raise ValueError(
             'NUFFT: method="table" needs locations that do not require gradients and are of '
