@@ -49,8 +49,8 @@ def fastest_method(
     if not is_installed(device_type) or (has_table and device_type != "cpu"):
         return gridding
     way = way_for(tol, sizes, torch.complex64)
-    if not has_table or way.dtype != torch.complex64:
-        return "finufft"  # data that need this accuracy are in double precision
+    if len(sizes) == 3 or not has_table or way.dtype != torch.complex64:
+        return "finufft"  # data that need a small tol are in double precision
     frames = shapes["frames"]
     has_coils = {*shapes["batch_shape"]} - {ELLIPSES, *frames}
     n_points = interpolate.locs.shape[len(frames) : -1].numel()
