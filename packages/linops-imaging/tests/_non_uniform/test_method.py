@@ -65,5 +65,5 @@ def test_on_a_gpu_a_table_is_taken_if_there_is_one(
     A = NUFFT(torch.zeros(9, 2), (8, 8), ("K",), width=5.0, table_budget=budget)
     for is_there in (True, False):
         monkeypatch.setattr(_method, "is_installed", lambda _, is_there=is_there: is_there)
-        found = fastest_method((8, 8), 1e-2, (1.25, 5.0), A.interpolate, "cuda")
+        found = fastest_method((8, 8), 1e-2, A.interpolate, "cuda")
         assert found == (method if is_there or budget else "interpolate")

@@ -23,11 +23,7 @@ _PLAN_NODE, _PLAN_WEIGHT = 15.0, 2.2
 
 
 def fastest_method(
-    sizes: tuple[int, ...],
-    tol: float,
-    kernel: tuple[float, float],
-    interpolate: Interpolate,
-    device_type: str,
+    sizes: tuple[int, ...], tol: float, interpolate: Interpolate, device_type: str
 ) -> str:
     """Return the method that takes the least time in many calls, "finufft" or another one.
 
@@ -37,10 +33,8 @@ def fastest_method(
         Sizes of the image.
     tol : float
         The error that all methods keep.
-    kernel : tuple of float
-        The oversampling and the width that keep it without finufft.
     interpolate : Interpolate
-        The interpolation with that width.
+        The interpolation of the finer grid that keeps it without finufft.
     device_type : str
         On a GPU, of which few measurements are known, a table is taken if there is one.
     """
@@ -54,12 +48,9 @@ def fastest_method(
     frames = shapes["frames"]
     has_coils = {*shapes["batch_shape"]} - {ELLIPSES, *frames}
     n_points = interpolate.locs.shape[len(frames) : -1].numel()
-    n_weights = [n_points * math.ceil(width) ** len(sizes) for width in (kernel[1], way.width)]
-    n_nodes = [
-        math.prod([padded_size(size, upsampling) for size in sizes])
-        for upsampling in (kernel[0], way.upsampling)
-    ]
+    nodes = math.prod([padded_size(size, way.upsampling) for size in sizes])
+    of_plans = _PLAN_NODE * nodes + _PLAN_WEIGHT * n_points * way.width ** len(sizes)
     of_weight = _TABLE_WEIGHT + _TABLE_READ / (_IMAGES if has_coils else 1)
-    of_table = _TABLE_NODE * n_nodes[0] + of_weight * n_weights[0]
-    of_plans = _PLAN_NODE * n_nodes[1] + _PLAN_WEIGHT * n_weights[1]
-    return gridding if of_table < of_plans else "finufft"
+    n_weights = n_points * math.ceil(interpolate.width) ** len(sizes)
+    of_table = _TABLE_NODE * math.prod(interpolate.grid_size) + of_weight * n_weights
+    return "finufft" if of_plans < of_table else gridding

@@ -206,8 +206,7 @@ class NUFFT(Wrapper):
             if method == "table" and not interpolate.table_nbytes:
                 _refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
             if method == "auto" and is_default:
-                kernel = (oversamp, width)
-                method = fastest_method(sizes, tol, kernel, interpolate, locs.device.type)
+                method = fastest_method(sizes, tol, interpolate, locs.device.type)
         if method == "finufft":
             operand = FinufftTransform(locs, sizes, tol, points, image, batch)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
