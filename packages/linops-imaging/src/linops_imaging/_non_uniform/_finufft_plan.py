@@ -14,6 +14,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from .._extras import needed
+from ._kaiser_bessel import check_tol
 
 LIBRARIES = {"cpu": "finufft", "cuda": "cufinufft"}
 """The library for each type of device; the extra of this package has the same name."""
@@ -110,6 +111,7 @@ def way_for(tol: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Way:
 
     Where single precision cannot keep it, the plan is in double precision.
     """
+    check_tol(tol, least_tol(sizes, torch.float64), sizes, torch.float64)
     return next(way for way in ways(dtype) if way.largest_error(sizes) <= tol)
 
 
@@ -194,3 +196,17 @@ class PlanPair:
                 plan.setpts(*self._angles)
                 self._executes[is_back] = plan.execute
         return self._executes[is_back]
+
+
+def adjoint_at(locs: Tensor, sizes: tuple[int, ...], tol: float) -> Callable[[Tensor], Tensor]:
+    """Return the adjoint NUFFT of values (B, P) at locations (P, D), all in double precision."""
+    pair = PlanPair(locs, sizes, 1, way_for(tol, sizes, torch.complex128))
+
+    def adjoint(values: Tensor) -> Tensor:
+        images = values.new_zeros(len(values), *sizes)
+        if len(locs):
+            for one, image in zip(values.split(1), images.split(1), strict=True):
+                pair.apply(one, image, is_back=True)
+        return images.mul_(1 / math.sqrt(math.prod(sizes)))
+
+    return adjoint

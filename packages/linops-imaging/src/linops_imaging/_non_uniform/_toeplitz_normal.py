@@ -22,6 +22,7 @@ from linops_core import (
 )
 from nameddim import ND, get_nd_shape
 
+from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import chosen, padded_size
 from ._kept import Kept, may_be_kept, place_of
 from ._oversampled_fft import gridded_transform
@@ -112,14 +113,16 @@ class ToeplitzNormal(Wrapper):
         grid_size = torch.tensor(sizes, dtype=torch.float64, device=locs.device)
         at = locs.reshape(-1, len(sizes)).double()
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
-        oversampling, width = chosen(
-            1e-11 if dtype == torch.float64 else 2e-5, sizes, torch.float64
-        )
+        tol = 1e-11 if dtype == torch.float64 else 2e-5
+        of_values = adjoint_at(at, sizes, tol) if is_installed(at.device.type) else None
+        oversampling, width = chosen(tol, sizes, torch.float64)
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
         n_nodes = math.prod([padded_size(size, oversampling) for size in sizes])
         step = max(_POINTS, n_nodes // 16)  # adding up grids then takes less than gridding
 
         def adjoint(phases: Phases) -> Tensor:
+            if of_values is not None:
+                return of_values(phases.at(slice(None)))
             total: Tensor | None = None
             for start in range(0, max(1, len(at)), step):  # also without points
                 points = slice(start, start + step)
