@@ -305,6 +305,14 @@ def test_without_data_there_are_shapes() -> None:
     assert A(torch.zeros(3, 5, 4, device="meta")).shape == (3, 6)
 
 
+def test_other_devices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    A = NUFFT(LOCS, (4, 4), ("K",), method="finufft")
+    monkeypatch.setattr(_finufft, "LIBRARIES", {"cuda": "cufinufft"})
+    message = 'method="finufft" must be used on a CPU or a CUDA device, got cpu; use method="auto"'
+    with pytest.raises(RuntimeError, match=message):
+        A(torch.ones(4, 4))
+
+
 def test_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "finufft", None)
     with pytest.raises(ImportError, match=r"pip install 'linops-imaging\[finufft\]'"):

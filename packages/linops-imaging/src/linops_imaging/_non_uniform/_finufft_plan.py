@@ -187,7 +187,8 @@ class PlanPair:
                 "upsampfac": way.upsampling,
             }
             if self._device.type == "cpu":
-                plan = make(**options, nthreads=torch.get_num_threads())
+                # It warns of more threads than OMP_NUM_THREADS.
+                plan = make(**options, nthreads=torch.get_num_threads(), showwarn=0)
                 plan.setpts(*(at.numpy() for at in self._angles))
                 self._executes = {False: plan.execute, True: plan.execute_adjoint}
             else:

@@ -117,7 +117,8 @@ class NUFFT(Wrapper):
     the range the result follows the same formula. It is NaN for a location that is NaN.
 
     A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
-    memory at the same time. The exception is a call that records gradients to the locations.
+    memory at the same time; finufft has one grid. The exception is a call without finufft that
+    records gradients to the locations. A graph of ``torch.compile`` makes new plans in each call.
 
     References
     ----------
