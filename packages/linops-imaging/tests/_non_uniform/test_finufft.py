@@ -112,6 +112,20 @@ def test_the_adjoint_is_matched(sizes: tuple[int, ...], n_threads: int) -> None:
         torch.set_num_threads(threads)
 
 
+def test_threads_do_not_choose_the_accuracy() -> None:
+    """The library's own choice of upsampling depends on them."""
+    sizes, threads, found = (12, 12, 12), torch.get_num_threads(), []
+    locs, x = locations(200, sizes=sizes), torch.randn(12, 12, 12, dtype=torch.complex64)
+    A = NUFFT(locs, sizes, ("K",), method="finufft", tol=1e-2)
+    try:
+        for n_threads in (1, 2):
+            torch.set_num_threads(n_threads)
+            found.append((A.interpolate(x), A.interpolate.H(A.interpolate(x))))
+    finally:
+        torch.set_num_threads(threads)
+    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+
+
 def test_the_default_keeps_its_accuracy_where_single_precision_does_not() -> None:
     """Angles in single precision alone would be wrong by 5e-3 here."""
     n, at = 2**16, torch.tensor([[-1.0], [0.77], [0.99]])
