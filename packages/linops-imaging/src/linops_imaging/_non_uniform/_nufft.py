@@ -24,9 +24,8 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._checks import sizes_of_grid, unused_names
 from .._units import warn_of_locations
 from ._finufft import FinufftTransform
-from ._finufft_plan import is_installed
 from ._kaiser_bessel import chosen, largest_error
-from ._method import fastest_method
+from ._method import fastest_method, plans_are_faster
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
 
@@ -167,13 +166,6 @@ class NUFFT(Wrapper):
                     "NUFFT: tol must be given without oversamp and width, which it chooses, got "
                     f"{tol=}, {oversamp=}, {width=}"
                 )
-            if method != "finufft":
-                try:
-                    oversamp, width = chosen(tol, sizes, locs.dtype)
-                except ValueError:
-                    if method != "auto" or not is_installed(locs.device.type):
-                        raise
-                    method = "finufft"
         elif method == "finufft" and not is_default:
             raise ValueError(
                 'NUFFT: method="finufft" must be given without oversamp and width, which it '
@@ -197,9 +189,14 @@ class NUFFT(Wrapper):
                 f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
+        device, has_coils = locs.device.type, not {*batch} <= {ELLIPSES, *points}
+        default = 1e-6 if method == "finufft" else None
+        if method == "auto" and is_default and plans_are_faster(sizes, device, has_coils=has_coils):
+            method = "finufft"
         if tol is None:
-            is_exact = method == "finufft"
-            tol = 1e-6 if is_exact else largest_error(oversamp, width, sizes, locs.dtype)
+            tol = default or largest_error(oversamp, width, sizes, locs.dtype)
+        elif method != "finufft":
+            oversamp, width = chosen(tol, sizes, locs.dtype)
         make = partial(gridded_transform, locs, sizes, oversamp, width, points, image, grid, batch)
         if method != "finufft":
             operand = make(0 if method == "interpolate" else table_budget)
@@ -207,7 +204,7 @@ class NUFFT(Wrapper):
             if method == "table" and not interpolate.table_nbytes:
                 _refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
             if method == "auto" and is_default:
-                method = fastest_method(sizes, tol, interpolate, locs.device.type)
+                method = fastest_method(sizes, tol, interpolate, device)
         if method == "finufft":
             operand = FinufftTransform(locs, sizes, tol, points, image, batch)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
