@@ -115,7 +115,7 @@ def test_the_adjoint_is_matched(sizes: tuple[int, ...], n_threads: int) -> None:
 def test_threads_do_not_choose_the_accuracy() -> None:
     """The library's own choice of upsampling depends on them."""
     sizes, threads, found = (12, 12, 12), torch.get_num_threads(), []
-    locs, x = locations(200, sizes=sizes), torch.randn(12, 12, 12, dtype=torch.complex64)
+    locs, x = locations(200, sizes=sizes), torch.randn(3, 12, 12, 12, dtype=torch.complex64)
     A = NUFFT(locs, sizes, ("K",), method="finufft", tol=1e-2)
     try:
         for n_threads in (1, 2):
@@ -224,6 +224,7 @@ def test_one_plan_serves_both_directions_relatives_and_tiles(
             made.append(ref(self))
 
     monkeypatch.setattr(_finufft, "PlanPair", Counted)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     locs = locations(2, 6, sizes=(5, 4))
     A = NUFFT(locs, (5, 4), ("T", "K"), batch_shape=("C", "T"), method="finufft")
     x = torch.randn(3, 2, 5, 4, dtype=torch.complex128)
@@ -356,7 +357,8 @@ class GpuPlan:
         gpu_stream: int,
     ) -> None:
         assert (gpu_device_id, gpu_stream) == (3, 17)
-        self.shapes = [(n_trans, *n_modes)]
+        self.batch = (n_trans,) if n_trans > 1 else ()
+        self.shapes = [(*self.batch, *n_modes)]
         self.kind = kind
         self.plan = finufft.Plan(
             kind, n_modes, n_trans, eps, isign, dtype=dtype, upsampfac=upsampfac
@@ -364,7 +366,7 @@ class GpuPlan:
 
     def setpts(self, *axes: Tensor) -> None:
         assert all(at.is_contiguous() for at in axes)
-        self.shapes.append((self.shapes[0][0], len(axes[0])))
+        self.shapes.append((*self.batch, len(axes[0])))
         self.plan.setpts(*(at.numpy() for at in axes))
 
     def execute(self, data: Tensor, out: Tensor) -> None:

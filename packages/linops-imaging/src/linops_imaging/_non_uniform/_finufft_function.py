@@ -32,7 +32,8 @@ def computed(
     result = x.new_empty(*x.shape[:2], *own)
     if not result.numel() or not x.numel() or x.is_meta:
         return result.zero_()
-    n = 1 if x.is_cpu else len(x)
+    # Threads share the images of a call.
+    n = 1 if x.is_cpu and torch.get_num_threads() == 1 else len(x)
     for frame, of_frame in enumerate(locs):
         pair = pair_for(of_frame, frame, n, x.dtype)
         pair.apply(x[:, frame], result[:, frame], is_back=is_back)

@@ -129,8 +129,8 @@ def is_installed(device_type: str) -> bool:
 class PlanPair:
     """A transform of images and its adjoint for some locations, (P, D).
 
-    The locations are sorted once, for both directions. On a GPU there is a plan for each direction
-    and number of images, and it runs on the current stream of the first call.
+    The library transforms n images at a time. The locations are sorted once, for both directions.
+    On a GPU there is a plan for each direction; it runs on the current stream of its first call.
     """
 
     def __init__(self, locs: Tensor, sizes: Sequence[int], n: int, way: Way) -> None:
@@ -152,23 +152,24 @@ class PlanPair:
                 angles[self._lost] = 0
 
     def apply(self, x: Tensor, into: Tensor, *, is_back: bool) -> None:
-        """Write the transforms of x, (B, ...), into ``into``; both are contiguous for each b."""
+        """Write the transforms of x, (B, ...), into ``into``; B must be a multiple of n."""
         with self._lock:
             if self._is_fake:
                 padded = math.prod([math.ceil(self._way.upsampling * n) for n in self._sizes])
-                x.new_empty(self._n, padded, dtype=self._way.dtype)
+                n_grids = min(self._n, torch.get_num_threads() if x.is_cpu else 8)
+                x.new_empty(n_grids, padded, dtype=self._way.dtype)
                 return
-            execute = self._execute(is_back)
-            if self._device.type == "cpu":
-                for one, result in zip(x, into, strict=True):
-                    data, out = self._converted(one), self._converted(result)
+            execute, is_cpu = self._execute(is_back), self._device.type == "cpu"
+            for some, result in zip(x.split(self._n), into.split(self._n), strict=True):
+                if self._n == 1:
+                    some, result = some[0], result[0]
+                data, out = self._converted(some), self._converted(result)
+                if is_cpu:
                     execute(data.numpy(), out=out.numpy())
-                    if out is not result:
-                        result.copy_(out)
-            else:
-                out = torch.empty_like(into, dtype=self._way.dtype).contiguous()
-                execute(self._converted(x), out)
-                into.copy_(out)
+                else:
+                    execute(data, out)
+                if out is not result:
+                    result.copy_(out)
             if self._lost is not None:
                 into.masked_fill_(self._lost.any() if is_back else self._lost, math.nan)
 
