@@ -13,10 +13,18 @@ from torch._subclasses.fake_tensor import FakeTensor
 from linops_core import Interpolate
 from nameddim import NamedDimension
 
-from ._finufft_function import computed, non_uniform_transform, transformed
+from ._finufft_function import computed, non_uniform_transform, register_operation, transformed
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for, way_for
 from ._kaiser_bessel import check_tol
 from ._kept import Kept, may_be_kept, place_of
+
+
+class Plans(Kept[PlanPair]):
+    """Plans of one operator. Also copies and loaded ones need the operation of compilers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        register_operation()
 
 
 class FinufftTransform(Interpolate):
@@ -27,7 +35,7 @@ class FinufftTransform(Interpolate):
     those of the NUFFT.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
+    saved_with: ClassVar[tuple[type, ...]] = (Plans,)
 
     def __init__(
         self,
@@ -43,7 +51,7 @@ class FinufftTransform(Interpolate):
         check_tol(tol, least_tol(sizes, locs.dtype), sizes, locs.dtype)
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
         self.tol = tol
-        self._plans: Kept[PlanPair] = Kept()
+        self._plans = Plans()
 
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
@@ -79,8 +87,7 @@ class FinufftTransform(Interpolate):
 
     def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
         if not (torch._C._has_storage(x) and torch._C._has_storage(locs)):  # batches of gradients
-            y: Tensor = non_uniform_transform(x, locs, is_back, list(self.grid_size), self.tol)
-            return y
+            return non_uniform_transform(x, locs, is_back, self.grid_size, self.tol)
         weight, part = self.locs, self.weight_part("locs")
         is_fake = isinstance(weight, FakeTensor) and not weight.requires_grad
         may_keep = is_fake or (may_be_kept(x, [weight]) and not x.is_meta)
@@ -109,4 +116,4 @@ class FinufftTransform(Interpolate):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the plans; a copy makes new plans."""
-        return {**super().__getstate__(), "_plans": Kept()}
+        return {**super().__getstate__(), "_plans": Plans()}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
@@ -52,7 +53,7 @@ def transformed(
         or torch._C._get_tracing_state() is not None
         or _get_dispatch_mode(_PROXY) is not None
     ):
-        y: Tensor = non_uniform_transform(x, locs, is_back, list(sizes), tol)
+        y = non_uniform_transform(x, locs, is_back, sizes, tol)
     elif is_plain(x, locs) and not (
         torch.is_grad_enabled() and (x.requires_grad or locs.requires_grad)
     ):
@@ -154,36 +155,41 @@ def _coordinates(like: Tensor, sizes: Sequence[int], axis: int) -> Tensor:
     return (-2j * math.pi * turns).reshape(-1, *[1] * (len(sizes) - 1 - axis))
 
 
-@torch.library.custom_op("linops_imaging::non_uniform_transform", mutates_args=())
+@cache
+def register_operation() -> None:
+    """Register the transform as an operation of torch, at first use and not on import."""
+
+    @torch.library.custom_op("linops_imaging::non_uniform_transform", mutates_args=())
+    def operation(
+        x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
+    ) -> Tensor:
+        def pair_for(of_frame: Tensor, frame: int, n: int, dtype: torch.dtype) -> PlanPair:
+            return PlanPair(of_frame, sizes, n, way_for(tol, tuple(sizes), dtype))
+
+        return computed(x, locs, is_back, sizes, pair_for)
+
+    @operation.register_fake
+    def _(x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float) -> Tensor:
+        return x.new_empty(*x.shape[:2], *(sizes if is_back else locs.shape[1:2]))
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, locs, *ctx.others = inputs
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
+
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        is_back, sizes, tol = ctx.others
+
+        def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
+            return non_uniform_transform(x, locs, is_back, sizes, tol)
+
+        return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
+
+    operation.register_autograd(backward, setup_context=setup)
+
+
 def non_uniform_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
 ) -> Tensor:
-    """Return the transform as an operation of torch, with new plans in each call."""
-
-    def pair_for(of_frame: Tensor, frame: int, n: int, dtype: torch.dtype) -> PlanPair:
-        return PlanPair(of_frame, sizes, n, way_for(tol, tuple(sizes), dtype))
-
-    return computed(x, locs, is_back, sizes, pair_for)
-
-
-@non_uniform_transform.register_fake
-def _(x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float) -> Tensor:
-    return x.new_empty(*x.shape[:2], *(sizes if is_back else locs.shape[1:2]))
-
-
-def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-    x, locs, *ctx.others = inputs
-    ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
-
-
-def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-    is_back, sizes, tol = ctx.others
-
-    def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
-        y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
-        return y
-
-    return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
-
-
-non_uniform_transform.register_autograd(_backward, setup_context=_setup)
+    """Return the transform by the registered operation, which makes new plans in each call."""
+    y: Tensor = torch.ops.linops_imaging.non_uniform_transform(x, locs, is_back, list(sizes), tol)
+    return y

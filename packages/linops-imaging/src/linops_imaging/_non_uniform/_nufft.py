@@ -118,6 +118,7 @@ class NUFFT(Wrapper):
     A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
     memory at the same time; finufft has one grid. The exception is a call without finufft that
     records gradients to the locations. A graph of ``torch.compile`` makes new plans in each call.
+    To load a program of ``torch.export`` elsewhere, make a NUFFT with "finufft" there first.
 
     References
     ----------
