@@ -25,6 +25,7 @@ def test_a_table_is_for_coils_in_one_and_two_dimensions() -> None:
     assert method_of(64, 64) == method_of(256) == "table"
     assert method_of(4, 4, 4) == "finufft"
     assert method_of(64, 64, batch=()) == method_of(64, 64, batch=("...",)) == "finufft"
+    assert method_of(64, 64, toeplitz=True) == "finufft"
     assert method_of(64, 64, tol=3e-5) == "finufft"
     assert method_of(64, 64, table_budget=9) == "finufft"
     assert method_of(64, 64, n=4) == "finufft"  # of a few points, little is spared

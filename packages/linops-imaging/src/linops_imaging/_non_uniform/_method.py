@@ -17,9 +17,12 @@ _TABLE_NODE, _TABLE_WEIGHT = 20.0, 1.0
 _PLAN_NODE, _PLAN_WEIGHT = 15.0, 2.2
 
 
-def plans_are_faster(sizes: tuple[int, ...], device_type: str, *, has_coils: bool) -> bool:
-    """Return whether plans of finufft take less time than any table, or about as much."""
-    is_table_slow = len(sizes) == 3 or not has_coils
+def plans_are_faster(sizes: tuple[int, ...], device_type: str, *, is_for_coils: bool) -> bool:
+    """Return whether plans of finufft take less time than any table, or about as much.
+
+    A table gains time where many calls read it, each for several images (``is_for_coils``).
+    """
+    is_table_slow = len(sizes) == 3 or not is_for_coils
     return is_table_slow and device_type == "cpu" and is_installed(device_type)
 
 

@@ -90,8 +90,9 @@ class NUFFT(Wrapper):
         it computes in double precision inside. Gradients to the locations are those of the exact
         sum, so they agree with differences up to ``tol``. "auto" takes the fastest of many calls by
         a model of measured times, and keeps the same ``tol``. On a CPU, that is a table for coils
-        in one or two dimensions, if ``batch_shape`` names a dimension beside frames, and finufft
-        otherwise. ``A.method`` and ``repr`` say which it is.
+        in one or two dimensions, if ``batch_shape`` names a dimension beside frames and without
+        ``toeplitz``, which applies A and A.H rarely; otherwise it is finufft. ``A.method`` and
+        ``repr`` say which it is.
     toeplitz : bool
         If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
         convolution: two Fourier transforms of twice the size, for any number of locations. The
@@ -190,10 +191,11 @@ class NUFFT(Wrapper):
                 f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
-        device, has_coils = locs.device.type, not {*batch} <= {ELLIPSES, *points}
-        default = 1e-6 if method == "finufft" else None
-        if method == "auto" and is_default and plans_are_faster(sizes, device, has_coils=has_coils):
-            method = "finufft"
+        device, default = locs.device.type, 1e-6 if method == "finufft" else None
+        is_for_coils = not toeplitz and not {*batch} <= {ELLIPSES, *points}
+        if method == "auto" and is_default:
+            if plans_are_faster(sizes, device, is_for_coils=is_for_coils):
+                method = "finufft"
         if tol is None:
             tol = default or largest_error(oversamp, width, sizes, locs.dtype)
         elif method != "finufft":
