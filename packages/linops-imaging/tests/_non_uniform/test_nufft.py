@@ -281,7 +281,7 @@ def test_frames_stay_together_if_only_the_table_of_all_fits_the_budget(
 ) -> None:
     monkeypatch.setattr(_nufft, "_FRAMES", 1)
     sizes = (5, 4)
-    locs, x = locations(3, 6, sizes=sizes), torch.randn(3, *sizes, dtype=torch.complex128)
+    locs, x = locations(3, 6, sizes=sizes), torch.randn(3, *sizes, dtype=torch.complex64)
     names: Any = {"output_shape": ("T", "K"), "batch_shape": ("T",)}
     nbytes = NUFFT(locs, sizes, **names).interpolate.table_nbytes
     A = NUFFT(locs, sizes, **names, method="table", table_budget=nbytes)
@@ -302,14 +302,22 @@ def test_tiles_of_points_frames_and_coils_are_parts_of_the_whole() -> None:
             A.split(A, {ND(dim): slice(0, 2)})
 
 
-def test_precision_is_that_of_input_and_locations() -> None:
+@pytest.mark.parametrize("toeplitz", [False, True])
+def test_locations_do_not_decide_the_dtype(toeplitz: bool) -> None:
     locs = locations(6, sizes=(5, 4))
+    A = NUFFT(nn.Parameter(locs), (5, 4), ("K",), toeplitz=toeplitz)
     x = torch.randn(5, 4)
-    exact = NUFFT(locs, (5, 4), ("K",))(x.double())
+    y = A(x.to(torch.complex64))
+    y.abs().sum().backward()
+    assert A.locs.grad is not None and A.locs.grad.dtype is torch.float64
+    B = NUFFT(locs, (5, 4), ("K",), toeplitz=toeplitz)
+    exact, normal = B(x.double()), B.N(x.double())
     for dtype in (torch.float16, torch.float32, torch.int64, torch.complex64):
-        A = NUFFT(locs.float(), (5, 4), ("K",))
-        assert A(x.to(dtype)).dtype is torch.complex64
-    torch.testing.assert_close(NUFFT(locs, (5, 4), ("K",))(x), exact)
+        assert A(x.to(dtype)).dtype is B(x.to(dtype)).dtype is B.N(x.to(dtype)).dtype
+        assert B.H(B(x.to(dtype))).dtype is torch.complex64
+    torch.testing.assert_close(B(x), exact.to(torch.complex64))
+    torch.testing.assert_close(B.N(x), normal.to(torch.complex64), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(B.N(x.double()), normal)
 
 
 def test_a_trajectory_of_the_package_fits() -> None:

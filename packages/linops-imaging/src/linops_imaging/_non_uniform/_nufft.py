@@ -109,9 +109,10 @@ class NUFFT(Wrapper):
 
     Notes
     -----
-    The result has the precision to which torch promotes input and locations, and at least single
-    precision. If you change the locations in place later, they are not checked again. Outside of
-    the range the result follows the same formula. It is NaN for a location that is NaN.
+    The result has the precision of the input, at least single precision, for locations of any
+    dtype; gradients to the locations have their dtype. If you change the locations in place later,
+    they are not checked again. Outside of the range the result follows the same formula. It is NaN
+    for a location that is NaN.
 
     A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
     memory at the same time. The exception is a call that records gradients to the locations.
@@ -207,8 +208,7 @@ class NUFFT(Wrapper):
         """Return the values at the locations; for the adjoint, the image."""
         locs = linop.locs
         check_device(linop.name, x, locs)
-        # Half precision has no transforms.
-        x = x.to(torch.promote_types(torch.promote_types(x.dtype, locs.dtype), torch.complex64))
+        x = x.to(torch.promote_types(x.dtype, torch.complex64))  # half precision has no transforms
         if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
             return linop.linop(x)
         there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))

@@ -80,14 +80,15 @@ class ToeplitzNormal(Wrapper):
         if not is_real or not may_be_kept(x, tensors):
             return linop.linop(x)
         check_device(linop.name, x, tensors[0])
-        x = x.to(reduce(torch.promote_types, [t.dtype for t in (x, *tensors)], torch.complex64))
+        dtypes = [t.dtype for t in (x, *tensors[1:])]  # locations do not decide the dtype
+        x = x.to(reduce(torch.promote_types, dtypes, torch.complex64))
         return linear_function(linop._convolved, linop._convolved, x, *tensors)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _sizes_to_check = NamedLinop._sizes_to_check  # the operand is mostly not asked
 
-    def kernels(self) -> Iterator[Tensor]:
-        """Yield the kernel of each frame, the last one fastest."""
+    def kernels(self, dtype: torch.dtype) -> Iterator[Tensor]:
+        """Yield the kernel of each frame in a real dtype, the last one fastest."""
         transform, diagonal = self._transform(), self._diagonal()
         interpolate, tensors = transform.interpolate, [transform.interpolate.locs]
         locs = interpolate.weight_part("locs")
@@ -99,16 +100,14 @@ class ToeplitzNormal(Wrapper):
         n_frame_axes = len(interpolate.shape.other_shapes["frames"])
         for index in product(*map(range, locs.shape[:n_frame_axes])):
             own, of_own = locs[index], weights[index]
-            place = (place_of(own), diagonal and place_of(of_own))
-            yield self._kept.of(tensors, place, lambda: self._kernel(own, of_own))  # noqa: B023 (called at once)
+            place = (place_of(own), diagonal and place_of(of_own), dtype)
+            yield self._kept.of(tensors, place, lambda: self._kernel(own, of_own, dtype))  # noqa: B023 (called at once)
 
-    def _kernel(self, locs: Tensor, weights: Tensor) -> Tensor:
-        """Return the kernel of one frame, in the precision of locations and weights."""
+    def _kernel(self, locs: Tensor, weights: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the kernel of one frame in a real dtype."""
         sizes = self._transform().grid_size
-        dtype = reduce(torch.promote_types, (locs.dtype, weights.dtype), torch.float32)
         if self._is_squared():
-            weights = weights.to(dtype).abs().square()
-        dtype = dtype.to_real()
+            weights = weights.to(torch.complex128).abs().square()
         grid_size = torch.tensor(sizes, dtype=torch.float64, device=locs.device)
         at = locs.reshape(-1, len(sizes)).double()
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
@@ -146,7 +145,7 @@ class ToeplitzNormal(Wrapper):
             math.prod(moved.shape[:n_batch_axes]), -1, *sizes
         )  # batch, frames, image
         result = torch.empty_like(images, memory_format=torch.contiguous_format)
-        for frame, kernel in enumerate(self.kernels()):
+        for frame, kernel in enumerate(self.kernels(x.real.dtype)):
             convolved(images[:, frame], kernel, sizes, into=result[:, frame])
         return result.reshape(moved.shape).movedim(last, at)
 
