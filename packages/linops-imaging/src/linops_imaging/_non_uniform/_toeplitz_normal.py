@@ -22,7 +22,7 @@ from linops_core import (
 )
 from nameddim import ND, get_nd_shape
 
-from ._kaiser_bessel import chosen, padded_size
+from ._kaiser_bessel import chosen
 from ._kept import Kept, may_be_kept, place_of
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import Phases, convolved, kernel_of
@@ -111,18 +111,17 @@ class ToeplitzNormal(Wrapper):
         grid_size = torch.tensor(sizes, dtype=torch.float64, device=locs.device)
         at = locs.reshape(-1, len(sizes)).double()
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
-        oversampling, width = chosen(
-            1e-11 if dtype == torch.float64 else 2e-5, sizes, torch.float64
-        )
+        way = chosen(1e-11 if dtype == torch.float64 else 2e-5, sizes)
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
-        n_nodes = math.prod([padded_size(size, oversampling) for size in sizes])
-        step = max(_POINTS, n_nodes // 16)  # adding up grids then takes less than gridding
+        step = max(
+            _POINTS, math.prod(way.padded) // 16
+        )  # adding up grids then takes less than gridding
 
         def adjoint(phases: Phases) -> Tensor:
             total: Tensor | None = None
             for start in range(0, max(1, len(at)), step):  # also without points
                 points = slice(start, start + step)
-                options = (sizes, oversampling, width, (ND("P"),), image, grid, (ND("B"),), 0)
+                options = (sizes, way, (ND("P"),), image, grid, (ND("B"),), 0)
                 fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
                 part = interpolate.H(phases.at(points))
                 total = part if total is None else total.add_(part)
