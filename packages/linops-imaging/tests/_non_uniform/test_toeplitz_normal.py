@@ -2,17 +2,20 @@ import copy
 import math
 import pickle
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Chain, Diagonal, Identity, NamedLinop
 from linops_core.testing import BaseNamedLinopTests
 from linops_imaging import NUFFT
-from linops_imaging._non_uniform._toeplitz import convolution_sizes
+from linops_imaging._non_uniform import _toeplitz
+from linops_imaging._non_uniform._toeplitz import convolution_sizes, convolved
 from linops_imaging._non_uniform._toeplitz_normal import ToeplitzNormal
 from nameddim import ND
 
@@ -79,6 +82,38 @@ def test_it_is_the_normal_matrix(sizes: list[int], seed: int) -> None:
         assert isinstance(normal, ToeplitzNormal)
         error = (normal.to_dense() - matrix.mH @ inside).abs().max()
         assert error <= 1e-5 / math.prod(sizes) * 4 * weights.abs().max().clamp(min=1)
+
+
+class Storages(TorchDispatchMode):
+    """Notes the bytes of the largest storage that an operation makes."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.largest = max(self.largest, result.untyped_storage().nbytes())
+        return result
+
+
+@pytest.mark.parametrize("sizes", [(9,), (6, 7), (5, 4, 6)])
+@pytest.mark.parametrize("step", [1, 400, 2**20])
+def test_parts_of_any_size_give_the_same_and_the_padded_image_is_never_whole(
+    sizes: tuple[int, ...], step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A = transform(locations(7, sizes=sizes), sizes)
+    x = torch.randn(3, *sizes, dtype=torch.complex64)
+    wanted = A.H(A(x))
+    monkeypatch.setattr(_toeplitz, "_STEP", step)
+    torch.testing.assert_close(A.N(x), wanted, rtol=0, atol=1e-4)
+    result, kernel = torch.empty_like(x), vars(A.N)["_kept"]._values
+    (kernel,) = kernel.values()
+    assert kernel.untyped_storage().nbytes() == 4 * math.prod(convolution_sizes(sizes))
+    with Storages() as made:  # type: ignore[no-untyped-call]
+        convolved(x, kernel, sizes, into=result)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+    if step == 1:
+        assert made.largest <= max(x.nbytes, 8 * sizes[0] * math.prod(convolution_sizes(sizes)[1:]))
 
 
 def test_it_computes_no_values_at_the_locations(monkeypatch: pytest.MonkeyPatch) -> None:

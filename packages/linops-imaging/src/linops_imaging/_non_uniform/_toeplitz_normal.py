@@ -113,9 +113,8 @@ class ToeplitzNormal(Wrapper):
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
         way = chosen(1e-11 if dtype == torch.float64 else 2e-5, sizes)
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
-        step = max(
-            _POINTS, math.prod(way.padded) // 16
-        )  # adding up grids then takes less than gridding
+        # Adding up grids then takes less than gridding, and points less memory than the grid.
+        step = max(_POINTS, math.prod(way.padded) // 64)
 
         def adjoint(phases: Phases) -> Tensor:
             total: Tensor | None = None
@@ -123,14 +122,13 @@ class ToeplitzNormal(Wrapper):
                 points = slice(start, start + step)
                 options = (sizes, way, (ND("P"),), image, grid, (ND("B"),), 0)
                 fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
-                part = interpolate.H(phases.at(points))
+                part = interpolate.H(phases.at(points).to(dtype.to_complex()))
                 total = part if total is None else total.add_(part)
                 del part  # before the next one is made
             assert total is not None
             return fourier.H(total)
 
-        kernel = kernel_of(at, weights.reshape(-1), sizes, adjoint).to(dtype)
-        return kernel.movedim(0, -1).contiguous().movedim(-1, 0)  # as `convolved` reads it
+        return kernel_of(at, weights.reshape(-1), sizes, adjoint, dtype)
 
     def _convolved(self, x: Tensor) -> Tensor:
         if not x.numel():
