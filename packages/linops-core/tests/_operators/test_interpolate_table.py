@@ -1,6 +1,7 @@
 """Interpolate with the table that it keeps: the values of one without, and never an old one."""
 
 import copy
+import math
 import pickle
 import threading
 import weakref
@@ -38,9 +39,17 @@ def pair(locs: Tensor, *args: Any, **options: Any) -> tuple[Interpolate, Interpo
 
 
 def kept(linop: NamedLinop, dtype: torch.dtype = torch.float64) -> InterpolationTable | None:
-    tables: Kept[dict[torch.dtype, Kept[InterpolationTable]]] = vars(linop)["_table"]
+    """Return the table, but not weights along each axis."""
+    found = anything_kept(linop, dtype)
+    return found if isinstance(found, InterpolationTable) else None
+
+
+def anything_kept(
+    linop: NamedLinop, dtype: torch.dtype = torch.float64
+) -> InterpolationTable | Neighbours | None:
+    tables = vars(linop)["_table"]
     table = tables._kept[2].get(dtype) if tables._kept else None
-    return table._kept[2] if table and table._kept else None
+    return table._kept[2] if table and table._kept else None  # type: ignore[no-any-return]
 
 
 def nbytes(table: InterpolationTable | None) -> int:
@@ -161,6 +170,33 @@ def test_locations_do_not_decide_the_dtype(dtype: torch.dtype, budget: int | Non
     B = Interpolate(nn.Parameter(locs), [6, 5], ())
     B(x).abs().sum().backward()
     assert B.locs.grad is not None and B.locs.grad.dtype == torch.float64
+
+
+@given(
+    grid=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    width=st.sampled_from([1, 2.5, 3]),
+    dtype=st.sampled_from([torch.float32, torch.complex128]),
+)
+def test_past_the_budget_of_a_table_weights_along_each_axis_are_kept(
+    grid: list[int], width: float, dtype: torch.dtype
+) -> None:
+    locs, real = points(9, len(grid)), dtype.to_real()
+    nbytes = 9 * len(grid) * math.ceil(width) * (8 + real.itemsize)
+    whole = Interpolate(locs, grid, width=width)._nbytes_of_table(real)
+    x, y = torch.randn(grid, dtype=dtype), torch.randn(9, dtype=dtype)
+    B = Interpolate(locs, grid, width=width, table_budget=0)
+    for budget in {nbytes - 1, nbytes, whole - 1} - {*range(whole, nbytes + 1)}:
+        A = Interpolate(locs, grid, width=width, table_budget=budget)
+        for _ in range(2):
+            torch.testing.assert_close(A(x), B(x))
+            torch.testing.assert_close(A.H(y), B.H(y))
+        found = anything_kept(A, real)
+        assert A._nbytes_of_table(real) == 0 and (found is not None) == (nbytes <= budget)
+        if isinstance(found, Neighbours):
+            assert sum(t.nbytes for t in (*found.positions, *found.weights)) <= nbytes
+        A.locs.copy_(points(9, len(grid), seed=1))
+        torch.testing.assert_close(A(x), B(x))  # B has the same locations
+        locs.copy_(points(9, len(grid)))
 
 
 def test_each_precision_that_is_used_has_a_table() -> None:

@@ -25,6 +25,8 @@ from .._kernels._kept import Kept, is_plain
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
+_ALL = slice(None)
+
 
 class Interpolate(GridOperator[GridPart]):
     r"""The values of a grid at arbitrary points,
@@ -77,7 +79,7 @@ class Interpolate(GridOperator[GridPart]):
     scale : sequence of float, optional
         D factors for locations in other units.
     table_budget : int, optional
-        Largest size of a table of weights in bytes; 2**28 by default, 0 for no table.
+        Largest size of a table of weights in bytes; 2**28 by default, 0 to keep nothing.
     dims : sequence of dimensions, optional
         Dimensions of the grid, at any place, in the order of the coordinates; instead of the shapes
         above.
@@ -123,10 +125,11 @@ class Interpolate(GridOperator[GridPart]):
     share of the budget in proportion to its points and its part of the grid. Tiles that are cut at
     the same place share a table.
 
-    Without a table, each call computes the weights neighbour by neighbour. There is no table if it
-    would exceed the budget; if locations require or have a gradient or were made in inference mode;
-    on devices other than CPUs and CUDA (not tried on CUDA); and under compilers and transforms of
-    ``torch.func``.
+    If the table exceeds the budget, the weights along each axis are kept, :math:`\lceil w \rceil`
+    numbers of 12 or 16 bytes for each coordinate, if these do not exceed it. A call then takes half
+    of the time of one that computes them. Nothing is kept if locations require or have a gradient
+    or were made in inference mode; on devices other than CPUs and CUDA (not tried on CUDA); and
+    under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so each slice of the grid is evaluated at all points. If possible,
     slice along the points instead. Grid points outside of a slice contribute zero times a value of
@@ -217,7 +220,7 @@ class Interpolate(GridOperator[GridPart]):
         is_large = isinstance(weigh, KaiserBessel) and weigh.exponent > 80  # float32 ends at e^88
         self._least_dtype = torch.float64 if is_large else torch.float32
         self.table_budget = int(budget)
-        self._table = Kept[dict[torch.dtype, Kept[InterpolationTable]]]()
+        self._table = Kept[dict[torch.dtype, Kept[Neighbours | InterpolationTable]]]()
         self.register_weight("locs", locs, "locs_shape")
 
     @staticmethod
@@ -263,20 +266,24 @@ class Interpolate(GridOperator[GridPart]):
         return self._nbytes_of_table(self._least_dtype)
 
     def _nbytes_of_table(self, dtype: torch.dtype) -> int:
-        weight, locs = self._weight("locs"), self.weight_part("locs")
-        # Torch does not count writes of some optimizers, nor writes to tensors of inference mode.
-        if weight.requires_grad or weight.grad is not None or weight.is_inference():
-            return 0
+        locs = self.weight_part("locs")
         n_points, n_weights = math.prod(locs.shape[:-1]), math.ceil(self.width) ** locs.shape[-1]
         nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(locs), dtype)
-        return nbytes if n_points and nbytes <= self.table_budget else 0
+        return nbytes if self._is_kept(nbytes) else 0
+
+    def _is_kept(self, nbytes: int) -> bool:
+        weight = self._weight("locs")
+        # Torch does not count writes of some optimizers, nor writes to tensors of inference mode.
+        may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
+        has_points = self.weight_part("locs").numel() > 0
+        return has_points and nbytes <= self.table_budget and not may_change
 
     def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable:
-        """Return the table, or the weights computed now."""
+        """Return the table, the weights along each axis, or these computed now."""
         locs, part = self._weight("locs"), self.weight_part("locs")
         dtype = torch.promote_types(values.real.dtype, self._least_dtype)
 
-        def neighbours(points: slice) -> Neighbours:
+        def neighbours(points: slice = _ALL) -> Neighbours:
             own = self.neighbours(part, points, dtype)
             return Neighbours(*own, self.n_nodes(part), self.lengths[-1])
 
@@ -284,10 +291,14 @@ class Interpolate(GridOperator[GridPart]):
             n_weights = math.ceil(self.width) ** len(self.grid_size)
             return InterpolationTable(neighbours, part.shape[:-1].numel(), n_weights)
 
-        if is_plain(values, locs) and values.numel() and self._nbytes_of_table(dtype):
-            tables = self._table.of([locs], dict)
-            return tables.setdefault(dtype, Kept()).of([locs], table)
-        return neighbours(slice(None))
+        if not is_plain(values, locs) or not values.numel():
+            return neighbours()
+        along_axes = part.numel() * math.ceil(self.width) * (torch.int64.itemsize + dtype.itemsize)
+        make = table if self._nbytes_of_table(dtype) else neighbours
+        if make is neighbours and (self.norm == 2 or not self._is_kept(along_axes)):
+            return neighbours()
+        tables = self._table.of([locs], dict)
+        return tables.setdefault(dtype, Kept()).of([locs], make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile at each window, with a share of the budget and the table of its place."""
