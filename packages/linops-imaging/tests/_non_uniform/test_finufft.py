@@ -140,13 +140,11 @@ def test_a_small_tol_is_kept_where_single_precision_does_not() -> None:
     torch.testing.assert_close(y, expected.to(y.dtype), atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize(("dtype", "least"), [(torch.float32, 4.8e-7), (torch.float64, 1.1e-12)])
-def test_a_tol_that_cannot_be_is_refused(dtype: torch.dtype, least: float) -> None:
-    with pytest.raises(
-        ValueError, match=r"NUFFT: tol must be .* at least 1.2e-12|at least 5.0e-07"
-    ):
-        NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=0.9 * least)
-    NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=1.1 * least)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_tol_that_cannot_be_is_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(ValueError, match=r"NUFFT: tol must be .* at least 1.2e-12"):
+        NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=1e-12)
+    NUFFT(LOCS.to(dtype), (4, 4), ("K",), method="finufft", tol=1.3e-12)
 
 
 def test_frames_tiles_gradients_and_other_precisions() -> None:

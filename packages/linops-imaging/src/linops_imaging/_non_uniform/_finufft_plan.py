@@ -99,10 +99,9 @@ def ways(dtype: torch.dtype) -> list[Way]:
     ]
 
 
-def least_tol(sizes: Sequence[int], dtype: torch.dtype) -> float:
-    """Return the smallest error of an entry that a plan can have, for locations of this dtype."""
-    own = min(way.largest_error(sizes) for way in ways(torch.complex128))
-    return max(own, 4 * torch.finfo(dtype).eps)
+def least_tol(sizes: Sequence[int]) -> float:
+    """Return the smallest error of an entry that a plan can have."""
+    return min(way.largest_error(sizes) for way in ways(torch.complex128))
 
 
 @cache
@@ -111,7 +110,7 @@ def way_for(tol: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Way:
 
     Where single precision cannot keep it, the plan is in double precision.
     """
-    check_tol(tol, least_tol(sizes, torch.float64), sizes, torch.float64)
+    check_tol(tol, least_tol(sizes), sizes, torch.float64)
     return next(way for way in ways(dtype) if way.largest_error(sizes) <= tol)
 
 
