@@ -34,11 +34,10 @@ def main() -> None:
         print("bench_gpu needs a GPU, found none: nothing was measured")
         return
     print(torch.cuda.get_device_name())
-    for shape in ((8, 256, 256), (32, 512, 512)):
-        sense(shape)
-    gradients((32, 512, 512))
-    sent((64, 512, 512))
-    radial((8, 256, 256))
+    for n_coils in (1, 8, 32):
+        radial((n_coils, 256, 256))
+    for n_coils in (1, 8):
+        radial((n_coils, 128, 128, 128))
     x_rays(256, 180, "equally spaced", math.pi / 180)
     x_rays(256, 180, "golden", GOLDEN)
     x_rays(512, 720, "golden", GOLDEN)
@@ -172,27 +171,41 @@ def sent(shape: tuple[int, int, int]) -> None:
     compare(f"From the host and back, {shape}: adjoint", back, number=1)
 
 
-def radial(shape: tuple[int, int, int]) -> None:
-    """A NUFFT by our tables and by cufinufft."""
-    n = shape[1]
-    locs = trajectories.radial_2d(402, n, n)
+def radial(shape: tuple[int, ...]) -> None:
+    """A NUFFT by each method, of which finufft is cufinufft here."""
+    sizes, n = shape[1:], shape[1]
+    if len(sizes) == 2:
+        locs = trajectories.radial_2d(402, n, n)
+    else:
+        locs = trajectories.radial_3d(1563, n, n)
     x = noise(*shape).cuda()
     ways: dict[str, Callable[[], Tensor]] = {}
     backs: dict[str, Callable[[], Tensor]] = {}
-    for method in ("finufft", "auto"):
+    normals: dict[str, Callable[[], Tensor]] = {}
+    for method in ("finufft", "table", "interpolate", "auto"):
         try:
-            A = NUFFT(locs.cuda(), (n, n), ("S", "K"), batch_shape=("C",), method=method, tol=1e-3)
+            A, T = (
+                NUFFT(
+                    locs.cuda(),
+                    sizes,
+                    ("S", "K"),
+                    batch_shape=("C",),
+                    method=method,
+                    tol=1e-3,
+                    toeplitz=toeplitz,
+                    table_budget=2**32 if method == "table" else None,
+                )
+                for toeplitz in (False, True)
+            )
             y = A(x)
         except ImportError as error:
             print(f"radial, {method}: {error}")
             continue
-        ways[method], backs[method] = partial(A, x), partial(A.H, y)
-        toeplitz = NUFFT(
-            locs.cuda(), (n, n), ("S", "K"), batch_shape=("C",), toeplitz=True, tol=1e-3
-        )
+        name = f"{method}, {A.method}" if method == "auto" else method
+        ways[name], backs[name] = partial(A, x), partial(A.H, y)
+        normals = {"adjoint after forward": partial(A.N, x), "Toeplitz": partial(T.N, x)}
     compare(f"NUFFT, {shape}, {locs.shape[:-1].numel()} locations: forward", ways)
     compare(f"NUFFT, {shape}: adjoint", backs)
-    normals = {"adjoint after forward": partial(A.N, x), "Toeplitz": partial(toeplitz.N, x)}
     compare(f"NUFFT, {shape}: normal", normals)
 
 

@@ -1,6 +1,6 @@
 """The non-uniform Fourier transform against other libraries: equal results, ratios of times.
 
-It also measures the table of errors from which ``tol=`` chooses.
+It also measures the errors of the oversamplings and widths that ``tol=`` chooses.
 """
 
 from __future__ import annotations
@@ -8,7 +8,10 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable
-from time import perf_counter
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from time import perf_counter, process_time
 from typing import Any
 
 import torch
@@ -19,7 +22,8 @@ from results import record
 from torch import Tensor
 
 from linops_imaging import NUFFT, toeplitz_kernel, trajectories
-from linops_imaging._non_uniform._kaiser_bessel import ACCURACY
+from linops_imaging._non_uniform._finufft_plan import ACCURACY as PLANS
+from linops_imaging._non_uniform._finufft_plan import PlanPair, Way
 
 N, N_COILS = 256, 8
 Ways = dict[str, Callable[[], Tensor]]
@@ -31,26 +35,171 @@ def main() -> None:
     torch.set_num_threads(1)
     with torch.no_grad():
         accuracy()
+        accuracy_of_plans()
+        methods()
+        memory()
         radial_2d()
         radial_3d()
         frames()
 
 
 def accuracy() -> None:
-    """Check each row of the table: the largest error of an entry in one dimension."""
-    print("\nlargest error of an entry, and the one that tol= counts on")
-    for stated, oversampling, width in ACCURACY:
-        worst = 0.0
-        for size in (8, 16, 24, 64, 96, 128, 256):
+    """Check the largest error of an entry in one dimension, double precision."""
+    print("\nlargest error of an entry, as a part of tol")
+    for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10):
+        parts = []
+        for size in (8, 15, 16, 24, 64, 96, 128, 255, 256):
             unit = torch.cat(
                 [torch.rand(500, 1, dtype=torch.float64), torch.arange(33.0)[:, None] / 32]
             )
             locs = (unit - 0.5) * size
-            A = NUFFT(locs, (size,), ("K",), batch_shape=(), oversamp=oversampling, width=width)
+            A = NUFFT(locs, (size,), ("K",), batch_shape=(), tol=tol)
             exact = torch.exp(-2j * math.pi / size * locs * (torch.arange(size) - size // 2))
-            worst = max(worst, float((A.to_dense() * math.sqrt(size) - exact).abs().max()))
-        print(f"  oversampling {oversampling:4}, width {width:4}: {worst:.1e}  {stated:.1e}")
+            parts.append(float((A.to_dense() * math.sqrt(size) - exact).abs().max()) / tol)
+        print(f"  tol {tol:.0e}: {min(parts):.2f} to {max(parts):.2f}")
+        assert 0.2 <= min(parts) and max(parts) <= 1
+
+
+def accuracy_of_plans() -> None:
+    """Check each row of the table of finufft: the largest error of an entry in one dimension."""
+    if "finufft" not in importable(("finufft",)):
+        return
+    print("\nlargest error of an entry by plans of finufft, and the one that tol= counts on")
+    for upsampling, width, stated in PLANS:
+        way, worst = Way(torch.complex128, upsampling, width), 0.0
+        for size in (1, 3, 5, 8, 9, 16, 33, 64, 96, 255, 257, 512):
+            locs = (torch.rand(200, 1, dtype=torch.float64) - 0.5) * size
+            images = torch.eye(size, dtype=torch.complex128)
+            found = images.new_empty(size, 200)
+            PlanPair(locs, (size,), 1, way).apply(images, found, is_back=False)
+            exact = torch.exp(-2j * math.pi / size * locs * (torch.arange(size) - size // 2))
+            worst = max(worst, float((found.mT - exact).abs().max()))
+        print(f"  upsampling {upsampling:4}, width {width:2}: {worst:.1e}  {stated:.1e}")
         assert worst <= stated
+
+
+def methods() -> None:
+    """Compare ``method="auto"`` with finufft at its best setting, in processor time of one thread.
+
+    finufft has the upsampling of 1.25 for both directions, and the largest eps for which its error
+    is at most ours.
+    """
+    if "finufft" not in importable(("finufft",)):
+        return
+    spokes = trajectories.radial_2d(N, N, N).reshape(-1, 2)
+    ball = torch.randn(100_000, 3, dtype=torch.float64)
+    ball *= 48 * torch.rand(100_000, 1) / ball.norm(dim=1, keepdim=True)
+    single, double = torch.complex64, torch.complex128
+    for what, locs, n, n_coils, tol, dtype in (
+        ("3-D, 300,000 points", points(300_000, 96, 3), 96, 1, 1e-2, single),
+        ("3-D, 100,000 points in a ball", ball, 96, 4, 1e-2, single),
+        ("3-D, 1,000,000 points", points(1_000_000, 128, 3), 128, 1, 2.5e-3, single),
+        ("2-D, 65,536 radial points", spokes, N, 1, 1e-2, single),
+        ("2-D, 65,536 radial points", spokes, N, 8, 1e-2, single),
+        ("2-D, 100,000 points, double", points(100_000, N, 2), N, 1, 1e-6, double),
+        ("2-D, 100,000 points, double", points(100_000, N, 2), N, 8, 1e-6, double),
+    ):
+        against_finufft(what, locs.to(dtype.to_real()), n, n_coils, tol, dtype)
+
+
+def points(n_points: int, size: int, n_axes: int) -> Tensor:
+    return (torch.rand(n_points, n_axes, dtype=torch.float64) - 0.5) * size
+
+
+def against_finufft(
+    what: str, locs: Tensor, n: int, n_coils: int, tol: float, dtype: torch.dtype
+) -> None:
+    sizes = (n,) * locs.shape[-1]
+    batch = ("C",) if n_coils > 1 else ()
+    x = torch.randn(*[n_coils] * len(batch), *sizes, dtype=dtype)
+
+    def ours() -> NUFFT:
+        return NUFFT(locs, sizes, ("K",), batch_shape=batch, tol=tol)
+
+    def theirs(eps: float) -> tuple[Any, Any]:
+        way = {"dtype": str(dtype).removeprefix("torch."), "upsampfac": 1.25, "nthreads": 1}
+        plans = []
+        for kind, sign in ((2, -1), (1, 1)):
+            plan = importable(("finufft",))["finufft"].Plan(kind, sizes, n_coils, eps, sign, **way)
+            plan.setpts(*((2 * math.pi / n * at).contiguous().numpy() for at in locs.unbind(-1)))
+            plans.append(plan)
+        return plans[0], plans[1]
+
+    def error(y: Tensor) -> float:
+        return float((y - exact).norm() / exact.norm())
+
+    def both(there: Any, back: Any) -> None:
+        back.execute(there.execute(x.numpy()))
+
+    A = ours()
+    y = A(x)
+    E = NUFFT(locs.double(), sizes, ("K",), batch_shape=batch, tol=1e-9, method="finufft")
+    exact = E(x.to(torch.complex128))
+    scale = math.prod(sizes) ** -0.5
+    for eps in (10 ** (-step / 4) for step in range(2, 40)):
+        there, back = theirs(eps)
+        of_theirs = error(torch.from_numpy(there.execute(x.numpy())) * scale)
+        if of_theirs <= 1.05 * error(y):
+            break
+    title = f"NUFFT: {what}, {n_coils} x {n}^{len(sizes)}"
+    print(f"\n{title}: {A.method}, error {error(y):.1e}; finufft {of_theirs:.1e}")
+    of_coils = {"NUFFT": 0.65} if A.method == "table" else {"NUFFT": 1.15}
+    clock, rounds = process_time, 5
+    for name, pair, target in (
+        ("", (lambda: there.execute(x.numpy()), lambda: A(x)), of_coils),
+        (", adjoint", (lambda: back.execute(y.numpy()), lambda: A.H(y)), of_coils),
+        (", once", (lambda: both(*theirs(eps)), lambda: once(ours(), x)), {"NUFFT": 1.5}),
+    ):
+        ways = dict(zip(("finufft, its best setting", "NUFFT"), pair, strict=True))
+        print_timings(f"{title}{name}", interleaved(ways, rounds, clock=clock), target)
+
+
+def once(A: NUFFT, x: Tensor) -> Tensor:
+    """Return the result of a first call of each direction."""
+    back: Tensor = A.H(A(x))
+    return back
+
+
+def memory() -> None:
+    """Compare what both directions of a 3-D transform need beside locations, image and samples."""
+    if "finufft" not in importable(("finufft",)):
+        return
+    found = {}
+    for name in ("finufft", "NUFFT"):
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            found[name] = process.submit(peak_of, name).result()
+        print(f"  {name}: {found[name] / 2**20:.0f} MiB beside locations, image and samples")
+    ratio = found["NUFFT"] / found["finufft"]
+    title = "NUFFT: memory of 300,000 points in 96^3 beside locations, image and samples"
+    record(title, "NUFFT", ratio, "x", against="finufft", target=1.3)
+
+
+def peak_of(name: str) -> int:
+    """Return the growth of the largest resident memory of this process, in bytes."""
+    torch.set_num_threads(1)
+    sizes, locs = (96,) * 3, points(300_000, 96, 3).float()
+    x, y = (torch.ones(shape, dtype=torch.complex64) for shape in (sizes, 300_000))
+    angles = [(2 * math.pi / 96 * at).contiguous().numpy() for at in locs.unbind(-1)]
+    once(NUFFT(locs[:9] / 24, (4, 4, 4), ("K",), tol=1e-2), x[:4, :4, :4])  # loads the libraries
+    before = resident("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    if name == "NUFFT":
+        A = NUFFT(locs, sizes, ("K",), tol=1e-2)
+        A.H(A(x))
+        return resident("VmHWM") - before - x.nbytes - y.nbytes
+    plan = importlib.import_module("finufft").Plan(
+        2, sizes, 1, 1e-3, -1, dtype="complex64", upsampfac=1.25, nthreads=1
+    )
+    plan.setpts(*angles)
+    plan.execute(x.numpy(), out=y.numpy())
+    plan.execute_adjoint(y.numpy(), out=x.numpy())
+    return resident("VmHWM") - before
+
+
+def resident(kind: str) -> int:
+    """Return the resident memory of this process in bytes, now or the largest."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith(kind))
 
 
 def radial_2d() -> None:
@@ -58,7 +207,10 @@ def radial_2d() -> None:
     locs = trajectories.radial_2d(402, N, N).reshape(-1, 2)
     x = torch.randn(N_COILS, N, N, dtype=torch.complex64)
     began = perf_counter()
-    A = NUFFT(locs, (N, N), ("K",), tol=2.5e-3, toeplitz=True)
+    A, T = (
+        NUFFT(locs, (N, N), ("K",), batch_shape=("C",), tol=2.5e-3, toeplitz=toeplitz)
+        for toeplitz in (False, True)
+    )
     y = A(x)
     A.H(y)
     set_up = perf_counter() - began
@@ -83,7 +235,7 @@ def radial_2d() -> None:
     print(f"  the set-up, with one application of each, takes {applications:.1f} applications")
     record(title, "set-up in applications", applications, "x", target=10)
 
-    kernel = toeplitz_kernel(A)
+    kernel = toeplitz_kernel(T)
 
     def by_hand() -> Tensor:
         parts = []
@@ -92,7 +244,7 @@ def radial_2d() -> None:
             parts.append(torch.fft.ifft2(spectrum)[:N, :N])
         return torch.stack(parts)
 
-    normal: Ways = {"plain torch, coil by coil": by_hand, "A.N(x)": lambda: A.N(x)}
+    normal: Ways = {"plain torch, coil by coil": by_hand, "A.N(x)": lambda: T.N(x)}
     normal |= toeplitz_of_peers(locs, x)
     expected = by_hand()
     for name, way in normal.items():
@@ -112,7 +264,8 @@ def radial_3d() -> None:
     locs = trajectories.radial_3d(1563, 128, 128).reshape(-1, 3)[:200_000]
     x = torch.randn(N_COILS, 128, 128, 128, dtype=torch.complex64)
     A, B = (
-        NUFFT(locs, (128, 128, 128), ("K",), tol=5e-3, table_budget=budget) for budget in (0, 2**30)
+        NUFFT(locs, (128, 128, 128), ("K",), tol=5e-3, method=method, table_budget=2**30)
+        for method in ("auto", "table")
     )
     y = A(x)
     forward, _ = with_peers(A, locs, x, y, eps=1e-3, only=("finufft",))

@@ -1,12 +1,13 @@
 """Interpolate with the table that it keeps: the values of one without, and never an old one."""
 
 import copy
+import math
 import pickle
 import threading
 import weakref
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -37,9 +38,18 @@ def pair(locs: Tensor, *args: Any, **options: Any) -> tuple[Interpolate, Interpo
     return Interpolate(locs, *args, **options), Interpolate(locs, *args, **options, table_budget=0)
 
 
-def kept(linop: NamedLinop) -> InterpolationTable | None:
-    table: Kept[InterpolationTable] = vars(linop)["_table"]
-    return None if table._kept is None else table._kept[2]
+def kept(linop: NamedLinop, dtype: torch.dtype = torch.float64) -> InterpolationTable | None:
+    """Return the table, but not weights along each axis."""
+    found = anything_kept(linop, dtype)
+    return found if isinstance(found, InterpolationTable) else None
+
+
+def anything_kept(
+    linop: NamedLinop, dtype: torch.dtype = torch.float64
+) -> InterpolationTable | Neighbours | None:
+    tables = vars(linop)["_table"]
+    table = tables._kept[2].get(dtype) if tables._kept else None
+    return table._kept[2] if table and table._kept else None  # type: ignore[no-any-return]
 
 
 def nbytes(table: InterpolationTable | None) -> int:
@@ -103,12 +113,13 @@ def test_the_table_takes_the_bytes_that_are_said_and_no_more_than_the_budget(
 ) -> None:
     locs = points(n_points, len(grid)).to(dtype)
     A = Interpolate(locs, grid, (), width=width)
-    said = A.table_nbytes
+    said = A._nbytes_of_table(dtype)
     for budget in (said - 1, said) if said else (0,):
         A = Interpolate(locs, grid, (), width=width, table_budget=budget)
         A.N(torch.ones(grid, dtype=dtype))
-        assert nbytes(kept(A)) == A.table_nbytes == A.H.table_nbytes
-        assert A.table_nbytes == (said if budget == said else 0) <= budget
+        assert nbytes(kept(A, dtype)) == A._nbytes_of_table(dtype) <= budget
+        assert A._nbytes_of_table(dtype) == (said if budget == said else 0)
+    assert A.H.table_nbytes == A.table_nbytes == A._nbytes_of_table(torch.float32)
     assert bool(said) == bool(n_points)
 
 
@@ -131,7 +142,7 @@ def test_a_table_that_is_made_in_parts_is_that_made_at_once(
         patch.setattr(_table, "_STEP", step)
         A.N(x)
     B.N(x)
-    found, expected = kept(A), kept(B)
+    found, expected = (kept(linop, torch.float32) for linop in (A, B))
     assert found is not None and expected is not None
     for half in ("_by_point", "_by_node"):
         for ours, other in zip(getattr(found, half), getattr(expected, half), strict=True):
@@ -142,6 +153,61 @@ def test_a_table_that_is_made_in_parts_is_that_made_at_once(
     assert by_node is not None and torch.equal(by_node.weights, weights[order])
     assert torch.equal(by_node.columns, order.int() // found._n_weights)
     assert torch.equal(by_node.begins.diff(), nodes.bincount(minlength=found._n))
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64])
+@pytest.mark.parametrize("budget", [0, None])
+def test_locations_do_not_decide_the_dtype(dtype: torch.dtype, budget: int | None) -> None:
+    locs = points(40, 2)
+    A = Interpolate(locs, [6, 5], (), scale=(1.5, 1.0), width=2, table_budget=budget)
+    x, y = torch.randn(6, 5).to(dtype), torch.randn(40).to(dtype)
+    accuracy = 10 * torch.finfo(dtype).eps
+    for linop, values in ((A, x), (A.H, y)):
+        found, exact = linop(values), linop(values.to(torch.complex128))
+        assert (found.dtype, exact.dtype) == (dtype, torch.complex128)
+        largest = float(exact.abs().max())
+        torch.testing.assert_close(found.to(exact.dtype), exact, rtol=0, atol=accuracy * largest)
+    B = Interpolate(nn.Parameter(locs), [6, 5], ())
+    B(x).abs().sum().backward()
+    assert B.locs.grad is not None and B.locs.grad.dtype == torch.float64
+
+
+@given(
+    grid=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    width=st.sampled_from([1, 2.5, 3]),
+    dtype=st.sampled_from([torch.float32, torch.complex128]),
+)
+def test_past_the_budget_of_a_table_weights_along_each_axis_are_kept(
+    grid: list[int], width: float, dtype: torch.dtype
+) -> None:
+    locs, real = points(9, len(grid)), dtype.to_real()
+    nbytes = 9 * len(grid) * math.ceil(width) * (8 + real.itemsize)
+    whole = Interpolate(locs, grid, width=width)._nbytes_of_table(real)
+    x, y = torch.randn(grid, dtype=dtype), torch.randn(9, dtype=dtype)
+    B = Interpolate(locs, grid, width=width, table_budget=0)
+    for budget in {nbytes - 1, nbytes, whole - 1} - {*range(whole, nbytes + 1)}:
+        A = Interpolate(locs, grid, width=width, table_budget=budget)
+        for _ in range(2):
+            torch.testing.assert_close(A(x), B(x))
+            torch.testing.assert_close(A.H(y), B.H(y))
+        found = anything_kept(A, real)
+        assert A._nbytes_of_table(real) == 0 and (found is not None) == (nbytes <= budget)
+        if isinstance(found, Neighbours):
+            assert sum(t.nbytes for t in (*found.positions, *found.weights)) <= nbytes
+        A.locs.copy_(points(9, len(grid), seed=1))
+        torch.testing.assert_close(A(x), B(x))  # B has the same locations
+        locs.copy_(points(9, len(grid)))
+
+
+def test_each_precision_that_is_used_has_a_table() -> None:
+    A = Interpolate(points(5, 2), [4, 3], ())
+    A(torch.ones(4, 3))
+    assert kept(A) is None and nbytes(kept(A, torch.float32)) < A.table_nbytes
+    single = kept(A, torch.float32)
+    A.N(torch.ones(4, 3, dtype=torch.complex128))
+    A.H(torch.ones(5, dtype=torch.complex64))
+    assert nbytes(kept(A)) == A._nbytes_of_table(torch.float64)
+    assert kept(A, torch.float32) is single and nbytes(single) == A.table_nbytes
 
 
 def test_building_and_deriving_make_no_table_and_relatives_share_one() -> None:
@@ -182,7 +248,7 @@ def test_the_table_follows_the_locations(change: str) -> None:
     for before, value, wanted in zip(old, found, expected, strict=True):
         assert not torch.allclose(before.to(value.dtype), value)
         torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-5)
-    assert nbytes(kept(A)) == A.table_nbytes
+    assert nbytes(kept(A, x.dtype)) == A._nbytes_of_table(x.dtype) > 0
 
 
 @settings(max_examples=settings().max_examples // 3)
@@ -195,7 +261,7 @@ def test_tiles_have_tables_of_their_own_and_share_the_budget(
     cuts: list[int], along: str, extra: int
 ) -> None:
     locs = points(12, 1)
-    budget = Interpolate(locs, [12]).table_nbytes + extra
+    budget = Interpolate(locs, [12])._nbytes_of_table(torch.float64) + extra
     A, B = (Interpolate(locs, [12], (), table_budget=n) for n in (budget, 0))
     ends = [0, *sorted(cuts), 12]
     pieces = [slice(a, b) for a, b in pairwise(ends)]
@@ -203,7 +269,7 @@ def test_tiles_have_tables_of_their_own_and_share_the_budget(
     for tile, other in zip(tiles, others, strict=True):
         torch.testing.assert_close(tile.to_dense(), other.to_dense())
         torch.testing.assert_close(tile.H.to_dense(), other.H.to_dense())
-        assert nbytes(kept(tile)) == tile.table_nbytes
+        assert nbytes(kept(tile)) == cast(Interpolate, tile)._nbytes_of_table(torch.float64)
     assert sum(nbytes(kept(tile)) for tile in tiles) <= budget
     assert kept(A) is None
     assert not extra or along == "Kx" or any(map(kept, tiles)) or extra < 200
@@ -243,7 +309,7 @@ def test_a_copy_begins_without_a_table_and_makes_its_own(way: str) -> None:
     other = COPIES[way](A)
     assert kept(other) is None
     torch.testing.assert_close(other.N(x), y)
-    assert nbytes(kept(other)) == A.table_nbytes and kept(other) is not kept(A)
+    assert nbytes(kept(other)) == nbytes(kept(A)) > 0 and kept(other) is not kept(A)
 
 
 def test_what_is_trained_or_not_counted_has_no_table() -> None:
@@ -254,7 +320,7 @@ def test_what_is_trained_or_not_counted_has_no_table() -> None:
     trained = points(3, 1).requires_grad_()
     Interpolate(trained, [4])(x).sum().backward()
     trained.requires_grad_(False)  # an optimizer may still use the gradient that is there
-    for locs in (parameter, uncounted, trained, points(3, 1).half()):
+    for locs in (parameter, uncounted, trained):
         A = Interpolate(locs, [4], ())
         with torch.no_grad():
             tile = A.split(A, {ND("K"): slice(1, 3)})
@@ -271,7 +337,8 @@ def test_two_threads_that_need_a_table_at_once_make_one() -> None:
     made: list[InterpolationTable] = []
 
     def make() -> InterpolationTable:
-        neighbours = Neighbours(*Interpolate(locs, [4]).neighbours(locs, slice(None)), 4, 4)
+        own = Interpolate(locs, [4]).neighbours(locs, slice(None), locs.dtype)
+        neighbours = Neighbours(*own, 4, 4)
         made.append(InterpolationTable(lambda _: neighbours, 3, 4))
         if len(made) == 1:
             other.start()

@@ -119,6 +119,15 @@ def test_single_precision_is_kept_for_large_shifts() -> None:
     torch.testing.assert_close(y, x.roll(int(1e5 + 3)), rtol=1e-5, atol=1e-5)
 
 
+def test_shifts_do_not_decide_the_dtype() -> None:
+    shifts = nn.Parameter(torch.tensor([0.25], dtype=torch.float64))
+    A, x = FourierShift(("N",), shifts), torch.randn(8)
+    assert A(x).dtype == A.H(x).dtype == torch.complex64
+    torch.testing.assert_close(A(x), A(x.double()).to(torch.complex64))
+    A(x).abs().sum().backward()
+    assert shifts.grad is not None and shifts.grad.dtype == torch.float64
+
+
 def test_integers_become_complex() -> None:
     assert FourierShift(("N",), [1])(torch.tensor([1, 2])).dtype == torch.complex64
 

@@ -23,10 +23,10 @@ def test_it_is_the_iteration_with_the_kernel_written_out(
 ) -> None:
     locs = torch.tensor(points, dtype=torch.float64)
     beta = math.pi * math.sqrt(2.5**2 - 1)
-    nodes = torch.arange(-13, 14, dtype=torch.float64)
+    nodes = torch.arange(-9, 10, dtype=torch.float64)
 
     def spread(at: Tensor) -> Tensor:
-        t = (2 * at.unsqueeze(-1) - nodes) / 2.5
+        t = (1.2 * at.unsqueeze(-1) - nodes) / 1.5
         inside = (1 - t.square()).clamp(min=0).sqrt()
         values = torch.where(t.abs() < 1, torch.special.i0(beta * inside), 0)
         return (values[:, 0].unsqueeze(2) * values[:, 1].unsqueeze(1)).flatten(1)
@@ -38,7 +38,9 @@ def test_it_is_the_iteration_with_the_kernel_written_out(
     target = matrix @ cartesian.sum(0)
     for _ in range(n_iterations):
         expected = expected * target / (matrix @ matrix.T @ expected)
-    torch.testing.assert_close(density_compensation(locs, (4, 5), n_iterations), expected)
+    found = density_compensation(locs, (4, 5), n_iterations)
+    assert found.dtype is torch.float32  # locations do not decide it
+    torch.testing.assert_close(found, expected.float(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(32,), (12, 9), (6, 5, 4)])
@@ -46,7 +48,7 @@ def test_weights_of_a_cartesian_grid_are_one(sizes: tuple[int, ...]) -> None:
     axes = [torch.arange(n, dtype=torch.float64) - n // 2 for n in sizes]
     locs = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1)
     weights = density_compensation(locs, sizes, n_frame_axes=0)
-    torch.testing.assert_close(weights, torch.ones_like(weights))
+    torch.testing.assert_close(weights, torch.ones_like(weights), rtol=1e-5, atol=0)
     assert density_compensation(locs[:0], sizes, n_frame_axes=0).shape == locs[:0].shape[:-1]
 
 
@@ -55,7 +57,7 @@ def test_weights_of_a_uniform_grid_are_its_spacing(spacing: float) -> None:
     at = torch.arange(-int(30 / spacing), int(30 / spacing), dtype=torch.float64) * spacing
     weights = density_compensation(at.unsqueeze(-1), (64,))
     middle = weights[len(at) // 5 : -len(at) // 5]
-    assert (middle / spacing - 1).abs().max() < 0.006
+    assert (middle / spacing - 1).abs().max() < 0.0065
 
 
 def test_weights_are_areas() -> None:

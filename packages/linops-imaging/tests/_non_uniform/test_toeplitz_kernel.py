@@ -1,4 +1,5 @@
 import math
+import sys
 
 import pytest
 import torch
@@ -7,8 +8,12 @@ from torch import Tensor
 from linops_imaging import NUFFT, toeplitz_kernel
 
 
-@pytest.mark.parametrize("is_weighted", [False, True])
-def test_it_is_the_transform_of_the_sum(is_weighted: bool) -> None:
+@pytest.mark.parametrize(("is_weighted", "is_there"), [(False, True), (True, True), (True, False)])
+def test_it_is_the_transform_of_the_sum(
+    is_weighted: bool, is_there: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_there:
+        monkeypatch.setitem(sys.modules, "finufft", None)
     sizes = (5, 4)
     locs = (torch.rand(2, 6, 2, dtype=torch.float64) - 0.5) * torch.tensor(sizes)
     weights = torch.rand(2, 6, dtype=torch.float64) if is_weighted else None

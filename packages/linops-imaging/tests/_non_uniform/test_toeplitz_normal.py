@@ -2,17 +2,20 @@ import copy
 import math
 import pickle
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Chain, Diagonal, Identity, NamedLinop
 from linops_core.testing import BaseNamedLinopTests
 from linops_imaging import NUFFT
-from linops_imaging._non_uniform._toeplitz import convolution_sizes
+from linops_imaging._non_uniform import _toeplitz
+from linops_imaging._non_uniform._toeplitz import convolution_sizes, convolved
 from linops_imaging._non_uniform._toeplitz_normal import ToeplitzNormal
 from nameddim import ND
 
@@ -32,7 +35,7 @@ def transform(locs: Tensor, sizes: tuple[int, ...] = SIZES, **options: object) -
 
 def kernels(A: NamedLinop) -> list[Tensor]:
     assert isinstance(A, ToeplitzNormal)
-    return [*A.kernels()]
+    return [*A.kernels(torch.float64)]
 
 
 class TestToeplitz(BaseNamedLinopTests):
@@ -79,6 +82,38 @@ def test_it_is_the_normal_matrix(sizes: list[int], seed: int) -> None:
         assert isinstance(normal, ToeplitzNormal)
         error = (normal.to_dense() - matrix.mH @ inside).abs().max()
         assert error <= 1e-5 / math.prod(sizes) * 4 * weights.abs().max().clamp(min=1)
+
+
+class Storages(TorchDispatchMode):
+    """Notes the bytes of the largest storage that an operation makes."""
+
+    largest = 0
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, Tensor):
+            self.largest = max(self.largest, result.untyped_storage().nbytes())
+        return result
+
+
+@pytest.mark.parametrize("sizes", [(9,), (6, 7), (5, 4, 6)])
+@pytest.mark.parametrize("step", [1, 400, 2**20])
+def test_parts_of_any_size_give_the_same_and_the_padded_image_is_never_whole(
+    sizes: tuple[int, ...], step: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A = transform(locations(7, sizes=sizes), sizes)
+    x = torch.randn(3, *sizes, dtype=torch.complex64)
+    wanted = A.H(A(x))
+    monkeypatch.setattr(_toeplitz, "_STEP", step)
+    torch.testing.assert_close(A.N(x), wanted, rtol=0, atol=1e-4)
+    result, kernel = torch.empty_like(x), vars(A.N)["_kept"]._values
+    (kernel,) = kernel.values()
+    assert kernel.untyped_storage().nbytes() == 4 * math.prod(convolution_sizes(sizes))
+    with Storages() as made:  # type: ignore[no-untyped-call]
+        convolved(x, kernel, sizes, into=result)
+    torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
+    if step == 1:
+        assert made.largest <= max(x.nbytes, 8 * sizes[0] * math.prod(convolution_sizes(sizes)[1:]))
 
 
 def test_it_computes_no_values_at_the_locations(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,11 +210,11 @@ def test_a_kernel_is_made_once_and_shared_by_tiles() -> None:
 
 
 def test_single_precision_has_kernels_of_single_precision() -> None:
-    A = transform(locations(7).float(), tol=1e-4)
-    assert {kernel.dtype for kernel in kernels(A.N)} == {torch.float32}
+    A = transform(locations(7), tol=1e-4)
     x = torch.randn(2, *SIZES, dtype=torch.complex64)
     y = A.N(x)
-    assert y.dtype is torch.complex64
+    kept = vars(A.N)["_kept"]._values.values()
+    assert y.dtype is torch.complex64 and {kernel.dtype for kernel in kept} == {torch.float32}
     torch.testing.assert_close(y, A.H(A(x)), atol=1e-4, rtol=0)
 
 
@@ -213,7 +248,7 @@ def test_an_empty_batch_has_an_empty_result(n_frames: int) -> None:
     batch = ("C", "T")
     A = NUFFT(locations(n_frames, 7), SIZES, ("T", "K"), batch_shape=batch, toeplitz=True)
     y = A.N(torch.ones(2 - n_frames, n_frames, *SIZES))
-    assert y.shape == (2 - n_frames, n_frames, *SIZES) and y.dtype is torch.complex128
+    assert y.shape == (2 - n_frames, n_frames, *SIZES) and y.dtype is torch.complex64
 
 
 @pytest.mark.parametrize("sizes", [(4,), (3, 4), (2, 3, 2)])

@@ -1,16 +1,17 @@
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
+from torch import Tensor, nn
 
 from linops_core import NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests, dottest
-from linops_imaging import ParallelBeam, fbp
+from linops_imaging import FanBeam, ParallelBeam, fbp
 from nameddim import ND
 
 
@@ -98,6 +99,25 @@ def test_gradients_reach_the_angles() -> None:
         return A(x), A.H(y)
 
     assert torch.autograd.gradcheck(both, angles, fast_mode=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.int64])
+@pytest.mark.parametrize(
+    "beam", [ParallelBeam, partial(FanBeam, source_distance=9, detector_distance=0)]
+)
+def test_angles_do_not_decide_the_dtype(
+    dtype: torch.dtype, beam: Callable[..., ParallelBeam | FanBeam]
+) -> None:
+    A = beam(nn.Parameter(torch.tensor([0.13, 1.21, 2.9], dtype=torch.float64)), 5, (4, 3))
+    x = (9 * torch.rand(4, 3)).to(dtype)
+    y, expected = A(x), torch.float32 if dtype is torch.int64 else dtype
+    assert y.dtype == A.H(y).dtype == expected
+    exact = A(x.to(torch.complex128))
+    torch.testing.assert_close(
+        y.to(exact.dtype), exact, rtol=10 * torch.finfo(expected).eps, atol=1e-5
+    )
+    y.abs().sum().backward()
+    assert A.angles.grad is not None and A.angles.grad.dtype == torch.float64
 
 
 def test_tiles_of_angles_are_rows_of_the_whole() -> None:

@@ -21,6 +21,8 @@ class Conversions(DimensionedModule):
     _as_scipy: ClassVar[Callable[..., LinearOperator]]
     """Set by the adapters."""
     _is_real: ClassVar[bool] = False
+    # Names of weights that are places, angles or shifts: they do not decide dtypes.
+    _geometry: ClassVar[tuple[str, ...]] = ()
     """Whether the operator is its own complex conjugate."""
 
     @property
@@ -52,7 +54,8 @@ class Conversions(DimensionedModule):
             given stands for no dimensions.
         dtype : torch.dtype, optional
             Dtype of the unit vectors to which the operator is applied; by default that of the
-            weights, or float64 without weights. The dtype of the matrix is that of the outputs,
+            weights, or float64 without weights (locations, angles and shifts are not counted). The
+            dtype of the matrix is that of the outputs,
             which are complex for a Fourier transform.
         device : torch.device or str, optional
             Device of the unit vectors; by default that of the operator's input.

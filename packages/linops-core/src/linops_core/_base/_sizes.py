@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from numbers import Integral
 from typing import NamedTuple, TypeGuard, TypeVar
 
@@ -70,11 +71,12 @@ def input_space(
 ) -> InputSpace:
     """Return the space of inputs, from a tensor ``like`` an input or from sizes.
 
-    Without ``like``, the dtype is that of the weights, or the default dtype. The device is the
+    Without ``like``, the dtype is that of the weights that are no geometry, or the default dtype.
+    The device is the
     first one on which the operator takes inputs.
     """
     if like is None:
-        known = promoted((*linop.parameters(), *linop.buffers()), default)
+        known = promoted(_values(linop), default)
         first = next(iter(linop.input_devices), None)
         lengths = input_lengths(linop, sizes)
         return InputSpace(lengths, dtype or known, first if device is None else device)
@@ -86,6 +88,16 @@ def input_space(
         raise TypeError(f"{linop.signature}: like must be a torch.Tensor, got {type(like)}")
     linop._check_input(like)
     return InputSpace([*like.shape], dtype or like.dtype, like.device if device is None else device)
+
+
+def _values(linop: DimensionedModule) -> list[Tensor]:
+    """Return the weights that are multiplied by values of the input."""
+    return [
+        weight
+        for part in linop.modules()
+        for name, weight in chain(part._parameters.items(), part._buffers.items())
+        if weight is not None and name not in getattr(part, "_geometry", ())
+    ]
 
 
 def input_lengths(

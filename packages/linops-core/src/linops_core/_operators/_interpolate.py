@@ -25,6 +25,8 @@ from .._kernels._kept import Kept, is_plain
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
+_ALL = slice(None)
+
 
 class Interpolate(GridOperator[GridPart]):
     r"""The values of a grid at arbitrary points,
@@ -77,7 +79,7 @@ class Interpolate(GridOperator[GridPart]):
     scale : sequence of float, optional
         D factors for locations in other units.
     table_budget : int, optional
-        Largest size of the table of weights in bytes; 2**28 by default, 0 for no table.
+        Largest size of a table of weights in bytes; 2**28 by default, 0 to keep nothing.
     dims : sequence of dimensions, optional
         Dimensions of the grid, at any place, in the order of the coordinates; instead of the shapes
         above.
@@ -107,24 +109,27 @@ class Interpolate(GridOperator[GridPart]):
     the maximum of this spline with ``norm=2``, the gradient is 0. The Kaiser-Bessel kernel jumps at
     half the width away from a grid point; there the derivative leaves out this grid point.
 
-    For locations in half precision, the weights are computed in single precision, from the
-    locations as they are, and the result has the dtype of the input. Weights of Kaiser-Bessel
-    kernels beyond the range of single precision, up to :math:`I_0(\beta)^D`, are computed in double
-    precision, without a table. Results beyond the range of their dtype are infinite or NaN: for
-    float16, from a width of 4 in two dimensions on, unless the kernel is scaled.
+    The input decides the dtype of the result, and the precision of the weights; for half precision
+    and integers, that is single precision. Locations of any precision are used as they are, and
+    gradients to them have their dtype. Weights of Kaiser-Bessel kernels beyond the range of single
+    precision, up to :math:`I_0(\beta)^D`, are computed in double precision. Results beyond the
+    range of their dtype are infinite or NaN: for float16, from a width of 4 in two dimensions on,
+    unless the kernel is scaled.
 
     The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
     and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
-    It is made anew when the locations are replaced, moved or written to. Torch does not count
-    writes to ``tensor.data`` or through NumPy: with such writes, set ``table_budget=0``. A copy
-    makes its own table. A tile makes its own, too, with a share of the budget in proportion to its
-    points and its part of the grid. Tiles that are cut at the same place share a table.
+    Values of both precisions have a table each. It is made anew when the locations are replaced,
+    moved or written to. Torch does not count writes to ``tensor.data`` or through NumPy: with such
+    writes, set ``table_budget=0``. A copy makes its own table. A tile makes its own, too, with a
+    share of the budget in proportion to its points and its part of the grid. Tiles that are cut at
+    the same place share a table.
 
-    Without a table, each call computes the weights neighbour by neighbour. There is no table if it
-    would exceed the budget; if locations require or have a gradient, have half precision or were
-    made in inference mode; if the input has a higher precision than the locations; on devices other
-    than CPUs and CUDA (not tried on CUDA); and under compilers and transforms of ``torch.func``.
+    If the table exceeds the budget, the weights along each axis are kept, :math:`\lceil w \rceil`
+    numbers of 12 or 16 bytes for each coordinate, if these do not exceed it. A call then takes half
+    of the time of one that computes them. Nothing is kept if locations require or have a gradient
+    or were made in inference mode; on devices other than CPUs and CUDA (not tried on CUDA); and
+    under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so each slice of the grid is evaluated at all points. If possible,
     slice along the points instead. Grid points outside of a slice contribute zero times a value of
@@ -149,6 +154,7 @@ class Interpolate(GridOperator[GridPart]):
     locs: Tensor
     grid_keys = ("grid_shape", "points_shape")
     _is_axis_by_axis = False
+    _geometry = ("locs",)
     _takes_any_batch = True
 
     def __init__(
@@ -214,7 +220,7 @@ class Interpolate(GridOperator[GridPart]):
         is_large = isinstance(weigh, KaiserBessel) and weigh.exponent > 80  # float32 ends at e^88
         self._least_dtype = torch.float64 if is_large else torch.float32
         self.table_budget = int(budget)
-        self._table = Kept[InterpolationTable]()
+        self._table = Kept[dict[torch.dtype, Kept[Neighbours | InterpolationTable]]]()
         self.register_weight("locs", locs, "locs_shape")
 
     @staticmethod
@@ -226,8 +232,7 @@ class Interpolate(GridOperator[GridPart]):
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
         grids = x.reshape(math.prod(batch), linop.n_nodes(locs))
         y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
-        y = linop._narrowed(y, x, locs)
-        return linop.scattered(y.movedim(last, at))
+        return linop.scattered(_narrowed(y, x).movedim(last, at))
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
@@ -238,20 +243,9 @@ class Interpolate(GridOperator[GridPart]):
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - (locs.ndim - 1)]
         values = x.reshape(math.prod(batch), math.prod(locs.shape[:-1]))
-        grid = linop._narrowed(linop._sums_of(values).gridded(values), x, locs)
+        grid = _narrowed(linop._sums_of(values).gridded(values), x)
         grid = grid.reshape(*batch, *locs.shape[:n_frame_axes], *linop.lengths)
         return linop.scattered_back(grid.movedim(last, at))
-
-    def _dtype_of_weights(self, locs: Tensor) -> torch.dtype:
-        return torch.promote_types(locs.dtype, self._least_dtype)
-
-    def _narrowed(self, y: Tensor, x: Tensor, locs: Tensor) -> Tensor:
-        """Return a result in the dtype that weights in the dtype of the locations would give."""
-        if self._dtype_of_weights(locs) == locs.dtype:
-            return y
-        is_half = locs.dtype.itemsize == 2 and (x.is_floating_point() or x.is_complex())
-        wide = torch.promote_types(locs.dtype, torch.float32)
-        return y.to(x.dtype if is_half else torch.promote_types(x.dtype, wide))
 
     def frame_axes(self, n_batch_axes: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return the axes of frames in a batch of this number of axes, and the last axes."""
@@ -268,35 +262,43 @@ class Interpolate(GridOperator[GridPart]):
 
     @property
     def table_nbytes(self) -> int:
-        """Bytes of the table after A and A.H have been applied, 0 if there is none."""
-        weight, locs = self._weight("locs"), self.weight_part("locs")
+        """Bytes of the table for values in single precision, 0 if there is none."""
+        return self._nbytes_of_table(self._least_dtype)
+
+    def _nbytes_of_table(self, dtype: torch.dtype) -> int:
+        locs = self.weight_part("locs")
+        n_points, n_weights = math.prod(locs.shape[:-1]), math.ceil(self.width) ** locs.shape[-1]
+        nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(locs), dtype)
+        return nbytes if self._is_kept(nbytes) else 0
+
+    def _is_kept(self, nbytes: int) -> bool:
+        weight = self._weight("locs")
         # Torch does not count writes of some optimizers, nor writes to tensors of inference mode.
         may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
-        if may_change or self._dtype_of_weights(locs) != locs.dtype:
-            return 0
-        n_points, n_weights = math.prod(locs.shape[:-1]), math.ceil(self.width) ** locs.shape[-1]
-        nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(locs), locs.dtype)
-        return nbytes if n_points and nbytes <= self.table_budget else 0
+        has_points = self.weight_part("locs").numel() > 0
+        return has_points and nbytes <= self.table_budget and not may_change
 
     def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable:
-        """Return the table, or the weights computed now."""
+        """Return the table, the weights along each axis, or these computed now."""
         locs, part = self._weight("locs"), self.weight_part("locs")
+        dtype = torch.promote_types(values.real.dtype, self._least_dtype)
 
-        def neighbours(points: slice) -> Neighbours:
-            return Neighbours(*self.neighbours(part, points), self.n_nodes(part), self.lengths[-1])
+        def neighbours(points: slice = _ALL) -> Neighbours:
+            own = self.neighbours(part, points, dtype)
+            return Neighbours(*own, self.n_nodes(part), self.lengths[-1])
 
         def table() -> InterpolationTable:
             n_weights = math.ceil(self.width) ** len(self.grid_size)
             return InterpolationTable(neighbours, part.shape[:-1].numel(), n_weights)
 
-        if (
-            is_plain(values, locs)
-            and values.numel()
-            and torch.promote_types(values.dtype, locs.dtype).to_real() == locs.dtype
-            and self.table_nbytes
-        ):
-            return self._table.of([locs], table)
-        return neighbours(slice(None))
+        if not is_plain(values, locs) or not values.numel():
+            return neighbours()
+        along_axes = part.numel() * math.ceil(self.width) * (torch.int64.itemsize + dtype.itemsize)
+        make = table if self._nbytes_of_table(dtype) else neighbours
+        if make is neighbours and (self.norm == 2 or not self._is_kept(along_axes)):
+            return neighbours()
+        tables = self._table.of([locs], dict)
+        return tables.setdefault(dtype, Kept()).of([locs], make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile at each window, with a share of the budget and the table of its place."""
@@ -321,10 +323,12 @@ class Interpolate(GridOperator[GridPart]):
         """Size of the grid, or of the part of a tile."""
         return tuple([axis.stop - axis.start for axis in self._axes])
 
-    def neighbours(self, locs: Tensor, points: slice) -> tuple[list[Tensor], list[Tensor]]:
+    def neighbours(
+        self, locs: Tensor, points: slice, dtype: torch.dtype
+    ) -> tuple[list[Tensor], list[Tensor]]:
         """Return positions and weights of the neighbours of some locations, for `interpolated`."""
         radius = self.width / 2
-        locs = locs.to(self._dtype_of_weights(locs))
+        locs = locs.to(torch.promote_types(locs.dtype, torch.float32))
         reach = torch.arange(math.ceil(self.width), dtype=locs.dtype, device=locs.device)
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         coordinates = locs.reshape(-1, locs.shape[-1])[points].unbind(-1)
@@ -333,10 +337,10 @@ class Interpolate(GridOperator[GridPart]):
         positions, squares, outside = [], [], []
         offsets: list[Tensor | None] = []
         for at, scale, (size, start, stop), stride in axes:
-            at = at if scale == 1 else at * scale
+            at = at if scale == 1 else at.double() * scale
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
             places = nodes.long() % size
-            offset = (nodes - at) / radius
+            offset = (nodes - at).to(dtype) / radius  # the difference is exact
             squares.append(offset.square())
             offsets.append(offset)
             if is_masked:
@@ -358,6 +362,12 @@ class Interpolate(GridOperator[GridPart]):
             pairs = zip(outside, weights, strict=True)
             weights = [torch.where(beyond, 0, weight) for beyond, weight in pairs]
         return positions, weights
+
+
+def _narrowed(y: Tensor, x: Tensor) -> Tensor:
+    """Return a result of x in the dtype of x, or in single precision for integers."""
+    is_number = x.is_floating_point() or x.is_complex()
+    return y.to(x.dtype if is_number else torch.promote_types(x.dtype, torch.float32))
 
 
 def _check(

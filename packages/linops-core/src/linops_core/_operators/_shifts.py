@@ -140,13 +140,12 @@ class FourierShift(GridOperator[Axis]):
     ValueError
         If there is not one finite shift for each dimension.
 
-    Notes
-    -----
-    The result is complex. For odd N, the result of a real signal is real within rounding. For even
-    N, the frequency -N / 2 has no partner N / 2. Its phase is :math:`e^{\pi i s}`, as in SciPy's
-    ``fourier_shift``, so that shifts by s and by t add up to a shift by s + t. This component of a
-    real signal becomes complex. Programs that return real signals multiply it by :math:`\cos \pi
-    s`, which is the real part of this result.
+    Notes ----- The result is complex, in the precision of the input (at least single precision) for
+    shifts of any dtype; gradients to the shifts have their dtype. For odd N, the result of a real
+    signal is real within rounding. For even N, the frequency -N / 2 has no partner N / 2. Its phase
+    is :math:`e^{\pi i s}`, as in SciPy's ``fourier_shift``, so that shifts by s and by t add up to
+    a shift by s + t. This component of a real signal becomes complex. Programs that return real
+    signals multiply it by :math:`\cos \pi s`, which is the real part of this result.
 
     Examples
     --------
@@ -157,6 +156,7 @@ class FourierShift(GridOperator[Axis]):
     True
     """
 
+    _geometry = ("shifts",)
     _takes_any_batch = True
 
     def __init__(
@@ -207,15 +207,12 @@ class FourierShift(GridOperator[Axis]):
         return linop.scattered_back(linop._shifted(linop.gathered_back(x), -1))
 
     def _shifted(self, x: Tensor, sign: int) -> Tensor:
-        dtype = torch.promote_types(x.dtype, torch.complex64)
         shifts: Sequence[float] | Sequence[Tensor]
         if self._numbers is not None:
             shifts = self._numbers
         else:
-            weight = self.weight_part("shifts")
-            dtype = torch.promote_types(dtype, weight.dtype)
-            shifts = weight.double().unbind()
-        x = x.to(dtype)
+            shifts = self.weight_part("shifts").double().unbind()
+        x = x.to(torch.promote_types(x.dtype, torch.complex64))
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x
         axes = tuple(range(-len(shifts), 0))
@@ -225,7 +222,7 @@ class FourierShift(GridOperator[Axis]):
             # In double precision: the angles are large, and there are few of them.
             turns = torch.fft.fftfreq(size, dtype=torch.float64, device=x.device) * shift
             angle = -2 * torch.pi * sign * turns
-            phase = torch.complex(angle.cos(), angle.sin()).to(dtype)
+            phase = torch.complex(angle.cos(), angle.sin()).to(x.dtype)
             spectrum = spectrum * phase.reshape(-1, *[1] * (-1 - axis))
         result: Tensor = torch.fft.ifftn(spectrum, dim=axes)
         return result

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import product
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_core import Interpolate
 from nameddim import NamedDimension
 
-from ._finufft_plan import LIBRARIES, Execute, least_tol, library_for, planned
+from ._finufft_function import computed, non_uniform_transform, register_operation, transformed
+from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for, way_for
 from ._kaiser_bessel import check_tol
 from ._kept import Kept, may_be_kept, place_of
+
+
+class Plans(Kept[PlanPair]):
+    """Plans of one operator. Also copies and loaded ones need the operation of compilers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        register_operation()
 
 
 class FinufftTransform(Interpolate):
     """A NUFFT by plans of finufft or cufinufft: trigonometric interpolation of the image.
 
-    It keeps a plan for each frame, direction, precision and number of images, until the locations
-    change. ``locs`` and ``grid_size`` are those of the NUFFT.
+    It keeps plans for each frame and precision until the locations change, for both directions.
+    Locations that may change unnoticed get new plans in each call. ``locs`` and ``grid_size`` are
+    those of the NUFFT.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
+    saved_with: ClassVar[tuple[type, ...]] = (Plans,)
 
     def __init__(
         self,
@@ -38,61 +48,65 @@ class FinufftTransform(Interpolate):
     ) -> None:
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
-        check_tol(tol, least_tol(sizes, locs.dtype), sizes, locs.dtype)
+        check_tol(tol, least_tol(sizes), sizes, torch.float64)
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
         self.tol = tol
-        self._plans: Kept[Execute] = Kept()
+        self._plans = Plans()
 
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the values at the locations."""
         assert isinstance(linop, FinufftTransform)
-        return linop._executed(x, len(linop.grid_size), is_back=False)
+        return linop._transformed(x, len(linop.grid_size), is_back=False)
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the image: the adjoint of the values at the locations."""
         assert isinstance(linop, FinufftTransform)
         locs, n_frame_axes = linop.weight_part("locs"), len(linop.shape.other_shapes["frames"])
-        return linop._executed(x, locs.ndim - 1 - n_frame_axes, is_back=True)
+        return linop._transformed(x, locs.ndim - 1 - n_frame_axes, is_back=True)
 
-    def _executed(self, x: Tensor, n_own: int, *, is_back: bool) -> Tensor:
+    def _transformed(self, x: Tensor, n_own: int, *, is_back: bool) -> Tensor:
         """Return the transform of x, whose last ``n_own`` axes are of the image or the points."""
-        locs = self.weight_part("locs")
-        if not may_be_kept(x, [self.locs]) or x.device.type not in LIBRARIES:
+        if x.device.type not in (*LIBRARIES, "meta"):
             raise RuntimeError(
-                f'{self.name}: method="finufft" must be used on a CPU or a CUDA device, '
-                "outside of tracing and transforms, with locations that do not require gradients "
-                'and were not made in inference mode, got another case; use method="auto"'
+                f'{self.name}: method="finufft" must be used on a CPU or a CUDA device, got '
+                f'{x.device}; use method="auto"'
             )
+        locs = self.weight_part("locs")
         at, last = self.frame_axes(x.ndim - n_own)
-        moved = x.detach().movedim(at, last)
+        moved = x.movedim(at, last)
         n_batch_axes = x.ndim - n_own - len(last)
         batch, frames = moved.shape[:n_batch_axes], moved.shape[n_batch_axes : x.ndim - n_own]
-        values = moved.reshape(batch.numel(), frames.numel(), *moved.shape[x.ndim - n_own :])
-        own = self.grid_size if is_back else locs.shape[len(frames) : -1]
-        result = values.new_empty(batch.numel(), frames.numel(), *own)
-        if not result.numel() or not values.numel():
-            return result.zero_().reshape(*batch, *frames, *own).movedim(last, at)
-        for number, index in enumerate(product(*map(range, frames))):
-            part = values[:, number].contiguous().resolve_conj().resolve_neg()
-            if is_back:
-                part = part.flatten(1)
-            execute = self._plan(locs[index], len(part), part.dtype, is_back=is_back)
-            result[:, number] = execute(part).reshape(result[:, number].shape)
-        result *= 1 / math.sqrt(math.prod(self.grid_size))
-        return result.reshape(*batch, *frames, *own).movedim(last, at)
+        points = locs.shape[len(frames) : -1]
+        of_x, own = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
+        values = moved.reshape(math.prod(batch), math.prod(frames), *of_x)
+        flat = locs.reshape(math.prod(frames), math.prod(points), -1)
+        y = transformed(values, flat, is_back, self.grid_size, self.tol, self._computed)
+        return y.reshape(*batch, *frames, *own).movedim(last, at)
 
-    def _plan(self, locs: Tensor, n: int, dtype: torch.dtype, *, is_back: bool) -> Execute:
-        """Return the plan for ``n`` images or sets of values of one frame."""
-        is_gpu = locs.device.type == "cuda"
-        runs_on = torch.cuda.current_stream(locs.device) if is_gpu else torch.get_num_threads()
-        place = (*place_of(locs), n, dtype, is_back, runs_on)
-        return self._plans.of(
-            [self.locs],
-            place,
-            lambda: planned(locs, self.grid_size, n, dtype, self.tol, is_back=is_back),
-        )
+    def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
+        if not (torch._C._has_storage(x) and torch._C._has_storage(locs)):  # batches of gradients
+            return non_uniform_transform(x, locs, is_back, self.grid_size, self.tol)
+        weight, part = self.locs, self.weight_part("locs")
+        is_fake = isinstance(weight, FakeTensor) and not weight.requires_grad
+        may_keep = is_fake or (may_be_kept(x, [weight]) and not x.is_meta)
+        is_own = may_keep and locs.untyped_storage()._cdata == part.untyped_storage()._cdata
+
+        def pair_for(of_frame: Tensor, frame: int, n: int, dtype: torch.dtype) -> PlanPair:
+            def make() -> PlanPair:
+                return PlanPair(
+                    of_frame, self.grid_size, n, way_for(self.tol, self.grid_size, dtype)
+                )
+
+            if not is_own:
+                return make()
+            is_gpu = x.device.type == "cuda" and not is_fake
+            runs_on = torch.cuda.current_stream(x.device) if is_gpu else torch.get_num_threads()
+            place = (*place_of(part), *place_of(of_frame), n, dtype, runs_on)
+            return self._plans.of([weight], place, make)
+
+        return computed(x, locs, is_back, self.grid_size, pair_for)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: all of the image is mixed."""
@@ -102,4 +116,4 @@ class FinufftTransform(Interpolate):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the plans; a copy makes new plans."""
-        return {**super().__getstate__(), "_plans": Kept()}
+        return {**super().__getstate__(), "_plans": Plans()}

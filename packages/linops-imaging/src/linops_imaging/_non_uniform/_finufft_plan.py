@@ -4,26 +4,114 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+from functools import cache, partial
+from importlib.util import find_spec
+from threading import Lock
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .._extras import needed
-
-Execute: TypeAlias = Callable[[Tensor], Tensor]
-"""Maps contiguous images, stacked along the first axis, to values at locations, or back."""
-
-_UPSAMPFAC = 2.0
-"""By itself the library chooses 1.25 or 2 for each direction, and then the adjoint is not matched.
-With 1.25 in single precision, rounding alone makes it unmatched by up to 1e-4."""
-
-# The library's eps is an error in the norm. With this upsampling, errors of entries were up to 9.2
-# times as large in 1,500 random cases.
-_ENTRY = 15
+from ._kaiser_bessel import check_tol
 
 LIBRARIES = {"cpu": "finufft", "cuda": "cufinufft"}
 """The library for each type of device; the extra of this package has the same name."""
+
+# (upsampling, kernel width, error): the largest error of an entry in one dimension and double
+# precision, for any size. `benchmarks/bench_nufft.py` measures them. The library's own eps bounds
+# the norm of the error, and entries are off by up to 18 times of that. By itself the library
+# chooses the upsampling for each direction, and then the adjoint is not matched.
+ACCURACY: Sequence[tuple[float, int, float]] = (
+    (1.25, 2, 4.4e-1),
+    (1.25, 3, 1.1e-1),
+    (1.25, 4, 2.8e-2),
+    (1.25, 5, 1.2e-2),
+    (1.25, 6, 2.1e-3),
+    (1.25, 7, 5.2e-4),
+    (1.25, 8, 1.8e-4),
+    (1.25, 9, 3.3e-5),
+    (1.25, 10, 8.4e-6),
+    (1.25, 11, 1.9e-6),
+    (1.25, 12, 8.4e-7),
+    (1.25, 13, 1.3e-7),
+    (1.25, 14, 4.8e-8),
+    (2.0, 8, 2.5e-7),
+    (2.0, 9, 3.1e-8),
+    (2.0, 10, 2.7e-9),
+    (2.0, 11, 2.8e-10),
+    (2.0, 12, 4.3e-11),
+    (2.0, 13, 4.2e-12),
+    (2.0, 14, 5.5e-13),
+)
+
+# In single precision the library makes no wider kernels.
+_WIDEST_SINGLE = 8
+
+# The weight of a pixel at the edge of the image, which compensates the kernel, multiplies the
+# rounding of values on the grid, in each direction. Above this, the adjoint is not matched to 8
+# digits (single) and 13 (double precision).
+_ROUNDING = {torch.complex64: 2e-3, torch.complex128: 2e-10}
+
+
+class Way(NamedTuple):
+    """How a plan computes."""
+
+    dtype: torch.dtype
+    upsampling: float
+    width: int
+
+    def eps(self, n_axes: int) -> float:
+        """Return the accuracy for which the library chooses this width; it was found by trials."""
+        rate = math.pi * math.sqrt(1 - 1 / self.upsampling)
+        return 0.18 * 1.4 ** (n_axes - 1) * math.exp(-rate * (self.width - 1)) * 1.02
+
+    def rounding(self, n_axes: int) -> float:
+        """Return the rounding of an entry at the edges of the image, without that of angles."""
+        beta = math.pi * self.width * (1 - 1 / (2 * self.upsampling))
+        at_edge = math.sqrt(beta**2 - (math.pi * self.width / (2 * self.upsampling)) ** 2)
+        edge = (math.sinh(beta) / beta) / (math.sinh(at_edge) / at_edge)
+        return torch.finfo(self.dtype).eps * edge**n_axes / 4
+
+    def largest_error(self, sizes: Sequence[int]) -> float:
+        """Return a bound of the error of an entry, infinite if too much is lost by rounding."""
+        own = self.rounding(len(sizes))
+        if own > _ROUNDING[self.dtype] or (
+            self.dtype == torch.complex64 and self.width > _WIDEST_SINGLE
+        ):
+            return math.inf
+        error = next(row[2] for row in ACCURACY if row[:2] == self[1:])
+        angles = 2.5 * torch.finfo(self.dtype).eps * sum(sizes)  # they grow with the image
+        return float((1 + error) ** len(sizes) - 1 + angles + own)
+
+
+def ways(dtype: torch.dtype) -> list[Way]:
+    """Return all ways for data of this dtype, the fastest first."""
+    dtypes = dict.fromkeys((dtype, torch.complex128))  # upsampling 2 in single is slower than 1.25
+    steps = {upsampling for upsampling, *_ in ACCURACY}
+    return [
+        Way(precision, upsampling, width)
+        for least in sorted(steps)
+        for precision in dtypes
+        for upsampling, width, _ in ACCURACY
+        if upsampling == least and not (least > min(steps) and precision != torch.complex128)
+    ]
+
+
+def least_tol(sizes: Sequence[int]) -> float:
+    """Return the smallest error of an entry that a plan can have."""
+    return min(way.largest_error(sizes) for way in ways(torch.complex128))
+
+
+@cache
+def way_for(tol: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Way:
+    """Return the fastest way for which no entry is off by more than ``tol``.
+
+    Where single precision cannot keep it, the plan is in double precision.
+    """
+    check_tol(tol, least_tol(sizes), sizes, torch.float64)
+    return next(way for way in ways(dtype) if way.largest_error(sizes) <= tol)
 
 
 def library_for(device_type: str) -> Any:
@@ -32,53 +120,94 @@ def library_for(device_type: str) -> Any:
     return needed(name, "NUFFT", name)
 
 
-def rounding(sizes: Sequence[int], dtype: torch.dtype) -> float:
-    """Return a bound of the rounding of an entry; that of angles grows with the image."""
-    return 2.5 * torch.finfo(dtype).eps * sum(sizes)
+def is_installed(device_type: str) -> bool:
+    """Return whether there is a library for such a device."""
+    return device_type in LIBRARIES and find_spec(LIBRARIES[device_type]) is not None
 
 
-def least_tol(sizes: Sequence[int], dtype: torch.dtype) -> float:
-    """Return the smallest error of an entry that a plan can have, for locations of this dtype."""
-    own = 1e-12 + 2 * rounding(sizes, torch.float64)
-    return max(own, 4 * torch.finfo(dtype).eps)
+class PlanPair:
+    """A transform of images and its adjoint for some locations, (P, D).
 
-
-def planned(
-    locs: Tensor, sizes: Sequence[int], n: int, dtype: torch.dtype, tol: float, *, is_back: bool
-) -> Execute:
-    """Return the function that transforms ``n`` images, or ``n`` sets of values at the locations.
-
-    The error of an entry is at most ``tol``. Where single precision cannot keep it, the plan is in
-    double precision. On a GPU it runs on the current stream of this call.
+    The library transforms n images at a time. The locations are sorted once, for both directions.
+    On a GPU there is a plan for each direction; it runs on the current stream of its first call.
     """
-    given = dtype
-    if tol < 2 * rounding(sizes, dtype):
-        dtype = torch.complex128
-    device = locs.device
-    turns = 2 * math.pi / torch.tensor(sizes, dtype=torch.float64, device=device)
-    angles = (locs.reshape(-1, len(sizes)).double() * turns).to(dtype.to_real())
-    axes = [at.contiguous() for at in angles.unbind(-1)]
-    kind, sign = (1, 1) if is_back else (2, -1)
-    options: dict[str, object] = {
-        "dtype": str(dtype).removeprefix("torch."),
-        "upsampfac": _UPSAMPFAC,
-    }
-    if device.type == "cpu":
-        options["nthreads"] = torch.get_num_threads()
-    else:
-        options["gpu_device_id"] = device.index
-        options["gpu_stream"] = torch.cuda.current_stream(device).cuda_stream
-    eps = (tol - rounding(sizes, dtype)) / _ENTRY
-    plan = library_for(device.type).Plan(kind, tuple(sizes), n, eps, sign, **options)
-    if device.type == "cpu":
-        plan.setpts(*(at.numpy() for at in axes))
-        return lambda part: torch.from_numpy(plan.execute(part.to(dtype).numpy())).to(given)
-    plan.setpts(*axes)
-    own = tuple(sizes) if is_back else (len(angles),)
 
-    def execute(part: Tensor) -> Tensor:
-        result = part.new_empty(n, *own, dtype=dtype)
-        plan.execute(part.to(dtype), result)
-        return result.to(given)
+    def __init__(self, locs: Tensor, sizes: Sequence[int], n: int, way: Way) -> None:
+        self._sizes, self._n, self._way, self._device = tuple(sizes), n, way, locs.device
+        self._is_fake = isinstance(locs, FakeTensor)
+        self._lock = Lock()
+        self._executes: dict[bool, Callable[..., object]] = {}
+        self._angles, self._lost = list[Tensor](), None  # the library reads them in each call
+        for at, size in zip(locs.unbind(-1), sizes, strict=True):
+            turns = at.double() / size
+            turns -= turns.round()
+            self._angles.append((2 * math.pi * turns).to(way.dtype.to_real()))
+        if self._is_fake:  # the order of the locations is a part of the memory
+            self._order = locs.new_empty(len(locs), dtype=torch.int64)
+        elif not all(bool(angles.sum().isfinite()) for angles in self._angles):
+            # Locations were changed to these. The library would leave its memory.
+            self._lost = ~torch.stack(self._angles).isfinite().all(0)
+            for angles in self._angles:
+                angles[self._lost] = 0
 
-    return execute
+    def apply(self, x: Tensor, into: Tensor, *, is_back: bool) -> None:
+        """Write the transforms of x, (B, ...), into ``into``; B must be a multiple of n."""
+        with self._lock:
+            if self._is_fake:
+                padded = math.prod([math.ceil(self._way.upsampling * n) for n in self._sizes])
+                n_grids = min(self._n, torch.get_num_threads() if x.is_cpu else 8)
+                x.new_empty(n_grids, padded, dtype=self._way.dtype)
+                return
+            execute, is_cpu = self._execute(is_back), self._device.type == "cpu"
+            for some, result in zip(x.split(self._n), into.split(self._n), strict=True):
+                if self._n == 1:
+                    some, result = some[0], result[0]
+                data, out = self._converted(some), self._converted(result)
+                if is_cpu:
+                    execute(data.numpy(), out=out.numpy())
+                else:
+                    execute(data, out)
+                if out is not result:
+                    result.copy_(out)
+            if self._lost is not None:
+                into.masked_fill_(self._lost.any() if is_back else self._lost, math.nan)
+
+    def _converted(self, x: Tensor) -> Tensor:
+        return x.to(self._way.dtype).contiguous().resolve_conj().resolve_neg()
+
+    def _execute(self, is_back: bool) -> Callable[..., object]:
+        """Return the function of the library for one direction."""
+        if is_back not in self._executes:
+            library = library_for(self._device.type)
+            way, n_axes = self._way, len(self._sizes)
+            kind, sign = (1, 1) if is_back and self._device.type != "cpu" else (2, -1)
+            make = partial(library.Plan, kind, self._sizes, self._n, way.eps(n_axes), sign)
+            options = {
+                "dtype": str(way.dtype).removeprefix("torch."),
+                "upsampfac": way.upsampling,
+            }
+            if self._device.type == "cpu":
+                # It warns of more threads than OMP_NUM_THREADS.
+                plan = make(**options, nthreads=torch.get_num_threads(), showwarn=0)
+                plan.setpts(*(at.numpy() for at in self._angles))
+                self._executes = {False: plan.execute, True: plan.execute_adjoint}
+            else:
+                stream = torch.cuda.current_stream(self._device).cuda_stream
+                plan = make(**options, gpu_device_id=self._device.index, gpu_stream=stream)
+                plan.setpts(*self._angles)
+                self._executes[is_back] = plan.execute
+        return self._executes[is_back]
+
+
+def adjoint_at(locs: Tensor, sizes: tuple[int, ...], tol: float) -> Callable[[Tensor], Tensor]:
+    """Return the adjoint NUFFT of values (B, P) at locations (P, D), all in double precision."""
+    pair = PlanPair(locs, sizes, 1, way_for(tol, sizes, torch.complex128))
+
+    def adjoint(values: Tensor) -> Tensor:
+        images = values.new_zeros(len(values), *sizes)
+        if len(locs):
+            for one, image in zip(values.split(1), images.split(1), strict=True):
+                pair.apply(one, image, is_back=True)
+        return images.mul_(1 / math.sqrt(math.prod(sizes)))
+
+    return adjoint

@@ -4,44 +4,153 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
-# (error, oversampling, width): the largest error of e^(-2 pi i l n / N) for any l and any n from
-# -N/2 to N/2, in one dimension and double precision. `benchmarks/bench_nufft.py` measures them.
-ACCURACY: Sequence[tuple[float, float, float]] = (
-    (1.5e-1, 1.25, 3.0),
-    (2.0e-2, 1.25, 4.0),
-    (7.5e-3, 1.5, 4.0),
-    (1.1e-3, 1.5, 5.0),
-    (2.8e-4, 1.5, 6.0),
-    (3.2e-5, 1.5, 7.0),
-    (5.0e-6, 1.5, 8.0),
-    (1.4e-6, 1.5, 9.0),
-    (1.6e-7, 1.5, 10.0),
-    (2.6e-8, 1.5, 11.0),
-    (7.0e-9, 1.5, 12.0),
-    (8.0e-10, 1.5, 13.0),
-    (1.3e-10, 1.5, 14.0),
-    (3.3e-11, 1.5, 15.0),
-    (4.0e-12, 1.5, 16.0),
-    (2.0e-5, 2.0, 6.0),  # from here on for little rounding, see `largest_error`
-    (3.0e-6, 2.0, 7.0),
-    (5.0e-7, 2.0, 8.0),
-    (8.0e-13, 2.0, 14.0),
-)
+LEAST_OVERSAMPLING, _MOST_OVERSAMPLING = 1.125, 4.0
+_WIDTHS = range(2, 17)
+
+# Time to transform a point of the finer grid there and back, in units of that to read a neighbour.
+_POINT_OF_GRID = 20.0
+
+# The smallest error of entries for which rounding in single precision is allowed for.
+_LEAST_OF_SINGLE = 1e-5
 
 
-def chosen(tol: float, sizes: Sequence[int], dtype: torch.dtype) -> tuple[float, float]:
-    """Return the oversampling and the width for which the error of each entry is at most ``tol``.
+# Pixels of images for which errors near tol matter more than time.
+_SMALL = 2**12
 
-    The error of an entry is relative to its absolute value.
+# Estimated errors, as parts of tol, among which one is found that was measured to be near tol.
+_PARTS = (1.2, 1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+
+
+class Gridding(NamedTuple):
+    """A finer grid, and a kernel that interpolates it."""
+
+    padded: tuple[int, ...]
+    width: float
+    beta: float
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], padded: Sequence[int], width: float) -> Gridding:
+        """Return a way with the beta of Beatty et al. for the smallest oversampling."""
+        oversampling = min(larger / size for larger, size in zip(padded, sizes, strict=True))
+        return cls(tuple(padded), width, beatty_beta(width, oversampling))
+
+    @classmethod
+    def given(cls, sizes: Sequence[int], oversampling: float, width: float) -> Gridding:
+        """Return the way with at least this oversampling."""
+        return cls.of(sizes, [padded_size(size, oversampling) for size in sizes], width)
+
+    def error(self, sizes: Sequence[int], dtype: torch.dtype) -> float:
+        """Return the largest error of an entry, for images of this precision.
+
+        An error is relative to the absolute value of the entry. Errors of the axes add up.
+        """
+        errors = [largest_error(self.width, self.beta, edge) for edge in self._edges(sizes)]
+        return math.prod([1 + error for error in errors]) - 1 + self._rounding(sizes, dtype)
+
+    def estimated_error(self, sizes: Sequence[int], dtype: torch.dtype) -> float:
+        """Return about the same in a hundredth of the time, from the two nearest aliases."""
+        errors = [max(map(self._aliases, (edge, 0.9 * edge))) for edge in self._edges(sizes)]
+        return math.prod([1 + 1.2 * error for error in errors]) - 1 + self._rounding(sizes, dtype)
+
+    def _edges(self, sizes: Sequence[int]) -> list[float]:
+        """Return the largest frequencies n / M along each axis."""
+        return [(size // 2) / larger for size, larger in zip(sizes, self.padded, strict=True)]
+
+    def _rounding(self, sizes: Sequence[int], dtype: torch.dtype) -> float:
+        """Return a bound of the rounding of an entry.
+
+        The weight of a pixel at the edge is larger than in the middle by a factor h, and so is the
+        rounding: that of each kernel, whose exponent is up to beta, and that of the product of the
+        kernels. Locations have their rounding in double precision.
+        """
+        whole = math.prod([self._transform(0) / self._transform(e) for e in self._edges(sizes)])
+        h = whole ** (1 / len(sizes))
+        of_locations = torch.finfo(torch.float64).eps * sum(sizes)
+        return torch.finfo(dtype).eps * (len(sizes) * self.beta * h / 4 + whole / 2) + of_locations
+
+    def _aliases(self, frequency: float) -> float:
+        aliases = [abs(self._transform(frequency + alias)) for alias in (-1, 1)]
+        return (sum(aliases) + 0.2 / self.width) / self._transform(frequency)
+
+    def _transform(self, frequency: float) -> float:
+        r"""Return the transform of the kernel, divided by its width and by its value at its ends.
+
+        With :math:`a = \beta^2 - (\pi w \nu)^2` it is :math:`\sinh(\sqrt a) / \sqrt a`.
+        """
+        square = self.beta**2 - (math.pi * self.width * frequency) ** 2
+        root = math.sqrt(abs(square))
+        falling = math.sinh(root) if square > 0 else math.sin(root)
+        return falling / root if root else 1.0
+
+
+@lru_cache(maxsize=4096)
+def largest_error(width: float, beta: float, edge: float) -> float:
+    """Measure the error along an axis at many locations and frequencies up to ``edge``.
+
+    The kernel ends on grid points for some locations, and there the error may be the largest.
     """
-    ways = [row[1:] for row in ACCURACY]
-    errors = [largest_error(*way, sizes, dtype) for way in ways]
-    check_tol(tol, min(errors), sizes, dtype)
-    return next(way for way, error in zip(ways, errors, strict=True) if error <= tol)
+    locations = np.array([0.0, 1e-9, 0.1, 0.2, 0.3, 0.4, 0.5 - 1e-9, 0.5])[:, None]
+    nodes = np.floor(locations - width / 2) + 1 + np.arange(math.ceil(width))
+    distances = nodes - locations
+    squares = 1 - (2 * distances / width) ** 2
+    kernel = np.where(squares > 0, np.i0(beta * np.sqrt(np.maximum(squares, 0))), 0)
+    frequencies = edge * np.linspace(0, 1, 49)
+    phases = np.exp(2j * np.pi * frequencies[:, None, None] * distances)
+    a = np.emath.sqrt(beta**2 - (np.pi * width * frequencies) ** 2 + 1e-30)
+    transform = width * (np.sinh(a) / a).real
+    found = np.abs((kernel * phases).sum(-1) / transform[:, None] - 1).max()
+    return 1.05 * float(found)  # it may be larger between them
+
+
+@lru_cache(maxsize=256)
+def chosen(tol: float, sizes: tuple[int, ...]) -> Gridding:
+    """Return the fastest way, for as many points as pixels, with errors of at most ``tol``.
+
+    They are measured errors of entries, also in single precision if that is possible.
+
+    Raises
+    ------
+    ValueError
+        If the error is larger even in double precision.
+    """
+    dtype = torch.float32 if tol >= _LEAST_OF_SINGLE else torch.float64
+    best = Gridding.given(sizes, 2.0, _WIDTHS[-1])
+    largest = best.error(sizes, torch.float64)
+    check_tol(tol, largest, sizes, torch.float64)
+    for part in _PARTS:
+        way = _fastest(part * tol, sizes, dtype)
+        error = math.inf if way is None else way.error(sizes, dtype)
+        if way is not None and largest < error <= tol:
+            best, largest = way, error
+        if largest > 0.4 * tol:
+            break
+    return best
+
+
+def _fastest(target: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Gridding | None:
+    """Return the fastest way whose estimated error is at most ``target``."""
+    best: tuple[bool, float, Gridding] | None = None
+    for width in _WIDTHS:
+        way = _coarsest(target, sizes, width, dtype)
+        if way is None:
+            continue
+        n_neighbours = math.prod(sizes) * width ** len(sizes)
+        cost = n_neighbours + _POINT_OF_GRID * math.prod(way.padded)
+        # The next grid of a small image may be much more accurate; its time does not matter.
+        is_small = math.prod(sizes) <= _SMALL
+        is_wasteful = is_small and way.estimated_error(sizes, torch.float64) < target / 2
+        if best is None or (is_wasteful, cost) < best[:2]:
+            best = is_wasteful, cost, way
+        elif not best[0]:
+            break
+    return None if best is None else best[2]
 
 
 def check_tol(tol: float, least: float, sizes: Sequence[int], dtype: torch.dtype) -> None:
@@ -55,28 +164,31 @@ def check_tol(tol: float, least: float, sizes: Sequence[int], dtype: torch.dtype
         )
 
 
-def largest_error(
-    oversampling: float, width: float, sizes: Sequence[int], dtype: torch.dtype
-) -> float:
-    """Return a bound of the error of an entry, infinite below the accuracies that are known.
-
-    Errors of the axes add up. The weight of a pixel at the edge is larger than in the middle by a
-    factor h, and so is the rounding: that of each kernel, whose exponent is up to beta, and that of
-    the product of the kernels. Locations in units of the finer grid are rounded, too: this error
-    grows with the size of the image.
-    """
-    rows = [error for error, least, narrow in ACCURACY if least <= oversampling and narrow <= width]
-    n_axes, beta = len(sizes), beatty_beta(width, oversampling)
-    at_edge = beta**2 - (math.pi * width / (2 * oversampling)) ** 2
-    if not rows or at_edge <= 0:
-        return math.inf
-    h = _falling(beta) / _falling(math.sqrt(at_edge))
-    rounding = sum(sizes) + n_axes * beta * h / 4 + h**n_axes / 2
-    return (1 + min(rows)) ** n_axes - 1 + torch.finfo(dtype).eps * rounding
-
-
-def _falling(x: float) -> float:
-    return math.sinh(x) / x
+def _coarsest(
+    tol: float, sizes: tuple[int, ...], width: int, dtype: torch.dtype
+) -> Gridding | None:
+    """Return the way with this width and the smallest grid that is accurate enough."""
+    low, high = LEAST_OVERSAMPLING, _MOST_OVERSAMPLING
+    way = Gridding.given(sizes, high, width)
+    if not way.estimated_error(sizes, dtype) <= tol:
+        return None
+    while high - low > 0.02:
+        middle = (low + high) / 2
+        tried = Gridding.given(sizes, middle, width)
+        if tried.estimated_error(sizes, dtype) <= tol:
+            way, high = tried, middle
+        else:
+            low = middle
+    for axis, size in enumerate(sizes):
+        for smaller in range(way.padded[axis] - 2, math.ceil(size * LEAST_OVERSAMPLING) - 1, -2):
+            if not _is_smooth(smaller):
+                continue
+            padded = (*way.padded[:axis], smaller, *way.padded[axis + 1 :])
+            tried = Gridding.of(sizes, padded, width)
+            if tried.estimated_error(sizes, dtype) > tol:
+                break
+            way = tried
+    return way
 
 
 def padded_size(size: int, oversampling: float) -> int:
@@ -85,9 +197,10 @@ def padded_size(size: int, oversampling: float) -> int:
     return next(n for n in range(least + least % 2, 4 * least + 4, 2) if _is_smooth(n))
 
 
+@lru_cache(maxsize=4096)
 def _is_smooth(n: int) -> bool:
     for factor in (2, 3, 5):
-        while n % factor == 0:
+        while n and n % factor == 0:
             n //= factor
     return n == 1
 

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from linops_core import (
-    Chain,
     Interpolate,
     NamedLinop,
     Wrapper,
@@ -25,9 +24,13 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._checks import sizes_of_grid, unused_names
 from .._units import warn_of_locations
 from ._finufft import FinufftTransform
-from ._kaiser_bessel import chosen, largest_error
+from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
+from ._method import fastest_method, plans_are_faster
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
+
+# The default of tol.
+_TOL = 1e-3
 
 _METHODS = ("auto", "table", "interpolate", "finufft")
 
@@ -72,24 +75,26 @@ class NUFFT(Wrapper):
         Dimensions of the oversampled grid inside; Kx, Ky, Kz or the next unused names by default.
     batch_shape : sequence of dimensions, optional
         Dimensions before the image (coils, frames). They can be sliced. Any dimensions by default.
-    oversamp : float
-        At least 1.125; M is the next even number with only the prime factors 2, 3 and 5.
-    width : float
-        At least 2.
+    oversamp, width : float, optional
+        At least 1.125 and at least 2, instead of ``tol``; 1.25 and 4 if only the other one is
+        given. M is the next even number with only the prime factors 2, 3 and 5.
     tol : float, optional
-        Chooses ``oversamp`` and ``width``: the largest error of an entry of the matrix, relative to
-        its absolute value. In tests with random images, the errors were at most a fifth of ``tol``.
-        Without it, entries are off by up to 2e-2, 4e-2 and 6e-2 in one to three dimensions, and
-        data of random images by 5e-3, 7e-3 and 9e-3. ``repr`` has the largest error of an entry.
+        The largest error of an entry of the matrix, relative to its absolute value; 1e-3 by
+        default. It chooses oversampling and width so that the errors are between a fifth of ``tol``
+        and ``tol``. Below 1e-5, data in single precision are transformed in double precision
+        inside. ``repr`` has the largest error of an entry.
     method : {"auto", "table", "interpolate", "finufft"}
         "table" keeps the interpolation weights, ceil(width) ** D for each location, and raises an
         error if they exceed ``table_budget``. The table is made anew when the locations change.
-        "interpolate" computes the weights in each call. "auto" keeps a table if it fits the budget
-        and the locations do not require gradients. "finufft" uses that library on a CPU (the extra
-        ``finufft``) and cufinufft on a CUDA device (the extra ``cufinufft``). It works to ``tol``,
-        1e-6 by default, takes neither ``oversamp`` nor ``width``, and has no gradients to the
-        locations. The error of single precision grows with the image, to 3e-7 times the sum of the
-        sizes: where ``tol`` is less than twice of that, it computes in double precision inside.
+        "interpolate" computes the weights in each call. "finufft" uses that library on a CPU and
+        cufinufft on a CUDA device (the extra ``cufinufft``). It works to ``tol``
+        and takes neither ``oversamp`` nor ``width``; where single precision does not keep ``tol``,
+        it computes in double precision inside. Gradients to the locations are those of the exact
+        sum, so they agree with differences up to ``tol``. "auto" takes the fastest of many calls by
+        a model of measured times, and keeps the same ``tol``. On a CPU, that is a table for coils
+        in one or two dimensions, if ``batch_shape`` names a dimension beside frames and without
+        ``toeplitz``, which applies A and A.H rarely; otherwise it is finufft. ``A.method`` and
+        ``repr`` say which it is.
     toeplitz : bool
         If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
         convolution: two Fourier transforms of twice the size, for any number of locations. The
@@ -109,12 +114,15 @@ class NUFFT(Wrapper):
 
     Notes
     -----
-    The result has the precision to which torch promotes input and locations, and at least single
-    precision. If you change the locations in place later, they are not checked again. Outside of
-    the range the result follows the same formula. It is NaN for a location that is NaN.
+    The result has the precision of the input, at least single precision, for locations of any
+    dtype; gradients to the locations have their dtype. If you change the locations in place later,
+    they are not checked again. Outside of the range the result follows the same formula. It is NaN
+    for a location that is NaN.
 
     A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
-    memory at the same time. The exception is a call that records gradients to the locations.
+    memory at the same time; finufft has one grid. The exception is a call without finufft that
+    records gradients to the locations. A graph of ``torch.compile`` makes new plans in each call.
+    To load a program of ``torch.export`` elsewhere, make a NUFFT with "finufft" there first.
 
     References
     ----------
@@ -144,8 +152,8 @@ class NUFFT(Wrapper):
         input_shape: Sequence[NamedDimension | str] | None = None,
         input_kshape: Sequence[NamedDimension | str] | None = None,
         batch_shape: Sequence[NamedDimension | str] | None = None,
-        oversamp: float = 1.25,
-        width: float = 4.0,
+        oversamp: float | None = None,
+        width: float | None = None,
         *,
         tol: float | None = None,
         method: str = "auto",
@@ -156,20 +164,22 @@ class NUFFT(Wrapper):
         check_locations("NUFFT", locs, sizes)
         if method not in _METHODS:
             raise ValueError(f"NUFFT: method must be one of {_METHODS}, got {method!r}")
-        if tol is not None:
-            if (oversamp, width) != (1.25, 4.0):
-                raise ValueError(
-                    "NUFFT: tol must be given without oversamp and width, which it chooses, got "
-                    f"{tol=}, {oversamp=}, {width=}"
-                )
-            if method != "finufft":
-                oversamp, width = chosen(tol, sizes, locs.dtype)
-        elif method == "finufft" and (oversamp, width) != (1.25, 4.0):
+        is_given = (oversamp, width) != (None, None)
+        if tol is not None and is_given:
+            raise ValueError(
+                "NUFFT: tol must be given without oversamp and width, which it chooses, got "
+                f"{tol=}, {oversamp=}, {width=}"
+            )
+        if method == "finufft" and is_given:
             raise ValueError(
                 'NUFFT: method="finufft" must be given without oversamp and width, which it '
                 f"chooses by tol, got {oversamp=}, {width=}"
             )
-        _check_numbers(oversamp=(oversamp, 1.125), width=(width, 2.0))
+        if is_given:
+            oversamp, width = oversamp or 1.25, width or 4.0
+            _check_numbers(oversamp=(oversamp, LEAST_OVERSAMPLING), width=(width, 2.0))
+            way = Gridding.given(sizes, oversamp, width)
+            tol = way.error(sizes, torch.float64)
         ndim = len(sizes)
         points = _dims("output_shape", output_shape, locs.ndim - 1)
         image = _dims(
@@ -187,32 +197,41 @@ class NUFFT(Wrapper):
                 f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
+        tol, device = _TOL if tol is None else tol, locs.device.type
+        is_for_coils = not toeplitz and not {*batch} <= {ELLIPSES, *points}
+        if method == "auto" and not is_given:
+            if plans_are_faster(sizes, device, is_for_coils=is_for_coils):
+                method = "finufft"
+        if method != "finufft":
+            way = way if is_given else chosen(tol, sizes)
+            make = partial(gridded_transform, locs, sizes, way, points, image, grid, batch)
+            operand = make(0 if method == "interpolate" else table_budget)
+            interpolate = _interpolate_of(operand)
+            if method == "table" and not interpolate.table_nbytes:
+                _refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
+            if method == "auto" and not is_given:
+                method = fastest_method(sizes, tol, interpolate, device)
         if method == "finufft":
-            tol = 1e-6 if tol is None else tol
             operand = FinufftTransform(locs, sizes, tol, points, image, batch)
-            super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
-        else:
-            make = partial(
-                gridded_transform, locs, sizes, oversamp, width, points, image, grid, batch
-            )
-            super().__init__(make(0 if method == "interpolate" else table_budget))
-            if method == "table" and not self.interpolate.table_nbytes:
-                _refuse_table(cast(Chain, make(2**62)).linops[1], self.interpolate.table_budget)
-        self.grid_size, self.toeplitz = sizes, toeplitz
-        known = largest_error(oversamp, width, sizes, locs.dtype)
-        self._error = known if tol is None else tol
+        super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
+        self.grid_size, self.toeplitz, self._error = sizes, toeplitz, tol
+        self._needs_double = (
+            not is_given and method != "finufft" and way.error(sizes, torch.float32) > tol
+        )
 
     @staticmethod
     def fn(linop: NUFFT, x: Tensor, /) -> Tensor:
         """Return the values at the locations; for the adjoint, the image."""
         locs = linop.locs
         check_device(linop.name, x, locs)
-        # Half precision has no transforms.
-        x = x.to(torch.promote_types(torch.promote_types(x.dtype, locs.dtype), torch.complex64))
+        dtype = torch.promote_types(x.dtype, torch.complex64)  # half precision has no transforms
+        if isinstance(linop.interpolate, FinufftTransform):  # it takes image by image
+            return linop.linop(x.to(dtype))
+        x = x.to(torch.complex128 if linop._needs_double else dtype)
         if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
-            return linop.linop(x)
+            return linop.linop(x).to(dtype)
         there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
-        return linear_function(there, back, x, locs)
+        return linear_function(there, back, x, locs).to(dtype)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _sizes_to_check = NamedLinop._sizes_to_check  # the parts would name themselves
@@ -228,10 +247,16 @@ class NUFFT(Wrapper):
         return ToeplitzNormal.of(chain) if self.toeplitz and not self.is_adjoint else chain
 
     def extra_repr(self) -> str:
-        """Return the text of ``repr`` for the largest error of an entry, if it is known."""
-        return (
-            f"error of entries up to {self._error:.1e}" if self._error < 1 else super().extra_repr()
-        )
+        """Return the text of ``repr``: the method, and the largest error of an entry if known."""
+        known = [f"error of entries up to {self._error:.1e}"] if self._error < 1 else []
+        return ", ".join([self.method, *known])
+
+    @property
+    def method(self) -> str:
+        """How it is computed: "table", "interpolate" or "finufft"; see ``method`` above."""
+        if isinstance(self.interpolate, FinufftTransform):
+            return "finufft"
+        return "table" if self.interpolate.table_nbytes else "interpolate"
 
     @property
     def is_adjoint(self) -> bool:
@@ -246,8 +271,7 @@ class NUFFT(Wrapper):
     @property
     def interpolate(self) -> Interpolate:
         """The interpolation, or its adjoint; it holds the locations."""
-        parts = self.linop.flatten()
-        return next(part for part in parts if isinstance(part, Interpolate))
+        return _interpolate_of(self.linop)
 
     def _in_parts(self, is_back: bool, x: Tensor) -> Tensor:
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
@@ -277,18 +301,21 @@ class NUFFT(Wrapper):
         known, found = self._found.get("frames", (None, ()))
         tiles: Sequence[NUFFT] = found if known == how else ()
         if known != how:
-            if not isinstance(interpolate, FinufftTransform):  # it works frame by frame
-                pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
-                tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
+            pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
+            tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
             if interpolate.table_nbytes and not all(t.interpolate.table_nbytes for t in tiles):
                 tiles = ()
             self._found["frames"] = how, tiles
         return tiles
 
 
-def _refuse_table(interpolate: NamedLinop, budget: int) -> None:
+def _interpolate_of(linop: NamedLinop) -> Interpolate:
+    return next(part for part in linop.flatten() if isinstance(part, Interpolate))
+
+
+def _refuse_table(interpolate: Interpolate, budget: int) -> None:
     """Raise the error that says why there is no table."""
-    nbytes = cast(Interpolate, interpolate).table_nbytes
+    nbytes = interpolate.table_nbytes
     if not nbytes:
         raise ValueError(
             'NUFFT: method="table" needs locations that do not require gradients and are of '

@@ -12,7 +12,7 @@ from torch import Tensor
 from linops_core import Interpolate, NamedLinop, SliceableLinop, writing_is_safe
 from nameddim import NamedDimension, NamedShape
 
-from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
+from ._kaiser_bessel import Gridding, deapodisation
 from ._kept import Kept
 
 # Bytes of the oversampled grids that are computed at a time; one image may have more. A GPU has no
@@ -31,22 +31,19 @@ class OversampledFFT(SliceableLinop):
     before it go to the end. So no shift is needed afterwards.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
+    saved_with: ClassVar[tuple[type, ...]] = (Gridding, Kept)
 
     def __init__(
         self,
         image: Sequence[NamedDimension],
         grid: Sequence[NamedDimension],
         sizes: Sequence[int],
-        padded: Sequence[int],
+        way: Gridding,
         batch: Sequence[NamedDimension],
-        width: float,
-        beta: float,
     ) -> None:
         shape = NamedShape((*batch, *image), (*batch, *grid), image=image, grid=grid)
         super().__init__(shape)
-        self.grid_size, self.padded_size = tuple(sizes), tuple(padded)
-        self.width, self.beta = width, beta
+        self.grid_size, self.padded_size, self._way = tuple(sizes), way.padded, way
         self._axes = tuple(range(-len(sizes), 0))
         self._kept: Kept[list[Tensor]] = Kept()
 
@@ -112,7 +109,7 @@ class OversampledFFT(SliceableLinop):
     def _along_axes(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:
         """Return h times the scale along each axis."""
         return [
-            (deapodisation(n, m, self.width, self.beta, device) / math.sqrt(n)).to(dtype)
+            (deapodisation(n, m, self._way.width, self._way.beta, device) / math.sqrt(n)).to(dtype)
             for n, m in zip(self.grid_size, self.padded_size, strict=True)
         ]
 
@@ -134,8 +131,7 @@ class OversampledFFT(SliceableLinop):
 def gridded_transform(
     locs: Tensor,
     sizes: Sequence[int],
-    oversampling: float,
-    width: float,
+    way: Gridding,
     points: Sequence[NamedDimension],
     image: Sequence[NamedDimension],
     grid: Sequence[NamedDimension],
@@ -143,19 +139,16 @@ def gridded_transform(
     table_budget: int | None,
 ) -> NamedLinop:
     """Return a NUFFT as a chain: an oversampled FFT, and an interpolation."""
-    padded = tuple([padded_size(size, oversampling) for size in sizes])
-    scale = [larger / size for larger, size in zip(padded, sizes, strict=True)]
-    beta = beatty_beta(width, min(scale))
-    fourier = OversampledFFT(image, grid, sizes, padded, batch, width, beta)
+    fourier = OversampledFFT(image, grid, sizes, way, batch)
     interpolate = Interpolate(
         locs,
-        padded,
+        way.padded,
         batch,
         points,
         grid,
-        width,
-        kernel_params={"beta": beta, "scaled": True},  # in single precision I_0^3 overflows
-        scale=scale,
+        way.width,
+        kernel_params={"beta": way.beta, "scaled": True},  # in single precision I_0^3 overflows
+        scale=[larger / size for larger, size in zip(way.padded, sizes, strict=True)],
         table_budget=table_budget,
     )
     return interpolate @ fourier

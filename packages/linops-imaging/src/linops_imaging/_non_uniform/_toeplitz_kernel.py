@@ -32,8 +32,8 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
     -------
     Tensor
         Real, (frames, M...) with M the smallest even number from 2 N - 1 on with only the prime
-        factors 2, 3 and 5, in the precision of locations and weights. A new tensor; no gradient
-        passes through it.
+        factors 2, 3 and 5, in the precision of the weights (without them, of the locations). A new
+        tensor; no gradient passes through it.
 
     Raises
     ------
@@ -74,12 +74,10 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
         shapes = A.interpolate.shape.other_shapes
         D = Diagonal.from_weight(weights.detach(), shapes["locs_shape"][:-1], A.oshape)
         chain = cast(Chain, A.H @ D @ A)
-    kernels = [*ToeplitzNormal(chain).kernels()]
+    dtype = torch.promote_types((A.locs if weights is None else weights).dtype, torch.float32)
+    kernels = [*ToeplitzNormal(chain).kernels(dtype)]
     frames = lengths[: len(A.interpolate.shape.other_shapes["frames"])]
     shape = (*frames, *convolution_sizes(A.grid_size))
     if not kernels:
-        dtype = (
-            A.locs.dtype if weights is None else torch.promote_types(A.locs.dtype, weights.dtype)
-        )
         return A.locs.new_empty(shape, dtype=dtype)
     return torch.stack(kernels).reshape(shape)

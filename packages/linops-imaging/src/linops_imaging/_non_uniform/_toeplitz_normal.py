@@ -22,7 +22,8 @@ from linops_core import (
 )
 from nameddim import ND, get_nd_shape
 
-from ._kaiser_bessel import chosen, padded_size
+from ._finufft_plan import adjoint_at, is_installed
+from ._kaiser_bessel import chosen
 from ._kept import Kept, may_be_kept, place_of
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import Phases, convolved, kernel_of
@@ -80,14 +81,15 @@ class ToeplitzNormal(Wrapper):
         if not is_real or not may_be_kept(x, tensors):
             return linop.linop(x)
         check_device(linop.name, x, tensors[0])
-        x = x.to(reduce(torch.promote_types, [t.dtype for t in (x, *tensors)], torch.complex64))
+        dtypes = [t.dtype for t in (x, *tensors[1:])]  # locations do not decide the dtype
+        x = x.to(reduce(torch.promote_types, dtypes, torch.complex64))
         return linear_function(linop._convolved, linop._convolved, x, *tensors)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _sizes_to_check = NamedLinop._sizes_to_check  # the operand is mostly not asked
 
-    def kernels(self) -> Iterator[Tensor]:
-        """Yield the kernel of each frame, the last one fastest."""
+    def kernels(self, dtype: torch.dtype) -> Iterator[Tensor]:
+        """Yield the kernel of each frame in a real dtype, the last one fastest."""
         transform, diagonal = self._transform(), self._diagonal()
         interpolate, tensors = transform.interpolate, [transform.interpolate.locs]
         locs = interpolate.weight_part("locs")
@@ -99,40 +101,39 @@ class ToeplitzNormal(Wrapper):
         n_frame_axes = len(interpolate.shape.other_shapes["frames"])
         for index in product(*map(range, locs.shape[:n_frame_axes])):
             own, of_own = locs[index], weights[index]
-            place = (place_of(own), diagonal and place_of(of_own))
-            yield self._kept.of(tensors, place, lambda: self._kernel(own, of_own))  # noqa: B023 (called at once)
+            place = (place_of(own), diagonal and place_of(of_own), dtype)
+            yield self._kept.of(tensors, place, lambda: self._kernel(own, of_own, dtype))  # noqa: B023 (called at once)
 
-    def _kernel(self, locs: Tensor, weights: Tensor) -> Tensor:
-        """Return the kernel of one frame, in the precision of locations and weights."""
+    def _kernel(self, locs: Tensor, weights: Tensor, dtype: torch.dtype) -> Tensor:
+        """Return the kernel of one frame in a real dtype."""
         sizes = self._transform().grid_size
-        dtype = reduce(torch.promote_types, (locs.dtype, weights.dtype), torch.float32)
         if self._is_squared():
-            weights = weights.to(dtype).abs().square()
-        dtype = dtype.to_real()
+            weights = weights.to(torch.complex128).abs().square()
         grid_size = torch.tensor(sizes, dtype=torch.float64, device=locs.device)
         at = locs.reshape(-1, len(sizes)).double()
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
-        oversampling, width = chosen(
-            1e-11 if dtype == torch.float64 else 2e-5, sizes, torch.float64
-        )
+        tol = 1e-11 if dtype == torch.float64 else 2e-5
+        of_values = adjoint_at(at, sizes, tol) if is_installed(at.device.type) else None
+        way = chosen(tol, sizes)
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
-        n_nodes = math.prod([padded_size(size, oversampling) for size in sizes])
-        step = max(_POINTS, n_nodes // 16)  # adding up grids then takes less than gridding
+        # Adding up grids then takes less than gridding, and points less memory than the grid.
+        step = max(_POINTS, math.prod(way.padded) // 64)
 
         def adjoint(phases: Phases) -> Tensor:
+            if of_values is not None:
+                return of_values(phases.at(slice(None)))
             total: Tensor | None = None
             for start in range(0, max(1, len(at)), step):  # also without points
                 points = slice(start, start + step)
-                options = (sizes, oversampling, width, (ND("P"),), image, grid, (ND("B"),), 0)
+                options = (sizes, way, (ND("P"),), image, grid, (ND("B"),), 0)
                 fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
-                part = interpolate.H(phases.at(points))
+                part = interpolate.H(phases.at(points).to(dtype.to_complex()))
                 total = part if total is None else total.add_(part)
                 del part  # before the next one is made
             assert total is not None
             return fourier.H(total)
 
-        kernel = kernel_of(at, weights.reshape(-1), sizes, adjoint).to(dtype)
-        return kernel.movedim(0, -1).contiguous().movedim(-1, 0)  # as `convolved` reads it
+        return kernel_of(at, weights.reshape(-1), sizes, adjoint, dtype)
 
     def _convolved(self, x: Tensor) -> Tensor:
         if not x.numel():
@@ -146,7 +147,7 @@ class ToeplitzNormal(Wrapper):
             math.prod(moved.shape[:n_batch_axes]), -1, *sizes
         )  # batch, frames, image
         result = torch.empty_like(images, memory_format=torch.contiguous_format)
-        for frame, kernel in enumerate(self.kernels()):
+        for frame, kernel in enumerate(self.kernels(x.real.dtype)):
             convolved(images[:, frame], kernel, sizes, into=result[:, frame])
         return result.reshape(moved.shape).movedim(last, at)
 

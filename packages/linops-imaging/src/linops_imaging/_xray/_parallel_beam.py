@@ -52,9 +52,10 @@ class ParallelBeam(XRayTransform):
     quarter to a third of the time of 16 images one by one. Nothing is shared while gradients to the
     angles are recorded, or under transforms.
 
-    The result has the dtype to which the dtypes of input and angles promote. Half precision is
-    computed in float32. An angle that is NaN or infinite makes its projection NaN. For a
-    ``detector_spacing`` below 1, the time of the adjoint is proportional to its inverse.
+    The result has the dtype of the input, for angles of any dtype; integers give float32. Half
+    precision is computed in float32. Gradients to the angles have their dtype. An angle that is NaN
+    or infinite makes its projection NaN. For a ``detector_spacing`` below 1, the time of the
+    adjoint is proportional to its inverse.
 
     References
     ----------

@@ -27,6 +27,7 @@ class XRayTransform(SliceableLinop):
 
     angles: Tensor
     _is_real = True
+    _geometry = ("angles",)
 
     def __init__(
         self,
@@ -98,7 +99,8 @@ class XRayTransform(SliceableLinop):
     def _on_images(self, function: Function, adjoint: Function, x: Tensor) -> Tensor:
         """Return ``function`` of all images in x; real and imaginary parts are separate images."""
         angles = self.weight_part("angles")
-        dtype = torch.promote_types(x.dtype, angles.dtype)
+        is_number = x.is_floating_point() or x.is_complex()
+        dtype = x.dtype if is_number else torch.float32
         # Half precision cannot tell the pixels of a row from each other.
         x = x.to(torch.promote_types(dtype, torch.float32))
         parts = torch.stack([x.real, x.resolve_conj().imag]) if x.is_complex() else x.unsqueeze(0)

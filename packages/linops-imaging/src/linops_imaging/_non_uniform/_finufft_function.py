@@ -1,0 +1,195 @@
+"""The transform by plans as a function of images and locations, for torch.
+
+Shapes: B images, F frames, P locations of a frame, D axes of an image.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from .._plain import is_plain
+from ._finufft_plan import PlanPair, way_for
+
+_get_dispatch_mode, _PROXY = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.PROXY
+
+Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
+"""Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True."""
+
+MakePair: TypeAlias = Callable[[Tensor, int, int, torch.dtype], PlanPair]
+"""Returns the plans for the locations (P, D) of frame number f, some images and a dtype."""
+
+
+def computed(
+    x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], pair_for: MakePair
+) -> Tensor:
+    """Return the transform of plain tensors; see ``Compute``."""
+    own = tuple(sizes) if is_back else locs.shape[1:2]
+    result = x.new_empty(*x.shape[:2], *own)
+    if not result.numel() or not x.numel() or x.is_meta:
+        return result.zero_()
+    # Threads share the images of a call.
+    n = 1 if x.is_cpu and torch.get_num_threads() == 1 else len(x)
+    for frame, of_frame in enumerate(locs):
+        pair = pair_for(of_frame, frame, n, x.dtype)
+        pair.apply(x[:, frame], result[:, frame], is_back=is_back)
+    return result.mul_(1 / math.sqrt(math.prod(sizes)))
+
+
+def transformed(
+    x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float, compute: Compute
+) -> Tensor:
+    """Return the transform with derivatives of any order; see ``Compute``.
+
+    A compiler finds one opaque operation, which makes new plans in each call.
+    """
+    if (
+        torch.compiler.is_compiling()
+        or torch._C._get_tracing_state() is not None
+        or _get_dispatch_mode(_PROXY) is not None
+    ):
+        y = non_uniform_transform(x, locs, is_back, sizes, tol)
+    elif is_plain(x, locs) and not (
+        torch.is_grad_enabled() and (x.requires_grad or locs.requires_grad)
+    ):
+        y = compute(x, locs, is_back)  # the function takes a quarter of a millisecond
+    else:
+        y = _Transform.apply(x, locs, is_back, tuple(sizes), compute)  # type: ignore[no-untyped-call]
+    return y
+
+
+class _Transform(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], compute: Compute
+    ) -> Tensor:
+        return compute(x, locs, is_back)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, locs, *ctx.others = inputs
+        # Torch detects writes to them.
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
+        ctx.save_for_forward(x, locs)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        is_back, sizes, compute = ctx.others
+
+        def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
+            y: Tensor = _Transform.apply(x, locs, is_back, sizes, compute)  # type: ignore[no-untyped-call]
+            return y
+
+        return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
+
+    @staticmethod
+    def jvp(ctx: Any, of_x: Tensor | None, of_locs: Tensor | None, *_: None) -> Tensor:
+        (x, locs), (is_back, sizes, compute) = ctx.saved_tensors, ctx.others
+
+        def of(x: Tensor) -> Tensor:
+            y: Tensor = _Transform.apply(x, locs, is_back, sizes, compute)  # type: ignore[no-untyped-call]
+            return y
+
+        terms = [] if of_x is None else [of(of_x)]
+        if of_locs is not None:
+            for axis, change in enumerate(of_locs.unbind(-1)):
+                if is_back:
+                    terms.append(of(x * change).mul(_coordinates(x, sizes, axis).conj()))
+                else:
+                    terms.append(of(x * _coordinates(x, sizes, axis)) * change)
+        return sum(terms[1:], terms[0])
+
+    @staticmethod
+    def vmap(
+        info: Any,
+        in_dims: tuple[int | None, ...],
+        x: Tensor,
+        locs: Tensor,
+        is_back: bool,
+        sizes: Sequence[int],
+        compute: Compute,
+    ) -> tuple[Tensor, int]:
+        of_x, of_locs, n = in_dims[0], in_dims[1], info.batch_size
+        if of_locs is None:
+            assert of_x is not None
+            batch = x.movedim(of_x, 0)
+            y: Tensor = _Transform.apply(batch.flatten(0, 1), locs, is_back, sizes, compute)  # type: ignore[no-untyped-call]
+            return y.unflatten(0, batch.shape[:2]), 0
+        # Each has its own locations, like a frame.
+        frames = locs.movedim(of_locs, 0)
+        n_frames = frames.shape[1]
+        x = x.unsqueeze(1).expand(-1, n, *x.shape[1:]) if of_x is None else x.movedim(of_x, 1)
+        y = _Transform.apply(x.flatten(1, 2), frames.flatten(0, 1), is_back, sizes, compute)  # type: ignore[no-untyped-call]
+        return y.unflatten(1, (n, n_frames)), 1
+
+
+def _gradients(
+    ctx: Any, grad: Tensor, is_back: bool, sizes: Sequence[int], compute: Compute
+) -> tuple[Tensor | None, Tensor | None]:
+    """Return the gradients to x and to the locations.
+
+    The derivative of a value to a coordinate of its location is the value of the image times
+    that coordinate of the pixels, up to a factor.
+    """
+    x, locs = ctx.saved_tensors
+    of_x = compute(grad, locs, not is_back) if ctx.needs_input_grad[0] else None
+    if not ctx.needs_input_grad[1]:
+        return of_x, None
+    image, values = (grad, x) if is_back else (x, grad)
+    of_axes = [
+        (compute(image * _coordinates(image, sizes, axis), locs, False) * values.conj()).real.sum(0)
+        for axis in range(len(sizes))
+    ]
+    return of_x, torch.stack(of_axes, -1).to(locs.dtype)
+
+
+def _coordinates(like: Tensor, sizes: Sequence[int], axis: int) -> Tensor:
+    """Return -2 pi i times the coordinates of pixels along an axis, in fields of view."""
+    n, real = sizes[axis], like.dtype.to_real()
+    turns = (torch.arange(n, dtype=real, device=like.device) - n // 2) / n
+    return (-2j * math.pi * turns).reshape(-1, *[1] * (len(sizes) - 1 - axis))
+
+
+@cache
+def register_operation() -> None:
+    """Register the transform as an operation of torch, at first use and not on import."""
+
+    @torch.library.custom_op("linops_imaging::non_uniform_transform", mutates_args=())
+    def operation(
+        x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
+    ) -> Tensor:
+        def pair_for(of_frame: Tensor, frame: int, n: int, dtype: torch.dtype) -> PlanPair:
+            return PlanPair(of_frame, sizes, n, way_for(tol, tuple(sizes), dtype))
+
+        return computed(x, locs, is_back, sizes, pair_for)
+
+    @operation.register_fake
+    def _(x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float) -> Tensor:
+        return x.new_empty(*x.shape[:2], *(sizes if is_back else locs.shape[1:2]))
+
+    def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, locs, *ctx.others = inputs
+        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
+
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        is_back, sizes, tol = ctx.others
+
+        def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
+            return non_uniform_transform(x, locs, is_back, sizes, tol)
+
+        return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
+
+    operation.register_autograd(backward, setup_context=setup)
+
+
+def non_uniform_transform(
+    x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
+) -> Tensor:
+    """Return the transform by the registered operation, which makes new plans in each call."""
+    y: Tensor = torch.ops.linops_imaging.non_uniform_transform(x, locs, is_back, list(sizes), tol)
+    return y

@@ -1,0 +1,69 @@
+"""Which method NUFFT takes."""
+
+import sys
+from typing import Any
+
+import pytest
+import torch
+
+from linops_imaging import NUFFT
+from linops_imaging._non_uniform import _method
+from linops_imaging._non_uniform._method import fastest_method
+
+pytest.importorskip("finufft")
+
+
+def method_of(*sizes: int, n: int = 5000, batch: tuple[str, ...] = ("C",), **options: Any) -> str:
+    locs = torch.zeros(n, len(sizes))
+    A = NUFFT(locs, sizes, ("K",), batch_shape=batch, **{"tol": 1e-2, **options})
+    assert f" {A.method}, error of entries up to" in repr(A)
+    assert A.H.method == A.method
+    return A.method
+
+
+def test_a_table_is_for_coils_in_one_and_two_dimensions() -> None:
+    assert method_of(64, 64) == method_of(256) == "table"
+    assert method_of(4, 4, 4) == "finufft"
+    assert method_of(64, 64, batch=()) == method_of(64, 64, batch=("...",)) == "finufft"
+    assert method_of(64, 64, toeplitz=True) == "finufft"
+    assert method_of(64, 64, tol=3e-5) == "finufft"
+    assert method_of(64, 64, table_budget=9) == "finufft"
+    assert method_of(64, 64, n=4) == "finufft"  # of a few points, little is spared
+
+
+def test_frames_are_not_images_of_the_same_locations() -> None:
+    locs = torch.zeros(3, 5000, 2)
+    for batch, method in ((("T",), "finufft"), (("C", "T"), "table")):
+        assert NUFFT(locs, (64, 64), ("T", "K"), batch_shape=batch, tol=1e-2).method == method
+
+
+def test_what_finufft_cannot_do_is_left_to_others() -> None:
+    assert method_of(4, 4, 4, tol=None, width=5.0) == "table"
+    assert method_of(4, 4, 4, tol=None, width=5.0, table_budget=9) == "interpolate"
+
+
+def test_locations_with_gradients_have_no_table() -> None:
+    locs = torch.zeros(5000, 2, requires_grad=True)
+    assert NUFFT(locs, (64, 64), ("K",), batch_shape=("C",), tol=1e-2).method == "finufft"
+
+
+def test_without_the_library_the_error_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "finufft", None)
+    assert method_of(4, 4, 4) == "table"
+    assert method_of(4, 4, 4, table_budget=9) == "interpolate"
+    assert method_of(64, 64, batch=()) == "table"
+
+
+def test_finufft_keeps_a_tol_that_a_table_does_not() -> None:
+    assert method_of(65536, tol=1e-5, batch=()) == "finufft"
+
+
+@pytest.mark.parametrize(("budget", "method"), [(2**20, "table"), (0, "finufft")])
+def test_on_a_gpu_a_table_is_taken_if_there_is_one(
+    budget: int, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    A = NUFFT(torch.zeros(9, 2), (8, 8), ("K",), width=5.0, table_budget=budget)
+    for is_there in (True, False):
+        monkeypatch.setattr(_method, "is_installed", lambda _, is_there=is_there: is_there)
+        found = fastest_method((8, 8), 1e-2, A.interpolate, "cuda")
+        assert found == (method if is_there or budget else "interpolate")
