@@ -23,7 +23,6 @@ import linops_split as split
 from linops_core import NamedLinop
 from linops_imaging import coil_maps, interop, io, masks, phantoms, trajectories
 from linops_multigpu import BatchSpec, create_batched_linop
-from nameddim import ND
 
 
 def data(*lengths: int, dtype: torch.dtype = torch.complex128) -> Tensor:
@@ -226,8 +225,6 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "simplex": lambda _: alg.simplex()(Y.real, 1.0),
     "soft_threshold": lambda _: SOFT(Y, 1.0),
     "linear_function": lambda _: core.linear_function(lambda x: 2 * x, lambda y: 2 * y, Y),
-    "same_space": lambda _: core.same_space("test", [matrix(), matrix()])[0](Y),
-    "tile_of": lambda _: core.tile_of(matrix(), {ND("N"): slice(0, 2)})(Y[:2]),
     "density_compensation": lambda _: imaging.density_compensation(LOCS, (6, 6)),
     "fbp": lambda _: imaging.fbp(
         data(12, 8, dtype=torch.float64),
@@ -272,10 +269,7 @@ MADE: dict[str, Callable[[], object]] = {
 ELSEWHERE = {
     "base classes": "Composite GridOperator NamedLinop SliceableLinop Wrapper of_adjoint",
     "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
-    "no tensors": (
-        "constant_when_compiled safe_globals writing_is_safe tile_grid tile_lengths "
-        "fuzzy_broadcast_to choosing_steps steps_that_differ"
-    ),
+    "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
         "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv"
     ),

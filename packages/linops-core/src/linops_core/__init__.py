@@ -18,16 +18,13 @@ if TYPE_CHECKING:
     from ._algebra._identity import Identity as Identity
     from ._algebra._normal import Normal as Normal
     from ._algebra._real_form import RealForm as RealForm
-    from ._algebra._same_space import same_space as same_space
     from ._algebra._scalar import Scalar as Scalar
     from ._algebra._wrapper import Wrapper as Wrapper
     from ._algebra._zero import Zero as Zero
     from ._base._linop import NamedLinop as NamedLinop
-    from ._base._linop import tile_of as tile_of
     from ._base._roles import Role as Role
     from ._base._sides import Side as Side
     from ._base._sliceable import SliceableLinop as SliceableLinop
-    from ._base._sliceable import WeightPart as WeightPart
     from ._base._swapped_functions import of_adjoint as of_adjoint
     from ._base._tile import SplitError as SplitError
     from ._base._tile import Window as Window
@@ -37,13 +34,8 @@ if TYPE_CHECKING:
     from ._dottest import dottest as dottest
     from ._dottest import inner as inner
     from ._dottest import is_adjoint as is_adjoint
-    from ._kernels._accumulate import writing_is_safe as writing_is_safe
     from ._kernels._alike import Cache as Cache
-    from ._kernels._alike import choosing_steps as choosing_steps
-    from ._kernels._alike import steps_that_differ as steps_that_differ
-    from ._kernels._changes import TensorState as TensorState
     from ._kernels._linear_function import linear_function as linear_function
-    from ._kernels._tracing import constant_when_compiled as constant_when_compiled
     from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
     from ._operators._blocks import BlocksToArray as BlocksToArray
     from ._operators._convolution import Convolution as Convolution
@@ -95,23 +87,19 @@ else:
             "._algebra._identity": "Identity",
             "._algebra._normal": "Normal",
             "._algebra._real_form": "RealForm",
-            "._algebra._same_space": "same_space",
             "._algebra._scalar": "Scalar",
             "._algebra._wrapper": "Wrapper",
             "._algebra._zero": "Zero",
-            "._base._linop": "NamedLinop tile_of",
+            "._base._linop": "NamedLinop",
             "._base._roles": "Role",
             "._base._sides": "Side",
-            "._base._sliceable": "SliceableLinop WeightPart",
+            "._base._sliceable": "SliceableLinop",
             "._base._swapped_functions": "of_adjoint",
             "._base._tile": "SplitError Window",
             "._base._totals": "Processes Totals",
             "._dottest": "AdjointError dottest inner is_adjoint",
-            "._kernels._accumulate": "writing_is_safe",
-            "._kernels._alike": "Cache choosing_steps steps_that_differ",
-            "._kernels._changes": "TensorState",
+            "._kernels._alike": "Cache",
             "._kernels._linear_function": "linear_function",
-            "._kernels._tracing": "constant_when_compiled",
             "._operators._blocks": "ArrayToBlocks BlocksToArray",
             "._operators._convolution": "Convolution",
             "._operators._dct": "DCT",
@@ -189,18 +177,14 @@ __all__ = [
     "SplitError",
     "Stack",
     "SumReduce",
-    "TensorState",
     "Totals",
     "Truncate",
     "Upsample",
     "VStack",
-    "WeightPart",
     "Window",
     "Wrapper",
     "Zero",
-    "choosing_steps",
     "config",
-    "constant_when_compiled",
     "dottest",
     "from_pylops",
     "from_scipy",
@@ -210,10 +194,6 @@ __all__ = [
     "linear_function",
     "of_adjoint",
     "safe_globals",
-    "same_space",
-    "steps_that_differ",
-    "tile_of",
     "to_pylops",
     "to_sigpy",
-    "writing_is_safe",
 ]

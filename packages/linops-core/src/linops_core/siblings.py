@@ -6,14 +6,21 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._parts import check_parts_pass as check_parts_pass
+from ._algebra._same_space import same_space as same_space
+from ._base._linop import tile_of as tile_of
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of
 from ._base._sides import dims_of as dims_of
 from ._base._sides import named_axes as named_axes
 from ._base._sizes import input_space as input_space
+from ._base._sliceable import WeightPart as WeightPart
 from ._base._totals import WHOLE as WHOLE
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
+from ._kernels._accumulate import writing_is_safe as writing_is_safe
+from ._kernels._alike import choosing_steps as choosing_steps
+from ._kernels._alike import steps_that_differ as steps_that_differ
+from ._kernels._changes import TensorState as TensorState
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
 from ._kernels._inner_products import inner as inner
@@ -21,6 +28,7 @@ from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
+from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_followed as is_followed
 from ._kernels._tracing import is_recorded as is_recorded

@@ -3,7 +3,7 @@
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from linops_core import choosing_steps, steps_that_differ
+from linops_core.siblings import choosing_steps, steps_that_differ
 
 
 def test_only_loops_without_data_are_shortened_while_steps_are_chosen() -> None:

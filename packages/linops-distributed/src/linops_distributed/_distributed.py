@@ -12,15 +12,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from linops_core import (
-    NamedLinop,
-    Processes,
-    Side,
-    SplitError,
-    Totals,
-    Window,
-    writing_is_safe,
-)
+from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
+from linops_core.siblings import writing_is_safe
 from nameddim import NamedDimension
 
 from ._dry_run import dry_run

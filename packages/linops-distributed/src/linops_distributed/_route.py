@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import TypeAlias
 
-from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError, tile_of
+from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError
+from linops_core.siblings import tile_of
 from nameddim import NamedDimension, is_wildcard
 
 from ._sharding import Cut, Pieces

@@ -6,7 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 
 from torch import Tensor
 
-from linops_core import NamedLinop, SliceableLinop, TensorState
+from linops_core import NamedLinop, SliceableLinop
+from linops_core.siblings import TensorState
 from linops_split import Tiles
 from linops_split.execution import GradientSums, PartCopies, WeightParts, held_by, read_by
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.autograd.forward_ad import unpack_dual
 
-from linops_core import writing_is_safe
+from linops_core.siblings import writing_is_safe
 
 KINDS = (Tensor, torch.nn.Parameter)
 

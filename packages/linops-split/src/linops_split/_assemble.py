@@ -8,7 +8,8 @@ from itertools import accumulate
 import numpy as np
 from numpy.typing import NDArray
 
-from linops_core import NamedLinop, SplitError, same_space
+from linops_core import NamedLinop, SplitError
+from linops_core.siblings import same_space
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._tiled import Tiled

@@ -10,7 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from linops_core import NamedLinop, Window, tile_of
+from linops_core import NamedLinop, Window
+from linops_core.siblings import tile_of
 from nameddim import NamedDimension
 
 from ._narrowed import narrowed

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core import steps_that_differ
+from linops_core.siblings import steps_that_differ
 
 from ._layout import Layout
 from ._tiles import Tiles

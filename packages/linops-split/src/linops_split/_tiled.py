@@ -12,16 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 from tqdm.auto import tqdm
 
-from linops_core import (
-    Composite,
-    NamedLinop,
-    Side,
-    SplitError,
-    Window,
-    Zero,
-    of_adjoint,
-    writing_is_safe,
-)
+from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
+from linops_core.siblings import writing_is_safe
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order

@@ -10,7 +10,8 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from linops_core import NamedLinop, Side, Window, Zero, constant_when_compiled
+from linops_core import NamedLinop, Side, Window, Zero
+from linops_core.siblings import constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
 from ._layout import Layout

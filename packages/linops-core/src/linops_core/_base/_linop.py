@@ -522,7 +522,7 @@ class NamedLinop(Arithmetic, Conversions):
         Raises
         ------
         SplitError
-            As :func:`tile_of`.
+            As :meth:`split`; also if a result is not an operator, or has other dimensions or sizes.
         """
         if self.split is not NamedLinop.split:
             return [tile_of(self, {dim: piece}) for piece in pieces]

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 from torch import Tensor, add, mul
 from torch.autograd.forward_ad import unpack_dual
 
-from linops_core import writing_is_safe
+from linops_core.siblings import writing_is_safe
 
 BOUNDARIES = ("zeros", "circular", "replicate")
 

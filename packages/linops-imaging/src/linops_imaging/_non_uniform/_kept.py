@@ -9,7 +9,8 @@ from typing import Generic, Self, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from linops_core import Cache, TensorState
+from linops_core import Cache
+from linops_core.siblings import TensorState
 
 from .._plain import KINDS, is_plain
 

@@ -11,14 +11,8 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from linops_core import (
-    Interpolate,
-    NamedLinop,
-    Wrapper,
-    linear_function,
-    steps_that_differ,
-    writing_is_safe,
-)
+from linops_core import Interpolate, NamedLinop, Wrapper, linear_function
+from linops_core.siblings import steps_that_differ, writing_is_safe
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid, unused_names

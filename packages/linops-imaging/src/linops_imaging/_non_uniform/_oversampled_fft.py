@@ -9,7 +9,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from linops_core import Interpolate, NamedLinop, SliceableLinop, writing_is_safe
+from linops_core import Interpolate, NamedLinop, SliceableLinop
+from linops_core.siblings import writing_is_safe
 from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import Gridding, deapodisation

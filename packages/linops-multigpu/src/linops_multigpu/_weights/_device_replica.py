@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop, Window, Wrapper, tile_of
+from linops_core import NamedLinop, Window, Wrapper
+from linops_core.siblings import tile_of
 from nameddim import NamedDimension, NamedShape
 
 from .._devices._device_spec import as_device, probed

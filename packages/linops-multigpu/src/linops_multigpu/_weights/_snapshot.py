@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import torch
 from torch import Tensor, nn
 
-from linops_core import TensorState
+from linops_core.siblings import TensorState
 
 from ._contents import fingerprint, has_contents
 

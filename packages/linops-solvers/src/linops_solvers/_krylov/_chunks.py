@@ -6,7 +6,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from linops_core import NamedLinop, Role, SplitError, tile_of
+from linops_core import NamedLinop, Role, SplitError
+from linops_core.siblings import tile_of
 from nameddim import NamedDimension
 
 from .._shared._checks import Operator

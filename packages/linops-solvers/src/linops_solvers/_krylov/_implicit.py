@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from linops_core import NamedLinop, TensorState
-from linops_core.siblings import is_followed, is_transformed
+from linops_core import NamedLinop
+from linops_core.siblings import TensorState, is_followed, is_transformed
 
 from .._shared._checks import Operator
 

@@ -11,12 +11,13 @@ from typing import TypeAlias, cast
 import torch
 from torch import Generator, Tensor
 
-from linops_core import NamedLinop, Role, constant_when_compiled
+from linops_core import NamedLinop, Role
 from linops_core.siblings import (
     WHOLE,
     Totals,
     axis_of,
     check_vector,
+    constant_when_compiled,
     inner,
     input_space,
     norm,

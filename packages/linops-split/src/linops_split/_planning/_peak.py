@@ -13,7 +13,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from linops_core import choosing_steps
+from linops_core.siblings import choosing_steps
 
 from ._peak_inside import inside_nbytes
 from ._structure import Structure

@@ -8,7 +8,8 @@ from typing import Any
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensor
 
-from linops_core import Cache, WeightPart
+from linops_core import Cache
+from linops_core.siblings import WeightPart
 
 # Of modules: what calls do not read, or what they find again.
 _IGNORED = {"_found", "_adjoint", "_normal", "_has_relatives", "_name", "_tiles"}

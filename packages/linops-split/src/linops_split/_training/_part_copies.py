@@ -6,7 +6,8 @@ from collections.abc import Collection, Sequence
 
 from torch import Tensor
 
-from linops_core import NamedLinop, TensorState
+from linops_core import NamedLinop
+from linops_core.siblings import TensorState
 
 from .._tiles import Tiles
 from ._gradient_sums import GradientSums

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.function import Function
 
-from linops_core import writing_is_safe
+from linops_core.siblings import writing_is_safe
 
 from .._execution import Work
 from .._tiles import Tiles
