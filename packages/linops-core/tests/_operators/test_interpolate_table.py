@@ -49,7 +49,7 @@ def anything_kept(
 ) -> InterpolationTable | Neighbours | None:
     tables = vars(linop)["_table"]
     table = tables._kept[2].get(dtype) if tables._kept else None
-    return table._kept[2] if table and table._kept else None  # type: ignore[no-any-return]
+    return table._kept[2] if table and table._kept else None
 
 
 def nbytes(table: InterpolationTable | None) -> int:
