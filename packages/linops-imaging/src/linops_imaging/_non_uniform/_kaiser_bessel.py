@@ -20,7 +20,6 @@ _POINT_OF_GRID = 20.0
 # The smallest error of entries for which rounding in single precision is allowed for.
 _LEAST_OF_SINGLE = 1e-5
 
-
 # Pixels of images for which errors near tol matter more than time.
 _SMALL = 2**12
 
