@@ -109,7 +109,7 @@ def test_the_widest_kernels_stay_in_the_range_of_single_precision(
 
 
 @given(data=st.data())
-def test_the_largest_error_is_between_a_fifth_of_tol_and_tol(data: st.DataObject) -> None:
+def test_the_largest_error_is_at_most_tol_and_not_much_less(data: st.DataObject) -> None:
     n_axes = data.draw(st.integers(1, 3))
     lengths = st.integers(1, (200, 30, 7)[n_axes - 1])
     sizes = tuple(data.draw(st.lists(lengths, min_size=n_axes, max_size=n_axes)))
@@ -124,8 +124,8 @@ def test_the_largest_error_is_between_a_fifth_of_tol_and_tol(data: st.DataObject
     exact = matrix(locs, sizes)[:, pixels].mT * math.sqrt(n)
     error = (A(impulses.view(-1, *sizes)) - exact).abs().max()
     assert error <= tol
-    if n > 100:  # there are few grids for small images
-        assert error >= 0.2 * tol
+    # There are few grids for small images, and the largest errors may be between the locations.
+    assert error >= (0.1 if max(sizes) > 10 else 0.01) * tol or n < 9
 
 
 @pytest.mark.each_value

@@ -20,7 +20,6 @@ _POINT_OF_GRID = 20.0
 # The smallest error of entries for which rounding in single precision is allowed for.
 _LEAST_OF_SINGLE = 1e-5
 
-
 # Pixels of images for which errors near tol matter more than time.
 _SMALL = 2**12
 
@@ -96,12 +95,12 @@ def largest_error(width: float, beta: float, edge: float) -> float:
 
     The kernel ends on grid points for some locations, and there the error may be the largest.
     """
-    locations = np.array([0.0, 1e-9, 0.1, 0.2, 0.3, 0.4, 0.5 - 1e-9, 0.5])[:, None]
+    locations = np.array([1e-9, 0.5 - 1e-9, *np.linspace(0, 0.5, 11)])[:, None]
     nodes = np.floor(locations - width / 2) + 1 + np.arange(math.ceil(width))
     distances = nodes - locations
     squares = 1 - (2 * distances / width) ** 2
     kernel = np.where(squares > 0, np.i0(beta * np.sqrt(np.maximum(squares, 0))), 0)
-    frequencies = edge * np.linspace(0, 1, 49)
+    frequencies = edge * (1 - np.linspace(0, 1, 64) ** 2)  # errors change faster near the edge
     phases = np.exp(2j * np.pi * frequencies[:, None, None] * distances)
     a = np.emath.sqrt(beta**2 - (np.pi * width * frequencies) ** 2 + 1e-30)
     transform = width * (np.sinh(a) / a).real

@@ -74,9 +74,9 @@ class NUFFT(Wrapper):
         given. M is the next even number with only the prime factors 2, 3 and 5.
     tol : float, optional
         The largest error of an entry of the matrix, relative to its absolute value; 1e-3 by
-        default. It chooses oversampling and width so that the errors are between a fifth of ``tol``
-        and ``tol``. Below 1e-5, data in single precision are transformed in double precision
-        inside. ``repr`` has the largest error of an entry.
+        default. It chooses oversampling and width. The largest error is hardly ever less than a
+        fifth of ``tol``, as more would cost time. Below 1e-5, data in single precision are
+        transformed in double precision inside. ``repr`` has the largest error of an entry.
     method : {"auto", "table", "interpolate", "finufft"}
         "table" keeps the interpolation weights, ceil(width) ** D for each location, and raises an
         error if they exceed ``table_budget``. The table is made anew when the locations change.
