@@ -8,7 +8,6 @@ from types import TracebackType
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_core import Cache, NamedLinop
 from nameddim import NamedDimension
@@ -17,6 +16,7 @@ from .._batch import batch_linop
 from .._slices import Sizes
 from ._peak import peak_nbytes
 from ._plan_input import refuse_several
+from ._without_data import QuickFakeMode
 
 WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
     "forward": lambda linop: linop,
@@ -36,8 +36,7 @@ class WithoutData:
     """
 
     def __init__(self, signature: str) -> None:
-        # Tensors inside plain functions do not need data either.
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = QuickFakeMode()
         self._signature = signature
 
     def of(self, linop: NamedLinop) -> NamedLinop:
