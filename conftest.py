@@ -83,7 +83,7 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
     Tests of solvers do few steps, of which only ``pytest.warns`` hears.
     """
-    if "alg" in item.path.parts or "solvers" in item.path.stem:
+    if "linops-solvers" in item.path.parts or "solvers" in item.path.stem:
         item.add_marker(pytest.mark.filterwarnings(FEW_STEPS))
     if law_of(item)[1] == LAW_OF_GPUS:
         item.add_marker("gpu")

@@ -100,10 +100,17 @@ def import_name(package: str) -> str:
     return package.replace("-", "_")
 
 
-def needed_siblings(package: str) -> set[str]:
+def needed_siblings(package: str, *, extras: bool = False) -> set[str]:
     """Return the packages of this repository that ``package`` needs, directly or not."""
-    required = {Requirement(line).name for line in PROJECTS[package]["dependencies"]}
-    return set().union(*({name} | needed_siblings(name) for name in required & set(PACKAGES)))
+    required = {requirement.name for requirement in requirements(PROJECTS[package], extras)}
+    found = (needed_siblings(name, extras=extras) for name in required & set(PACKAGES))
+    return (required & set(PACKAGES)).union(*found)
+
+
+def requirements(project: Mapping[str, Any], extras: bool) -> list[Requirement]:
+    """Return what a project requires, and what its extras add."""
+    added = project.get("optional-dependencies", {}).values() if extras else ()
+    return [Requirement(line) for lines in (project["dependencies"], *added) for line in lines]
 
 
 def install(
@@ -114,7 +121,8 @@ def install(
     ``extra`` is one of the packages' own, several with commas between them, or ``*`` for all that
     the tests use; ``group`` is one of the dependency groups of pyproject.toml.
     """
-    siblings = set().union(*map(needed_siblings, packages)) - set(packages)
+    needed = (needed_siblings(name, extras=bool(extra)) for name in packages)
+    siblings = set().union(*needed) - set(packages)
     targets = [f"packages/{name}" for name in sorted(siblings)]
     for name in packages:
         wanted = extras(name) if extra == "*" else extra
@@ -151,6 +159,13 @@ def witnesses(session: nox.Session) -> None:
     install(session, "torchlinops")
     session.install(PINNED, *WITNESSES)
     session.run("pytest", "witnesses", *session.posargs)
+
+
+@nox.session(default=False)
+def models(session: nox.Session) -> None:
+    """Copy, cast and move some hundred models of other libraries with memmap (some minutes)."""
+    install(session, "memmap", group="models")
+    session.run("pytest", "witnesses/models", *session.posargs, env=ONE_THREAD)
 
 
 @nox.session(default=False)
@@ -413,8 +428,8 @@ def oldest_siblings(session: nox.Session, package: str, folder: Path) -> dict[st
 
 
 def claimed_floors(project: Mapping[str, Any]) -> Iterator[tuple[str, Version]]:
-    """Yield the siblings that a project requires, and the oldest version that it claims of each."""
-    for requirement in map(Requirement, project["dependencies"]):
+    """Yield the siblings that a project and its tests require, each with the oldest version."""
+    for requirement in requirements(project, extras=True):
         if requirement.name in PROJECTS:
             (floor,) = (part.version for part in requirement.specifier if part.operator == ">=")
             yield requirement.name, Version(floor)

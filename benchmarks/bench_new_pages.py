@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.fft import fftn, ifftn, ifftshift
 
 from linops_core import FFT, Convolution, Dense, Diagonal, NamedLinop, Sampling
-from linops_core.alg import admm, conjugate_gradients, fista, pdhg, soft_threshold
+from linops_solvers import admm, conjugate_gradients, fista, pdhg, soft_threshold
 from torchlinops import NUFFT, BatchSpec, batch_linop, create_batched_linop
 
 C, N = 8, 256

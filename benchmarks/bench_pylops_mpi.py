@@ -37,9 +37,9 @@ from torch import Tensor
 from torch.distributed.device_mesh import init_device_mesh
 
 from linops_core import Dense, Identity
-from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_imaging import Gradient
+from linops_solvers import conjugate_gradients
 
 N_RANKS, ROUNDS = 2, 5
 HERE = Path(__file__).parent

@@ -17,8 +17,8 @@ from results import record
 from torch import Tensor
 
 from linops_core import Dense
-from linops_core.alg import conjugate_gradients
 from linops_imaging import NUFFT, phantoms, trajectories
+from linops_solvers import conjugate_gradients
 
 N, N_COILS, N_SPOKES, N_ITERATIONS = 256, 8, 402, 30
 

@@ -78,6 +78,7 @@ OURS = [
     "linops_distributed",
     "linops_imaging",
     "linops_multigpu",
+    "linops_solvers",
     "linops_split",
     "memmap",
     "nameddim",

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
-from linops_core.alg import conjugate_gradients
 from linops_multigpu import BatchSpec, DeviceReplica, create_batched_linop
+from linops_solvers import conjugate_gradients
 from linops_split import batch_linop, split_linop
 from memmap import memory_aware_to, overlapping_pairs, same_storage, union_nbytes
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 import linops_core as core
-import linops_core.alg as alg
 import linops_imaging as imaging
+import linops_solvers as alg
 import linops_split as split
 from linops_core import NamedLinop
 from linops_imaging import coil_maps, interop, io, masks, phantoms, trajectories

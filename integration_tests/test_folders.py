@@ -11,6 +11,7 @@ IN_FOLDERS = [
     "nameddim",
     "memmap",
     "linops-core",
+    "linops-solvers",
     "linops-imaging",
     "linops-split",
     "linops-multigpu",

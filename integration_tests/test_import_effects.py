@@ -37,6 +37,7 @@ PACKAGES = [
     "nameddim",
     "memmap",
     "linops_core",
+    "linops_solvers",
     "linops_imaging",
     "linops_split",
     "linops_multigpu",
@@ -45,7 +46,7 @@ PACKAGES = [
 ]
 Changes: TypeAlias = Callable[[str], dict[str, list[str]]]
 MODULES = [
-    *("memmap.borrow", "memmap.dataflow", "linops_core.alg", "linops_core.config"),
+    *("memmap.borrow", "memmap.dataflow", "linops_core.config", "linops_core.siblings"),
     *(
         "linops_multigpu.testing",
         "linops_distributed.testing",

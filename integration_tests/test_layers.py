@@ -19,6 +19,7 @@ ORDER = [
     "nameddim",
     "memmap",
     "linops_core",
+    "linops_solvers",
     "linops_imaging",
     "linops_split",
     "linops_multigpu",

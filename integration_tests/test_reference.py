@@ -15,6 +15,7 @@ PACKAGES = [
     "nameddim",
     "memmap",
     "linops_core",
+    "linops_solvers",
     "linops_imaging",
     "linops_split",
     "linops_multigpu",
@@ -35,7 +36,10 @@ def public_modules() -> list[str]:
 def made_in(module: ModuleType) -> set[str]:
     """Return the public names of ``module`` that are no modules, settings, or others' names."""
     package = module.__name__.split(".")[0]
-    values = {name: getattr(module, name) for name in getattr(module, "__all__", ())}
+    names = set(getattr(module, "__all__", ()))
+    if module.__name__ != package:  # what the package has too is listed there
+        names -= set(importlib.import_module(package).__all__)
+    values = {name: getattr(module, name) for name in names}
     return {
         name
         for name, value in values.items()

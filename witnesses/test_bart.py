@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from linops_core import FFT, Dense, Identity
-from linops_core.alg import conjugate_gradients
 from linops_imaging import NUFFT, phantoms, trajectories
 from linops_imaging.coil_maps import espirit
 from linops_imaging.io import read_cfl, write_cfl
+from linops_solvers import conjugate_gradients
 
 pytestmark = pytest.mark.skipif(not shutil.which("bart"), reason="bart is not installed")
 

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from linops_core import FFT, Diagonal, Identity, NamedLinop, Sampling
-from linops_core.alg import conjugate_gradients
 from linops_core.testing import dottest
 from linops_imaging import ParallelBeam, masks, phantoms
 from linops_imaging.interop import from_deepinv, to_deepinv
+from linops_solvers import conjugate_gradients
 
 HEAD = phantoms.shepp_logan([32, 32], torch.float64)
 MASK = masks.variable_density([32, 32], acceleration=2)

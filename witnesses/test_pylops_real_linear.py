@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from linops_core import DCT, NamedLinop, RealFFT, RealForm, from_pylops
-from linops_core.alg import lsqr
 from linops_core.testing import dottest
+from linops_solvers import lsqr
 
 pylops = pytest.importorskip("pylops")
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from linops_core import Dense
-from linops_core.alg import irls, omp, soft_threshold, split_bregman
 from linops_imaging import FiniteDifference
+from linops_solvers import irls, omp, soft_threshold, split_bregman
 
 pylops = pytest.importorskip("pylops")
 Array = npt.NDArray[np.float64]

@@ -11,7 +11,7 @@ from numpy.linalg import norm
 from torch import Tensor
 
 from linops_core import BlockDiag, Dense, HStack, Kronecker, NamedLinop, VStack
-from linops_core.alg import lsmr, lsqr
+from linops_solvers import lsmr, lsqr
 
 pylops = pytest.importorskip("pylops")
 Array = npt.NDArray[np.complex128]

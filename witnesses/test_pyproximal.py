@@ -5,8 +5,8 @@ import pytest
 import torch
 
 from linops_core import Dense
-from linops_core.alg import admm, l2_squared, pdhg, soft_threshold
 from linops_imaging import FiniteDifference
+from linops_solvers import admm, l2_squared, pdhg, soft_threshold
 
 pylops = pytest.importorskip("pylops")
 pyproximal = pytest.importorskip("pyproximal")

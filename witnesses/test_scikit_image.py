@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from linops_core.alg import group_soft_threshold, l2_squared, pdhg
 from linops_imaging import Gradient, ParallelBeam, fbp, phantoms
+from linops_solvers import group_soft_threshold, l2_squared, pdhg
 
 transform = pytest.importorskip("skimage.transform")
 data = pytest.importorskip("skimage.data")

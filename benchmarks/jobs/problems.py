@@ -12,9 +12,9 @@ from torch import Tensor
 from jobs.network import gradient_of, initial_parameters, network
 from jobs.problem import Array, Data, Problem
 from linops_core import FFT, Chain, Convolution, Dense, Identity, NamedLinop, Sampling
-from linops_core.alg import admm, conjugate_gradients, fista, in_basis, soft_threshold
 from linops_imaging import NUFFT, Gradient, ParallelBeam, Wavelet, masks, phantoms, trajectories
 from linops_imaging.coil_maps import espirit
+from linops_solvers import admm, conjugate_gradients, fista, in_basis, soft_threshold
 
 N_COILS = 8
 NOISE = 0.02

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, Dense, Identity, NamedLinop, VStack, alg
+import linops_solvers as alg
+from linops_core import FFT, Dense, Identity, NamedLinop, VStack
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 

@@ -13,7 +13,9 @@ from hypothesis import settings
 from torch import Tensor
 
 from linops_core import Dense, Identity
-from linops_core.alg import (
+from linops_distributed import distribute_linop
+from linops_distributed.testing import Ranked
+from linops_solvers import (
     Step,
     admm,
     conjugate_gradients,
@@ -24,8 +26,6 @@ from linops_core.alg import (
     pdhg,
     soft_threshold,
 )
-from linops_distributed import distribute_linop
-from linops_distributed.testing import Ranked
 
 pytestmark = pytest.mark.each_value
 

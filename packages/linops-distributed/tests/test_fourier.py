@@ -22,11 +22,11 @@ from linops_core import (
     SplitError,
     Window,
 )
-from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
 from linops_distributed.testing.strategies import MESHES, GridCase
 from linops_multigpu import BatchSpec
+from linops_solvers import conjugate_gradients
 from linops_split.execution import read_by
 
 Made = Callable[[], NamedLinop]

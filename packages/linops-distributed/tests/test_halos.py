@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Convolution, Dense, Diagonal, NamedLinop, PadDim, SplitError
-from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, Sent, distribute_linop, plan_mesh
 from linops_distributed.testing import Ranked
 from linops_distributed.testing.strategies import MESHES, GridCase
+from linops_solvers import conjugate_gradients
 
 N, K = ("Nx", "Ny"), ("Kx", "Ky")
 

@@ -1,5 +1,6 @@
 """A program of one rank: what it gets, what is left of it, and what is refused."""
 
+import sys
 import weakref
 from collections.abc import Iterator
 
@@ -25,6 +26,7 @@ def distributed(device: torch.device) -> DistributedLinop:
 
 
 def test_the_group_is_there_within_the_program_and_gone_behind_it() -> None:
+    hook = sys.excepthook
     seen = []
 
     def program(device: torch.device) -> float:
@@ -35,6 +37,7 @@ def test_the_group_is_there_within_the_program_and_gone_behind_it() -> None:
 
     assert [run_rank(program, backend="gloo") for _ in range(2)] == [6.0, 6.0]
     assert [A() for A in seen] == [None, None]
+    assert sys.excepthook is hook
 
 
 def test_an_error_of_the_program_is_raised_and_keeps_no_operator() -> None:

@@ -4,9 +4,9 @@ import pytest
 import torch
 
 from linops_core import Dense, Diagonal, Identity
-from linops_core.alg import Record, Step, StopReason, conjugate_gradients, power_method
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
+from linops_solvers import Record, Step, StopReason, conjugate_gradients, power_method
 
 GENERATOR = torch.Generator().manual_seed(3)
 W = torch.randn(7, 3, dtype=torch.complex128, generator=GENERATOR)

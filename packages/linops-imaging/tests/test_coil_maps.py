@@ -326,10 +326,42 @@ def test_coils_that_are_not_first_are_refused_unless_dims_says_so(shape: tuple[i
     for call in (
         lambda: compress_coils(data, 4),
         lambda: noise_covariance(data),
-        lambda: prewhiten(data, torch.eye(8)),
     ):
         with pytest.raises(ValueError, match=r"dims=, \('...', 'C'\) if the coils are last"):
             call()
+    with pytest.raises(ValueError, match="if axis 0 is not the coils, set dims"):
+        prewhiten(data, torch.eye(7))
+
+
+@pytest.mark.parametrize("shape", [(64, 320, 8), (48, 120, 24)])
+def test_a_first_axis_that_is_rarely_the_coils_gets_a_warning(shape: tuple[int, ...]) -> None:
+    data = torch.zeros((), dtype=torch.complex64).expand(shape)
+    names = XYZ[: len(shape) - 1]
+    last = re.escape(", ".join(map(repr, (*names, "C"))))
+    for function in (espirit, walsh):
+        wrong: Any = {"window": 4} if function is walsh else {"crop": -1}
+        with (
+            pytest.raises(ValueError, match=r"window must be odd|crop must"),
+            pytest.warns(UserWarning, match=rf"{last}\) if the coils are last") as caught,
+        ):
+            function(data, "C", names, **wrong)
+        assert caught[0].filename == __file__
+    with (
+        pytest.raises(ValueError, match="n_coils must be at most"),
+        pytest.warns(UserWarning, match=r"compress_coils: .* \('...', 'C'\) if the coils are last"),
+    ):
+        compress_coils(data, 65)
+    whitened, _ = prewhiten(data[:, :2, :2], torch.eye(shape[0]))  # which says how many coils
+    assert whitened.shape[0] == shape[0]
+
+
+@pytest.mark.parametrize(
+    "shape", [(32, 256, 24), (64, 320, 320), (40, 320, 8), (64, 256, 40), (8, 320, 8), (32, 24, 24)]
+)
+def test_coils_that_may_be_first_get_no_warning(shape: tuple[int, ...]) -> None:
+    data = torch.zeros((), dtype=torch.complex64).expand(shape)
+    with pytest.raises(ValueError, match="window must be odd"):
+        walsh(data, "C", XY, window=4)
 
 
 def test_coil_last_data_with_dims_are_those_with_coils_first() -> None:

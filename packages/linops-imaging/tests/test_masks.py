@@ -1,4 +1,5 @@
 import math
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
@@ -8,6 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linops_imaging import masks
 from linops_imaging.masks import calibration_region, poisson_disc, variable_density
 
 sizes = st.lists(st.integers(1, 8), min_size=1, max_size=3)
@@ -129,3 +131,14 @@ def test_large_powers(power: float) -> None:
 def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+def test_a_poisson_disc_mask_needs_no_lists_of_all_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = poisson_disc((48, 48), 8, calibration=8)
+    monkeypatch.setattr(masks, "_AT_ONCE", 100)
+    tracemalloc.start()
+    found = poisson_disc((48, 48), 8, calibration=8)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert torch.equal(found, expected)
+    assert peak < 60 * found.numel()  # half of it for distances; lists had 70

@@ -6,10 +6,9 @@ import torch
 
 from linops_core import FFT
 from linops_imaging import ParallelBeam, phantoms
+from linops_imaging._ellipses import HEAD, unit_radius
 from linops_imaging.phantoms import (
-    _HEAD,
     CoilSeries,
-    _unit_radius,
     shepp_logan,
     shepp_logan_kspace,
     shepp_logan_sinogram,
@@ -47,7 +46,7 @@ def test_line_integrals_are_those_of_the_image(sizes: tuple[int, int]) -> None:
     within = (torch.arange(fine) - fine // 2) / fine
     axes = [(at + within.repeat(n)) * 2 / n for at, n in zip(axes, sizes, strict=True)]
     at = torch.stack(torch.meshgrid(*axes, indexing="ij"), -1).double()
-    parts = [e.intensity * (_unit_radius(e, at) <= 1).double() for e in _HEAD]
+    parts = [e.intensity * (unit_radius(e, at) <= 1).double() for e in HEAD]
     image = torch.stack(parts).sum(0)
     A = ParallelBeam(angles, n_detectors, image.shape, spacing * fine)
     assert (A(image) / fine - found).norm() < 1e-2 * found.norm()
@@ -132,7 +131,7 @@ def test_bad_arguments(call: Callable[[], object], error: type[Exception], match
 
 def test_a_volume_is_computed_some_planes_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     expected = phantoms.shepp_logan([7, 6, 5])
-    monkeypatch.setattr(phantoms, "_AT_ONCE", 70)
+    monkeypatch.setattr(phantoms, "AT_ONCE", 70)
     assert torch.equal(phantoms.shepp_logan([7, 6, 5]), expected)
 
 
@@ -141,3 +140,30 @@ def test_gradients_reach_the_coefficients_of_coils() -> None:
     torch.autograd.gradcheck(
         lambda a: phantoms.CoilSeries(a).on_grid([3, 2], torch.complex128), coefficients
     )
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("ndim", [2, 3])
+def test_closed_forms_are_computed_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+    allocated: Callable[[Callable[[], object]], int],
+    ndim: int,
+) -> None:
+    locs, maps = torch.linspace(-4, 4, 400 * ndim).view(40, 10, ndim), CoilSeries.around(2, ndim)
+
+    def kspace() -> torch.Tensor:
+        return shepp_logan_kspace(locs, [8] * ndim)
+
+    def sinogram() -> torch.Tensor:
+        return shepp_logan_sinogram(locs[:, 0, 0], 50, 8)
+
+    for make in (kspace, sinogram):
+        monkeypatch.setattr(phantoms, "AT_ONCE", 2**30)
+        expected, of_coils = make(), shepp_logan_kspace(locs[:2], [8] * ndim, maps)
+        monkeypatch.setattr(phantoms, "AT_ONCE", 2**7)
+        torch.testing.assert_close(shepp_logan_kspace(locs[:2], [8] * ndim, maps), of_coils)
+        torch.testing.assert_close(make(), expected)
+        assert allocated(make) < 6 * expected.nbytes  # it was 20 and 12
+    for shape in ((0, ndim), (ndim,)):
+        assert shepp_logan_kspace(torch.zeros(shape), [8] * ndim).shape == shape[:-1]
+        assert shepp_logan_kspace(torch.zeros(shape), [8] * ndim, maps).shape == (2, *shape[:-1])

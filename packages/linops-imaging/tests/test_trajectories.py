@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from linops_imaging import trajectories
 from linops_imaging.trajectories import golden_angles, radial_2d, radial_3d, spiral_2d
 
 
@@ -84,3 +85,23 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
 def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: trajectories.radial_2d(2000, 64, 64),
+        lambda: trajectories.radial_3d(2000, 64, 64),
+        lambda: trajectories.spiral_2d(1000, 128, 64),
+    ],
+)
+def test_points_are_made_some_at_a_time(
+    monkeypatch: pytest.MonkeyPatch,
+    allocated: Callable[[Callable[[], object]], int],
+    make: Callable[[], torch.Tensor],
+) -> None:
+    expected = make()  # at once
+    monkeypatch.setattr(trajectories, "AT_ONCE", 2**12)
+    found: list[torch.Tensor] = []
+    assert allocated(lambda: found.append(make())) < 1.5 * expected.nbytes
+    assert torch.equal(found[0], expected)

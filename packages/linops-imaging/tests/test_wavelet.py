@@ -194,3 +194,13 @@ def test_integers_are_transformed_in_the_default_dtype() -> None:
 def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=match):
         Wavelet(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [8, 7])
+def test_the_normal_of_a_wrong_size_is_refused(size: int) -> None:
+    A = Wavelet("haar", ("Nx",), (size,), 1)
+    assert torch.equal(A.N(torch.ones(2, size)), torch.ones(2, size))
+    with pytest.raises(ValueError, match=f"Nx must have size {size}, got 9"):
+        A.N(torch.ones(2, 9))
+    with pytest.raises(ValueError, match="Nx1 must have size 8, got 9"):
+        A.H.N(torch.ones(2, 9))

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from linops_core import Dense
-from linops_core.alg import (
+from linops_multigpu.testing import simulated
+from linops_solvers import (
     admm,
     conjugate_gradients,
     fista,
@@ -17,7 +18,6 @@ from linops_core.alg import (
     minres,
     soft_threshold,
 )
-from linops_multigpu.testing import simulated
 
 Run = Callable[[Dense, Tensor], Tensor]
 

@@ -8,11 +8,12 @@ import sys
 import xml.etree.ElementTree as ElementTree
 from contextlib import redirect_stdout
 from pathlib import Path
-from textwrap import indent
+from textwrap import dedent, indent
 from typing import IO
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
 
 from memmap import MemoryReport
 from memmap.__main__ import main
@@ -182,22 +183,40 @@ def test_a_terminal_without_unicode_gets_escapes(tmp_path: Path) -> None:
     assert rb"poids \xe9\x1b[2J" in done.stdout
 
 
-def test_a_large_file_of_a_small_tensor_is_found_and_mended(
+def test_the_first_lines_of_the_readme_are_what_the_commands_print(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The first lines of the README, with a file of 4 MB instead of 1 GiB."""
+    """With a file of 1 GiB that is sparse, so it takes no place on the disk."""
     monkeypatch.chdir(tmp_path)
-    large = torch.zeros(1000, 1024)
-    torch.save({"row": large[3]}, "model.pt")
-    assert main(["report", "model.pt"]) == 0
-    assert "3.9 MiB" in capsys.readouterr().out
+    with FakeTensorMode():
+        flat = torch.empty(1 << 28)
+        with torch.serialization.skip_data(materialize_fake_tensors=True):
+            torch.save({"row": flat[3072:4096]}, "model.pt")
+    readme = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    block = readme.partition("found, and mended.\n\n")[2].partition("\n\n")[0]
+    commands = dedent(block).split("$ memmap ")[1:]
+    assert [command.split()[0] for command in commands] == ["report", "compact", "diff"]
+    for command in commands:
+        line, _, expected = command.partition("\n")
+        assert main(line.split()) == 0
+        assert capsys.readouterr() == (f"{expected.rstrip()}\n", "")
+    assert torch.load("small.pt")["row"].tolist() == [0] * 1024
+
+
+def test_a_file_is_made_compact_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    torch.save({"row": torch.zeros(1000, 1024)[3]}, "model.pt")
     assert main(["compact", "model.pt", "small.pt"]) == 0
     assert capsys.readouterr() == ("small.pt: 5.3 KiB instead of 3.9 MiB\n", "")
-    assert main(["diff", "model.pt", "small.pt"]) == 0
-    assert capsys.readouterr().out == "no difference\n"
     assert main(["compact", "model.pt", "small.pt"]) == 2
     assert capsys.readouterr().err.startswith("memmap: small.pt: the file exists, and overwrite")
     assert main(["compact", "model.pt", "small.pt", "--overwrite"]) == 0
+    capsys.readouterr()
+    assert main(["compact", "small.pt", "copy.pt"]) == 0
+    text = "copy.pt: a copy of 5.3 KiB, because a new file is not smaller\n"
+    assert capsys.readouterr().out == text
     assert main(["compact", "none.pt", "new.pt"]) == 2
     Path("text").write_text("text")
     assert main(["compact", "text", "new.pt"]) == 2

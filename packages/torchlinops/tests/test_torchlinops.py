@@ -21,7 +21,7 @@ PACKAGES = [
     "nameddim",
     "memmap",
     "linops_core",
-    "linops_core.alg",
+    "linops_solvers",
     "linops_imaging",
     "linops_split",
     "linops_multigpu",
@@ -35,12 +35,12 @@ MODULES = {
     "torchlinops.linops.split": "linops_split",
     "torchlinops.linops.device": "linops_multigpu",
     "torchlinops.linops.distributed": "linops_distributed",
-    "torchlinops.alg": "linops_core.alg",
+    "torchlinops.alg": "linops_solvers",
     "torchlinops.testing": "linops_core.testing",
     "torchlinops.testing.strategies": "linops_core.testing.strategies",
 }
 # Modules of the umbrella, which are no names of the packages.
-OF_THE_UMBRELLA = {"imaging", "linops", "memmap", "nameddim", "testing", "utils"}
+OF_THE_UMBRELLA = {"alg", "imaging", "linops", "memmap", "nameddim", "testing", "utils"}
 
 
 def public(name: str) -> dict[str, object]:

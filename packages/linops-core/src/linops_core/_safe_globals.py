@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 
 from nameddim import NamedDimension, NamedShape
 
@@ -44,6 +45,9 @@ def safe_globals(*packages: str) -> list[Callable[..., object] | tuple[Callable[
     >>> torch.equal(B(torch.ones(3)), A(torch.ones(3)))
     True
     """
+    core = import_module(__package__)
+    for name in core.__all__:
+        getattr(core, name)  # imports its module
     found: dict[type, None] = dict.fromkeys((slice, range, frozenset, NamedDimension, NamedShape))
     for cls in _below(NamedLinop):
         package, *modules = cls.__module__.split(".")

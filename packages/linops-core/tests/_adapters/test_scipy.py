@@ -370,3 +370,28 @@ def test_a_function_may_return_the_same_array_in_each_call() -> None:
     x, y = torch.rand(3, 6, dtype=torch.float64), torch.rand(3, 4, dtype=torch.float64)
     torch.testing.assert_close(A(x), x @ M.T)
     torch.testing.assert_close(A.H(y), y @ M)
+
+
+def writing(x: Any) -> Any:
+    x *= 2
+    return x
+
+
+@pytest.mark.parametrize("product", ["matvec", "matmat"])
+def test_functions_that_write_into_their_arguments_keep_the_input(product: str) -> None:
+    given = dict.fromkeys(("matvec", "rmatvec"), writing)
+    if product == "matmat":
+        given |= dict.fromkeys(("matmat", "rmatmat"), writing)
+    A = from_scipy(linalg.LinearOperator((3, 3), dtype=float, **given), ("...", "N"), ("...", "M"))
+    x = torch.ones(2, 3, dtype=torch.float64)
+    for each in (A, A.H):
+        assert (each(x) == 2).all() and (x == 1).all()
+        assert (each(x[0]) == 2).all() and (x == 1).all()
+
+
+def test_an_adjoint_without_rmatvec_is_refused_in_words() -> None:
+    given = linalg.LinearOperator((3, 3), matvec=lambda x: x, dtype=float)
+    for n, batch in ((3,), ()), ((2, 3), ("...",)):
+        A = from_scipy(given, (*batch, "N"), (*batch, "M"))
+        with pytest.raises(NotImplementedError, match="from_scipy: the operator must have rmatv"):
+            A.H(torch.ones(n))

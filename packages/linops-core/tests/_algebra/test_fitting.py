@@ -175,8 +175,14 @@ ONES = torch.ones(3, 3)
         (
             F2,
             Diagonal(ONES, ("Px", "Py")),
-            r"If they are the same dimensions, rename them by Diagonal\.renamed\("
+            r"If they are the same dimensions, make FFT with dims=.*, or rename them by Diagonal\."
+            r"renamed\("
             r"\{'Px': 'Nx', 'Py': 'Ny'\}\), .*\(a grid operator takes to=\)",
+        ),
+        (
+            Sampling([torch.tensor([0, 2])] * 2, [3, 3], dims=("Nx", "Ny")),
+            F2,
+            r'Sampling expects .* FFT returns .*\. Did you mean Sampling with dims=\("Kx", "Ky"\)',
         ),
         (F2, Diagonal(torch.ones(3), "N"), r"Give both the same names, or insert the operator"),
         (FFT(dims="X"), FFT(dims="Y"), r"order of these dimensions is not known: give .* shape="),

@@ -1,7 +1,9 @@
+from collections.abc import Callable
+
 import pytest
 import torch
 
-from linops_core import Identity, PadDim
+from linops_core import FFT, Identity, NamedLinop, PadDim, Roll, Truncate
 from linops_core._algebra._identity import is_identity
 from nameddim import ND
 
@@ -54,3 +56,44 @@ def test_the_shapes_must_have_one_length() -> None:
 def test_a_wildcard_cannot_get_another_place(ishape: tuple[str], oshape: tuple[str]) -> None:
     with pytest.raises(ValueError, match=r"Identity: a renamed dimension must have a name, got"):
         Identity(ishape, oshape)
+
+
+def sized() -> list[NamedLinop]:
+    """Return operators of one dimension of 4 whose normal is an identity."""
+    pad = PadDim("N", 4, 6, ("...", "N"), ("...", "M"))
+    roll = Roll(("M",), [1], to=("K",), shape=("...", "M"))
+    return [pad, Truncate("N", 6, 4, ("...", "N"), ("...", "M")).H, roll @ pad, pad.conj(), -pad]
+
+
+@pytest.mark.parametrize("A", sized(), ids=str)
+@pytest.mark.parametrize(
+    "of",
+    [
+        lambda N: N,
+        lambda N: N.H,
+        lambda N: N.N,
+        lambda N: 2 * N,
+        lambda N: N @ N,
+        lambda N: N**0,
+        lambda N: N + Identity(),
+        lambda N: N.renamed({N.ishape[-1]: ND("Z")}),
+        lambda N: N @ FFT(dims=N.ishape[-1:]),
+        lambda N: FFT(dims=N.ishape[-1:]) @ N,
+        lambda N: FFT(dims=N.ishape[-1:]).normal(N),
+        lambda N: N.normal(N),
+    ],
+)
+def test_a_normal_that_is_an_identity_knows_the_sizes(
+    A: NamedLinop, of: Callable[[NamedLinop], NamedLinop]
+) -> None:
+    assert of(A.N)(torch.ones(2, 4)).shape == (2, 4)
+    for wrong in (1, 3, 5, 6):
+        with pytest.raises(ValueError, match=f"must have size 4, got {wrong}"):
+            of(A.N)(torch.ones(2, wrong))
+
+
+def test_a_tile_of_a_sized_identity_has_the_size_of_the_tile() -> None:
+    N = PadDim("N", 4, 6, ("N",), ("M",)).N
+    tile = N.split(N, {ND("N"): slice(1, 3)})
+    assert tile.sizes("input") == (2,)
+    assert N.split(N, {ND("N"): slice(0, 4)}).sizes("input") == (4,)

@@ -41,7 +41,7 @@ def test_a_shape_is_needed() -> None:
     [
         (lambda A, x: A(x), r"A: the class must override fn\(linop, x\)"),
         (lambda A, x: A.H(x), r"A: there is no adjoint; the class must override adj_fn"),
-        (lambda A, x: A.normal_fn(A, x), r"A: there is no closed form of the normal"),
+        (lambda A, x: A.normal_fn(A, x), r"A: there is no closed form of the normal; write A.N"),
     ],
 )
 def test_what_was_not_written_is_missed_when_it_is_needed(apply: Any, message: str) -> None:

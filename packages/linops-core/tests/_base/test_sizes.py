@@ -21,7 +21,6 @@ from linops_core import (
     Scalar,
     Stack,
     Zero,
-    alg,
 )
 from linops_core._base._sizes import by_dimension, input_lengths, input_space, is_size, per_axis
 from linops_core.testing import dottest
@@ -135,14 +134,5 @@ def test_every_function_takes_sizes_or_a_tensor_like_the_input() -> None:
         assert A.to_dense(**given).shape == (4, 4)
         assert A.to_scipy(**given).shape == (4, 4)
         dottest(A, **given)
-        assert float(alg.operator_norm(A, **given)) == pytest.approx(2, rel=1e-4)
-        assert alg.svd(A, 1, **given).S.tolist() == pytest.approx([2], rel=1e-4)
-        trace = alg.estimate_trace(A.N, 4, **given).value
-        assert complex(trace) == pytest.approx(16, rel=1e-4)
-        assert alg.estimate_diagonal(A.N, 2, **given).value.shape == (4,)
     assert A.to_dense(like=like).dtype is A.to_dense(sizes={"Nx": 4}, dtype=like.dtype).dtype
     assert str(A.to_scipy(like=like).dtype) == "complex64"
-    assert alg.svd(A, 1, like=like).V.dtype is torch.complex64
-    for solve in (alg.operator_norm, alg.estimate_trace):
-        with pytest.raises(ValueError, match=r"must be given alone, got \['like', 'sizes'\]"):
-            solve(A, like=like, sizes={"Nx": 4})

@@ -3,6 +3,7 @@
 import gc
 import itertools
 import os
+import sys
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -83,6 +84,7 @@ def run_rank(
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
     store, rank, size = _place(wait)
+    hook = sys.excepthook  # replaced by that of torch, which names the rank
     dist.init_process_group(backend, timeout=wait, store=store, rank=rank, world_size=size)
     try:
         result = program(device)
@@ -94,6 +96,7 @@ def run_rank(
     finally:
         gc.collect()  # operators and meshes in cycles refer to it, too
         dist.destroy_process_group()
+        sys.excepthook = hook
     return result
 
 

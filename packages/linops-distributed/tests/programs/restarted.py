@@ -12,8 +12,8 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import init_device_mesh
 
 from linops_core import Dense, Identity
-from linops_core.alg import Step, conjugate_gradients
 from linops_distributed import distribute_linop
+from linops_solvers import Step, conjugate_gradients
 
 signal.alarm(int(sys.argv[1]))  # it ends the process, in whatever it waits
 if os.environ["TORCHELASTIC_RESTART_COUNT"] != "0" and os.environ["RANK"] == "0":

@@ -6,8 +6,8 @@ import torch
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import FFT, Dense, Identity
-from linops_core.alg import conjugate_gradients
 from linops_distributed import DistributedLinop, distribute_linop
+from linops_solvers import conjugate_gradients
 
 
 def check_scanner(

@@ -33,7 +33,7 @@ class Wavelet(SliceableLinop):
     Zeros are appended to the grid up to multiples of ``2**n_levels``, the ``padded_size``, which is
     the size of the coefficients. ``W.H(W(x))`` is still x, and the energy of the coefficients that
     of x. But if zeros were appended, there are more coefficients than points: ``W.H.N`` is then a
-    projection and not the identity, and :func:`linops_core.alg.in_basis` refuses W. If you need a
+    projection and not the identity, and :func:`linops_solvers.in_basis` refuses W. If you need a
     unitary W, give ``n_levels`` for which ``2**n_levels`` divides the sizes.
 
     Parameters
@@ -189,7 +189,7 @@ class Wavelet(SliceableLinop):
     def own_normal(self) -> NamedLinop:
         """Return the identity, but for the adjoint of a transform that appends zeros."""
         is_projection = self.is_adjoint and self.padded_size != self.grid_size
-        return super().own_normal() if is_projection else Identity(self.ishape)
+        return super().own_normal() if is_projection else Identity.on_input_of(self)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""

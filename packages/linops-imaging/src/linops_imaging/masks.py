@@ -22,6 +22,8 @@ __all__ = ["calibration_region", "poisson_disc", "variable_density"]
 Arguments = ParamSpec("Arguments")
 
 _NDIMS = (1, 2, 3)
+_AT_ONCE = 2**12
+"""Points that are tried at a time."""
 
 
 def calibration_region(grid_size: Sequence[int], region_size: int | Sequence[int]) -> Tensor:
@@ -190,14 +192,14 @@ def poisson_disc(
     begun, wanted = _begun("poisson_disc", grid_size, acceleration, calibration, (2, 3))
     power = check_real("poisson_disc", "power", power, 0)
     distance = _distance(begun.shape)
-    # A finite radius, also where the power is large.
-    growth = (1 + 4 * distance / distance.max().clamp(min=1)).pow(power).clamp(max=1e100)
-    order = torch.randperm(begun.numel(), generator=_generator("poisson_disc", seed)).tolist()
+    growth = distance.div_(distance.max().clamp(min=1)).mul_(4).add_(1)
+    growth = growth.pow_(power).clamp_(max=1e100)  # finite, also where the power is large
+    order = torch.randperm(begun.numel(), generator=_generator("poisson_disc", seed))
     low, high = 0.0, float(max(begun.shape))
-    mask = _thrown(begun, low * growth, order, wanted)
+    mask = _thrown(begun, growth, low, order, wanted)
     while high - low > 0.01 * high:
         middle = (low + high) / 2
-        tried = _thrown(begun, middle * growth, order, wanted)
+        tried = _thrown(begun, growth, middle, order, wanted)
         if int(tried.sum()) == wanted:
             mask, low = tried, middle
         else:
@@ -256,36 +258,44 @@ def _distance(sizes: Sequence[int]) -> Tensor:
     return total.sqrt()
 
 
-def _thrown(begun: Tensor, radius: Tensor, order: Sequence[int], most: int) -> Tensor:
+def _thrown(begun: Tensor, growth: Tensor, scale: float, order: Tensor, most: int) -> Tensor:
     """Return the mask with points added in ``order``, unless a sample is too close to the point.
 
-    A sample blocks all points within its own radius. The result has at most ``most`` samples.
+    A sample blocks all points within its own radius, ``scale`` times its growth. The result has at
+    most ``most`` samples.
     """
     mask, free = begun.numpy().copy(), ~begun.numpy()
-    sizes, flat_free, radii = mask.shape, free.reshape(-1), radius.flatten().tolist()
-    axes = [torch.arange(-size, size + 1, dtype=torch.float64).square() for size in sizes]
-    squared = sum(
-        (axis.view(-1, *(1,) * (len(sizes) - 1 - number)) for number, axis in enumerate(axes)),
-        start=torch.zeros(()),
-    ).numpy()
+    sizes, flat_free, growths = mask.shape, free.reshape(-1), growth.view(-1)
+    squares = [
+        torch.arange(-size, size + 1, dtype=torch.float64)
+        .square()
+        .view(-1, *(1,) * (mask.ndim - 1 - axis))
+        .numpy()
+        for axis, size in enumerate(sizes)
+    ]
     strides = [math.prod(sizes[axis + 1 :]) for axis in range(len(sizes))]
     n_missing = most - int(mask.sum())
-    for flat in order:
-        if not n_missing:
-            break
-        if not flat_free[flat]:
-            continue
-        n_missing -= 1
-        own = radii[flat]
-        reach = math.floor(own)
-        at = [flat // stride % size for stride, size in zip(strides, sizes, strict=True)]
-        mask[tuple(at)] = True
-        starts = [max(0, here - reach) for here in at]
-        stops = [min(size, here + reach + 1) for here, size in zip(at, sizes, strict=True)]
-        block = tuple(map(slice, starts, stops))
-        offsets = tuple(
-            slice(start - here + size, stop - here + size)
-            for start, stop, here, size in zip(starts, stops, at, sizes, strict=True)
-        )
-        free[block] &= squared[offsets] > own * own
+    # Lists of all points would need 70 bytes for each; most points are not free in the end.
+    for part in order.split(_AT_ONCE):
+        own_order = part[torch.from_numpy(flat_free)[part]]
+        for flat, relative in zip(own_order.tolist(), growths[own_order].tolist(), strict=True):
+            if not n_missing:
+                return torch.from_numpy(mask)
+            if not flat_free[flat]:
+                continue
+            n_missing -= 1
+            own = scale * relative
+            reach = math.floor(own)
+            at = [flat // stride % size for stride, size in zip(strides, sizes, strict=True)]
+            mask[tuple(at)] = True
+            starts = [max(0, here - reach) for here in at]
+            stops = [min(size, here + reach + 1) for here, size in zip(at, sizes, strict=True)]
+            block = tuple(map(slice, starts, stops))
+            squared = sum(
+                square[start - here + size : stop - here + size]
+                for square, start, stop, here, size in zip(
+                    squares, starts, stops, at, sizes, strict=True
+                )
+            )
+            free[block] &= squared > own * own
     return torch.from_numpy(mask)

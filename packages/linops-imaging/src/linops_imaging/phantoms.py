@@ -11,46 +11,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from ._checks import check_dtype, check_number, sizes_of_grid
-from ._unit_balls import ball, disc
+from ._ellipses import HEAD, transform, turned, unit_radius
+from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._xray._parallel_beam import ParallelBeam
 
 __all__ = ["CoilSeries", "shepp_logan", "shepp_logan_kspace", "shepp_logan_sinogram"]
-
-
-_AT_ONCE = 2**18
-"""Pixels that are computed at a time."""
-
-
-class _Ellipse(NamedTuple):
-    """An ellipse or ellipsoid; lengths are in halves of the field of view, the angle in degrees."""
-
-    intensity: float
-    half_axes: tuple[float, float, float]
-    centre: tuple[float, float, float]
-    angle: float
-    """Rotation in the plane of the first two axes, from the first to the second."""
-
-
-# The head of Shepp and Logan with the contrast of Toft (1996), table B.3, and the extension of its
-# ellipses to a third dimension that M. Schabel's phantom3d (2006) made common.
-_HEAD = (
-    _Ellipse(1.0, (0.69, 0.92, 0.81), (0.0, 0.0, 0.0), 0.0),
-    _Ellipse(-0.8, (0.6624, 0.874, 0.78), (0.0, -0.0184, 0.0), 0.0),
-    _Ellipse(-0.2, (0.11, 0.31, 0.22), (0.22, 0.0, 0.0), -18.0),
-    _Ellipse(-0.2, (0.16, 0.41, 0.28), (-0.22, 0.0, 0.0), 18.0),
-    _Ellipse(0.1, (0.21, 0.25, 0.41), (0.0, 0.35, -0.15), 0.0),
-    _Ellipse(0.1, (0.046, 0.046, 0.05), (0.0, 0.1, 0.25), 0.0),
-    _Ellipse(0.1, (0.046, 0.046, 0.05), (0.0, -0.1, 0.25), 0.0),
-    _Ellipse(0.1, (0.046, 0.023, 0.05), (-0.08, -0.605, 0.0), 0.0),
-    _Ellipse(0.1, (0.023, 0.023, 0.02), (0.0, -0.606, 0.0), 0.0),
-    _Ellipse(0.1, (0.023, 0.046, 0.02), (0.06, -0.605, 0.0), 0.0),
-)
 
 
 def shepp_logan(grid_size: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -94,12 +64,12 @@ def shepp_logan(grid_size: Sequence[int], dtype: torch.dtype = torch.float32) ->
     sizes = sizes_of_grid("shepp_logan", grid_size, 2, 3)
     axes = [(torch.arange(n, dtype=torch.float64) - n // 2) * (2 / n) for n in sizes]
     image = torch.empty(sizes, dtype=dtype)
-    n_rows = max(1, _AT_ONCE // math.prod(sizes[1:]))
+    n_rows = max(1, AT_ONCE // math.prod(sizes[1:]))
     for rows, part in zip(axes[0].split(n_rows), image.split(n_rows), strict=True):
         at = torch.stack(torch.meshgrid(rows, *axes[1:], indexing="ij"), -1)
         total = torch.zeros(part.shape, dtype=torch.float64)
-        for ellipse in _HEAD:
-            total += ellipse.intensity * (_unit_radius(ellipse, at) <= 1).double()
+        for ellipse in HEAD:
+            total += ellipse.intensity * (unit_radius(ellipse, at) <= 1).double()
         part.copy_(total.clamp(min=0))  # sums of tenths are not exactly zero
     return image
 
@@ -158,20 +128,32 @@ def shepp_logan_kspace(
             f"shepp_logan_kspace: the last dimension of locs must have size {len(sizes)} for a "
             f"grid of {sizes}, got shape {tuple(locs.shape)}"
         )
-    at = locs.to(torch.float64)
-    if maps is None:
-        total = _transform(at)
-    else:
-        if maps.ndim != len(sizes):
-            raise ValueError(
-                f"shepp_logan_kspace: maps must be of {len(sizes)} dimensions for a grid of "
-                f"{sizes}, got {maps.ndim}"
-            )
-        shifted = at.unsqueeze(-2) - maps.frequencies.to(at.device)
-        coefficients = maps.coefficients.flatten(1).to(at.device, torch.complex128)
-        total = torch.einsum("cp,...p->c...", coefficients, _transform(shifted))
+    if maps is not None and maps.ndim != len(sizes):
+        raise ValueError(
+            f"shepp_logan_kspace: maps must be of {len(sizes)} dimensions for a grid of "
+            f"{sizes}, got {maps.ndim}"
+        )
     precision = torch.complex128 if locs.dtype == torch.float64 else torch.complex64
-    return (math.sqrt(math.prod(sizes)) * total).to(precision)
+    frequencies = coefficients = None
+    if maps is not None:
+        frequencies = maps.frequencies.to(locs.device)
+        coefficients = maps.coefficients.flatten(1).to(locs.device, torch.complex128)
+
+    def transformed(at: Tensor) -> Tensor:
+        """Return the k-space at some locations (n, D), (n,) or (n, C)."""
+        at = at.to(torch.float64)
+        if frequencies is None or coefficients is None:
+            total = transform(at)
+        else:
+            total = transform(at.unsqueeze(-2) - frequencies) @ coefficients.mT
+        return (math.sqrt(math.prod(sizes)) * total).to(precision)
+
+    n_waves = 1 if frequencies is None else len(frequencies)
+    n_at_once = AT_ONCE // (n_waves * len(sizes))
+    found = some_at_a_time(transformed, locs.reshape(-1, len(sizes)), n_at_once)
+    if coefficients is None:
+        return found.view(locs.shape[:-1])
+    return found.mT.reshape(len(coefficients), *locs.shape[:-1])
 
 
 def shepp_logan_sinogram(
@@ -230,21 +212,25 @@ def shepp_logan_sinogram(
     half = [size / 2 for size in rays.grid_size]
     # The middle of the phantom is index N // 2, that of the rays (N - 1) / 2.
     shift = [size // 2 - (size - 1) / 2 for size in rays.grid_size]
-    at = angles.to(torch.float64).unsqueeze(-1)
-    normals = torch.stack([at.cos(), at.sin()], -1)  # (A, 1, 2)
     detectors = torch.arange(rays.n_detectors, dtype=torch.float64, device=angles.device)
     s = (detectors - (rays.n_detectors - 1) / 2) * rays.detector_spacing
-    total = torch.zeros(len(angles), rays.n_detectors, dtype=torch.float64, device=angles.device)
-    for ellipse in _HEAD:
-        half_axes = normals.new_tensor(ellipse.half_axes[:2])
-        seen = half_axes * _turned(ellipse, normals.new_tensor(half) * normals)  # B^T n
-        middle = [c * h + o for c, h, o in zip(ellipse.centre, half, shift, strict=False)]
-        distance = s - (normals * normals.new_tensor(middle)).sum(-1)
-        squared = seen.square().sum(-1)
-        area = math.prod(half) * math.prod(ellipse.half_axes[:2])
-        chord = (squared - distance.square()).clamp(min=0).sqrt() / squared
-        total += 2 * ellipse.intensity * area * chord
-    return total.to(angles.dtype)
+
+    def views(angles: Tensor) -> Tensor:
+        at = angles.to(torch.float64).unsqueeze(-1)
+        normals = torch.stack([at.cos(), at.sin()], -1)  # (A, 1, 2)
+        total = s.new_zeros(len(angles), rays.n_detectors)
+        for ellipse in HEAD:
+            half_axes = normals.new_tensor(ellipse.half_axes[:2])
+            seen = half_axes * turned(ellipse, normals.new_tensor(half) * normals)  # B^T n
+            middle = [c * h + o for c, h, o in zip(ellipse.centre, half, shift, strict=False)]
+            distance = s - (normals * normals.new_tensor(middle)).sum(-1)
+            squared = seen.square().sum(-1)
+            area = math.prod(half) * math.prod(ellipse.half_axes[:2])
+            chord = (squared - distance.square()).clamp(min=0).sqrt() / squared
+            total += 2 * ellipse.intensity * area * chord
+        return total.to(angles.dtype)
+
+    return some_at_a_time(views, angles, AT_ONCE // rays.n_detectors)
 
 
 class CoilSeries:
@@ -376,37 +362,3 @@ class CoilSeries:
                 coil = torch.tensordot(coil, wave, ([0], [0]))  # the next axis comes first
             maps[number] = coil
         return maps
-
-
-def _unit_radius(ellipse: _Ellipse, at: Tensor) -> Tensor:
-    """Return the distance of positions (..., D) to the centre, 1 on the ellipse."""
-    ndim = at.shape[-1]
-    away = at - torch.tensor(ellipse.centre[:ndim], dtype=at.dtype)
-    half_axes = torch.tensor(ellipse.half_axes[:ndim], dtype=at.dtype)
-    radius: Tensor = torch.linalg.vector_norm(_turned(ellipse, away) / half_axes, dim=-1)
-    return radius
-
-
-def _turned(ellipse: _Ellipse, vectors: Tensor) -> Tensor:
-    """Return vectors (..., D) in the directions of the ellipse's axes."""
-    angle = math.radians(ellipse.angle)
-    first, second, *others = vectors.unbind(-1)
-    along = math.cos(angle) * first + math.sin(angle) * second
-    across = math.cos(angle) * second - math.sin(angle) * first
-    return torch.stack([along, across, *others], -1)
-
-
-def _transform(locs: Tensor) -> Tensor:
-    r"""Return :math:`\int x(u) e^{-2 \pi i l u} du` of the head at locations (..., D)."""
-    ndim = locs.shape[-1]
-    total = torch.zeros(locs.shape[:-1], dtype=torch.complex128, device=locs.device)
-    for ellipse in _HEAD:
-        # Half axes and centres in fields of view.
-        half_axes = locs.new_tensor(ellipse.half_axes[:ndim]) / 2
-        centre = locs.new_tensor(ellipse.centre[:ndim]) / 2
-        q = 2 * math.pi * torch.linalg.vector_norm(_turned(ellipse, locs) * half_axes, dim=-1)
-        volume = half_axes.prod() * (math.pi if ndim == 2 else 4 / 3 * math.pi)
-        shape = disc(q) if ndim == 2 else ball(q)
-        phase = -2 * math.pi * (locs * centre).sum(-1)
-        total += ellipse.intensity * volume * torch.polar(shape, phase)
-    return total

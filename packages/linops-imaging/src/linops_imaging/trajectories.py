@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from ._checks import check_dtype, check_number, check_real, counts, sizes_of_grid
+from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._units import warn_of_degrees
 
 __all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
@@ -63,7 +64,8 @@ def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.floa
     check_number("golden_angles", "n_angles", n_angles, 0)
     check_number("golden_angles", "index", index, 1)
     step = math.pi / ((1 + math.sqrt(5)) / 2 + index - 1)
-    return (torch.arange(n_angles, dtype=torch.float64) * step).remainder(2 * math.pi).to(dtype)
+    angles = torch.arange(n_angles, dtype=torch.float64)
+    return angles.mul_(step).remainder_(2 * math.pi).to(dtype)
 
 
 def radial_2d(
@@ -235,9 +237,13 @@ def spiral_2d(
         check_real("spiral_2d", name, value, 0, more=True)
     t = torch.linspace(0, 1, n_readout, dtype=torch.float64)
     first = torch.arange(n_interleaves, dtype=torch.float64).unsqueeze(-1) / n_interleaves
-    angle = 2 * math.pi * (turns * t + first)
     radius = torch.tensor(sizes, dtype=torch.float64) / 2 * t.pow(density).unsqueeze(-1)
-    return (radius * torch.stack([angle.cos(), angle.sin()], -1)).to(dtype)
+
+    def interleaves(first: Tensor) -> Tensor:
+        angle = 2 * math.pi * (turns * t + first)
+        return (radius * torch.stack([angle.cos(), angle.sin()], -1)).to(dtype)
+
+    return some_at_a_time(interleaves, first, AT_ONCE // radius.numel())
 
 
 def _real_root() -> float:
@@ -253,4 +259,8 @@ def _spokes(directions: Tensor, n_readout: int, sizes: Sequence[int], dtype: tor
     """Return the points of spokes in directions (n_spokes, D), (n_spokes, n_readout, D)."""
     along = torch.arange(n_readout, dtype=torch.float64, device=directions.device) / n_readout - 0.5
     scaled = directions * directions.new_tensor(sizes)
-    return (along.unsqueeze(-1) * scaled.unsqueeze(-2)).to(dtype)
+
+    def spokes(scaled: Tensor) -> Tensor:
+        return (along.unsqueeze(-1) * scaled.unsqueeze(-2)).to(dtype)
+
+    return some_at_a_time(spokes, scaled, AT_ONCE // (n_readout * len(sizes)))

@@ -12,10 +12,10 @@ from torch.autograd import forward_ad
 from linops_core import Diagonal, NamedLinop, Role, SplitError
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging import FiniteDifference, Gradient, Laplacian, SymmetrizedGradient
+from linops_imaging._differences._stencil import BOUNDARIES
 from nameddim import ND
 
 SCHEMES = ["forward", "backward", "central"]
-BOUNDARIES = ["zeros", "circular", "replicate"]
 GRID = ("Nx", "Ny")
 
 

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -91,6 +92,20 @@ def test_a_stack_is_computed_some_images_at_a_time(
     torch.testing.assert_close(fbp(sinogram.detach(), A), expected.detach())
     torch.autograd.gradcheck(lambda y: fbp(y, A), sinogram, fast_mode=True)
     torch.testing.assert_close(fbp(sinogram[1, 2].detach(), beam_of()), expected[1, 2].detach())
+
+
+@pytest.mark.parametrize(("is_fan", "dtype"), [(False, torch.complex64), (True, torch.float32)])
+@pytest.mark.usefixtures("one_thread")
+def test_a_stack_needs_memory_for_some_images(
+    allocated: Callable[[Callable[[], object]], int], is_fan: bool, dtype: torch.dtype
+) -> None:
+    angles = torch.arange(6) * math.pi / (3 if is_fan else 6)
+    A = FanBeam(angles, 1024, 64, 90, 0) if is_fan else ParallelBeam(angles, 1024, 64)
+    sinogram = torch.randn(60, 6, 1024, dtype=dtype)
+    results = []
+    peak = allocated(lambda: results.append(fbp(sinogram, A)))
+    assert peak - results[-1].nbytes < 1.2 * sinogram.nbytes
+    torch.testing.assert_close(results[-1][7], fbp(sinogram[7], A))
 
 
 @pytest.mark.parametrize("beam", ["parallel", "fan"])

@@ -283,3 +283,14 @@ def test_transforms_and_compilers_compute_all_views() -> None:
     x = torch.randn(5, 3, 3, dtype=torch.float64)
     torch.testing.assert_close(torch.func.vmap(A)(x), A(x))
     torch.testing.assert_close(torch.compile(A, backend="eager", fullgraph=True)(x), A(x))
+
+
+def test_exported_programs_take_any_number_of_images() -> None:
+    angle = torch.tensor([0.3], dtype=torch.float64)
+    dims = {"x": {0: torch.export.Dim("batch", min=1, max=64)}}
+    pairs = ((ParallelBeam(angle, 5, (4, 3)), (4, 3)), (FanBeam(angle, 5, 3, 9.0, 4.0).H, (1, 5)))
+    for A, sizes in pairs:
+        x = torch.randn(40, *sizes, dtype=torch.float64)
+        program = torch.export.export(A, (x[:3],), dynamic_shapes=dims, strict=False).module()
+        for n in (1, 4, 40):
+            torch.testing.assert_close(program(x[:n]), A(x[:n]))

@@ -450,7 +450,11 @@ def test_lines_that_have_no_place_on_a_grid(tmp_path: Path) -> None:
     for wrong, match in (
         (scan_with(tmp_path, is_reversed=at == 1), "must be read forwards .*, got 1 backwards"),
         (counted(kspace_encode_step_1=at // 2), "must have different counters .*, got 2 with"),
-        (counted(kspace_encode_step_1=at + 1), "on a grid of 4 with centre 2, got 1 to 4"),
+        (
+            counted(kspace_encode_step_1=at + 1),
+            r"on a grid of 4 with centre 2, got 1 to 4; .*\(3, 0\)\)\)",
+        ),
+        (counted(kspace_encode_step_1=2 * at), "got 0 to 6; use kspace and counters$"),
         (counted(kspace_encode_step_2=at), "kspace_encode_step_2 must be on a grid of 1"),
         (
             scan_with(tmp_path, centre_sample=0 * at),
@@ -463,6 +467,22 @@ def test_lines_that_have_no_place_on_a_grid(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=f"IsmrmrdScan: .*{match}"):
             wrong.on_grid()
+
+
+@pytest.mark.parametrize("shift", [-7, -1, 1, 40])
+@pytest.mark.parametrize("size", [4, 5])
+def test_the_centre_that_an_error_names_is_a_remedy(tmp_path: Path, shift: int, size: int) -> None:
+    scan = scan_with(tmp_path)
+    encoding = scan.encoding._replace(encoded_size=(4, size, 1), centre=(size // 2, 0))
+    moved = scan.counters["kspace_encode_step_1"] + shift * 2
+    scan = dataclasses.replace(
+        scan, encoding=encoding, counters={**scan.counters, "kspace_encode_step_1": moved}
+    )
+    with pytest.raises(ValueError, match=r"kspace_encode_step_1 must be on a grid") as caught:
+        scan.on_grid()
+    names = {"dataclasses": dataclasses, "scan": scan}
+    remedied = eval(str(caught.value).partition("such as: ")[2], names)
+    assert int(remedied.on_grid()[1].any(-1).sum()) == len(moved)
 
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])

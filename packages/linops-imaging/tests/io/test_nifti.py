@@ -81,6 +81,22 @@ def test_integers_that_torch_cannot_hold(tmp_path: Path) -> None:
         read_nifti(write(tmp_path / "a.nii", values + np.uint64(1)))
 
 
+def test_equal_maps_to_different_spaces_are_one_map(tmp_path: Path) -> None:
+    turn = np.linalg.qr(np.random.default_rng(0).standard_normal((3, 3)))[0]
+    affine = np.eye(4)
+    affine[:3] = np.column_stack([turn * [2, 1, 5], [-90, 126, -72]])
+    image = nibabel.Nifti1Image(np.ones((200, 9, 7), "f4"), None)
+    image.set_qform(affine, 1)  # a quaternion in single precision
+    image.set_sform(affine, 2)
+    nibabel.save(image, tmp_path / "a.nii")
+    assert read_nifti(tmp_path / "a.nii", return_codes=True)[2] == {"sform": 2, "qform": 1}
+    affine[0, 0] += 1e-3  # a fifth of a voxel at the end of the first axis
+    image.set_sform(affine, 2)
+    nibabel.save(image, tmp_path / "a.nii")
+    with pytest.warns(UserWarning, match="lead to different spaces"):
+        read_nifti(tmp_path / "a.nii")
+
+
 @pytest.mark.parametrize(("unit", "factor"), [(0, 1), (1, 1000), (2, 1), (3, 1e-3)])
 def test_the_affine_map_is_in_millimetres(tmp_path: Path, unit: int, factor: float) -> None:
     image = nibabel.Nifti1Image(np.ones((2, 2, 2), "f4"), AFFINE)

@@ -29,7 +29,6 @@ from linops_core import (
     SimpleLinop,
     Stack,
 )
-from linops_core.alg import operator_norm, svd
 from linops_core.testing.strategies import sums_of_views, trees
 from linops_multigpu import (
     BatchedLinop,
@@ -39,6 +38,7 @@ from linops_multigpu import (
     create_batched_linop,
 )
 from linops_multigpu.testing import SCHEDULES, World, simulated
+from linops_solvers import operator_norm, svd
 from linops_split import Part, Tiles, split_linop
 from linops_split.testing import batch_sizes
 from nameddim import ND
@@ -755,3 +755,21 @@ def test_weights_that_were_moved_away_from_their_tile_are_refused(
     with machine():
         _moved_weights_are_refused(first, devices, moved, is_trained)
         gc.collect()
+
+
+@on_both_bases
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit.script:FutureWarning")
+def test_transforms_of_functions_see_the_matrix(base: str) -> None:
+    weight = torch.rand(4, 3, dtype=torch.float64)
+    A = Dense(weight, ("M", "N"), ("N",), ("M",))
+    with simulated(3):
+        B = create_batched_linop(A, BatchSpec({"M": 2}, ["sim:0", "sim:1"], base_device=base))
+        x = torch.rand(3, dtype=torch.float64).to(base)
+        torch.testing.assert_close(torch.func.jvp(B, (x,), (x,))[1].cpu(), weight @ x.cpu())
+        for jacobian in (torch.func.jacrev, torch.func.jacfwd):
+            torch.testing.assert_close(jacobian(B)(x).cpu(), weight)
+        curvature = torch.func.hessian(lambda x: B(x).square().sum())(x).cpu()
+        torch.testing.assert_close(curvature, 2 * weight.T @ weight)
+        with pytest.raises(NotImplementedError, match="streams and transfers must not be traced"):
+            torch.func.linearize(B, x)

@@ -35,6 +35,7 @@ from linops_multigpu import BatchedLinop, BatchSpec, DeviceSpec, create_batched_
 from linops_multigpu.testing import SCHEDULES, World, simulated
 from linops_split import Part, Tiles
 from linops_split.testing import batch_sizes
+from nameddim import NamedShape
 
 pytestmark = [pytest.mark.usefixtures("simulation"), pytest.mark.each_value]
 
@@ -742,3 +743,53 @@ def test_an_exception_in_the_backward_pass_leaves_nothing_behind(n_calls: int) -
         torch.autograd.backward(y)
         assert weight.grad is not None and weight.grad.abs().max() > 0
         del B, x, y
+
+
+@pytest.mark.parametrize("asks_for_x", [False, True])
+def test_a_backward_pass_moves_x_only_to_tiles_that_train(asks_for_x: bool) -> None:
+    """A tile that trains nothing gets its slice of the gradient to the output, and no x."""
+    weights = [torch.rand(4, 3, dtype=torch.float64).requires_grad_(each) for each in (True, False)]
+    A = Stack(*[Dense(w, ("M", "N"), ("N",), ("M",)) for w in weights], odim_and_idx=("C", 0))
+    x = torch.rand(3, dtype=torch.float64, requires_grad=asks_for_x)
+    asked = [weights[0]] + [x] * asks_for_x
+    wanted = torch.autograd.grad(A(x).square().sum(), asked)
+    with simulated(3) as world:
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2"], base_device="cpu"))
+        loss = B(x).square().sum()
+        world.moved.clear()
+        found = torch.autograd.grad(loss, asked)
+        torch.testing.assert_close(found, wanted)
+        del loss
+        moved = sorted(world.moved)
+    dim = 8  # bytes of a number
+    there = [("cpu", "sim:1", 3 * dim), ("cpu", "sim:1", 4 * dim)]
+    back = [("sim:1", "cpu", 12 * dim)]
+    if asks_for_x:
+        there += [("cpu", "sim:2", 4 * dim)]
+        back += [("sim:1", "cpu", 3 * dim), ("sim:2", "cpu", 3 * dim)]
+    assert moved == sorted(there + back)
+
+
+class WithoutAdjoint(NamedLinop):
+    """Three times x, of which only autograd knows the adjoint."""
+
+    def __init__(self) -> None:
+        super().__init__(NamedShape(("N",)))
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        return 3 * x
+
+
+def test_a_tile_without_an_adjoint_gets_no_x_either() -> None:
+    weight = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    A = Stack(Diagonal(weight, ("N",)), WithoutAdjoint(), odim_and_idx=("C", 0))
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+    with simulated(3) as world:
+        B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2"], base_device="cpu"))
+        y = B(x)
+        world.moved.clear()
+        (found,) = torch.autograd.grad(y.sum(), x)
+        assert world.moved.count(("cpu", "sim:2", 24)) == 1
+        torch.testing.assert_close(found, weight.detach() + 3)
+        del y

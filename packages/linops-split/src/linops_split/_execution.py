@@ -59,6 +59,10 @@ class Work(ABC):
         """Whether a part has anything to compute; it reads nothing otherwise."""
         return True
 
+    def n_read(self, number: int) -> int:
+        """Return how many of the tensors a part reads, the first ones; others need not be sent."""
+        return len(self.tensors)
+
     @abstractmethod
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None

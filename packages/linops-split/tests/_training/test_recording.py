@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.autograd import functional
 
 from linops_core import Dense, NamedLinop
-from linops_core.alg import conjugate_gradients
+from linops_solvers import conjugate_gradients
 from linops_split import batch_linop
 from linops_split.testing import DependentGraph, dependent_graphs
 

@@ -79,6 +79,8 @@ def _compact(options: argparse.Namespace) -> str:
         before = Path(options.file).stat().st_size
         compact_checkpoint(options.file, options.target, overwrite=options.overwrite)
     after = Path(options.target).stat().st_size
+    if after == before:
+        return f"{options.target}: a copy of {human(after)}, because a new file is not smaller"
     return f"{options.target}: {human(after)} instead of {human(before)}"
 
 

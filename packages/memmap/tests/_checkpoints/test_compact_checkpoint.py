@@ -16,6 +16,7 @@ from memmap import CheckpointError, MemoryReport, compact_checkpoint, overlaps
 from memmap._checkpoints import _archive
 from memmap.testing import views
 
+UINT4: torch.dtype = vars(torch)["uint4"]  # not in the stubs
 DTYPES = {1: torch.uint8, 2: torch.int16, 4: torch.float32, 8: torch.float64}
 
 
@@ -118,6 +119,25 @@ def test_objects_of_all_kinds_stay(folder: Path) -> None:
     assert MemoryReport.from_file(folder / "small.pt").totals.allocated < 500
 
 
+class HalfBytes:
+    """Numbers of four bits in the storage of another tensor, as torch would save them."""
+
+    def __init__(self, flat: torch.Tensor) -> None:
+        self.flat = flat
+
+    def __reduce__(self) -> Any:
+        place: tuple[object, ...] = (self.flat._typed_storage(), 90, (4,), (1,), False)
+        return vars(torch._utils)["_rebuild_tensor_v3"], (*place, OrderedDict[Any, Any](), UINT4)
+
+
+def test_a_storage_with_elements_below_a_byte_stays_whole(folder: Path) -> None:
+    """The places of such elements are not known."""
+    flat = torch.arange(1000, dtype=torch.uint8)
+    first, half = compacted([flat[3:5], HalfBytes(flat)], folder)
+    assert first.tolist() == [3, 4] and half.dtype == UINT4 and half.shape == (4,)
+    assert [*half.untyped_storage()[90:94]] == [90, 91, 92, 93]
+
+
 def test_the_file_can_be_mapped_and_loaded_as_weights(folder: Path) -> None:
     flat = torch.arange(10_000.0)
     compacted({"row": flat[64:80], "rest": torch.ones(3)}, folder)
@@ -145,6 +165,29 @@ def test_a_safetensors_file_is_copied(tmp_path: Path) -> None:
     source.write_bytes(len(header).to_bytes(8, "little") + header + b"abc")
     compact_checkpoint(source, target)
     assert target.read_bytes() == source.read_bytes()
+
+
+def test_a_file_that_would_not_be_smaller_is_copied(tmp_path: Path) -> None:
+    source, target = tmp_path / "a.pt", tmp_path / "b.pt"
+    tight = {"x": torch.arange(10.0), "y": torch.arange(3)}
+    # Four bytes less, but the new archive takes more for its many records.
+    loose = {"x": torch.arange(16.0)[:15], **{f"y{i}": torch.zeros(1) for i in range(9)}}
+    for value in (tight, loose):
+        torch.save(value, source)
+        compact_checkpoint(source, target, overwrite=True)
+        assert target.read_bytes() == source.read_bytes()
+
+
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_tensors_of_a_mesh_keep_their_values(folder: Path) -> None:
+    """A report leaves them out, but they may lie in a storage that gets smaller."""
+    from torch.distributed.device_mesh import DeviceMesh
+
+    ranks = torch.arange(1000)
+    mesh = DeviceMesh.__new__(DeviceMesh)
+    mesh.__dict__.update(_rank_map=ranks[990:992], _layout=None)
+    made = compacted([mesh, ranks[5:7]], folder)
+    assert made[0].__dict__["_rank_map"].tolist() == [990, 991] and made[1].tolist() == [5, 6]
 
 
 def test_a_file_is_replaced_only_on_request(tmp_path: Path) -> None:

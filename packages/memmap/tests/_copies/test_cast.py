@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
-from memmap import AliasWarning, CastError, memory_aware_to, overlaps
+from memmap import AliasWarning, CastError, memory_aware_deepcopy, memory_aware_to, overlaps
 from memmap._copies._cast import is_exact, new_type
 from memmap.testing import Holder, allocated_nbytes, modules, sharing_of, state_of, tensors_of
 
@@ -195,6 +195,37 @@ def test_gradients_are_cast_with_their_parameters() -> None:
     memory_aware_to(module, dtype=torch.float64)
     assert module.weight.grad.dtype == torch.float64
     module.weight.grad += module.weight.detach()
+
+
+@pytest.mark.parametrize("low_memory", [False, True])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_the_steps_of_an_optimizer_keep_their_type_as_in_torch(
+    dtype: torch.dtype, low_memory: bool
+) -> None:
+    parameter = torch.nn.Parameter(torch.ones(3))
+    optimizer = torch.optim.Adam([parameter])
+    parameter.sum().backward()
+    optimizer.step()
+    before = {id(tensor) for tensor in optimizer.state[parameter].values()}
+    for source in (optimizer.state_dict(), {"nested": [optimizer.state_dict()]}):
+        made = memory_aware_deepcopy(source)
+        memory_aware_to(made, dtype=dtype, low_memory=low_memory)
+        state = made.get("state") or made["nested"][0]["state"]
+        types = {name: value.dtype for name, value in state[0].items()}
+        assert types == {"step": torch.float32, "exp_avg": dtype, "exp_avg_sq": dtype}
+    holder = torch.nn.Module()
+    holder.optimizer = optimizer  # type: ignore[assignment]  # any object may be an attribute
+    memory_aware_to(holder, dtype=dtype, attributes=True, low_memory=low_memory)
+    assert {id(tensor) for tensor in optimizer.state[parameter].values()} == before
+    assert parameter.dtype == optimizer.state[parameter]["exp_avg"].dtype == dtype
+    assert optimizer.state[parameter]["step"].dtype == torch.float32
+
+
+def test_a_step_that_shares_memory_with_a_tensor_to_cast_is_refused() -> None:
+    flat = torch.ones(2)
+    state = {"state": {0: {"step": flat[0], "average": flat[1:]}}}
+    with pytest.raises(CastError, match="share no memory with one that keeps its type"):
+        memory_aware_to(state, dtype=torch.float64)
 
 
 def test_fake_tensors_are_cast_on_the_way_to_another_device() -> None:

@@ -68,6 +68,22 @@ def test_paths_read_as_one_would_write_them(value: object, paths: list[str]) -> 
     assert paths_in(value) == paths
 
 
+class Chain:
+    """A chain of objects; the state of each is a list that exists only for a moment."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        return Chain, (0,), [torch.ones(self.n), *([Chain(self.n - 1)] if self.n > 1 else [])]
+
+
+def test_states_that_exist_only_for_a_moment_are_all_opened() -> None:
+    """Their ids may be used again, so the walk keeps them."""
+    sizes = [item.tensor.numel() for item in traverse(Chain(30)).found]
+    assert sizes == [*range(30, 0, -1)]
+
+
 def test_items_of_lists_and_dictionaries_of_ones_own_stay_related() -> None:
     flat = torch.arange(10.0)
     module: Any = torch.nn.Module()

@@ -157,6 +157,17 @@ class _Tagged(torch.Tensor):
     tag: torch.Tensor
 
 
+@pytest.mark.skipif(not torch.distributed.is_available(), reason="needs torch.distributed")
+def test_the_ranks_of_a_mesh_are_no_tensor_of_the_model(path: Path) -> None:
+    """Distributed tensors are saved with their mesh, which describes processes."""
+    from torch.distributed.device_mesh import DeviceMesh
+
+    mesh = DeviceMesh.__new__(DeviceMesh)
+    mesh.__dict__.update(_rank_map=torch.arange(2), _layout=None)
+    report = report_of({"local": torch.zeros(3), "spec": [mesh, torch.zeros(1)]}, path)
+    assert names_of(report) == {("local",), ("spec[1]",)}
+
+
 def test_tensors_without_storage_are_named_and_not_counted(path: Path) -> None:
     report = report_of({"meta": torch.zeros(3, device="meta")}, path)
     assert report.unplaced == ("meta",) and report.totals.allocated == 0

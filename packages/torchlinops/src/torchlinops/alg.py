@@ -1,4 +1,4 @@
-"""The solvers of ``linops_core``."""
+"""The package ``linops_solvers``."""
 
-from linops_core.alg import *  # noqa: F403
-from linops_core.alg import __all__ as __all__
+from linops_solvers import *  # noqa: F403
+from linops_solvers import __all__ as __all__

@@ -1,7 +1,7 @@
 """Helpers under their names in torch-named-linops, from ``memmap`` and ``linops_core``."""
 
-from linops_core.testing import inner as inner
-from linops_core.testing import is_adjoint as is_adjoint
+from linops_core import inner as inner
+from linops_core import is_adjoint as is_adjoint
 from memmap import MemReporter as MemReporter
 from memmap import ModuleMemoryMap as ModuleMemoryMap
 from memmap import memory_aware_deepcopy as memory_aware_deepcopy

@@ -181,15 +181,22 @@ def matrix_free(operator: Any, library: str) -> ExternalMatrix:
 
 
 def _applied(A: Any, X: NDArray[Any]) -> Any:
+    # Copies, because the functions may write into their arguments.
     if len(X) > 1 and _has_own(A, "_matmat"):
-        return A.matmat(X.T).T
-    return needed("numpy", "from_scipy").stack([A.matvec(x).copy() for x in X])
+        return A.matmat(X.T.copy()).T
+    return needed("numpy", "from_scipy").stack([A.matvec(x.copy()).copy() for x in X])
 
 
 def _applied_adjoint(A: Any, Y: NDArray[Any]) -> Any:
-    if len(Y) > 1 and _has_own(A, "_rmatmat"):
-        return A.rmatmat(Y.T).T
-    return needed("numpy", "from_scipy").stack([A.rmatvec(y).copy() for y in Y])
+    try:
+        if len(Y) > 1 and _has_own(A, "_rmatmat"):
+            return A.rmatmat(Y.T.copy()).T
+        return needed("numpy", "from_scipy").stack([A.rmatvec(y.copy()).copy() for y in Y])
+    except NotImplementedError as error:
+        raise NotImplementedError(
+            f"from_scipy: the operator must have rmatvec for the adjoint, got {A!r} without one; "
+            "make it as LinearOperator(shape, matvec=..., rmatvec=...)"
+        ) from error
 
 
 def _has_own(A: Any, product: str) -> bool:

@@ -151,7 +151,7 @@ class Chain(Composite):
                 numbers.append(linop.anywhere())
             else:
                 others.append(linop)
-        result = _surrounded(others, inner) or Identity(self.ishape)
+        result = _surrounded(others, inner) or Identity.on_input_of(self)
         return _multiplied(result, numbers).as_endomorphism()
 
     def _seams(self) -> Iterable[Seam]:

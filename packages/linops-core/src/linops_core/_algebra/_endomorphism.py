@@ -15,7 +15,7 @@ from .._base._places import paired
 from .._base._unused_names import UnusedNames
 from ._composite import is_listed, names_of, renamed_when_listed
 from ._fitting import fitted_input, fitted_turned, with_inputs_alike
-from ._identity import Identity, is_identity
+from ._identity import Identity
 from ._same_space import common_shape
 
 
@@ -124,7 +124,7 @@ def _landing_on(lead: NamedLinop, linop: NamedLinop) -> NamedLinop:
     if linop.oshape == lead.oshape:
         return linop
     renaming = Identity(linop.oshape, lead.oshape)
-    return (renaming if is_identity(linop) else renaming @ linop).as_endomorphism()
+    return (renaming @ linop).as_endomorphism()
 
 
 def _takes(linop: NamedLinop, names: tuple[NamedDimension, ...]) -> bool:

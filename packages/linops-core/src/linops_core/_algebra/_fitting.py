@@ -87,9 +87,12 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     for linop, own, others in sides:
         if _is_on_grid(linop) and {*own} < {*others}:
             return _remedy_of_fewer(linop, own, others)
+    names_dims = _is_on_grid(after) and len(returned) == len(expected)
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
     for linop, here, there in turned:
         if {*_named(here)} & {*_named(there)} and iscompatible(here, there):
+            if linop is before and names_dims:
+                return f"Did you mean {after.name} with dims=({_quoted(returned)})?"
             return f"Did you mean {linop.name}{' without .H' if linop.is_adjoint else '.H'}?"
     if {*returned} == {*expected} and returned != expected:
         return (
@@ -113,8 +116,10 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     if len(returned) == len(expected):
         names = {str(a): str(b) for a, b in zip(returned, expected, strict=True) if a != b}
         if names and not {*names.values()} & {*map(str, before.dims)}:
+            other = f"make {after.name} with dims=({_quoted(returned)}), or " if names_dims else ""
             return (
-                f"If they are the same dimensions, rename them by {before.name}.renamed({names}), "
+                f"If they are the same dimensions, {other}rename them by "
+                f"{before.name}.renamed({names}), "
                 "or when you make the operator (a grid operator takes to=)."
             )
     return "Give both the same names, or insert the operator that is missing."

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
+from .._base._tile import Window
+from ._zero import lengths_of
 
 
 class Identity(SliceableLinop):
@@ -37,6 +40,8 @@ class Identity(SliceableLinop):
     """
 
     _is_real = True
+    _lengths: Mapping[NamedDimension, int] = MappingProxyType({})
+    """Lengths of dimensions, if the identity stands for operators that know them."""
 
     def __init__(
         self,
@@ -54,6 +59,17 @@ class Identity(SliceableLinop):
                     f"{self.name}: a renamed dimension must have a name, got {here} -> {there} "
                     f"in {self.shape}"
                 )
+
+    @classmethod
+    def on_input_of(cls, linop: NamedLinop) -> Identity:
+        """Return the identity of the input space, which accepts the sizes that ``linop`` does."""
+        sizes = zip(linop.ishape, linop.sizes("input"), strict=True)
+        lengths = {dim: n for dim, n in sizes if n is not None and not is_wildcard(dim)}
+        return linked(cls(linop.ishape), None, _lengths=lengths)
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``, or None if any length is accepted."""
+        return self._lengths.get(NamedDimension.infer(dim))
 
     @staticmethod
     def fn(linop: Identity, x: Tensor, /) -> Tensor:
@@ -87,7 +103,23 @@ class Identity(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity of the input space."""
-        return Identity(self.ishape)
+        return Identity.on_input_of(self)
+
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the identity of the slices of each window."""
+        if not self._lengths:
+            return [self] * len(windows)
+        known = self._lengths
+        cuts = [{d: piece for d, piece in window.items() if d in known} for window in windows]
+        return [linked(self, None, _lengths={**known, **lengths_of(cut)}) for cut in cuts]
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the identity with other names for its dimensions."""
+        other = super().renamed(names)
+        if other is self:
+            return self
+        lengths = {names.get(dim, dim): n for dim, n in self._lengths.items()}
+        return linked(other, None, _lengths=lengths)
 
 
 def is_identity(linop: NamedLinop) -> bool:

@@ -84,10 +84,26 @@ def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
 
 def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
-    parts = with_few_numbers([linop for linop in fitted if not is_identity(linop)])
+    kept: list[NamedLinop] = []
+    for place, linop in enumerate(fitted):
+        if not is_identity(linop) or _knows_more(linop, kept[-1:], fitted[place + 1 :]):
+            kept.append(linop)
+    parts = with_few_numbers(kept)
     if not parts:
         return Identity(fitted[0].ishape)
     return parts[0] if len(parts) == 1 else _simple(parts)
+
+
+def _knows_more(
+    identity: NamedLinop, before: Sequence[NamedLinop], after: Sequence[NamedLinop]
+) -> bool:
+    """Whether an identity knows a length that the operators next to it do not."""
+    known = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in before]
+    following = [linop for linop in after if not is_identity(linop)][:1]
+    known += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
+    dims = {dim for pairs in known for dim, size in pairs if size is not None}
+    own = zip(identity.ishape, identity.sizes("input"), strict=True)
+    return any(size is not None and dim not in dims for dim, size in own)
 
 
 def scaled(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
@@ -108,7 +124,8 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
             f"{linop.sizes('output')} (None: not known)"
         )
     if exponent == 0:
-        return Identity(linop.ishape, linop.oshape).as_endomorphism()
+        one = composed(Identity.on_input_of(linop), Identity(linop.ishape, linop.oshape))
+        return one.as_endomorphism()
     return composed(*[linop] * exponent)
 
 
@@ -141,7 +158,8 @@ def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
             return normal_of(linop)
         shape = NamedShape(linop.ishape) if linop._normal_keeps_names else None
         return Normal(linked(linop), shape)
-    if is_identity(inner) and config.reduce_identity_in_normal:
+    may_leave_out = is_identity(inner) and not _knows_more(inner, [linop], [])
+    if may_leave_out and config.reduce_identity_in_normal:
         return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
     return normal_of(linop, inner)
 

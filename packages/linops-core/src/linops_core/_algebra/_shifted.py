@@ -68,7 +68,7 @@ def _diagonalised(linop: NamedLinop) -> Eigenbasis:
         raise ValueError(
             f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got an operator that is "
             "linear over the reals only, and may treat real and imaginary parts differently; use "
-            "linops_core.alg.conjugate_gradients(A.N + lam * Identity(), y)"
+            "linops_solvers.conjugate_gradients(A.N + lam * Identity(), y)"
         )
     parts = flat([linop])
     # Numbers commute with all other operands, and must not hide a unitary operand.
@@ -86,7 +86,7 @@ def _diagonalised(linop: NamedLinop) -> Eigenbasis:
                 f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got {part.signature}"
                 f", which is not known to be unitary, and the normal of {rest.signature}, which "
                 f"is not known to multiply element by element: {reason}; use "
-                "linops_core.alg.conjugate_gradients(A.N + lam * Identity(), y)"
+                "linops_solvers.conjugate_gradients(A.N + lam * Identity(), y)"
             )
         unitary.append(others.pop(0))
         rest = rules.compose(*others, *numbers)

@@ -37,7 +37,7 @@ _WANTED: dict[Sign, str] = {
 
 _ADD_NUMBER = "add a multiple of the identity, A + c * Identity({names})"
 _ADD_ARRAY = "add tensors to the result, A(x) + y"
-_NO_INVERSE = "solve with A instead, as by linops_core.alg.conjugate_gradients"
+_NO_INVERSE = "solve with A instead, as by linops_solvers.conjugate_gradients"
 _SCALE_ENTRIES = "multiply entry by entry with Diagonal(w, dims) @ A"
 
 _INSTEAD: dict[tuple[Sign, str], str] = {
@@ -189,7 +189,7 @@ class Arithmetic(DimensionedModule):
         TypeError
             If y is not a tensor, or lam no real number.
         ValueError
-            If no closed form is known: solve with :func:`linops_core.alg.conjugate_gradients` and
+            If no closed form is known: solve with :func:`linops_solvers.conjugate_gradients` and
             ``A.N + lam * Identity()``. Also if lam is negative or not finite, or if lam is zero and
             A maps a nonzero vector to zero.
 

@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 from torch.compiler import is_dynamo_compiling, is_exporting
 
-from memmap import html_table
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .. import config
@@ -106,7 +105,9 @@ class NamedLinop(Arithmetic, Conversions):
     @overridable
     def normal_fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
         """Return A^H A x in closed form."""
-        raise NotImplementedError(f"{linop.name}: there is no closed form of the normal")
+        raise NotImplementedError(
+            f"{linop.name}: there is no closed form of the normal; write A.N(x)"
+        )
 
     # The normal_fn of the adjoint: A A^H in closed form.
     adj_normal_fn = normal_fn
@@ -454,6 +455,8 @@ class NamedLinop(Arithmetic, Conversions):
         """Return the tree as a table for notebooks, with the sizes and roles that are known."""
         known = [(dim, self.role(dim)) for dim in sorted(self.dims) if not is_wildcard(dim)]
         roles = ", ".join(f"{dim} {role}" for dim, role in known if role is not None)
+        from memmap import html_table  # only notebooks need it
+
         return html_table(["operator", "input", "output", "weights"], self._html_rows(0), roles)
 
     def _html_rows(self, depth: int) -> Iterator[list[str]]:

@@ -9,8 +9,6 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from memmap import memory_aware_deepcopy, memory_aware_to
-
 from .._kernels._complex import without_bits
 from .._kernels._dtype import in_precision_of
 from .._kernels._tracing import constant_when_compiled
@@ -41,6 +39,9 @@ class OperatorModule(LateHooks):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         """Return an independent copy; tensors that share storage here share it in the copy."""
+        # Copies and moves are a third of all modules that are loaded: most programs have none.
+        from memmap import memory_aware_deepcopy
+
         return memory_aware_deepcopy(self, memo)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -185,6 +186,8 @@ class OperatorModule(LateHooks):
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if memory_aware:
+            from memmap import memory_aware_to
+
             return memory_aware_to(self, device, dtype)
         self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))  # type: ignore[no-untyped-call]
         return self

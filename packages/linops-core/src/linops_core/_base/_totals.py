@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from torch import Tensor
+import torch
+from torch import Generator, Tensor
 
 from nameddim import NamedDimension
 
@@ -39,6 +40,18 @@ class Totals:
     n_parts: int = 1
     processes: Processes | None = None
     """The processes that call the operator, or None for one process."""
+
+    def total(self, number: Tensor) -> Tensor:
+        """Return a number of the vector, given that of this part; itself for a whole vector."""
+        if self.add is None:
+            return number
+        if number.is_complex():
+            return torch.view_as_complex(self.add(torch.view_as_real(number)))
+        return self.add(number)
+
+    def generator(self, seed: int = 0) -> Generator:
+        """Return a different generator for each part of a vector."""
+        return Generator().manual_seed((seed + self.part * 0x9E3779B97F4A7C15) % 2**63)
 
 
 WHOLE = Totals()

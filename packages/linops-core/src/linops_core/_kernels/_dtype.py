@@ -80,3 +80,17 @@ def refuse_half(owner: str, x: Tensor, sizes: Sequence[int], error: RuntimeError
         f"for sizes {tuple(sizes)}, got {x.dtype}; convert the "
         f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
     ) from error
+
+
+def check_vector(owner: str, name: str, y: Tensor) -> None:
+    """Raise an error unless y is a tensor of a floating or complex dtype with arithmetic."""
+    if not isinstance(y, Tensor):
+        advice = "" if y is None else f"; convert it by torch.as_tensor({name})"
+        if isinstance(y, (list, tuple)) and any(isinstance(part, Tensor) for part in y):
+            advice = "; stack several operators into one by VStack"
+        raise TypeError(f"{owner}: {name} must be a torch.Tensor, got {type(y)}{advice}")
+    if not (y.is_floating_point() or y.is_complex()) or torch.finfo(y.dtype).bits < 16:
+        raise TypeError(
+            f"{owner}: {name} must be of a floating or complex dtype, got {y.dtype}; convert it by "
+            f"{name}.float()"
+        )

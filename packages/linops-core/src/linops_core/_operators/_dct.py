@@ -90,7 +90,7 @@ class DCT(GridOperator[AxisMap]):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
-        return Identity(self.ishape)
+        return Identity.on_input_of(self)
 
 
 def _along(transform: Callable[[Tensor], Tensor], x: Tensor, axes: tuple[int, ...]) -> Tensor:

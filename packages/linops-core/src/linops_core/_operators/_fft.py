@@ -192,7 +192,7 @@ class FFT(GridOperator[AxisMap]):
 
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""
-        return Identity(self.ishape) if self.norm == "ortho" else super().own_normal()
+        return Identity.on_input_of(self) if self.norm == "ortho" else super().own_normal()
 
 
 def _of_last_dims(

@@ -79,7 +79,7 @@ class Picking(GridOperator[PickedAxis]):
             keeps = [axis.keeps_all for axis in self._axes]
         else:
             keeps = [axis.reverse_keeps_all for axis in self._axes]
-        return Identity(self.ishape) if all(keeps) else super().own_normal()
+        return Identity.on_input_of(self) if all(keeps) else super().own_normal()
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it needs another name in the output, or a size."""

@@ -128,7 +128,7 @@ class Rearrange(SliceableLinop):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
-        return Identity(self.ishape)
+        return Identity.on_input_of(self)
 
     def _items(self, dim: NamedDimension | str) -> list[Item]:
         """Return the axes of ``dim`` in the input, if it is there, and in the output."""

@@ -99,7 +99,7 @@ class Roll(GridOperator[Axis]):
     def own_normal(self) -> NamedLinop:
         """Return the identity, or for a tile the tile followed by its adjoint."""
         if all(axis.is_ring for axis in self._axes):
-            return Identity(self.ishape)
+            return Identity.on_input_of(self)
         return super().own_normal()
 
     def _axes_for(self, x: Tensor) -> Sequence[Axis]:
@@ -232,7 +232,7 @@ class FourierShift(GridOperator[Axis]):
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
-        return Identity(self.ishape)
+        return Identity.on_input_of(self)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""

@@ -4,10 +4,10 @@ Strategies for random operators with their matrices are in `linops_core.testing.
 needs hypothesis (the extra ``testing``).
 """
 
-from ._dottest import AdjointError as AdjointError
-from ._dottest import dottest as dottest
-from ._dottest import inner as inner
-from ._dottest import is_adjoint as is_adjoint
+from .._dottest import AdjointError as AdjointError
+from .._dottest import dottest as dottest
+from .._dottest import inner as inner
+from .._dottest import is_adjoint as is_adjoint
 from ._laws._base import BaseNamedLinopTests as BaseNamedLinopTests
 
 __all__ = ["AdjointError", "BaseNamedLinopTests", "dottest", "inner", "is_adjoint"]

@@ -87,17 +87,23 @@ def _check_coils_are_first(owner: str, x: Tensor, dims: Sequence[str]) -> None:
     another axis is shorter, at most half of the longest one: that one may be the coils. The
     calibration region of many coils, and slabs, are not of this kind. Of two axes, the coils must
     not be the longer one.
+
+    Warn if the first of three axes has 48 to 64 places, which is rarely the number of coils and
+    often that of lines, and the last one at most half of that. Of four axes it may be a slab.
     """
     n_coils, *others = x.shape
     longest, shortest = max(others, default=n_coils), min(others, default=n_coils)
     is_grid = 2 * n_coils >= longest or n_coils > 64
+    coil, *rest = dims
+    message = (
+        f"{owner}: the first axis must be the coils {coil!r} if dims is not given, got shape "
+        f"{tuple(x.shape)}, where it is longer than another axis; name the axes by dims=, "
+        f"{(*rest, coil)} if the coils are last and {(*dims,)} if they are first"
+    )
     if n_coils > shortest and (len(others) == 1 or (is_grid and longest >= 2 * shortest)):
-        coil, *rest = dims
-        raise ValueError(
-            f"{owner}: the first axis must be the coils {coil!r} if dims is not given, got shape "
-            f"{tuple(x.shape)}, where it is longer than another axis; name the axes by dims=, "
-            f"{(*rest, coil)} if the coils are last and {(*dims,)} if they are first"
-        )
+        raise ValueError(message)
+    if x.ndim == 3 and 48 <= n_coils <= 64 and x.shape[-1] * 2 <= n_coils:
+        warnings.warn(message, stacklevel=5)  # past the caller, `owner` and no_grad
 
 
 class NoAnswer(ValueError):

@@ -33,7 +33,8 @@ def compress_coils(
         The coils.
     dims : sequence of dimensions, optional
         The axes of ``data``, in their order; "..." stands for any number of axes. By default the
-        coils are the first axis, ``(coil_dim, "...")``; a shape that speaks against it is refused.
+        coils are the first axis, ``(coil_dim, "...")``; a shape that speaks against it is refused,
+        or gets a warning if it may still be right.
 
     Returns
     -------
@@ -164,7 +165,8 @@ def prewhiten(
     >>> torch.allclose(noise_covariance(whitened), torch.eye(2, dtype=torch.complex128))
     True
     """
-    axis = coil_axis("prewhiten", data, coil_dim, dims)
+    # The size of the covariance tells whether the axis is that of the coils.
+    axis = coil_axis("prewhiten", data, coil_dim, (coil_dim, "...") if dims is None else dims)
     if not isinstance(covariance, Tensor):
         raise TypeError(f"prewhiten: covariance must be a torch.Tensor, got {type(covariance)}")
     n_coils = data.shape[axis]

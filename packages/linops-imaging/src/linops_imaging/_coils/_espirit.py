@@ -107,7 +107,8 @@ def espirit(
         elements are calibrated separately.
     dims : sequence of dimensions, optional
         The axes of ``kspace``, in their order; "..." stands for any number of axes. By default
-        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused.
+        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused,
+        or gets a warning if it may still be right.
     n_calibration : int or sequence of int
         Size of the calibration region, one for all axes or one for each. A shorter axis is used as
         a whole. With less than twice the kernel size the eigenvalues are too small: set ``crop=0``.

@@ -48,7 +48,8 @@ def walsh(
         The grid, two or three. Each other dimension of ``images`` is a batch.
     dims : sequence of dimensions, optional
         The axes of ``images``, in their order; "..." stands for any number of axes. By default
-        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused.
+        ``(coil_dim, *grid_dims)``; a shape that speaks against this order is refused,
+        or gets a warning if it may still be right.
     window : int
         Side length of the window in pixels, odd. Windows are cut off at the edges of the image.
 
@@ -106,7 +107,7 @@ def _write_maps(x: Tensor, maps: Tensor, reference: Tensor, scale: float, reach:
         stop = min(start + n_own, n_rows)
         first = max(start - reach, 0)
         part = x[:, first : stop + reach] / scale
-        matrices = (part[row] * part[column].conj()).movedim(0, -1)
+        matrices = part[row].mul_(part[column].conj()).movedim(0, -1)
         for axis in range(matrices.ndim - 1):
             matrices = _summed(matrices, axis, reach)
         matrices = matrices[start - first : stop - first]

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from .._some_at_a_time import some_at_a_time
 from ._beams import FanRays
 from ._fan_beam import FanBeam
+from ._joseph import MOST_IMAGES
 from ._parallel_beam import ParallelBeam
 from ._rays import centred, is_constant
 
-_AT_ONCE = 2**19
+_AT_ONCE = 2**17
 """Numbers of a sinogram or an image that are computed at a time."""
 # Functions of the frequency, which is 1 at the Nyquist frequency of the detectors.
 _WINDOWS: Mapping[str, Callable[[Tensor], Tensor]] = {
@@ -116,35 +118,30 @@ def fbp(
 
     def filtered(lines: Tensor) -> Tensor:
         """Return lines (B, A, D) convolved with the ramp filter along their last axis."""
-        lines, n = lines * weights, len(response)
+        n = len(response)
         if lines.is_complex():
-            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n) * response)
+            found: Tensor = torch.fft.ifft(torch.fft.fft(lines * weights, n).mul_(response))
         else:
-            found = torch.fft.irfft(torch.fft.rfft(lines, n) * response[: n // 2 + 1], n)
+            half = torch.fft.rfft(lines * weights, n).mul_(response[: n // 2 + 1])
+            found = torch.fft.irfft(half, n)
         return found[..., :n_samples]
 
     lines = sinogram.reshape(-1, *sinogram.shape[-2:])
-    at_once = _AT_ONCE if is_constant(lines, beam) else lines.numel() * math.prod(sizes)
-    lines = _some_at_a_time(filtered, lines, at_once // lines[0].numel())
-    if not isinstance(beam, FanRays):
-        image: Tensor = A.H(lines.view(sinogram.shape))
-        return image
-    n_images = at_once // math.prod(sizes)
-    images = _some_at_a_time(lambda own: _of_fan(own, beam, sizes), lines, n_images)
+    may_cut = is_constant(lines, beam)
+    # Back projection shares weights between images, but needs four times the memory of its input.
+    n_images = min(max(MOST_IMAGES // 4, len(lines) // 20), MOST_IMAGES) >> sinogram.is_complex()
+    n_lines, n_rows = _AT_ONCE // lines[0].numel(), _AT_ONCE // (n_images * sizes[1])
+    if not may_cut:
+        n_images, n_lines, n_rows = len(lines), len(lines), sizes[0]
+
+    def image_of(own: Tensor) -> Tensor:
+        own = some_at_a_time(filtered, own, n_lines)
+        if isinstance(beam, FanRays):
+            return _of_fan(own, beam, sizes, n_rows)
+        return A.adj_fn(A, own)
+
+    images = some_at_a_time(image_of, lines, n_images)
     return images.view(*sinogram.shape[:-2], *sizes)
-
-
-def _some_at_a_time(function: Callable[[Tensor], Tensor], x: Tensor, n: int) -> Tensor:
-    """Return ``function`` of x, computed for n of its items at a time."""
-    parts = x.split(max(1, n))
-    found = function(parts[0])
-    if len(parts) == 1:
-        return found
-    result = found.new_empty(len(x), *found.shape[1:])
-    result[: len(found)] = found
-    for part, own in zip(parts[1:], result.split(len(found))[1:], strict=True):
-        own.copy_(function(part))
-    return result
 
 
 def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
@@ -157,23 +154,26 @@ def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
         raise ValueError(
             f"fbp: the angles must cover {math.degrees(period):.0f} degrees without gaps, got a "
             f"gap of {math.degrees(largest):.1f} degrees; find the image by a solver, such as "
-            "linops_core.alg.conjugate_gradients, or set allow_gaps=True"
+            "linops_solvers.conjugate_gradients, or set allow_gaps=True"
         )
     return torch.empty_like(gaps).index_copy(0, order, (gaps + gaps.roll(1)) / 2)
 
 
-def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int]) -> Tensor:
-    """Return the images from filtered projections (B, A, D) of a whole circle."""
+def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> Tensor:
+    """Return the images from filtered projections (B, A, D), some rows of pixels at a time."""
     lines = pad(lines, (1, 2))
-    image = lines.new_zeros(len(lines), *sizes)
     x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
-    places = beam.distances(x0, x1, lines.real.dtype)
-    for line, (s, away) in zip(lines.unbind(1), places, strict=True):
-        at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
-        index = at.long().flatten()
-        left, right = (line[:, k:].index_select(1, index).view_as(image) for k in (0, 1))
-        image = image + (left + at.frac() * (right - left)) * (beam.source / away).square()
-    return image
+    parts = []
+    for own in x0.split(max(1, n_rows)):
+        rows = lines.new_zeros(len(lines), len(own), len(x1))
+        places = beam.distances(own, x1, lines.real.dtype)
+        for line, (s, away) in zip(lines.unbind(1), places, strict=True):
+            at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
+            index = at.long().flatten()
+            left, right = (line[:, k:].index_select(1, index).view_as(rows) for k in (0, 1))
+            rows = rows + (left + at.frac() * (right - left)) * (beam.source / away).square()
+        parts.append(rows)
+    return torch.cat(parts, 1)
 
 
 def _response(n: int, spacing: float, window: str) -> Tensor:

@@ -44,15 +44,17 @@ class Whole(NamedTuple):
         n_images, size0, size1 = self.images.shape
         return n_images, size0, size1
 
-    def rows(self, axis: int, part: slice) -> Iterator[Tensor]:
-        """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
-        yield from (self.images if axis else self.images.mT)[:, part]
+    def rows(self, axis: int, part: slice) -> Tensor:
+        """Return pixels along ``axis``, of some places along the other axis, of all: (B, R, N)."""
+        return (self.images if axis else self.images.mT)[:, part]
 
 
 def line_integrals(x: Tensor, beam: Beam) -> Tensor:
     """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
     if not x.numel():
         return x.new_zeros(len(x), len(beam.angles), beam.n_detectors)
+    if not is_constant(x, beam):
+        return of_rows(Whole(x), beam, x)
     parts = [of_rows(Whole(part), beam, part) for part in x.split(MOST_IMAGES)]
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
@@ -61,7 +63,8 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     """Return the line integrals of at most MOST_IMAGES images, from some rows of pixels at a time.
 
     ``like`` has the dtype and device of the images, and what records them. The rows at a time have
-    about twice as many numbers as ``like``, for any number of poses.
+    about twice as many numbers as ``like``, for any number of poses. What records them records all
+    rows at a time, and any number of images: exported programs leave it open.
     """
     n_images, size0, size1 = images.shape
     longest = max(size0, size1)
@@ -72,8 +75,10 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
         return like.new_zeros(n_images, 0, beam.n_detectors)
     if is_known and like.is_cpu and _are_many(like, n_images):
         return integrals_of_many(images, beam, axes, like)
-    n_numbers = 2 * len(like) * (size0 + 3) * (size1 + 3)
-    n_rows = min(longest, rows_at_once(n_numbers, len(axes) * n_images * width, like.dtype))
+    n_rows = longest
+    if is_known:
+        n_numbers = 2 * len(like) * (size0 + 3) * (size1 + 3)
+        n_rows = min(longest, rows_at_once(n_numbers, len(axes) * n_images * width, like.dtype))
     n_views = views_at_once(like, n_rows * beam.n_detectors)
     row = torch.arange(longest, dtype=like.dtype, device=like.device).unsqueeze(1)
     # Small results that are kept view by view would pin the heap above the large temporaries.
@@ -84,8 +89,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
         n_own = part.stop - part.start
         start = width * torch.arange(n_own, dtype=torch.int32, device=like.device).unsqueeze(1)
         values = _in_turn(images, axes, part, like)
-        for step, path in enumerate(paths(beam, size0, size1, like.dtype, n_views)):
-            first, slope, length, is_turned = path
+        for first, slope, length, is_turned in paths(beam, size0, size1, like.dtype, n_views):
             at = torch.addcmul(first.unsqueeze(1), row[part], slope.unsqueeze(1))
             at = at.clamp(0, longest + 1)
             index = at.int()
@@ -93,15 +97,12 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
             if len(axes) == 2:
                 index += is_turned.unsqueeze(1).int() * (n_own * width)
             weight = at.frac_()
-            found = [_interpolated(one, index, weight).sum(1) for one in values]
-            own = torch.stack(found) * length
             if result is not None:
-                result[:, done : done + len(length)] += own
+                found = torch.stack([_interpolated(one, index, weight) for one in values])
+                result[:, done : done + len(length)] += found * length
                 done += len(length)
-            elif part.start:
-                sums[step] = sums[step] + own
             else:
-                sums.append(own)
+                sums.append(_interpolated(values, index, weight) * length)
     return torch.cat(sums, 1) if result is None else result
 
 
@@ -119,7 +120,8 @@ def _are_many(values: Tensor, n_images: int) -> bool:
 def _in_turn(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> Tensor:
     """Return rows with zeros about them, (B, n); those along axis 0 before those along axis 1."""
     width, n_rows = max(images.shape[1:]) + 3, part.stop - part.start
-    by_axis = [torch.stack([*images.rows(axis, part)]) for axis in axes]
+    found = [images.rows(axis, part) for axis in axes]
+    by_axis = [rows if isinstance(rows, Tensor) else torch.stack([*rows]) for rows in found]
     padded = [
         pad(rows, (1, width - 1 - rows.shape[2], 0, n_rows - rows.shape[1])) for rows in by_axis
     ]
@@ -139,11 +141,8 @@ def back_projection(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
     if not y.numel():
         return y.new_zeros(len(y), *sizes)
     if not is_constant(y, beam):
-        parts = [
-            torch.cat([rows for _, rows in onto_rows(some, beam, sizes, len(some))], 1)
-            for some in y.split(MOST_IMAGES)
-        ]
-        return torch.cat(parts)
+        ((_, images),) = onto_rows(y, beam, sizes, 1)
+        return images
     result = y.new_empty(len(y), *sizes)
     for some, images in zip(y.split(MOST_IMAGES), result.split(MOST_IMAGES), strict=True):
         for rows, part in onto_rows(some, beam, sizes, len(some)):
@@ -157,15 +156,19 @@ def onto_rows(
     """Return places along axis 0 and the back projection there, (B, R, N1), one after the other.
 
     For at most MOST_IMAGES images. About ``n_at_once`` images are in memory at a time. The next
-    rows may be written into the same memory.
+    rows may be written into the same memory. If autograd or a transform records them, all rows of
+    any number of images are one part.
     """
     reach = beam.reach(sizes)
     lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])
     x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
-    if is_constant(y, beam) and _are_many(y, len(y)):
+    is_known = is_constant(y, beam)
+    if is_known and _are_many(y, len(y)):
         return onto_rows_of_many(y, lengths.to(y.dtype), beam, x0, x1, reach)
     lines = pad(y * lengths.to(y.dtype), (reach, reach))
-    n_rows = rows_at_once(n_at_once * math.prod(sizes), len(y) * sizes[1], y.dtype)
+    n_rows = sizes[0]
+    if is_known:
+        n_rows = rows_at_once(n_at_once * math.prod(sizes), len(y) * sizes[1], y.dtype)
     tables = beam.tables(x0, x1, reach, y.dtype)
     return (
         (rows, _onto_few(lines, beam, tables.of_rows(rows), (rows.stop - rows.start, sizes[1])))
@@ -177,28 +180,39 @@ def _onto_few(lines: Tensor, beam: Beam, tables: Tables, shape: Sequence[int]) -
     """Return the back projection of values of rays, (B, A, reach + D + reach), for few images."""
     reach = (lines.shape[2] - beam.n_detectors) // 2
     may_write = is_constant(lines, beam)
-    images = [lines.new_zeros(1, *shape) for _ in lines]
+    total = lines.new_zeros(lines.shape[0], *shape)
     for views in blocks(lines.shape[1], views_at_once(lines, math.prod(shape))):
         near = beam.near(tables.of_views(views), reach)
         index = near.before.flatten()
-        owns = lines[:, views].reshape(len(lines), -1).unbind()
+        own = lines[:, views].reshape(lines.shape[0], -1)
         for k in range(1, 2 * reach + 1):
             weight = near.weight(k)
-            for number, own in enumerate(owns):
-                values = own[k:].index_select(0, index).view_as(weight)
-                out = images[number] if may_write else None
-                images[number] = _added_products(images[number], values, weight, out)
-    return torch.cat(images)
+            if may_write:
+                for values, image in zip(own, total.split(1), strict=True):
+                    _add_products(image, values[k:].index_select(0, index).view_as(weight), weight)
+            else:
+                values = own[:, k:].index_select(1, index).view(-1, *weight.shape)
+                total = total + (values * weight).sum(1)
+    return total
 
 
-def _added_products(x: Tensor, a: Tensor, b: Tensor, out: Tensor | None) -> Tensor:
-    """Return x, (1, R, C), plus the products of a and b, (V, R, C), summed over V."""
+def _add_products(x: Tensor, a: Tensor, b: Tensor) -> None:
+    """Add the products of a and b, (V, R, C), summed over V, to x, (1, R, C)."""
     if len(a) == 1:
-        return torch.addcmul(x, a, b, out=out)
-    return torch.add(x, (a * b).sum(0, keepdim=True), out=out)
+        x.addcmul_(a, b)
+    else:
+        x += (a * b).sum(0, keepdim=True)
 
 
 def _interpolated(values: Tensor, index: Tensor, weight: Tensor) -> Tensor:
-    """Return values (n,) between each index and the next one, of the shape of ``index``."""
-    left, right = (part.index_select(0, index.flatten()) for part in (values, values[1:]))
-    return torch.lerp(left.view_as(weight), right.view_as(weight), weight)
+    """Return sums over rows, (..., V, D), of values (..., n) between each index and the next one.
+
+    Index and weight are (V, R, D).
+    """
+    places = index.flatten()
+    left, right = (
+        part.index_select(-1, places).view(*part.shape[:-1], *weight.shape)
+        for part in (values, values[..., 1:])
+    )
+    sums: Tensor = torch.lerp(left, right, weight).sum(-2)
+    return sums

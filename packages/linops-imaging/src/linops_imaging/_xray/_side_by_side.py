@@ -33,8 +33,8 @@ class Images(Protocol):
     def shape(self) -> tuple[int, int, int]:
         """Return B, N0 and N1."""
 
-    def rows(self, axis: int, part: slice) -> Iterator[Tensor]:
-        """Yield pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
+    def rows(self, axis: int, part: slice) -> Tensor | Iterator[Tensor]:
+        """Return pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
 
 
 def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Tensor) -> Tensor:

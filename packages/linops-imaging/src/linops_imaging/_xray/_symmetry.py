@@ -135,7 +135,7 @@ class SharedViews(NamedTuple):
 
 def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedViews | None:
     """Return the views that are shared, or None where that does not save time."""
-    if not len(values) or not is_constant(values, beam):
+    if not is_constant(values, beam) or not len(values):
         return None
     found = _grouped(beam.angles, sizes[0] == sizes[1], torch.finfo(values.dtype).eps)
     if found is None:

@@ -132,11 +132,14 @@ class IsmrmrdScan:
             if n_used <= 0:
                 continue
             if column < 0 or column + n_used > x:
+                remedy = (
+                    ", or set the right centre if the file has none: dataclasses.replace(scan, "
+                    f"centre_sample=torch.full_like(scan.centre_sample, {n_samples // 2}))"
+                )
                 raise ValueError(
                     f"IsmrmrdScan: lines of {n_samples} samples about centre_sample must fit {x} "
-                    f"points of the grid, got the centre {centre}; use kspace, or set the right "
-                    "centre if the file has none: dataclasses.replace(scan, centre_sample="
-                    f"torch.full_like(scan.centre_sample, {n_samples // 2}))"
+                    f"points of the grid, got the centre {centre}; use kspace"
+                    f"{remedy if n_used <= x else ''}"
                 )
             alike = (layout == own).all(-1)
             to, of_all = line[alike], bool(alike.all())
@@ -154,9 +157,18 @@ class IsmrmrdScan:
         name = f"kspace_encode_step_{step}"
         place = self.counters[name] - self.encoding.centre[step - 1] + size // 2
         if ((place < 0) | (place >= size)).any():
+            first, last = int(self.counters[name].min()), int(self.counters[name].max())
+            centre = [*self.encoding.centre]
+            # All lines fit with this centre, if any; it is the middle if they fill the grid.
+            centre[step - 1] = max(last - (size - 1) // 2, min(first + size // 2, size // 2))
+            remedy = (
+                "; if the file has no centre or a wrong one, set the right one, such as: "
+                "dataclasses.replace(scan, encoding=scan.encoding._replace("
+                f"centre={tuple(centre)}))"
+            )
             raise ValueError(
                 f"IsmrmrdScan: {name} must be on a grid of {size} with centre "
-                f"{self.encoding.centre[step - 1]}, got {int(self.counters[name].min())} to "
-                f"{int(self.counters[name].max())}"
+                f"{self.encoding.centre[step - 1]}, got {first} to {last}; use kspace and counters"
+                f"{remedy if last - first < size else ''}"
             )
         return place

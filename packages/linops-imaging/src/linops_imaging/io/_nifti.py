@@ -80,7 +80,8 @@ def read_nifti(
     -----
     UserWarning
         If the file has neither map: the affine map is then a guess from the size of the voxels. If
-        the two maps lead to different spaces, and ``form`` does not choose one.
+        the two maps lead to different spaces and differ by a tenth of a voxel or more, and ``form``
+        does not choose one.
 
     Raises
     ------
@@ -152,12 +153,21 @@ def _affine(path: Path, header: Any, form: str | None) -> tuple[Tensor, dict[str
             f"read_nifti: {path.name} has neither an sform nor a qform; its affine map is a guess "
             "from the size of the voxels, with the origin in the middle and x reversed"
         )
-    elif form is None and len({*codes.values()}) == len(coded) == 2:
+    elif form is None and len({*codes.values()}) == len(coded) == 2 and _differ(header):
         doubt = (
             f"read_nifti: the maps of {path.name} lead to different spaces (codes {codes}); this "
             'is the sform; pass form="sform" or form="qform" to choose'
         )
     return torch.from_numpy(affine), codes, doubt
+
+
+def _differ(header: Any) -> bool:
+    """Return whether the two maps move a voxel apart, by more than the rounding of a quaternion."""
+    sform, qform = (np.asarray(of(), np.float64)[:3] for of in (header.get_sform, header.get_qform))
+    shape = header.get_data_shape()[:3]
+    ends = [*shape, *(1,) * (3 - len(shape)), 1]
+    voxel = np.linalg.norm(qform[:, :3], axis=0).min()
+    return not (np.abs(sform - qform) @ ends <= 0.1 * voxel).all()
 
 
 def _values(nibabel: Any, path: Path, data: Any) -> Tensor:

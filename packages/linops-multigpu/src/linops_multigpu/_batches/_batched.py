@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
+from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
 from linops_split import Part, Tiled, Tiles
@@ -140,7 +141,8 @@ class BatchedLinop(Tiled):
         return self._where
 
     def _plan_of(self, work: Work) -> Plan:
-        where, needed = self.where, tuple(map(work.is_needed, range(len(self.tiles.linops))))
+        where, numbers = self.where, range(len(self.tiles.linops))
+        needed = tuple([work.n_read(n) if work.is_needed(n) else 0 for n in numbers])
         key = type(work), work.collects, needed
         if key not in self._plans:
             placed = where.devices, self.base.device, self.max_in_flight, where.lanes
@@ -151,6 +153,12 @@ class BatchedLinop(Tiled):
         if x.device != self.base.device:
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
+            )
+        if get_proxy_mode() is not None and self.where.pairs:
+            raise NotImplementedError(
+                f"{self.signature}: streams and transfers must not be traced, got a call within "
+                "torch.func.linearize or make_fx; use torch.func.jvp, or linearize the operator "
+                "before it is batched"
             )
         with one_call():  # so that shared weights are checked and sent only once
             try:

@@ -71,8 +71,12 @@ class _Planner:
         self.overlaps = work.layout.overlaps
         self.needed = [*filter(work.is_needed, range(len(self.devices)))]
         self.last_reader = [
-            {(self.lane_of[tile], keys[tile]): tile for tile in self.needed}
-            for keys in self.read_keys
+            {
+                (self.lane_of[tile], keys[tile]): tile
+                for tile in self.needed
+                if operand < work.n_read(tile)
+            }
+            for operand, keys in enumerate(self.read_keys)
         ]
         self.n_to_add = Counter((self.lane_of[n], self.write_keys[n]) for n in self.needed)
         self.actions: list[Action] = []
@@ -118,7 +122,8 @@ class _Planner:
     def compute_there(self, tile: int) -> None:
         lane_of = self.lane_of[tile]
         lane = self.lanes.setdefault(lane_of, _Lane([{} for _ in self.operands]))
-        sources = tuple([self.send(operand, tile, lane) for operand in range(len(self.operands))])
+        read = range(self.work.n_read(tile))
+        sources = tuple([self.send(operand, tile, lane) for operand in read])
         device, window = self.devices[tile], self.operands[-1][tile]
         action = Action(Kind.COMPUTE, tile, device, window, after=sources, uses=sources)
         if not self.work.collects:

@@ -81,21 +81,34 @@ class Backward(Work):
         """Whether a gradient is wanted to the input or to a weight of the part."""
         return self.collects or self.copies.is_followed(number)
 
+    def n_read(self, number: int) -> int:
+        """Return 1 if the adjoint of the part gives the gradient, for which x is not needed."""
+        return 1 if self._is_adjoint(number) else 2
+
+    def _is_adjoint(self, number: int) -> bool:
+        if self.copies.is_followed(number) or not self._are_same:
+            return False
+        return not has_hooks(self.tiles.parts[number].linop)
+
     def compute(
         self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
     ) -> Tensor | None:
         """Return the gradient to the slice that a part read; sum the gradients to its weights."""
-        gradient, x = operands
-        is_followed = self.copies.is_followed(number)
+        gradient, *read = operands
+        whole = self.tensors[1]
         if not self.is_needed(number):
             return None
         part = self.tiles.parts[number]
-        if not is_followed and self._are_same and not has_hooks(part.linop):
+        if self._is_adjoint(number):
             try:
-                return _like(part.linop.H(gradient), x)
+                return _like(part.linop.H(gradient), whole)
             except NotImplementedError:
                 pass  # the operator has no adjoint, so autograd computes the gradient
         linop, leaves = self.copies.trained(number)
+        if read:
+            (x,) = read
+        else:  # the derivative does not depend on it
+            x = torch.zeros_like(self.reads[1].views(whole)[number], device=gradient.device)
         with torch.enable_grad():
             x = x.detach().requires_grad_(self.collects)
             y = linop(x)
@@ -107,7 +120,7 @@ class Backward(Work):
         of_x = None
         if self.collects:
             of_x, *found = found
-            of_x = torch.zeros_like(operands[1]) if of_x is None else of_x
+            of_x = torch.zeros_like(x) if of_x is None else of_x
         for of, of_weight in zip(leaves, found, strict=True):
             if of_weight is not None:
                 if part.place not in self.sums:

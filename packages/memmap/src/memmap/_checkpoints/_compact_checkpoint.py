@@ -44,13 +44,14 @@ def compact_checkpoint(
     a large file. In the new file, storages have only the bytes that tensors touch, as far as views
     allow it (as ``ModuleMemoryMap.copy_to`` with ``pack="close"``). All keys and values stay, also
     objects of all classes, and tensors that shared memory still share it. Nothing of the file is
-    executed or imported, and at most the bytes that are touched are in memory.
+    executed or imported, and at most the bytes that are touched are in memory. If the new file
+    would not be smaller, it is an exact copy.
 
     Parameters
     ----------
     source : str or path-like
-        A file that ``torch.save`` wrote (from torch 1.6 on), or a safetensors file. The latter is
-        copied, because it holds each tensor alone and has no other bytes.
+        A file that ``torch.save`` wrote (from torch 1.6 on), or a safetensors file. The latter
+        holds each tensor alone and has no other bytes.
     target : str or path-like
         The new file, of the same kind. It appears when it is complete. With `overwrite`, it may be
         the source.
@@ -87,15 +88,19 @@ def compact_checkpoint(
         try:
             with source.open("rb") as opened:
                 kind = kind_of_file(source)
-                if kind == "archive":
-                    _write_archive(source, opened, out)
-                elif kind == "safetensors":
-                    shutil.copyfileobj(opened, out, PORTION)
-                else:
+                if kind == "legacy":
                     raise CheckpointError(
                         "a file to compact must be of torch 1.6 or later, got an older one "
                         "(load it and save it again)"
                     )
+                if kind == "archive":
+                    _write_archive(source, opened, out)
+                # Aligned records and longer integers may take more than was left out.
+                if not 0 < out.tell() < source.stat().st_size:
+                    for file in (opened, out):
+                        file.seek(0)
+                    out.truncate()
+                    shutil.copyfileobj(opened, out, PORTION)
         except BaseException:
             partial.unlink()
             raise
@@ -104,6 +109,8 @@ def compact_checkpoint(
 
 class _Walk(TensorWalk):
     """A walk that notes the descriptions of the tensors in each storage, and of the storage."""
+
+    opens_meshes = True
 
     def __init__(self, root: object) -> None:
         self.tensors: dict[str, list[tuple[Node, Entry]]] = defaultdict(list)
@@ -134,11 +141,16 @@ class _Walk(TensorWalk):
 
 
 def _write_archive(source: Path, opened: IO[bytes], out: IO[bytes]) -> None:
-    """Write an archive again. Integers in its pickle tell where in their storages tensors lie."""
+    """Write an archive again, or nothing if tensors touch all its bytes.
+
+    Integers in its pickle tell where in their storages tensors lie.
+    """
     pickled, name, _ = open_archive(source)
     unpickler = PlacingUnpickler(pickled)
     walk = _Walk(parse(unpickler))
     wasteful, new = walk.wasteful(), _NewIntegers()
+    if not wasteful:
+        return
     mapped = torch.UntypedStorage.from_file(str(source), False, source.stat().st_size)
     with zipfile.ZipFile(opened) as archive, zipfile.ZipFile(out, "w") as written:
         # The pickle comes last, because the new storages decide its integers.

@@ -44,7 +44,7 @@ class ReportDiff(NamedTuple):
             f"changed  {name}: {before} -> {after}"
             for name, (before, after) in self.changed.items()
         ]
-        return "\n".join(map(printable, lines)) or "no difference"
+        return "\n".join(map(printable, lines)) or "no difference (values are not compared)"
 
     def to_dict(self) -> dict[str, object]:
         """Return the differences as JSON types."""

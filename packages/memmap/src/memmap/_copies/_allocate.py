@@ -9,9 +9,9 @@ from functools import cache
 
 import torch
 
-# The system maps fresh memory page by page: with pages of 2 MiB instead of 4 KiB, a large copy
-# takes less than half the time. Smaller memory often was freed before and needs no new pages. (With
-# huge pages from 8 MiB on, a copy of GPT-2 took twice the processor time.)
+# The system maps fresh memory page by page: with pages of 2 MiB instead of 4 KiB, large copies
+# take less than half the time, but the first one in a process three to four times as long. (With
+# huge pages from 8 MiB on, the first copy of GPT-2 took 1.6 times the processor time.)
 HUGE_FROM = 256 << 20
 _MADV_HUGEPAGE = 14
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from .._errors import CastError, MoveError
-from .._modules._traverse import Found, path_text
+from .._modules._traverse import Found, is_step_count, path_text
 from .._views._address import is_wrapper
 from ._cast import new_type
 from ._plan import Plan
@@ -33,7 +33,8 @@ def add_casts_by_class(plan: Plan, dtype: torch.dtype | None) -> None:
     wholes = {id(item.tensor): composite for item, composite in plan.composites}
     parts: set[int] = set()
     for item in plan.found:
-        if id(item.tensor) in wholes and is_cast_by_class(item.tensor, dtype):
+        is_cast = is_cast_by_class(item.tensor, dtype) and not is_step_count(item.path)
+        if is_cast and id(item.tensor) in wholes:
             plan.unknown.append(item)
             todo = [wholes[id(item.tensor)]]
             while todo:

@@ -39,11 +39,12 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
     types: dict[torch.dtype, torch.dtype] = {}
     for piece in group.pieces:
         old = piece.tensor.dtype
-        new = old if piece.wrapped else new_type(piece.tensor, dtype)
+        new = old if piece.keeps_type else new_type(piece.tensor, dtype)
         if types.setdefault(old, new) != new:
             raise CastError(
                 f"{', '.join(path_text(piece.path) for piece in group.pieces)}: tensors must share "
-                "no memory with a part of a tensor that its class casts, but they do"
+                "no memory with one that keeps its type (a part of a tensor that its class casts, "
+                "a count of steps of an optimizer), but they do"
             )
     return cast_by(group, types)
 

@@ -64,7 +64,8 @@ def memory_aware_to(
         The target device. If not given, each tensor stays on its device.
     dtype : torch.dtype, optional
         The precision of floating and complex tensors. Real tensors stay real and complex ones
-        complex, so ``float64`` and ``complex128`` do the same. Other tensors keep their type.
+        complex, so ``float64`` and ``complex128`` do the same. Other tensors keep their type, and
+        so do counts of steps in states of optimizers (``state_dict["state"][0]["step"]``).
     non_blocking : bool, optional
         Let the host continue before the bytes have arrived, as in `torch.Tensor.to`.
     pack : bool, optional

@@ -173,7 +173,8 @@ def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin |
             return None
         for piece in group.pieces:
             old = piece.tensor.dtype
-            new = new_type(piece.tensor, target.dtype) if target.dtype else old
+            dtype = None if piece.keeps_type else target.dtype
+            new = new_type(piece.tensor, dtype) if dtype else old
             if types.setdefault(new, old) != old or not is_exact(old, new):
                 return None
             if piece.tensor.untyped_storage()._cdata in kept:

@@ -12,7 +12,7 @@ from torch.nn.parameter import is_lazy
 
 from .._errors import NonLeafError, StorageError
 from .._modules._composite import Composite, take_apart
-from .._modules._traverse import Found, Path, path_text
+from .._modules._traverse import Found, Path, is_step_count, path_text
 from .._views._address import is_wrapper, view_of
 from .._views._runs import joined
 from .._views._view import View
@@ -21,14 +21,15 @@ from .._views._view import View
 class Piece(NamedTuple):
     """A strided tensor to copy (a found tensor or a part of one), and where it lies.
 
-    The class of a wrapper casts its parts: these are `wrapped`.
+    A cast leaves the type of some: the class of a wrapper casts its parts, and counts of steps of
+    optimizers are exact only in their own type.
     """
 
     tensor: torch.Tensor
     view: View
     path: Path
     owned: bool
-    wrapped: bool = False
+    keeps_type: bool = False
 
 
 class Group(NamedTuple):
@@ -95,13 +96,13 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
                 f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
             )
         plan.found.append(item)
-        _add_pieces(item, pieces, plan)
+        _add_pieces(item, pieces, plan, is_step_count(item.path))
     groups = _grouped(pieces)
     plan.groups = [group for group in groups if any(piece.owned for piece in group.pieces)]
     return plan
 
 
-def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, wrapped: bool = False) -> None:
+def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, keeps_type: bool) -> None:
     """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
     if is_lazy(item.tensor):
         plan.unknown.append(item)
@@ -115,15 +116,15 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, wrapped: bool = Fa
             view.layout()
         except StorageError as error:
             raise StorageError(f"{path_text(item.path)}: {error}") from error
-        pieces.append(Piece(item.tensor, view, item.path, item.owned, wrapped))
+        pieces.append(Piece(item.tensor, view, item.path, item.owned, keeps_type))
         return
     composite = take_apart(item.tensor) if item.owned else None
     if composite is None:
         plan.unknown.append(item)
         return
-    wrapped = wrapped or (is_wrapper(item.tensor) and not item.tensor.is_nested)
+    keeps_type = keeps_type or (is_wrapper(item.tensor) and not item.tensor.is_nested)
     for part, name in zip(composite.parts, composite.names, strict=True):
-        _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan, wrapped)
+        _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan, keeps_type)
     # Inner composites come first, so that they are there when the outer one is assembled.
     plan.composites.append((item, composite))
 

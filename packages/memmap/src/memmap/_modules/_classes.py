@@ -30,7 +30,7 @@ _ATOMIC_TYPES = (
     types.BuiltinFunctionType, types.ModuleType, types.CodeType, torch.dtype, torch.device,
     torch.layout, torch.memory_format, torch.Size,
 )  # fmt: skip
-_MESH = "torch.distributed.device_mesh"  # processes share a mesh: its tensors never move
+MESH = "torch.distributed.device_mesh"  # processes share a mesh: its tensors never move
 _PARAMETRIZED = "torch.nn.utils.parametrize"
 _REDUCERS = ("__reduce_ex__", "__reduce__")
 
@@ -65,7 +65,7 @@ def kind_of(cls: type[Any]) -> int:
         return MAPPING
     if cls in (list, tuple, set, frozenset):
         return ITEMS
-    if issubclass(cls, _ATOMIC_TYPES) or cls.__module__ == _MESH:
+    if issubclass(cls, _ATOMIC_TYPES) or cls.__module__ == MESH:
         return ATOM
     return OPAQUE if hasattr(cls, "__deepcopy__") else OBJECT
 

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._views._view import View
 from ._classes import ATOM, NO_STATE, kind_of
@@ -86,8 +87,12 @@ def _parts_of_tensor(tensor: torch.Tensor, attributes: bool) -> Iterator[tuple[s
     if tensor.is_leaf and tensor.grad is not None:
         yield ".grad", tensor.grad
     if attributes:
+        # The parts of a wrapper belong to it already.
+        is_whole = is_traceable_wrapper_subclass(tensor)
+        inner = tensor.__tensor_flatten__()[0] if is_whole else ()  # type: ignore[attr-defined]
         for name, part in attributes_of(tensor).items():
-            yield f".{name}", part
+            if name not in inner:
+                yield f".{name}", part
 
 
 def _parts_of_module(module: torch.nn.Module, attributes: bool) -> Iterable[tuple[str, object]]:

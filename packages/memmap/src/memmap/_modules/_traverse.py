@@ -48,6 +48,14 @@ def path_text(path: Path) -> str:
     return "".join(reversed(texts)).removeprefix(".")
 
 
+def is_step_count(path: Path) -> bool:
+    """Whether a path ends as that of the count of steps in the state of an optimizer."""
+    match path:
+        case (((_, ".state" | "['state']"), _), "['step']"):
+            return True
+    return False
+
+
 def traverse(root: object, path: Path = None) -> Traversal:
     """Tensors that ``copy.deepcopy(root)`` reaches, nearest first, each once.
 

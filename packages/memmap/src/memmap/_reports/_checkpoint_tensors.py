@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias, TypeGuard
 import torch
 
 from .._errors import CheckpointError
+from .._modules._classes import MESH
 from .._modules._traverse import Path, path_text
 from .._views._address import SUB_BYTE_DTYPES
 from .._views._view import View
@@ -50,7 +51,13 @@ class Storage(NamedTuple):
 
 
 class TensorWalk:
-    """A walk over a tree that meets containers once, and tensors under every name."""
+    """A walk over a tree that meets containers once, and tensors under every name.
+
+    The mesh of distributed tensors describes processes: its tensors are left out, unless
+    `opens_meshes` is set.
+    """
+
+    opens_meshes = False
 
     def __init__(self, root: object) -> None:
         self.entries = Entries()
@@ -85,6 +92,8 @@ class TensorWalk:
             yield from _numbered(value)
             return
         maker = value.maker.name if isinstance(value.maker, Global) else ""
+        if maker.startswith(f"{MESH}.") and not self.opens_meshes:
+            return
         if maker in _TENSORS:
             self._add_tensor(value, maker, self._name(path))
             # The first four are its storage, offset, sizes and strides.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, compress
@@ -72,9 +71,12 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     """
     recorder = _Recorder(replayable)
     for name, tensor in _named_tensors(fn, args):
-        # An unusual tensor raises when it is used, not when it is passed.
-        with contextlib.suppress(TypeError):
+        # An unusual tensor raises when it is used, not when it is passed. Not `with suppress`: see
+        # `_parts_of` in _copies/_placement.py.
+        try:
             recorder.storages.locate(tensor, name)
+        except TypeError:
+            continue
     with recorder:
         fn(*args)
     return recorder.operations

@@ -9,7 +9,7 @@ from nameddim import ELLIPSES
 from ..._adapters._arrays import batch_axes
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
-from .._dottest import dottest
+from ..._dottest import dottest
 from .._functions import check_functions
 from .._real_matrices import conjugated
 from .._tiles import check_cuts, check_supports

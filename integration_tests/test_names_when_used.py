@@ -1,0 +1,45 @@
+"""Packages whose names are imported when they are used: type checkers and programs see the same."""
+
+import ast
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ["memmap", "linops_core", "linops_solvers"]
+ALONE = """
+import sys, torch
+import linops_solvers
+A = torch.tensor([[2.0, 1.0], [1.0, 3.0]])
+linops_solvers.conjugate_gradients(lambda x: A @ x, torch.ones(2))
+loaded = [name for name in sys.modules if name.startswith("linops_") and "._" in name]
+print(*(name for name in loaded if "._operators" in name or "._splitting" in name))
+"""
+
+
+def for_type_checkers(package: str) -> dict[str, str]:
+    """Return the module of each name that the package imports for type checkers alone."""
+    path = importlib.import_module(package).__file__
+    assert path is not None
+    tree = ast.parse(Path(path).read_text("utf-8"))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    return {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_name_is_that_of_the_module_that_type_checkers_know(package: str) -> None:
+    module, homes = importlib.import_module(package), for_type_checkers(package)
+    assert homes.keys() == set(module.__all__) - {"config"}
+    for name, home in homes.items():
+        assert getattr(module, name) is getattr(importlib.import_module(home), name)
+        assert name in dir(module)
+    with pytest.raises(AttributeError, match=rf"module '{package}' has no attribute 'nothing'"):
+        module.nothing  # noqa: B018
+
+
+def test_a_solver_of_a_plain_function_loads_no_operators() -> None:
+    run = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True)
+    assert run.stdout == "\n", run.stdout + run.stderr

@@ -1,0 +1,82 @@
+"""The tree says what a new operator or proximal map still lacks: laws, a strategy, a row."""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import linops_solvers
+from linops_core import NamedLinop
+
+PACKAGES = Path(__file__).parents[1] / "packages"
+# Base classes, and what only compositions make.
+BASES = {"Composite", "GridOperator", "NamedLinop", "Normal", "SliceableLinop", "Wrapper"}
+# Another name of PadLast.
+SYNONYMS = {"Pad"}
+# Laws of these are those of their compositions on several devices or ranks, in tests of their own.
+OF_SEVERAL = {"BatchedLinop", "DeviceReplica", "DistributedLinop", "ToDevice"}
+# Maps that are made of the map that they get.
+DERIVED = {"conjugate", "separable"}
+
+
+def operators(*packages: str) -> Iterator[tuple[str, str]]:
+    """Yield the package and the name of each public operator that is no base class."""
+    for package in packages:
+        module = importlib.import_module(package)
+        for name in module.__all__:
+            value = getattr(module, name)
+            is_operator = isinstance(value, type) and issubclass(value, NamedLinop)
+            if is_operator and name not in BASES:
+                yield package.replace("_", "-"), name
+
+
+def texts(folder: Path, containing: str) -> str:
+    """Return all files of Python in a folder that have a word, one after the other."""
+    found = (file.read_text("utf-8") for file in sorted(folder.rglob("*.py")))
+    return "\n".join(text for text in found if containing in text)
+
+
+def names(name: str, text: str) -> bool:
+    return re.search(rf"\b{name}\b", text) is not None
+
+
+ALL = ["linops_core", "linops_imaging", "linops_split", "linops_multigpu", "linops_distributed"]
+
+
+@pytest.mark.parametrize(("package", "name"), [*operators(*ALL)])
+def test_an_operator_has_a_row_in_the_readme(package: str, name: str) -> None:
+    rows = re.findall(r"^\|.*\|$", (PACKAGES / package / "README.md").read_text("utf-8"), re.M)
+    assert any(re.search(rf"`[^`]*\b{name}\b", row) for row in rows), "add a row to the table"
+
+
+@pytest.mark.parametrize(("package", "name"), [*operators(*ALL)])
+def test_an_operator_has_a_class_of_laws(package: str, name: str) -> None:
+    laws = texts(PACKAGES / package / "tests", "BaseNamedLinopTests)")
+    assert names(name, laws) or name in OF_SEVERAL, "add a subclass of BaseNamedLinopTests"
+
+
+@pytest.mark.parametrize(("package", "name"), [*operators("linops_core")])
+def test_an_operator_of_the_core_has_a_strategy(package: str, name: str) -> None:
+    strategies = texts(PACKAGES / package / "src/linops_core/testing/strategies", "import")
+    assert names(name, strategies) or name in SYNONYMS, "add a strategy, to LEAVES or trees"
+
+
+def test_a_proximal_map_has_the_laws_of_its_function() -> None:
+    tests = (PACKAGES / "linops-solvers/tests/_proximals/test_values.py").read_text("utf-8")
+    known = set(re.findall(r"^    \"(\w+)(?: [\w ]+)?\": ", tests, re.M))
+    makers = {
+        name
+        for name in linops_solvers.__all__
+        if getattr(getattr(linops_solvers, name), "__annotations__", {}).get("return")
+        == "ProximalMap"
+    }
+    assert makers - DERIVED <= known, "add it to KNOWN or SETS of test_values.py"
+
+
+def test_a_new_operator_would_be_noticed() -> None:
+    assert not names("Wavelets", texts(PACKAGES / "linops-imaging" / "tests", "Base"))
+    assert ("linops-core", "FFT") in [*operators("linops_core")]

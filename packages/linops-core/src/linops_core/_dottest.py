@@ -1,0 +1,237 @@
+"""The dot test of an adjoint, which finds the factor of a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from ._base._linop import NamedLinop
+from ._base._sizes import input_space
+from ._base._totals import WHOLE, Totals
+from ._kernels._complex import real_part
+from ._kernels._dtype import check_vector
+from ._kernels._inner_products import inner as inner_product
+from ._kernels._inner_products import norm
+
+Item = TypeVar("Item")
+
+
+class AdjointError(ValueError):
+    """An adjoint is wrong; the message says by which factor."""
+
+    __module__ = "linops_core"  # a traceback shows the name that users import
+
+
+def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
+    r"""Return the inner product :math:`\langle x, y \rangle = \sum_n \bar x_n y_n`.
+
+    It has no dimensions, and the dtype to which x and y promote.
+
+    Parameters
+    ----------
+    x, y : Tensor
+    is_complex_linear : bool
+        If False, the real part is returned: the inner product for operators that are linear over
+        the reals only, see ``A.is_complex_linear``.
+
+    Raises
+    ------
+    ValueError
+        If the shapes differ; nothing is broadcast.
+
+    Examples
+    --------
+    >>> inner(torch.tensor([1j, 1.0]), torch.tensor([1j, 2.0]))
+    tensor(3.+0.j)
+    """
+    if x.shape != y.shape:
+        raise ValueError(
+            f"inner: x and y must have one shape, got {tuple(x.shape)} and {tuple(y.shape)}"
+        )
+    dtype = torch.promote_types(x.dtype, y.dtype)
+    product = inner_product(x.to(dtype), y.to(dtype))
+    return product if is_complex_linear else real_part(product)
+
+
+def is_adjoint(
+    A: NamedLinop, x: Tensor, y: Tensor, rtol: float | None = None, atol: float = 0.0
+) -> bool:
+    r"""Whether :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` for these two vectors.
+
+    For an operator that is linear over the reals only, real parts are compared. If several
+    processes have parts of the vectors, the products are over the whole vectors; all processes must
+    call it and get the same answer.
+
+    Parameters
+    ----------
+    A : NamedLinop
+    x, y : Tensor
+        Vectors of the shapes of its input and output; the parts of this process.
+    rtol, atol : float
+        Largest relative and absolute difference; the larger bound counts. rtol is relative to the
+        product of the norms of the vectors, and by default the square root of the precision.
+
+    Examples
+    --------
+    >>> from linops_core import Scalar
+    >>> is_adjoint(Scalar(2j), torch.ones(3), torch.ones(3))
+    True
+    """
+    with torch.no_grad():
+        there, back = A(x), A.H(y)
+        left, right = _both(A, there, y, x, back)
+        if rtol is None:
+            rtol = torch.finfo(torch.promote_types(left.dtype, right.dtype)).eps ** 0.5
+        of_input, of_output = _totals(A)
+        scale = max(
+            _norm(of_output, there) * _norm(of_output, y),
+            _norm(of_input, x) * _norm(of_input, back),
+        )
+        found = abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
+    return all(_told(of_input, found))
+
+
+def dottest(
+    A: NamedLinop,
+    sizes: Mapping[str, int] | None = None,
+    *,
+    dtypes: Sequence[torch.dtype] | None = None,
+    trials: int = 3,
+    rtol: float | None = None,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+    like: Tensor | None = None,
+) -> None:
+    r"""Check :math:`\langle A x, y \rangle = \langle x, A^H y \rangle` on random vectors.
+
+    If the adjoint is off by the same factor for all vectors, the error says so. For an operator
+    that is linear over the reals only (``A.is_complex_linear``), real parts are compared. Over
+    several processes, all must call it, and all have the same outcome: whole vectors are the same
+    on all processes, and each process draws its own parts.
+
+    Parameters
+    ----------
+    A : NamedLinop
+    sizes : mapping of dimension to int, optional
+        Sizes of the input dimensions that the operator does not know. A ``...`` that is not given
+        stands for no dimensions.
+    dtypes : sequence of torch.dtype, optional
+        Dtypes of the vectors; by default the dtype of ``like``, or float64 and complex128.
+    trials : int
+        Number of pairs of vectors for each of ``dtypes``.
+    like : Tensor, optional
+        Any tensor of the shape, dtype and device of the input, instead of ``sizes``.
+    rtol : float, optional
+        As for :func:`is_adjoint`.
+
+    Raises
+    ------
+    AdjointError
+        If the products differ, or the output of the adjoint does not have the shape of the input.
+    ValueError
+        If the size of a dimension is not known.
+
+    References
+    ----------
+    J. F. Claerbout, "Earth Soundings Analysis: Processing versus Inversion" (1992), chapter 5.
+
+    Examples
+    --------
+    >>> from linops_core import FFT
+    >>> dottest(FFT(1, norm="backward"), {"Nx": 4})
+    >>> class InverseInstead(FFT):
+    ...     @staticmethod
+    ...     def adj_fn(linop, y):
+    ...         return torch.fft.ifft(y)
+    >>> try:
+    ...     dottest(InverseInstead(1, norm="backward"), {"Nx": 4})
+    ... except AdjointError as error:
+    ...     print(str(error).rpartition(", ")[2])
+    got 0.25 times the adjoint
+    """
+    of_input, of_output = _totals(A)
+    generator = of_image = of_input.generator(seed)
+    if (of_input.add, of_output.add) != (None, None):
+        of_image = of_output.generator(seed + 1)
+    if isinstance(like, Tensor):
+        check_vector("dottest", "like", like)
+    lengths, own, device = input_space(A, sizes, like, device=device)
+    if dtypes is None:
+        dtypes = (torch.float64, torch.complex128) if like is None else (own,)
+    factors: list[complex] = []
+    wrong = False
+    for dtype, _ in product(dtypes, range(trials)):
+        x = torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)
+        with torch.no_grad():
+            there = A(x)
+            y = torch.randn(there.shape, dtype=there.dtype, generator=of_image, device="cpu")
+            y = y.to(there.device)
+            back = A.H(y)
+        for shapes in _told(of_input, (tuple(x.shape), tuple(back.shape))):
+            if shapes[0] != shapes[1]:
+                raise AdjointError(
+                    f"{A.signature}: the adjoint must return the shape of the input {shapes[0]}, "
+                    f"got {shapes[1]}"
+                )
+        wrong |= not is_adjoint(A, x, y, rtol)
+        left, right = map(complex, _both(A, there, y, x, back))
+        factors += _told(of_input, right / left if left else complex("nan"))
+    if wrong:
+        raise AdjointError(
+            f"{A.signature}: the adjoint must satisfy {_equation(A)}, got {_described(factors)}"
+        )
+
+
+def _both(
+    A: NamedLinop, there: Tensor, y: Tensor, x: Tensor, back: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return <A x, y> and <x, A^H y>."""
+
+    def product(totals: Totals, x: Tensor, y: Tensor) -> Tensor:
+        return totals.total(inner(x, y, is_complex_linear=A.is_complex_linear))
+
+    of_input, of_output = _totals(A)
+    return product(of_output, there, y), product(of_input, x, back)
+
+
+def _totals(A: NamedLinop) -> tuple[Totals, Totals]:
+    """Return how numbers of parts of inputs, and of outputs, are added up."""
+    return A.totals("input") or WHOLE, A.totals("output") or WHOLE
+
+
+def _norm(totals: Totals, x: Tensor) -> float:
+    length = norm(x)
+    return float(length if totals.add is None else totals.total(length.square()).sqrt())
+
+
+def _told(totals: Totals, said: Item) -> list[Item]:
+    """Return the outcomes of all processes, if there are several."""
+    processes = totals.processes
+    if processes is None:
+        return [said]
+    return cast(list[Item], processes.told(said, "the dot test"))
+
+
+def _equation(A: NamedLinop) -> str:
+    if A.is_complex_linear:
+        return "<A x, y> = <x, A^H y>"
+    return "Re<A x, y> = Re<x, A^H y>, as it is linear over the reals only"
+
+
+def _described(factors: Sequence[complex]) -> str:
+    """Return the ratios of the two products in words."""
+    mean = sum(factors) / len(factors)
+    if not max(abs(factor - mean) for factor in factors) <= 1e-4 * abs(mean):
+        return "something that is not a multiple of the adjoint"
+    if abs(mean - 1) <= 1e-6:
+        difference = max(abs(factor - 1) for factor in factors)
+        return (
+            f"the adjoint up to a relative difference of {difference:.1g}, as in a lower "
+            "precision; give dtypes=[torch.float32], or rtol="
+        )
+    number = f"{mean.real:.6g}" if abs(mean.imag) <= 1e-6 * abs(mean) else f"({mean:.6g})"
+    return f"{number} times the adjoint"

@@ -1,0 +1,28 @@
+"""What the packages of this repository need of linops-core, and users do not.
+
+These names may change in any release: the packages are released together, each with the range of
+versions that it fits. Use the names of ``linops_core`` for your own operators.
+"""
+
+from ._algebra._identity import is_unitary as is_unitary
+from ._algebra._parts import check_parts_pass as check_parts_pass
+from ._base._sides import SIDES as SIDES
+from ._base._sides import axis_of as axis_of
+from ._base._sides import dims_of as dims_of
+from ._base._sides import named_axes as named_axes
+from ._base._sizes import input_space as input_space
+from ._base._totals import WHOLE as WHOLE
+from ._base._totals import Processes as Processes
+from ._base._totals import Totals as Totals
+from ._kernels._complex import real_part as real_part
+from ._kernels._dtype import check_vector as check_vector
+from ._kernels._inner_products import inner as inner
+from ._kernels._inner_products import inner_products as inner_products
+from ._kernels._inner_products import norm as norm
+from ._kernels._inner_products import real_parts as real_parts
+from ._kernels._inner_products import squared_norm as squared_norm
+from ._kernels._tracing import in_plain_python as in_plain_python
+from ._kernels._tracing import is_followed as is_followed
+from ._kernels._tracing import is_recorded as is_recorded
+from ._kernels._tracing import is_transformed as is_transformed
+from ._lazy import loaded_when_used as loaded_when_used

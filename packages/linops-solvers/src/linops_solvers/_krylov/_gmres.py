@@ -1,0 +1,174 @@
+"""GMRES: any square system, with the smallest residual in a Krylov space."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import inner_products
+
+from .._shared._checks import Operator, check_count, in_own_space
+from .._shared._precision import applied_in_half, rounding_of
+from .._shared._progress import Callback, Iterate
+from ._square_system import SquareSystem, solved
+
+
+def gmres(
+    A: Operator,
+    y: Tensor,
+    x0: Tensor | None = None,
+    max_num_iters: int = 200,
+    tol: float = 1e-5,
+    *,
+    restart: int = 30,
+    preconditioner: Operator | None = None,
+    adjoint: Operator | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""Solve :math:`A x = y` for any square A.
+
+    A step applies A once, and x has the smallest residual :math:`|A x - y|` of the Krylov space
+    since the last restart. It stops when the residual, computed anew, is at most
+    :math:`\mathrm{tol} \, |y|`. If a whole cycle does not reduce the residual, it stops with the
+    reason ``STALLED``. The result has the smallest residual found, also where A is singular.
+
+    The solver keeps ``restart`` + 7 vectors, and waits for the device once in a step. Gradients are
+    those of the exact solution: the backward pass solves with the adjoint of A. If one of both
+    systems has no solution, it raises a RuntimeError.
+
+    Parameters
+    ----------
+    tol : float
+        Bound of the residual, relative to y (relative to the residual of x0 if y is zero).
+    restart : int
+        Number of steps after which a new Krylov space begins. A larger number needs fewer steps and
+        more memory.
+    preconditioner : NamedLinop or function, optional
+        M, an approximation of the inverse of A. The solver solves :math:`A M u = y` with
+        :math:`x = M u`, so the residual is :math:`|A x - y|`. The backward pass does not use it.
+    adjoint : function, optional
+        Adjoint of A, for gradients if A is a function.
+    A, y, x0, max_num_iters, tqdm_kwargs, callback
+        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
+        :math:`|A x - y| / |y|`.
+
+    Warns
+    -----
+    ConvergenceWarning
+        If the residual is above the tolerance and more steps would not help.
+
+    References
+    ----------
+    Y. Saad and M. H. Schultz, "GMRES: a generalized minimal residual algorithm for solving
+    nonsymmetric linear systems", SIAM Journal on Scientific and Statistical Computing 7 (1986),
+    856-869.
+
+    Examples
+    --------
+    >>> A = torch.tensor([[0.0, 2.0], [-1.0, 1.0]])
+    >>> torch.round(gmres(A.mv, torch.tensor([2.0, 0.0])), decimals=4)
+    tensor([1., 1.])
+    """
+    check_count("gmres", "restart", restart, 1)
+
+    def method(system: SquareSystem, M: Operator | None) -> tuple[Iterator[Iterate[Any]], Any]:
+        return _steps(system, M, restart), Cycle.solution
+
+    watchers = (tqdm_kwargs, callback)
+    return solved("gmres", method, A, adjoint, preconditioner, y, x0, max_num_iters, tol, *watchers)
+
+
+def _steps(
+    system: SquareSystem, preconditioner: Operator | None, restart: int
+) -> Iterator[Iterate[Cycle]]:
+    cycle = Cycle(system, preconditioner, min(restart, system.space.count(system.y)))
+    yield cycle, system.values(system.length), system.reason_at_start()
+    while True:
+        said, is_whole = cycle.step()
+        reason = None
+        if said <= system.goal or is_whole:
+            reason = system.moved_to(cycle.solution(), said)
+            said = system.length
+            cycle.begin()
+        yield cycle, system.values(said), reason
+
+
+class Cycle:
+    """The Arnoldi process of at most ``restart`` steps, which starts at the residual."""
+
+    def __init__(self, system: SquareSystem, preconditioner: Operator | None, restart: int) -> None:
+        self.system, self.restart = system, restart
+        self.preconditioner = preconditioner
+        if preconditioner is not None:
+            self.preconditioner = applied_in_half(system.owner, preconditioner, system.dtype)
+        self.basis = system.y.new_empty(restart + 1, system.y.numel())
+        self.begin()
+
+    def begin(self) -> None:
+        """Start at the residual."""
+        self.n_steps = 0
+        self.basis[0].copy_(self.system.residual.flatten()).div_(self.system.length or 1.0)
+        self.hessenberg = torch.zeros(
+            self.restart + 1, self.restart, dtype=torch.complex128, device="cpu"
+        )
+
+    def step(self) -> tuple[float, bool]:
+        """Add a direction; return the smallest residual, and whether there is none to add."""
+        system, number = self.system, self.n_steps
+        basis, new = self.basis[: number + 1], self.basis[number + 1]
+        image = system.forward(self.applied(basis[-1])).flatten()
+        new.copy_(image)
+        del image
+        before, found = system.measured(new, inner_products(basis, new))
+        new.addmv_(basis.mT, found, alpha=-1)
+        (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
+        new.addmv_(basis.mT, parts, alpha=-1)
+        found = found + parts
+        length = system.space.norm(new)
+        *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()
+        size, norm = complex(size).real, complex(norm).real
+        system.note_norm(norm)
+        is_last = size <= 4 * torch.finfo(new.real.dtype).eps * norm
+        if not is_last:
+            new.div_(length)
+        column.append(0.0 if is_last else size)
+        self.n_steps = number + 1
+        self.hessenberg[: number + 2, number] = torch.tensor(
+            column, dtype=torch.complex128, device="cpu"
+        )
+        _, said = self.coefficients()
+        return said, is_last or self.n_steps == self.restart
+
+    def coefficients(self) -> tuple[Tensor, float]:
+        """Return the coefficients with the smallest residual, and the residual.
+
+        Singular values at the level of the rounding of A count as 0.
+        """
+        count = self.n_steps
+        hessenberg = self.hessenberg[: count + 1, :count]
+        right = hessenberg.new_zeros(count + 1, 1)
+        right[0] = self.system.length
+        rounding = count * rounding_of(self.system.dtype)
+        found = torch.linalg.lstsq(hessenberg, right, rcond=rounding, driver="gelsd").solution
+        misfit = torch.linalg.vector_norm(right - hessenberg @ found)
+        return found.squeeze(-1), float(misfit)
+
+    def applied(self, direction: Tensor) -> Tensor:
+        """Return M times a direction."""
+        shaped = direction.reshape(self.system.y.shape)
+        if self.preconditioner is None:
+            return shaped
+        return in_own_space(self.system.owner, self.preconditioner, shaped, "the preconditioner")
+
+    def solution(self) -> Tensor:
+        """Return the x with the smallest residual so far."""
+        if not self.n_steps:
+            return self.system.x
+        factors, _ = self.coefficients()
+        basis = self.basis[: self.n_steps]
+        factors = (factors if basis.is_complex() else factors.real).to(basis)
+        return self.system.x + self.applied(basis.mT @ factors)

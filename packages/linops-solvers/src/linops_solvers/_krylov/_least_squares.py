@@ -1,0 +1,309 @@
+"""Shared by LSQR and LSMR: the stopping rules and the gradients."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector, is_followed, real_part
+
+from .._shared._checkpoint import checkpoint_of, probed
+from .._shared._checks import Operator, check_count, check_like, check_output, checked_number
+from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._progress import FAR, Callback, Iterate, Progress, StopReason, warn
+from .._shared._space import JoinedSpace
+from .._shared._stacked import Operators, Vectors, one_vector, stacked
+from ._bidiagonal import Bidiagonalization
+from ._implicit import attach, has_gradient
+
+_MOST_DAMPED = 200  # exponent of the largest ratio of damp and A, whose 4th power is in range
+
+
+class Norms(NamedTuple):
+    """Norms of a step or of an x, of the damped problem if there is damping."""
+
+    residual: float  # |r|
+    gradient: float  # |A^H r|
+    norm: float  # |A|, the largest length of A v for a unit vector v so far
+    condition: float  # |A| |A^+|
+    x: float  # |x|
+
+    @property
+    def relative_gradient(self) -> float:
+        """|A^H r| / (|A| |r|), or 0 if r is 0."""
+        under = self.norm * self.residual
+        return self.gradient / under if under else 0.0
+
+
+class Recurrence(Protocol):
+    """Updates x, which is ``gain`` times the solution, by steps of the bidiagonalisation."""
+
+    def __init__(self, pair: Bidiagonalization, damp: float, gain: float) -> None: ...
+    def step(self, x: Tensor) -> Norms: ...
+
+
+class Options(NamedTuple):
+    """The options of LSQR and LSMR."""
+
+    damp: float
+    atol: float
+    btol: float
+    conlim: float
+
+
+def least_squares(
+    owner: str,
+    method: type[Recurrence],
+    A: Operators,
+    adjoint: Operators | None,
+    y: Vectors,
+    x0: Tensor | None,
+    options: Options,
+    max_num_iters: int | None,
+    tqdm_kwargs: Mapping[str, object] | None,
+    callback: Callback | None,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int,
+) -> Tensor:
+    """Return the solution, with the gradients of the exact solution."""
+    A, adjoint = stacked(owner, "A", A, adjoint)
+    y = one_vector(owner, "y", y, A)
+    check_vector(owner, "y", y)
+    pair = OperatorPair(owner, A, adjoint, y.dtype)
+    options = Options(
+        *(
+            checked_number(owner, name, value, may_be_inf=name == "conlim")
+            for name, value in options._asdict().items()
+        )
+    )
+    if max_num_iters is not None:
+        check_count(owner, "max_num_iters", max_num_iters)
+
+    saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
+
+    def solve(run: _Run, *watchers: Any) -> Tensor:
+        limit = max_num_iters
+        if limit is None:
+            limit = 2 * run.A.input.count(run.x)
+        progress = Progress(owner, limit, *watchers)
+        progress.follow(run.steps(method, progress), _Run.result)
+        if run.complaint is not None:
+            warn(run.complaint)
+        return run.result()
+
+    with torch.no_grad():
+        x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback, saved)
+    if not (torch.is_grad_enabled() or is_followed()):
+        return x
+    if x.is_complex() and pair.is_complex_linear:
+        y = y.to(y.dtype.to_complex())
+    A, adjoint = pair.given
+    image = A(x)
+    gradient = adjoint(y - image)  # damp^2 (x - x0) is a constant, but for x0
+    if x0 is not None:  # weighted twice, because the square may overflow
+        gradient = gradient + options.damp * (options.damp * x0)
+    if not has_gradient(owner, gradient):
+        return x
+    forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
+    undamped, there, output = options._replace(damp=0.0), pair.input, pair.output
+    if options.damp:
+        output = JoinedSpace(
+            split=lambda z: (z[: y.numel()], z[y.numel() :]), spaces=(output, there)
+        )
+
+    def of_adjoint(g: Tensor) -> Tensor:
+        """Return the z with the smallest |A^H z - g|."""
+        first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
+        return solve(_Run(first, g, None, undamped))
+
+    # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
+    # and P = 1 - A^+ A (Golub and Pereyra 1973). P is 0 with damp.
+    has_free = not options.damp and (image.requires_grad or (x0 is not None and x0.requires_grad))
+    defects = [gradient]
+    if has_free:
+        with torch.no_grad():
+            z = of_adjoint(x if x0 is None else x - x0)
+        defects.append(adjoint(z) if x0 is None else adjoint(z) + x0)
+
+    def to_defects(g: Tensor) -> Tensor:
+        """Return what reaches each defect: least-squares solutions, as exact as the first."""
+        z = of_adjoint(g)
+        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
+        found = solve(_Run(second, z, None, undamped))
+        return torch.stack([found, g - back(z)] if has_free else [found])
+
+    return attach(x, torch.stack(defects), to_defects, owner, pair.given)
+
+
+def _augmented(
+    A: Operator, adjoint: Operator, damp: float, x: Tensor, y: Tensor
+) -> tuple[Operator, Operator]:
+    """Return A stacked on damp times the identity, as one operator, and its adjoint."""
+    cut, x_shape, y_shape = y.numel(), x.shape, y.shape
+
+    def forth(x: Tensor) -> Tensor:
+        return torch.cat([A(x).flatten(), damp * x.flatten()])
+
+    def back(z: Tensor) -> Tensor:
+        # If A is linear over the reals only, one side may be real and the other one complex.
+        upper, lower = z[:cut].reshape(y_shape), z[cut:].reshape(x_shape)
+        upper = upper if y.is_complex() else real_part(upper)
+        return adjoint(upper) + damp * (lower if x.is_complex() else real_part(lower))
+
+    return forth, back
+
+
+class _Run:
+    """One run, in units in which y - A x0 and A are near 1."""
+
+    def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
+        self.A, self.options, self.dtype, self.owner = A, options, A.dtype, A.owner
+        self.precision = torch.finfo(self.dtype).eps
+        self.y, self.x0 = widened(y), None if x0 is None else widened(x0)
+        residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
+        check_output(A.owner, A, residual, self.y)
+        self.unit = A.output.unit_of(A.owner, residual)
+        self.pair = Bidiagonalization(self.A, residual.div_(self.unit))
+        if self.x0 is not None:
+            check_like(A.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
+        self.x, self.size = torch.zeros_like(self.pair.v), self.pair.beta  # |y|, or |y - A x0|
+        self.exponent, self.gain = _exponent(self.unit), 1.0
+        self.complaint: str | None = None
+        # The claims of the recurrence that x itself did not confirm.
+        self.denied = {"CONVERGED": math.inf, "LEAST_SQUARES": math.inf}
+
+    def result(self) -> Tensor:
+        """Return x0 and the change in the unit and dtype of the caller."""
+        # Two factors, because the inverse of the unit of A may be out of range although x is not.
+        half = self.exponent // 2
+        found = torch.mul(self.x, 2.0**half).mul_(2.0 ** (self.exponent - half))
+        found = found if self.x0 is None else found.add_(self.x0)
+        is_extreme = abs(self.exponent) > 16
+        return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
+
+    def steps(self, method: type[Recurrence], progress: Progress) -> Iterator[Iterate[_Run]]:
+        """Do the steps."""
+        pair, damp = self.pair, self.options.damp
+        values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
+        if not pair.alpha:
+            yield self, {**values, "condition": 1.0}, self.reason_at_start()
+        # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
+        ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp else 0
+        if ratio > _MOST_DAMPED:
+            raise ArithmeticError(
+                f"{self.owner}: damp must be less than 2^{_MOST_DAMPED} times the scale of A, got "
+                f"{damp:.3g} and {pair.unit:.3g}"
+            )
+        self.gain = 4.0**ratio
+        recurrence = method(pair, damp / pair.unit, self.gain)
+        self.exponent -= _exponent(pair.unit) + 2 * ratio
+        if progress.checkpoint is not None:
+            given = {"y": (self.A.output, self.y), **probed(self.A, self.x)}
+            if self.x0 is not None:
+                given["x0"] = self.A.input, self.x0
+            limits = {"max_num_iters": progress.limit, **self.options._asdict()}
+            parts = {"run": self, "pair": pair, "recurrence": recurrence}
+            progress.checkpoint.begin(limits, given, **parts)
+        yield self, {**values, "condition": 1.0}, None
+        while True:
+            norms, reason = self.judged(recurrence.step(self.x))
+            is_far = norms.residual > FAR * self.goal(norms)  # one of both is enough
+            progress.goals["gradient"] = self.options.atol if is_far else 0.0
+            values = {
+                "residual": norms.residual / self.size,
+                "gradient": norms.relative_gradient,
+                "condition": norms.condition,
+            }
+            yield self, values, reason
+
+    def reason_at_start(self) -> StopReason:
+        """Return the reason to stop if the first residual, or its gradient, is 0."""
+        rounding = rounding_of(self.dtype)
+        if not self.size and self.x0 is None:
+            return StopReason.CONVERGED
+        if not self.size:
+            size, moved = self.A.magnitudes([], [self.y, self.A.forward(self.x0)])
+            is_proved = rounding * moved <= self.options.btol * size
+            return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
+        is_proved = self.pair.unseen + rounding <= self.options.atol
+        return StopReason.LEAST_SQUARES if is_proved else StopReason.ROUNDING
+
+    def goal(self, norms: Norms) -> float:
+        """Return the largest |r| allowed."""
+        return self.options.btol * self.size + self.options.atol * norms.norm * norms.x
+
+    def judged(self, norms: Norms) -> tuple[Norms, StopReason | None]:
+        """Return the norms, and the reason to stop by the rules of Paige and Saunders, section 6.
+
+        A claim of the recurrence counts once x itself confirms it. If x does not, the next check is
+        when the claim has halved.
+        """
+        atol, precision = self.options.atol, self.precision
+        size, goal, claim = norms.norm * norms.x + self.size, self.goal(norms), None
+        # Below the precision, the vectors do not follow the recurrence.
+        if norms.residual <= goal and goal >= precision * size:
+            claim, said = StopReason.CONVERGED, norms.residual
+        elif norms.relative_gradient <= atol and atol >= precision:
+            claim, said = StopReason.LEAST_SQUARES, norms.relative_gradient
+        if claim is not None and said <= 0.5 * self.denied[claim.name]:
+            found, rounding = self.measured(norms, claim is StopReason.LEAST_SQUARES)
+            if claim is StopReason.CONVERGED:
+                is_confirmed = found.residual + rounding <= self.goal(found)
+            else:
+                allowed = atol * found.norm * (found.residual - rounding)
+                is_confirmed = found.gradient + self.pair.norm * rounding <= allowed
+            if is_confirmed:
+                return found, claim
+            self.denied[claim.name] = said
+        smallest = min(
+            norms.relative_gradient, 1 / max(norms.condition, 1.0), norms.residual / size
+        )
+        is_ill_conditioned = 0 < self.options.conlim <= norms.condition
+        if not is_ill_conditioned and smallest > precision:
+            return norms, None
+        found, _ = self.measured(norms, True)
+        self.complain(found)
+        return found, StopReason.ILL_CONDITIONED if is_ill_conditioned else StopReason.ROUNDING
+
+    def measured(self, norms: Norms, with_gradient: bool) -> tuple[Norms, float]:
+        """Return the norms of x itself, and a bound of the rounding of its residual."""
+        x = widened(self.result())
+        residual = (self.y - self.A.forward(x)) / self.unit
+        damping = self.options.damp / self.pair.unit
+        vectors = [self.x, x / self.unit]
+        if with_gradient:
+            gradient = self.A.adjoint(residual) / self.pair.unit
+            vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
+        moved, size, *slopes, length = self.A.magnitudes(vectors, [residual])
+        moved /= self.gain
+        found = norms._replace(
+            residual=math.hypot(length, damping * moved),
+            x=moved,
+            gradient=slopes[0] if with_gradient else norms.gradient,
+        )
+        rounding = rounding_of(self.dtype) * self.pair.norm * size * self.pair.unit
+        return found, rounding
+
+    def complain(self, found: Norms) -> None:
+        """Note the warning for users who do not look at the reason."""
+        coarse = math.sqrt(self.precision)
+        atol, btol = max(self.options.atol, coarse), max(self.options.btol, coarse)
+        goal, gradient = btol * self.size + atol * found.norm * found.x, found.relative_gradient
+        if found.residual > goal and gradient > atol:
+            self.complaint = (
+                f"{self.owner}: the residual r must fall to btol |y| + atol |A| |x|, or |A^H r| to "
+                f"atol |A| |r|, got |r| = {found.residual / self.size:.2g} |y| and |A^H r| = "
+                f"{gradient:.2g} |A| |r|, and more steps do not help in {self.dtype}: A is too "
+                f"ill-conditioned (about {found.condition:.2g}); give damp, a wider dtype or a "
+                "preconditioned A"
+            )
+
+
+def _exponent(value: float) -> int:
+    """Return the exponent of the power of two below a positive number."""
+    return math.frexp(value)[1] - 1

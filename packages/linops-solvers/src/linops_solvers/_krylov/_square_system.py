@@ -1,0 +1,199 @@
+"""Shared by GMRES and MINRES: the residual computed anew, reasons to stop, gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector, is_followed, norm, squared_norm
+
+from .._shared._checks import (
+    Operator,
+    check_complex_linear,
+    check_count,
+    check_like,
+    check_square,
+    checked_number,
+    finite,
+    in_own_space,
+)
+from .._shared._precision import (
+    OperatorPair,
+    applied_in_half,
+    in_given_precision,
+    rounding_of,
+    widened,
+)
+from .._shared._progress import Callback, Iterate, Progress, StopReason, warn
+from .._shared._space import magnitudes, spaces_of
+from ._implicit import attach, check_solved, has_gradient
+
+
+class SquareSystem:
+    """A x = y in a unit in which y is near 1, with the residual of x as computed anew."""
+
+    def __init__(self, owner: str, A: Operator, y: Tensor, x0: Tensor | None, tol: float) -> None:
+        check_complex_linear(owner, A, "the basis of its powers is a complex one")
+        self.owner, self.tol, self.dtype = owner, tol, y.dtype
+        self.A = applied_in_half(owner, A, y.dtype)
+        self.space, _ = spaces_of(owner, A)
+        residual = widened(y) if x0 is None else widened(y) - self.A(widened(x0))
+        check_like(owner, "the output of A", residual, "y", widened(y))
+        self.unit = self.space.unit_of(owner, widened(y), residual)
+        self.y, self.residual = widened(y) / self.unit, residual / self.unit
+        self.x = torch.zeros_like(self.y) if x0 is None else widened(x0) / self.unit
+        self.size, self.length, self.moved = self.lengths(self.y, self.residual, self.x)
+        self.size = self.size or self.length
+        self.norm = 0.0
+        """The largest |A v| / |v| so far."""
+        self.complaint: str | None = None
+        """Why x is not a solution although more steps do not help."""
+        self.is_least_squares = False
+
+    def forward(self, v: Tensor) -> Tensor:
+        """Return A v."""
+        return in_own_space(self.owner, self.A, v)
+
+    def lengths(self, *vectors: Tensor) -> list[float]:
+        """Return the norms of vectors, safe at any scale."""
+        return magnitudes(self.owner, (self.space, vectors))
+
+    def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
+        """Return the norm of x and the inner products, each summed over processes."""
+        if self.space.is_whole:
+            return [norm(x), *products]
+        square, *found = self.space.total(squared_norm(x), *products)
+        return [square.sqrt(), *found]
+
+    def note_norm(self, norm: float) -> None:
+        """Raise the estimate of |A| to |A v| of a unit vector v."""
+        self.norm = max(self.norm, finite(self.owner, norm, self.dtype))
+
+    def values(self, length: float) -> dict[str, float]:
+        """Return the values of a step, given the norm of the residual."""
+        return {"residual": length / (self.size or 1.0)}
+
+    def reason_at_start(self) -> StopReason | None:
+        """Return the reason to stop before the first step, or None."""
+        return StopReason.CONVERGED if self.length <= self.tol * self.size else None
+
+    @property
+    def goal(self) -> float:
+        """The norm of a residual at which it is computed anew."""
+        goal = self.tol * self.size
+        return max(goal - self.noise, 0.5 * goal)
+
+    @property
+    def noise(self) -> float:
+        """A bound of the rounding of the residual of x."""
+        return self._noise_of(self.moved)
+
+    def _noise_of(self, moved: float) -> float:
+        return rounding_of(self.dtype) * (self.norm * moved + self.size)
+
+    def take(self, x: Tensor) -> tuple[float, float]:
+        """Take x if its residual is smaller; return its residual, and a bound of the rounding."""
+        residual = self.y - self.forward(x)
+        length, moved = self.lengths(residual, x)
+        if length < self.length:
+            self.x, self.residual, self.length, self.moved = x, residual, length, moved
+        return length, self._noise_of(moved)
+
+    def moved_to(self, x: Tensor, said: float) -> StopReason | None:
+        """Take x if its residual, computed anew, is smaller; return the reason to stop, or None."""
+        before = self.length
+        length, noise = self.take(x)
+        if length == self.length and length + noise <= self.tol * self.size:
+            return StopReason.CONVERGED
+        if noise < length < (1 - 1e-6) * before:
+            return None
+        coarse = max(self.tol, math.sqrt(torch.finfo(self.dtype).eps)) * self.size
+        if length > noise or self.length > coarse:
+            self.complain()
+        is_rounding = length <= noise or said < 0.5 * length
+        return StopReason.ROUNDING if is_rounding else StopReason.STALLED
+
+    def complain(self) -> None:
+        """Note the warning for users who do not look at the reason."""
+        self.complaint = (
+            f"{self.owner}: the residual |A x - y| must fall to tol |y|, {self.tol:.2g} |y|, "
+            f"got {self.length / self.size:.2g} |y|, and more steps do not help in "
+            f"{self.dtype}: A may be singular and y out of its range, or restart too low; "
+            "lsqr solves least squares"
+        )
+
+    def settled(self, x: Tensor, said: float) -> StopReason | None:
+        """Take x of a Hermitian A; return the reason to stop, which may be LEAST_SQUARES."""
+        reason = self.moved_to(x, said)
+        if reason is StopReason.CONVERGED:
+            return reason
+        (slope,) = self.lengths(self.forward(self.residual))
+        if slope + self.norm * self.noise <= self.tol * self.norm * self.length:
+            self.complain()
+            self.is_least_squares, reason = True, StopReason.LEAST_SQUARES
+        return reason
+
+    def result(self, x: Tensor) -> Tensor:
+        """Return x in the unit and dtype of the caller."""
+        return in_given_precision(self.owner, x * self.unit, self.dtype)
+
+
+Method = Callable[[SquareSystem, "Operator | None"], tuple[Iterator[Iterate[Any]], Any]]
+"""Makes the steps of a system with a preconditioner, and turns their states into x."""
+
+
+def solved(
+    owner: str,
+    method: Method,
+    A: Operator,
+    adjoint: Operator | None,
+    preconditioner: Operator | None,
+    y: Tensor,
+    x0: Tensor | None,
+    max_num_iters: int,
+    tol: float,
+    tqdm_kwargs: Mapping[str, object] | None,
+    callback: Callback | None,
+) -> Tensor:
+    """Return the solution, with the gradients of the exact solution."""
+    check_vector(owner, "y", y)
+    check_square(owner, A, "lsqr(A, y) solves least squares")
+    check_count(owner, "max_num_iters", max_num_iters)
+    tol = checked_number(owner, "tol", tol)
+    if x0 is not None:
+        check_like(owner, "x0", x0, "y", y)
+
+    def solve(
+        A: Operator, y: Tensor, x0: Tensor | None, M: Any, bar: Any = None, called: Any = None
+    ) -> tuple[Tensor, SquareSystem]:
+        system = SquareSystem(owner, A, y, x0, tol)
+        steps, x_of = method(system, M)
+        progress = Progress(owner, max_num_iters, bar, called, goals={"residual": tol})
+        state = progress.follow(steps, lambda state: system.result(x_of(state)))
+        x = x_of(state)
+        if x is not system.x:  # stopped by max_num_iters before its residual was computed anew
+            system.take(x)
+        return system.result(system.x).clone(), system
+
+    with torch.no_grad():
+        x, system = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)
+    complaint = system.complaint
+    if complaint is not None and not system.is_least_squares:
+        warn(complaint)
+    if not (torch.is_grad_enabled() or is_followed()):
+        return x
+    defect = y - A(x)
+    if not has_gradient(owner, defect):
+        return x
+    back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
+
+    def to_y(gradient: Tensor) -> Tensor:
+        z, other = solve(back, gradient, None, None)
+        check_solved(owner, complaint or other.complaint)
+        return z
+
+    return attach(x, defect, to_y, owner, (A, back))

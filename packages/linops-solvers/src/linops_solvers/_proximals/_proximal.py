@@ -1,0 +1,287 @@
+r"""Proximal maps :math:`\mathrm{prox}_{t g}(z) = \arg\min_x g(x) + |x - z|^2 / 2t`."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import TypeAlias
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import is_transformed
+
+from .._shared._checks import check_callable, checked_number
+from .._shared._precision import applied_in_half, widened
+from .._shared._space import Space, added
+
+Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
+"""A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
+
+
+@dataclass(frozen=True)
+class ProximalMap:
+    """A proximal map with the properties of its function that solvers need."""
+
+    proximal: Proximal
+    dims: tuple[int, ...] | None = ()
+    """The axes whose entries depend on each other; () if it is separable, None for all axes."""
+    of_parts: Callable[[Space], Proximal] | None = None
+    """The same map for parts of vectors, if that is a different function."""
+    is_convex: bool = True
+    owner: str | None = None
+    """The name in messages about its arguments; None if they are not checked."""
+    value_in: Callable[[Tensor, Space], Tensor] | None = None
+    """The function itself, of a vector in a space; None if it is not known."""
+
+    def __call__(self, z: Tensor, step: float) -> Tensor:
+        """Apply the map."""
+        if self.owner is not None:
+            _check_arguments(self.owner, z, step)
+        return self.proximal(z, step)
+
+    def value(self, x: Tensor) -> Tensor:
+        """Return g(x), a real number: the function whose proximal map this is.
+
+        For a set it is 0 within the set, up to rounding, and infinity elsewhere.
+
+        Raises
+        ------
+        NotImplementedError
+            If only the map is known: for a map of your own, or :func:`conjugate`.
+        """
+        if self.value_in is None:
+            raise NotImplementedError(
+                f"{self.owner or 'the proximal map'}: only the map is known, and not its function; "
+                "give separable(map, value=function)"
+            )
+        if self.owner is not None:
+            _check_arguments(self.owner, x, 0.0)
+        return self.value_in(x, Space())
+
+
+def summed(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+    """Return the value of a function of which the numbers of all parts of a vector are added."""
+    return lambda x, space: added(space.terms(lambda part: function(widened(part)), x))[0]
+
+
+def of_set(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+    """Return 0 if the relative ``excess`` of each part is that of rounding, else infinity."""
+    return summed(lambda part: outside(excess(part)))
+
+
+def outside(excess: Tensor) -> Tensor:
+    """Return 0 if no relative excess is more than rounding, else infinity."""
+    is_outside = (excess > 64 * torch.finfo(excess.dtype).eps).any()
+    return torch.where(is_outside, math.inf, 0.0).to(excess)
+
+
+def value_of(proximal: Proximal, space: Space) -> Callable[[Tensor], Tensor] | None:
+    """Return the function of a proximal map, of vectors in a space; None if it is not known."""
+    value = proximal.value_in if isinstance(proximal, ProximalMap) else None
+    return None if value is None else lambda x: value(x, space)
+
+
+def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = None) -> ProximalMap:
+    """Mark your own proximal map as separable: it changes each entry by itself.
+
+    If several processes have a part of each vector, solvers accept such maps and refuse other
+    functions.
+
+    Parameters
+    ----------
+    proximal : function
+        A function of z and t.
+    value : function, optional
+        The function g itself, as a tensor with one real number. Solvers then report the objective.
+
+    Examples
+    --------
+    >>> import torch
+    >>> positive = separable(lambda z, step: z.clamp(min=0))
+    >>> positive(torch.tensor([-1.0, 2.0]), 1.0)
+    tensor([0., 2.])
+    >>> quartic = separable(lambda z, step: z, value=lambda x: x.pow(4).sum())
+    >>> quartic.value(torch.tensor([1.0, 2.0]))
+    tensor(17.)
+    """
+    if value is not None:
+        check_callable("separable", "value", value)
+    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal)
+    value_in = known.value_in if value is None else summed(value)
+    return ProximalMap(proximal, is_convex=known.is_convex, value_in=value_in)
+
+
+def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
+    """Return the map for parts of vectors; raise an error if it needs the whole vector."""
+    if space.is_whole:
+        return proximal
+    if not isinstance(proximal, ProximalMap):
+        raise NotImplementedError(
+            f"{owner}: {name} must be marked as separable if several processes each have a part of "
+            f"its argument, got {proximal!r}; if it is separable, wrap it in "
+            "linops_solvers.separable"
+        )
+    if proximal.of_parts is not None:
+        return proximal.of_parts(space)
+    dims, axes = proximal.dims, space.axes
+    if dims == ():
+        return proximal
+    names = ", ".join(sorted(map(str, space.totals.cut)))
+    complaint = (
+        f"{owner}: {name} must not couple entries along {names}, because it is cut over several "
+        "processes, got a map that does"
+    )
+    if dims is None or axes is None:
+        raise NotImplementedError(complaint)
+
+    def uncut(z: Tensor, step: float) -> Tensor:
+        if {dim % z.ndim for dim in dims} & {axis % z.ndim for axis in axes}:
+            raise NotImplementedError(f"{complaint}, along the axes {dims}")
+        return proximal(z, step)
+
+    return ProximalMap(uncut, is_convex=proximal.is_convex)
+
+
+_ANNOTATIONS = ("Proximal", "ProximalMap", Proximal, ProximalMap)
+"""What factories of proximal maps return."""
+
+
+def checked_proximal(
+    owner: str,
+    name: str,
+    proximal: Proximal,
+    dtype: torch.dtype,
+    space: Space | None = None,
+    *,
+    needs_convex: bool = True,
+) -> Proximal:
+    """Return the map for solvers; raise an error unless it is a function of z and t.
+
+    For half precision it is the map in single precision. If processes have parts of the vectors, it
+    is the map for parts. A function that is known not to be convex is refused, unless the caller
+    allows it.
+    """
+    if isinstance(proximal, (list, tuple)):
+        raise TypeError(
+            f"{owner}: {name} must be one proximal map, got {len(proximal)}; for several "
+            "proximal maps, give as many operators, as L of admm or K of pdhg"
+        )
+    check_callable(owner, name, proximal)
+    # A factory that was not called, of ours or with the same annotation.
+    if getattr(proximal, "__annotations__", {}).get("return") in _ANNOTATIONS:
+        factory = getattr(proximal, "__name__", repr(proximal))
+        arguments = "..." if inspect.signature(proximal).parameters else ""
+        raise TypeError(
+            f"{owner}: {name} must be a function of z and t, got {factory}, which must be called "
+            f"to make one: {factory}({arguments})"
+        )
+    try:
+        inspect.signature(proximal).bind(None, None)
+    except TypeError as error:
+        wanted = f"{name} must be a function of z and t"
+        raise TypeError(f"{owner}: {wanted}, got {proximal!r}: {error}") from None
+    except ValueError:
+        pass  # it does not say what it takes
+    if needs_convex and isinstance(proximal, ProximalMap) and not proximal.is_convex:
+        raise ValueError(
+            f"{owner}: the function of {name} must be convex, got a map that is made of l0, with "
+            "which the steps may not converge; linops_solvers.proximal_gradient takes it"
+        )
+    proximal = on_parts(owner, name, proximal, space or Space())
+    return applied_in_half(owner, proximal, dtype, name, may_write=True)
+
+
+def reusable(argument: Tensor, proximal: Proximal, found: Tensor) -> Tensor | None:
+    """Return the argument of a proximal map, whose memory solvers then write into.
+
+    None if the result lies in it, under torch.func, or for a function of the user. That function
+    may keep its argument, or return its memory as another storage, as ``torch.from_numpy`` does.
+    """
+    if is_transformed() or not isinstance(proximal, ProximalMap) or proximal.owner is None:
+        return None
+    is_apart = found.untyped_storage()._cdata != argument.untyped_storage()._cdata
+    return argument if is_apart else None
+
+
+def probe(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:
+    """Return a sum of results for z at scales from 1e-7 to 1e7, which differs between maps.
+
+    At one scale alone, thresholds above it would all give 0, and bounds above it would give z.
+    Other scales than 1 are left out if squares, in the unit of the map, leave the range of the
+    dtype.
+    """
+    range_of = torch.finfo(dtype)
+    lowest, highest = math.sqrt(range_of.tiny) / unit, math.sqrt(range_of.max) / unit
+    scales = [16.0**exponent for exponent in range(-6, 7)]
+    scales = [scale for scale in scales if scale == 1 or lowest < scale < highest]
+    # In new memory each, because a map may write into its argument, or into its last result.
+    return reduce(torch.add, (proximal(z * scale, 1.0) / scale for scale in scales))
+
+
+def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
+    """Return the weight of a penalty in at least single precision; it must not be negative."""
+    if not isinstance(weight, Tensor):
+        return checked_number(owner, "weight", weight)
+    if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
+        raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
+    return widened(weight)
+
+
+def _check_arguments(owner: str, z: Tensor, step: float) -> None:
+    """Raise an error for a tensor that cannot hold the result, or a negative step."""
+    if not isinstance(z, Tensor):
+        raise TypeError(
+            f"{owner}: x must be a torch.Tensor, got {type(z)}; convert it by torch.as_tensor(x)"
+        )
+    if not isinstance(step, Tensor) and not step >= 0:
+        raise ValueError(f"{owner}: step must be at least 0, got {step}")
+    if not (z.is_floating_point() or z.is_complex()):
+        raise TypeError(
+            f"{owner}: x must have floating-point or complex numbers, got {z.dtype}; convert it by "
+            "x.float()"
+        )
+
+
+def fitted_weight(
+    owner: str, weight: float | Tensor, x: Tensor, name: str = "weight"
+) -> float | Tensor:
+    """Return a weight or a centre in the precision of x; it must broadcast to the shape of x."""
+    is_complex = isinstance(weight, complex) or (isinstance(weight, Tensor) and weight.is_complex())
+    if is_complex and not x.is_complex():
+        raise TypeError(f"{owner}: {name} must be real for real x, got {weight}")
+    if not isinstance(weight, Tensor):
+        return weight
+    lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
+    if weight.ndim > x.ndim or any(own not in (1, length) for own, length in lengths):
+        raise ValueError(
+            f"{owner}: {name} must be broadcast to {tuple(x.shape)}, got shape "
+            f"{tuple(weight.shape)}"
+        )
+    return weight.to(x.dtype if is_complex else x.dtype.to_real())
+
+
+def checked_axes(owner: str, dim: int | Sequence[int] | None) -> tuple[int, ...] | None:
+    """Return the axes that are given, or None for all of them."""
+    if dim is None:
+        return None
+    dims = tuple(dim) if isinstance(dim, Iterable) else (dim,)
+    if not dims or not all(isinstance(each, int) and not isinstance(each, bool) for each in dims):
+        raise TypeError(f"{owner}: dim must be one or several integers, got {dim!r}")
+    return dims
+
+
+def axes_of(owner: str, dims: Sequence[int] | None, x: Tensor) -> tuple[int, ...]:
+    """Return the axes of x as sorted numbers that are not negative."""
+    if dims is None:
+        return tuple(range(x.ndim))
+    axes = {each + x.ndim * (each < 0) for each in dims}
+    if len(axes) < len(dims) or not axes <= set(range(x.ndim)):
+        given = dims[0] if len(dims) == 1 else tuple(dims)
+        raise ValueError(
+            f"{owner}: dim must be different axes of x, got {given!r} for shape {tuple(x.shape)}"
+        )
+    return tuple(sorted(axes))

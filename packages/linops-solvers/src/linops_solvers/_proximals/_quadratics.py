@@ -1,0 +1,48 @@
+"""Proximal maps of squares."""
+
+from __future__ import annotations
+
+from torch import Tensor
+
+from .._shared._precision import narrowed, widened
+from ._proximal import ProximalMap, checked_weight, fitted_weight, summed
+
+
+def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> ProximalMap:
+    r"""The proximal map of :math:`g(x) = \frac12 \sum_n w_n |x_n - c_n|^2`.
+
+    The weight w and the centre c may be tensors, which are broadcast to x. A negative weight raises
+    a ValueError. See the reference of :func:`box`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> l2_squared(1.0, torch.tensor([4.0]))(torch.tensor([0.0]), 1.0)
+    tensor([2.])
+    """
+    weight = checked_weight("l2_squared", weight)
+
+    def proximal(z: Tensor, step: float) -> Tensor:
+        wide = widened(z)
+        scaled = step * fitted_weight("l2_squared", weight, wide)
+        middle = fitted_weight("l2_squared", center, wide, "center")
+        return narrowed((wide + scaled * middle) / (1 + scaled), z.dtype)
+
+    def value(x: Tensor) -> Tensor:
+        offset = (x - fitted_weight("l2_squared", center, x, "center")).abs()
+        return (fitted_weight("l2_squared", weight, offset) * offset.square()).sum() / 2
+
+    return ProximalMap(proximal, owner="l2_squared", value_in=summed(value))
+
+
+def no_penalty() -> ProximalMap:
+    """The proximal map of g = 0: z itself.
+
+    Examples
+    --------
+    >>> import torch
+    >>> no_penalty()(torch.tensor([2.0]), 1.0)
+    tensor([2.])
+    """
+    zero = summed(lambda x: x.abs().new_zeros(()))
+    return ProximalMap(lambda z, step: z, owner="no_penalty", value_in=zero)

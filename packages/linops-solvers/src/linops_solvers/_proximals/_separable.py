@@ -1,0 +1,68 @@
+"""The proximal map of a sum of penalties of the outputs of several operators."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, cast
+
+import torch
+from torch import Tensor
+
+from .._shared._checks import Operator, check_like
+from .._shared._space import JoinedSpace, Space
+from .._shared._stacked import StackedOperators, of_each
+from ._proximal import Proximal, ProximalMap, checked_proximal, value_of
+
+Proximals: TypeAlias = Proximal | Sequence[Proximal]
+"""One proximal map, or a sequence of one for each operator."""
+
+
+def of_all_blocks(
+    owner: str, name: str, proximal: Proximals, A: Operator, space: Space
+) -> Proximal:
+    """Return one map; if A is several operators, it acts on each block of the output.
+
+    ``space`` is the space of the output of A.
+    """
+    if not isinstance(A, StackedOperators):
+        return cast(Proximal, proximal)  # which is checked as one
+    maps = maps_of_blocks(owner, name, proximal, A, space, torch.float32)
+    given = of_each(owner, name, proximal, A, "proximal map")
+    spaces = cast(JoinedSpace, space).spaces
+
+    def of_sum(z: Tensor, step: float) -> Tensor:
+        found = []
+        blocks = zip(maps, A.split(z), A.units, strict=True)
+        for number, (each, block, unit) in enumerate(blocks):
+            new = each(block, step) if unit == 1 else unit * each(block / unit, step / unit**2)
+            check_like(
+                owner, f"what {name}[{number}] returns", new, f"the output of {A.name}", block
+            )
+            found.append(new)
+        return A.joined(found)
+
+    values = [value_of(each, own) for each, own in zip(given, spaces, strict=True)]
+
+    def value(x: Tensor, _: Space) -> Tensor:
+        blocks = zip(values, A.split(x), A.units, strict=True)
+        return torch.stack([one(block / unit) for one, block, unit in blocks if one]).sum()
+
+    value_in = value if None not in values else None
+    return ProximalMap(of_sum, of_parts=lambda space: of_sum, value_in=value_in)
+
+
+def maps_of_blocks(
+    owner: str,
+    name: str,
+    proximal: Proximals,
+    A: StackedOperators,
+    space: Space,
+    dtype: torch.dtype,
+) -> list[Proximal]:
+    """Return the map of each block of the output, in the order of the operators."""
+    given = of_each(owner, name, proximal, A, "proximal map")
+    spaces = cast(JoinedSpace, space).spaces
+    return [
+        checked_proximal(owner, f"{name}[{number}]", each, dtype, own)
+        for number, (each, own) in enumerate(zip(given, spaces, strict=True))
+    ]

@@ -1,0 +1,259 @@
+"""Iteratively reweighted least squares: the p-norm of residuals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector
+
+from .._krylov._conjugate_gradients import Run
+from .._shared._checks import Operator, check_count, check_like, checked_number
+from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._space import added
+from .._shared._vectors import BatchedVectors
+
+_NAME = "irls"
+_LENGTHS = (0.0, *(2.0**n for n in range(-5, 4)))
+"""The multiples of a step at which the slope along it is known."""
+
+
+def irls(
+    A: Operator,
+    y: Tensor,
+    x0: Tensor | None = None,
+    max_num_iters: int = 100,
+    tol: float = 1e-4,
+    *,
+    p: float = 1.0,
+    epsilon: float = 1e-3,
+    damp: float = 0.0,
+    max_cg_iters: int = 100,
+    adjoint: Operator | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""The x that minimises :math:`\frac1p \sum_n (|A x - y|_n^2 + e^2)^{p/2} + \frac{d^2}2 |x|^2`.
+
+    With p = 1, the default, outliers in y have little influence (least absolute deviations). A step
+    solves a weighted least-squares problem by conjugate gradients. Its weights are
+    :math:`(|r|_n^2 + e_k^2)^{p/2 - 1}` with the residual r = y - A x, less a part of rank one for
+    each n, which makes it a Newton step of the function and of its dual (Chan, Golub and Mulet).
+    :math:`e_k` falls to e with the excess of the function.
+
+    The function is convex. For all dual vectors u it is above its minimum by at most
+    :math:`\sum_n (f(r_n) + f^*(u_n) - \mathrm{Re}\, \bar u_n r_n)` plus
+    :math:`|A^H u - d^2 x| |x - x_*|`, where f is the first term of the function and :math:`f^*` its
+    conjugate. The solver stops when this is at most ``tol`` times the function for the u of the
+    last step or for the gradient of f, with the largest of the lengths of x, of the x before and
+    of the last step in place of :math:`|x - x_*|`.
+
+    The solver keeps at most 16 vectors of the sizes of x and y. Gradients flow through the steps,
+    whose lengths count as constants, and autograd then keeps all steps.
+
+    Parameters
+    ----------
+    tol : float
+        Bound of the excess of the function over its minimum, relative to the function, as above.
+    p : float
+        Exponent of the norm of the residual, from 1 to 2.
+    epsilon : float
+        e, relative to the root mean square of y. Residuals below e count as squares.
+    damp : float
+        d. It must not be 0 if the columns of A are dependent.
+    max_cg_iters : int
+        Largest number of steps of conjugate gradients in one step.
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+        See :mod:`linops_solvers`. The ``values`` of a step are "gap", which ``tol`` bounds, and
+        "loss", the function, in the unit of y.
+
+    References
+    ----------
+    T. F. Chan, G. H. Golub and P. Mulet, "A nonlinear primal-dual method for total variation-based
+    image restoration", SIAM Journal on Scientific Computing 20 (1999), 1964-1977.
+
+    R. Chartrand and W. Yin, "Iteratively reweighted algorithms for compressive sensing", ICASSP
+    (2008), 3869-3872.
+
+    P. W. Holland and R. E. Welsch, "Robust regression using iteratively reweighted least-squares",
+    Communications in Statistics: Theory and Methods 6 (1977), 813-827.
+
+    Examples
+    --------
+    The median, which an outlier does not move:
+
+    >>> from linops_core import Dense
+    >>> A = Dense.from_einstr(torch.ones(5, 1), "MN,N->M")
+    >>> torch.round(irls(A, torch.tensor([1.0, 2.0, 3.0, 4.0, 1000.0]), epsilon=1e-5), decimals=2)
+    tensor([3.])
+    """
+    check_vector(_NAME, "y", y)
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
+    tol, damp = checked_number(_NAME, "tol", tol), checked_number(_NAME, "damp", damp)
+    p = checked_number(_NAME, "p", p)
+    epsilon = checked_number(_NAME, "epsilon", epsilon, is_positive=True)
+    if not 1 <= p <= 2:
+        raise ValueError(f"{_NAME}: p must be between 1 and 2, got {p}")
+    pair = OperatorPair(_NAME, A, adjoint, y.dtype)
+    unit = pair.output.unit_of(_NAME, widened(y))
+    scaled, damping = widened(y) / unit, damp**2 * unit ** (2 - p)
+    (size,) = pair.magnitudes([], [scaled])
+    mean = (size or 1.0) / math.sqrt(count := max(pair.output.count(y), 1))
+    rounding, misfit = rounding_of(y.dtype), _Misfit(p, epsilon * mean)
+
+    def steps() -> Iterator[Iterate[Tensor]]:
+        x = torch.zeros_like(pair.adjoint(scaled)) if x0 is None else widened(x0) / unit
+        image = pair.forward(x)
+        check_like(_NAME, "the output of A", image, "y", scaled)
+        # Each step subtracts its image. Computed anew, the smallest residuals, which have the
+        # largest weights, would be rounding.
+        residual, step, reach, softer = scaled - image, torch.zeros_like(x), math.inf, mean
+        forces = dual = misfit.slopes(residual)
+        while True:
+            slopes = pair.adjoint(forces)
+            check_like(_NAME, "x0", x, "the output of the adjoint", slopes)
+            descent = torch.sub(slopes, x, alpha=damping)
+            del slopes  # freed, like others below, before more vectors are made
+            defect = torch.sub(pair.adjoint(dual), x, alpha=damping)
+            slope, error, length, moved, pull, misfit_size = pair.magnitudes(
+                [descent, defect, x, step], [forces, residual]
+            )
+            height, square, distance = added(
+                pair.output.terms(misfit.total, residual.detach()),
+                pair.input.terms(lambda x: x.abs().square().sum(), x.detach()),
+                pair.output.terms(misfit.distance, residual.detach(), dual.detach()),
+            )
+            del descent, defect, step, forces
+            loss = float(height) + damping / 2 * float(square)
+            longest = max(length, reach, moved)
+            estimate = slope * longest / (loss or 1.0) if slope else 0.0
+            gap = min(estimate, (float(distance) + error * longest) / (loss or 1.0))
+            noise = rounding * pull * (size + misfit_size) / (loss or 1.0)
+            reason = None
+            if gap + noise <= tol or not slope:
+                reason = StopReason.CONVERGED
+            elif gap <= noise:
+                reason = StopReason.ROUNDING
+            yield x, {"gap": gap, "loss": loss * unit**p}, reason
+            softer = max(misfit.e, min(softer, (p * gap * loss / (2 * count)) ** (1 / p)))
+            weights = _Weights(_Misfit(p, softer), residual, dual)
+            descent = torch.sub(pair.adjoint(weights.slopes), x, alpha=damping)
+            del dual
+            step = _step(weights, descent, min(0.1, max(tol / (4 * estimate), 1e-4)))
+            del descent
+            image = pair.forward(step)
+            dual = weights.slopes - weights(image)  # its adjoint image is d^2 (x + step)
+            size_of_step = _length(weights.misfit, (x, step), (residual, image))
+            x = torch.add(x, step, alpha=size_of_step)
+            residual = torch.sub(residual, image, alpha=size_of_step)
+            dual = weights.misfit.shortened(dual, residual)
+            del weights, image
+            forces, reach = misfit.slopes(residual), length
+
+    def _step(weights: _Weights, descent: Tensor, tolerance: float) -> Tensor:
+        def normal(x: Tensor) -> Tensor:
+            return torch.add(pair.adjoint(weights(pair.forward(x))), x, alpha=damping)
+
+        # The weights are linear over the reals only.
+        vectors = BatchedVectors(totals=pair.input.totals, has_complex_products=False)
+        run = Run(normal, None, vectors, descent, None, (tolerance, 0.0), pair.dtype)
+        return run.solve(Progress(_NAME, max_cg_iters))
+
+    def _length(misfit: _Misfit, *pairs: tuple[Tensor, Tensor]) -> float:
+        """Return about the multiple of the step with the least function, which is convex."""
+        (x, step), (residual, image) = ([each.detach() for each in one] for one in pairs)
+
+        def of_misfit(residual: Tensor, image: Tensor) -> Tensor:
+            ahead = (torch.sub(residual, image, alpha=each) for each in _LENGTHS)
+            return torch.stack([-_products(image, misfit.slopes(r)).sum() for r in ahead])
+
+        def of_square(x: Tensor, step: Tensor) -> Tensor:
+            ahead = (torch.add(x, step, alpha=each) for each in _LENGTHS)
+            return torch.stack([damping * _products(step, x).sum() for x in ahead])
+
+        totals = added(
+            pair.output.terms(of_misfit, residual, image), pair.input.terms(of_square, x, step)
+        )
+        slopes: list[float] = (totals[0].double().cpu() + totals[1].double().cpu()).tolist()
+        for (a, b), (low, high) in zip(pairwise(_LENGTHS), pairwise(slopes), strict=True):
+            if low < 0 <= high:
+                return a + (b - a) * low / (low - high)
+        return _LENGTHS[-1] if slopes[0] < 0 else 0.0
+
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x * unit, y.dtype)
+
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"gap": tol})
+    return result(progress.follow(steps(), result))
+
+
+@dataclass(frozen=True)
+class _Misfit:
+    """f(r) = (|r|^2 + e^2)^(p/2) / p of each residual r."""
+
+    p: float
+    e: float
+
+    def weights(self, residual: Tensor) -> Tensor:
+        """Return the slopes over the residuals."""
+        return self.squares(residual) ** (self.p / 2 - 1)
+
+    def slopes(self, residual: Tensor) -> Tensor:
+        """Return the gradient of f."""
+        return self.weights(residual) * residual
+
+    def squares(self, residual: Tensor) -> Tensor:
+        """Return |r|^2 + e^2."""
+        return residual.abs().square() + self.e**2
+
+    def total(self, residual: Tensor) -> Tensor:
+        """Return the sum of f."""
+        return self.squares(residual).pow(self.p / 2).sum() / self.p
+
+    def shortened(self, dual: Tensor, residual: Tensor) -> Tensor:
+        """Return the dual with entries of at most the length at which weights are positive."""
+        return dual / (dual.abs() / self.squares(residual) ** ((self.p - 1) / 2)).clamp(min=1)
+
+    def distance(self, residual: Tensor, dual: Tensor) -> Tensor:
+        """Return a bound of the sum of f(r) + f*(u) - Re u^* r: 0 if u is the gradient."""
+        height, lengths = self.squares(residual).pow(self.p / 2) / self.p, dual.abs()
+        # For all b, u r - f(r) <= |(u, b)| |(r, e)| - |(r, e)|^p / p - b e, which is largest at
+        # |(u, b)|^q / q - b e.
+        if self.p == 1:  # where |(u, b)| <= 1
+            conjugate = -self.e * (1 - lengths.square()).clamp(min=0).sqrt()
+        else:
+            q, b = self.p / (self.p - 1), self.e * self.weights(residual)
+            conjugate = (lengths.square() + b.square()) ** (q / 2) / q - self.e * b
+        return (height + conjugate - _products(dual, residual)).sum()
+
+
+class _Weights:
+    """The matrix of a Newton step at residuals and dual vectors, block-diagonal and positive."""
+
+    def __init__(self, misfit: _Misfit, residual: Tensor, dual: Tensor) -> None:
+        self.misfit, self.residual = misfit, residual
+        self.squares, self.weights = misfit.squares(residual), misfit.weights(residual)
+        self.dual = misfit.shortened(dual, residual)
+
+    @property
+    def slopes(self) -> Tensor:
+        """Return the gradient of the misfit."""
+        return self.weights * self.residual
+
+    def __call__(self, v: Tensor) -> Tensor:
+        """Return the weights times v, less 2 - p times a symmetric part of dual and residual."""
+        turned = self.dual * _products(self.residual, v)
+        turned = (turned + self.residual * _products(self.dual, v)) / self.squares
+        return torch.sub(self.weights * v, turned, alpha=1 - self.misfit.p / 2)
+
+
+def _products(x: Tensor, z: Tensor) -> Tensor:
+    """Return Re x^* z of each pair of entries."""
+    return (x.conj() * z).real if x.is_complex() else x * z

@@ -1,0 +1,137 @@
+"""L-BFGS: the minimum of a smooth function, by torch's optimiser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector
+
+from .._shared._checks import check_callable, check_count, checked_number, finite
+from .._shared._precision import in_given_precision, narrowed, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._space import Space, magnitudes
+
+_NAME = "lbfgs"
+_MOST_EVALUATIONS = 25  # in the search along a line, as torch has it for steps all at once
+
+
+def lbfgs(
+    function: Callable[[Tensor], Tensor],
+    x0: Tensor,
+    max_num_iters: int = 100,
+    tol: float = 1e-5,
+    *,
+    history_size: int = 10,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""A minimum of a smooth real function, whose gradient comes from autograd.
+
+    This is :class:`torch.optim.LBFGS` with a line search by the strong Wolfe conditions, and with
+    the options, the callback and the reasons of the other solvers. It stops when the norm of the
+    gradient is at most ``tol`` times that at x0, or when a step changes neither x nor the function
+    (``ROUNDING``). Torch ignores curvatures below 1e-10, so scale the function to a moderate unit.
+
+    The solver keeps 2 ``history_size`` + 6 vectors. The result has no gradient.
+
+    Parameters
+    ----------
+    function : function
+        Maps a tensor like x0, real or complex, to a real tensor without dimensions.
+    x0 : Tensor
+        The first x; the result has its shape and dtype.
+    tol : float
+        Bound of the gradient, relative to the gradient at x0.
+    history_size : int
+        Number of steps from which the curvature is estimated.
+    max_num_iters, tqdm_kwargs, callback
+        See :mod:`linops_solvers`. The ``values`` of a step are "loss", the function, and
+        "gradient", which ``tol`` bounds.
+
+    References
+    ----------
+    D. C. Liu and J. Nocedal, "On the limited memory BFGS method for large scale optimization",
+    Mathematical Programming 45 (1989), 503-528.
+
+    Examples
+    --------
+    >>> target = torch.tensor([1.0, 2.0])
+    >>> x = lbfgs(lambda x: ((x - target) ** 4).sum() + (x**2).sum(), torch.zeros(2))
+    >>> torch.round(4 * (x - target) ** 3 + 2 * x, decimals=2).abs()
+    tensor([0., 0.])
+    """
+    check_callable(_NAME, "function", function)
+    check_vector(_NAME, "x0", x0)
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    check_count(_NAME, "history_size", history_size, 1)
+    tol = checked_number(_NAME, "tol", tol)
+    x = _leaf(x0)
+    optimizer = torch.optim.LBFGS(
+        [x],
+        max_iter=1,
+        max_eval=1 + _MOST_EVALUATIONS,
+        history_size=history_size,
+        tolerance_grad=0.0,
+        tolerance_change=0.0,
+        line_search_fn="strong_wolfe",
+    )
+
+    def loss_of() -> Tensor:
+        optimizer.zero_grad()
+        with torch.inference_mode(False), torch.enable_grad():
+            loss = function(narrowed(x, x0.dtype))
+            if not isinstance(loss, Tensor) or loss.ndim or loss.is_complex():
+                found = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss)
+                raise ValueError(
+                    f"{_NAME}: function must return a real tensor without dimensions, got {found}"
+                )
+            if not loss.requires_grad:
+                raise ValueError(
+                    f"{_NAME}: function must compute its result from x by operations that "
+                    "autograd records, got a result without a gradient; leave out detach, item, "
+                    "no_grad and NumPy"
+                )
+            torch.autograd.backward(loss, inputs=[x])
+        return loss.detach()
+
+    def measured() -> tuple[float, float]:
+        loss = finite(_NAME, float(loss_of()))
+        assert x.grad is not None
+        (slope,) = magnitudes(_NAME, (Space(), [x.grad]))
+        return loss, slope
+
+    def steps() -> Iterator[Iterate[Tensor]]:
+        loss, slope = measured()
+        steepest = slope or 1.0
+        reason = None if slope else StopReason.CONVERGED
+        yield x, {"loss": loss, "gradient": slope / steepest}, reason
+        while True:
+            before, last = x.detach().clone(), loss
+            optimizer.step(lambda: float(loss_of()))
+            loss, slope = measured()
+            reason = None
+            if slope <= tol * steepest:
+                reason = StopReason.CONVERGED
+            elif loss == last and torch.equal(before, x.detach()):
+                reason = StopReason.ROUNDING
+            yield x, {"loss": loss, "gradient": slope / steepest}, reason
+
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x.detach().clone(), x0.dtype)
+
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"gradient": tol})
+    return result(progress.follow(steps(), result))
+
+
+def _leaf(x0: Tensor) -> Tensor:
+    """Return a copy of x0 that records gradients, also in inference mode."""
+    with torch.inference_mode(False):
+        return (
+            widened(x0)
+            .detach()
+            .clone(memory_format=torch.contiguous_format)  # of which torch takes views
+            .requires_grad_()
+        )

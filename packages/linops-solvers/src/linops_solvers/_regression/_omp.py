@@ -1,0 +1,194 @@
+"""Orthogonal matching pursuit: a sparse solution, column by column."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector, inner_products
+
+from .._shared._checks import (
+    Operator,
+    check_complex_linear,
+    check_count,
+    check_like,
+    checked_number,
+    finite,
+)
+from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+
+_NAME = "omp"
+
+
+@torch.no_grad()
+def omp(
+    A: Operator,
+    y: Tensor,
+    max_num_iters: int = 10,
+    tol: float = 1e-5,
+    *,
+    column_norms: Tensor | None = None,
+    adjoint: Operator | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""An x with few nonzeros and a small residual :math:`|A x - y|`, by choosing columns.
+
+    A step adds the column :math:`a_n` with the largest :math:`|a_n^H r| / |a_n|`, where r is the
+    residual, and solves the least squares of all columns so far. It stops when the residual is at
+    most :math:`\mathrm{tol} \, |y|`, or after ``max_num_iters`` columns. If no other column reduces
+    the residual, the reason is ``LEAST_SQUARES``.
+
+    It applies A and its adjoint once in a step, keeps two vectors of the output for each column,
+    and waits for the device three times in a step. The result has no gradient.
+
+    Parameters
+    ----------
+    max_num_iters : int
+        The largest number of nonzeros.
+    tol : float
+        Bound of the residual, relative to y.
+    column_norms : Tensor, optional
+        The norms :math:`|a_n|` of the columns of A, of the shape of x: the root of the diagonal of
+        ``A.N``. All equal by default.
+    A, y, adjoint, tqdm_kwargs, callback
+        See :mod:`linops_solvers`. The ``values`` of a step are "residual",
+        :math:`|A x - y| / |y|`, and "nonzeros".
+
+    References
+    ----------
+    Y. C. Pati, R. Rezaiifar and P. S. Krishnaprasad, "Orthogonal matching pursuit: recursive
+    function approximation with applications to wavelet decomposition", Asilomar Conference on
+    Signals, Systems and Computers (1993), 40-44.
+
+    Examples
+    --------
+    >>> from linops_core import Dense
+    >>> A = Dense.from_einstr(torch.tensor([[1.0, 0.0, 0.6], [0.0, 1.0, 0.8]]), "MN,N->M")
+    >>> omp(A, torch.tensor([0.0, 2.0]))
+    tensor([0., 2., 0.])
+    """
+    check_vector(_NAME, "y", y)
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    tol = checked_number(_NAME, "tol", tol)
+    check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
+    pair = OperatorPair(_NAME, A, adjoint, y.dtype)
+    unit = pair.output.unit_of(_NAME, widened(y))
+    pursuit = Pursuit(pair, widened(y) / unit, tol, column_norms)
+
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x * unit, y.dtype)
+
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
+    return result(progress.follow(pursuit.steps(), lambda state: result(state.x())).x())
+
+
+class Pursuit:
+    """The columns so far, their orthonormal basis, and the residual."""
+
+    def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
+        self.A, self.y, self.tol = A, y, tol
+        self.residual = y
+        self.correlation = A.adjoint(y).contiguous()  # unlike zeros of other strides, it has views
+        if norms is not None:
+            check_vector(_NAME, "column_norms", norms)
+            if norms.is_complex():
+                raise TypeError(f"{_NAME}: column_norms must be real, got {norms.dtype}")
+            if norms.shape != self.correlation.shape or not bool((norms >= 0).all()):
+                raise ValueError(
+                    f"{_NAME}: column_norms must be at least 0 and of the shape of x, "
+                    f"{tuple(self.correlation.shape)}, got shape {tuple(norms.shape)}"
+                )
+            norms = widened(norms)
+        self.norms = norms
+        self.chosen: list[int | None] = []
+        """Entries of x; None for one that another process has."""
+        self.basis: list[Tensor] = []
+        self.triangle: list[Tensor] = []
+        self.parts: list[Tensor] = []
+
+    def steps(self) -> Iterator[Iterate[Pursuit]]:
+        """Add columns."""
+        (size,) = self.A.magnitudes([], [self.y])
+        rounding = rounding_of(self.A.dtype)
+        yield self, {"residual": 1.0, "nonzeros": 0.0}, StopReason.CONVERGED if not size else None
+        while True:
+            is_new = self.add()
+            (length,) = self.A.magnitudes([], [self.residual])
+            reason = None
+            if length + rounding * size <= self.tol * size:
+                reason = StopReason.CONVERGED
+            elif length <= rounding * size:
+                reason = StopReason.ROUNDING
+            elif not is_new:
+                reason = StopReason.LEAST_SQUARES
+            values = {"residual": length / size, "nonzeros": float(len(self.chosen))}
+            yield self, values, reason
+
+    def add(self) -> bool:
+        """Add the column that reduces the residual most; return whether there is one."""
+        score = self.correlation.abs()
+        if self.norms is not None:
+            score = torch.where(self.norms > 0, score / self.norms, 0)
+        score = score.flatten()
+        score[[entry for entry in self.chosen if entry is not None]] = -1.0
+        best, highest = self._best(score)
+        if not finite(_NAME, highest) > 0:
+            return False
+        unit_vector = torch.zeros_like(self.correlation)
+        if best is not None:
+            unit_vector.view(-1)[best] = 1.0
+        column = self.A.forward(unit_vector)
+        check_like(_NAME, "the output of A", column, "y", self.y)
+        rest, parts = (
+            column.flatten(),
+            torch.zeros(len(self.basis), dtype=column.dtype, device="cpu"),
+        )
+        (before,), space = self.A.magnitudes([], [rest]), self.A.output
+        if self.basis:
+            basis = torch.stack(self.basis)
+            for _ in range(2):  # twice, because of rounding
+                (found,) = space.total(inner_products(basis, rest))
+                rest, parts = rest - found @ basis, parts + found.cpu()
+        (length,) = self.A.magnitudes([], [rest])
+        # A dependent column, or a residual that is only rounding, explains nothing.
+        if length <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
+            return False
+        self.chosen.append(best)
+        self.basis.append(rest / length)
+        self.triangle.append(torch.cat([parts, parts.new_tensor([length])]))
+        along = space.inner(self.basis[-1], self.residual.flatten())
+        self.parts.append(along.cpu())
+        self.residual = self.residual - (along * self.basis[-1]).reshape(self.y.shape)
+        self.correlation = self.A.adjoint(self.residual).contiguous()
+        return True
+
+    def _best(self, score: Tensor) -> tuple[int | None, float]:
+        """Return the entry with the highest score (None: another process has it) and the score."""
+        totals = self.A.input.totals
+        own = int(score.argmax()) if len(score) else None
+        highest = score.new_zeros(totals.n_parts)
+        if own is not None:
+            highest[totals.part] = score[own].clamp(min=0)
+        (highest,) = self.A.input.total(highest)
+        best = int(highest.argmax())
+        return own if best == totals.part else None, float(highest[best])
+
+    def x(self) -> Tensor:
+        """Return the least-squares solution for the chosen columns."""
+        x = torch.zeros_like(self.correlation)
+        if self.chosen:
+            count = len(self.chosen)
+            triangle = self.triangle[0].new_zeros(count, count)
+            for index, column in enumerate(self.triangle):
+                triangle[: index + 1, index] = column
+            right = torch.stack(self.parts).unsqueeze(-1)
+            found = torch.linalg.solve_triangular(triangle, right, upper=True)
+            for entry, value in zip(self.chosen, found.squeeze(-1).to(x), strict=True):
+                if entry is not None:
+                    x.view(-1)[entry] = value
+        return x

@@ -1,0 +1,281 @@
+"""Files from which a solver continues after its process has ended."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import Processes, is_recorded
+
+from ._checks import check_count
+from ._precision import OperatorPair, widened
+from ._space import Space
+
+State: TypeAlias = Mapping[str, Any]
+"""Numbers, strings and tensors by name, and mappings and lists of these."""
+
+
+class Checkpoint:
+    """The files of one solve: the newest state and the one before it, of this process.
+
+    The first process writes the file itself, others add ``.rank1`` and so on. A state is written to
+    a temporary file, which then replaces the file, so a file is always complete. No process writes
+    a state before all of them have the last one. So there is always a state that all of them have.
+    """
+
+    def __init__(
+        self, owner: str, path: str | os.PathLike[str], every: int, processes: Processes | None
+    ) -> None:
+        self.owner, self.every, self.processes = owner, every, processes
+        self.problem: State = {}
+        self.parts: Mapping[str, object] = {}
+        self.step: State | None = None
+        """The values and reasons of the step that was loaded, and its number."""
+        number = 0 if processes is None else processes.number
+        newest = Path(path)
+        if number:
+            newest = newest.with_name(f"{newest.name}.rank{number}")
+        self.newest = newest
+        self.previous = newest.with_name(f"{newest.name}.previous")
+
+    def begin(
+        self,
+        options: Mapping[str, object],
+        vectors: Mapping[str, tuple[Space, Tensor]],
+        **parts: object,
+    ) -> None:
+        """Load the newest state into objects, whose numbers and tensors are saved from now on.
+
+        Parameters
+        ----------
+        options : mapping
+            Numbers and strings of the problem.
+        vectors : mapping of name to (Space, Tensor)
+            Its vectors, and what operators and proximal maps make of some vector; the first one
+            has the dtype and the device of the problem.
+        **parts : object
+            All that a step takes from the one before is in their attributes.
+        """
+        tensors = [vector for _, vector in vectors.values()]
+        check_not_recorded(self.owner, *tensors, advice="call it")
+        first, precision = tensors[0], torch.finfo(tensors[0].dtype).eps
+        problem: dict[str, object] = {
+            "shape": [*first.shape],
+            "dtype": str(first.dtype),
+            "device": first.device.type,
+            "options": dict(options),
+        }
+        for name, (space, vector) in vectors.items():
+            problem[name] = _sketch(self.owner, space, widened(vector))
+        state = self.load(problem, min(64 * precision, precision**0.5))
+        self.parts = parts
+        if state is not None:
+            self.step = state["step"]
+            for name, part in parts.items():
+                found = state[name].items()
+                vars(part).update(
+                    {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in found}
+                )
+
+    def keep(self, iteration: int, values: Mapping[str, float], reasons: list[str | None]) -> None:
+        """Save the parts if it is time for that, or the last step."""
+        is_due = iteration % self.every == 0 or None not in reasons
+        if self.parts and is_due and (self.step is None or iteration > self.step["iteration"]):
+            step = {"iteration": iteration, "values": dict(values), "reasons": reasons}
+            states = {name: _plain(vars(part)) for name, part in self.parts.items()}
+            self.save(iteration, {"step": step, **states})
+
+    def load(self, problem: State, precision: float) -> State | None:
+        """Return the newest state that all processes have; None if there is none.
+
+        Parameters
+        ----------
+        problem : mapping
+            The description of the problem, which must match: strings and numbers must be equal.
+            Sketches are tensors; each of their rows may differ by ``precision`` times the last row.
+
+        Raises
+        ------
+        ValueError
+            On all processes, if a file of one of them belongs to another problem or cannot be read.
+        """
+        self.problem = {**problem, "processes": self.processes.count if self.processes else 1}
+        states: dict[int, tuple[Path, State | None]] = {}
+
+        def read() -> None:
+            if not self.newest.parent.is_dir():
+                raise ValueError(f"the folder of {self.newest} must exist, got none")
+            for path in (self.previous, self.newest):
+                if path.exists():
+                    content = self._read(path, precision)
+                    states[content["iteration"]] = path, content["state"]
+
+        self._together(read, "what a checkpoint is of")
+        told = self._told([*states], "the iterations of checkpoints")
+        common = set.intersection(*map(set, told))
+        path, found = states[max(common)] if common else (self.newest, None)
+        state: State | None = _copied(found)
+        del found
+        states.clear()
+
+        def settle() -> None:
+            """Delete states that other processes do not have."""
+            if not common:
+                self.newest.unlink(missing_ok=True)
+                self.previous.unlink(missing_ok=True)
+            elif path == self.previous:
+                self.previous.replace(self.newest)
+
+        self._together(settle, "the start from a checkpoint")
+        return state
+
+    def save(self, iteration: int, state: State) -> None:
+        """Write a state, and keep the one before it; return when all processes have done so."""
+
+        def write() -> None:
+            content = {
+                "solver": self.owner,
+                "problem": self.problem,
+                "iteration": iteration,
+                "state": state,
+            }
+            beside = self.newest.with_name(f"{self.newest.name}.writing")
+            try:
+                with beside.open("wb") as file:
+                    torch.save(content, file)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except BaseException:
+                beside.unlink(missing_ok=True)
+                raise
+            if self.newest.exists():
+                self.newest.replace(self.previous)
+            beside.replace(self.newest)
+            if os.name == "posix":  # the names are in the folder
+                folder = os.open(self.newest.parent, os.O_RDONLY)
+                try:
+                    os.fsync(folder)
+                finally:
+                    os.close(folder)
+
+        self._together(write, "the writing of a checkpoint")
+
+    def _read(self, path: Path, precision: float) -> dict[str, Any]:
+        remedy = f"delete {self.newest} and {self.previous.name}, or give another file"
+        if self.processes is not None and self.processes.count > 1:
+            remedy += " (on all ranks)"
+        try:
+            with zipfile.ZipFile(path) as parts:  # torch does not compare the checksums
+                if (damaged := parts.testzip()) is not None:
+                    raise ValueError(f"damaged: {damaged}")
+            content = torch.load(path, weights_only=True, map_location="cpu", mmap=True)
+            if content["solver"] != self.owner:
+                raise ValueError("a file of another kind")
+            problem = content["problem"]
+        except Exception as error:
+            raise ValueError(
+                f"{path} must be a checkpoint of {self.owner}, got a file that cannot be read "
+                f"({type(error).__name__}); {remedy}"
+            ) from error
+        for name in [*self.problem, *problem]:
+            wanted, found = self.problem.get(name), problem.get(name)
+            if not _is_same(wanted, found, precision):
+                values = "" if isinstance(wanted, Tensor) else f": {wanted} here, {found} there"
+                raise ValueError(
+                    f"the checkpoint {path} must be of this problem, got one that differs in "
+                    f"{name}{values}; {remedy}"
+                )
+        return dict(content)
+
+    def _together(self, action: Callable[[], None], what: str) -> None:
+        """Do it on all processes; if it fails on one, raise an error on all of them."""
+        failure: Exception | None = None
+        try:
+            action()
+        except Exception as error:  # an error of one process must not leave the others waiting
+            failure = error
+        is_refused = isinstance(failure, ValueError)
+        words = None if failure is None else str(failure)
+        if failure is not None and not is_refused:
+            words = f"{what} must succeed, got {type(failure).__name__}: {failure}"
+        for number, (refused, text) in enumerate(self._told((is_refused, words), what)):
+            if text is not None:
+                is_one = self.processes is None or self.processes.count == 1
+                where = "" if is_one else f"rank {number}: "
+                raise (ValueError if refused else OSError)(
+                    f"{self.owner}: {where}{text}"
+                ) from failure
+
+    def _told(self, value: Any, what: str) -> list[Any]:
+        return [value] if self.processes is None else self.processes.told(value, what)
+
+
+def checkpoint_of(
+    owner: str, path: object, every: int, processes: Processes | None
+) -> Checkpoint | None:
+    """Return the files of a solve, given the arguments of a solver."""
+    check_count(owner, "checkpoint_every", every, 1)
+    if path is None:
+        return None
+    if not isinstance(path, (str, os.PathLike)):
+        raise TypeError(f"{owner}: checkpoint must be the path of a file, got {path!r}")
+    return Checkpoint(owner, path, every, processes)
+
+
+def probed(pair: OperatorPair, like: Tensor) -> dict[str, tuple[Space, Tensor]]:
+    """Return what an operator and its adjoint make of a random vector."""
+    image = pair.forward(pair.input.random_like(like.detach()))
+    back = pair.adjoint(image)
+    return {
+        pair.name: (pair.output, image),
+        f"the adjoint of {pair.name}": (pair.input, back),
+    }
+
+
+def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:
+    """Refuse a checkpoint of steps through which gradients flow."""
+    if is_recorded(*tensors):
+        raise ValueError(
+            f"{owner}: checkpoint must not be given if gradients flow through the steps, "
+            f"got tensors that need gradients; {advice} under torch.no_grad()"
+        )
+
+
+def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
+    """Return two numbers that another vector does not have: a product and the norm."""
+    unit = space.unit_of(owner, vector, is_output=True)
+    vector = vector / unit
+    numbers = [space.inner(space.random_like(vector), vector), space.norm(vector)]
+    return torch.stack([unit * number.cpu().to(torch.complex128) for number in numbers])
+
+
+def _plain(values: Mapping[str, object]) -> dict[str, object]:
+    """Return the numbers, strings and tensors."""
+    plain = (Tensor, float, int, str, type(None))
+    return {
+        name: dict(value) if isinstance(value, dict) else value
+        for name, value in values.items()
+        if isinstance(value, (*plain, dict))
+    }
+
+
+def _is_same(wanted: object, found: object, precision: float) -> bool:
+    if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
+        return type(wanted) is type(found) and wanted == found
+    if wanted.shape != found.shape:
+        return False
+    apart = (wanted - found).abs() <= precision * wanted[-1:].abs()
+    return bool(apart[:-1].all() and apart[-1:].all())
+
+
+def _copied(state: Any) -> Any:
+    """Return a copy of a state that does not refer to the file."""
+    if isinstance(state, Mapping):
+        return {name: _copied(value) for name, value in state.items()}
+    return state.clone() if isinstance(state, Tensor) else state

@@ -1,0 +1,67 @@
+"""Sums of scaled vectors, and the scales at which their squares are safe."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import is_followed, real_parts
+
+
+def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
+    """Return x + scale z; in the memory of x, or of ``into``, unless autograd records."""
+    into = x if into is None else into
+    if not isinstance(scale, Tensor):
+        return torch.add(x, z, alpha=scale, out=None if is_followed(x, z) else into)
+    scale = scale.to(z.dtype)
+    return torch.addcmul(x, scale, z, out=None if is_followed(x, z, scale) else into)
+
+
+def scaled_sum(x: Tensor, scale: float, z: Tensor, into: Tensor | None) -> Tensor:
+    """Return x + scale z; in the memory of ``into``, if there is some, unless autograd follows."""
+    is_free = into is not None and not is_followed(x, z, into)
+    return torch.add(x, z, alpha=scale, out=into if is_free else None)
+
+
+def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
+    """Return x + factor (z - x); in the memory of ``into`` unless autograd follows."""
+    return torch.lerp(x, z, factor, out=None if is_followed(x, z, into) else into)
+
+
+def divided(x: Tensor, unit: Tensor | float, into: Tensor | None) -> Tensor:
+    """Return x / unit; in the memory of ``into``, if there is some, unless autograd follows."""
+    is_free = into is not None and not is_followed(x, into)
+    return torch.div(x, unit, out=into if is_free else None)
+
+
+def copied(x: Tensor, into: Tensor) -> Tensor:
+    """Return a copy of x; in the memory of ``into`` unless autograd follows."""
+    return x.clone() if is_followed(x, into) else into.copy_(x)
+
+
+def is_moderate(units: float | Tensor) -> bool:
+    """Whether squares of sums of squares in these units are in range."""
+    if isinstance(units, Tensor):
+        return all(map(is_moderate, units.flatten().tolist()))
+    return 2.0**-16 <= units <= 2.0**16
+
+
+def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Return the largest magnitude of the real and imaginary parts of x, which is not empty."""
+    parts = real_parts(x.detach())
+    if dims is None and not keepdim:
+        low, high = torch.aminmax(parts)  # without a temporary
+        return torch.maximum(high, -low)
+    dims = [*(range(x.ndim) if dims is None else dims), *range(x.ndim, parts.ndim)]
+    found = parts.abs().amax(dims, keepdim) if dims else parts.abs()
+    return found.squeeze(-1) if keepdim and x.is_complex() else found
+
+
+def safe_norms(dtype: torch.dtype, count: int) -> tuple[float, float]:
+    """Return the range of norms of ``count`` numbers whose squares neither overflow nor vanish."""
+    information = torch.finfo(dtype)
+    lowest = math.sqrt(count * information.tiny / information.eps)
+    return lowest, math.sqrt(information.max)

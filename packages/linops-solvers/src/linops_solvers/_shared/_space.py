@@ -1,0 +1,269 @@
+"""The vectors of an operator: tensors are whole vectors, or the parts that processes have."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import torch
+from torch import Generator, Tensor
+
+from linops_core import NamedLinop, Side
+from linops_core.siblings import (
+    SIDES,
+    WHOLE,
+    Totals,
+    check_parts_pass,
+    dims_of,
+    inner,
+    named_axes,
+    norm,
+    squared_norm,
+)
+from nameddim import NamedDimension
+
+from ._checks import Operator, finite
+from ._products import largest_part, safe_norms
+
+Terms: TypeAlias = Sequence[tuple[Totals, Tensor]]
+"""Numbers of the pieces of a vector, and how each is added up over processes."""
+_MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds that all agree on
+
+
+def added(*numbers: Terms) -> list[Tensor]:
+    """Return the sums of terms of one shape over the processes, in one reduction."""
+    found: list[Tensor | None] = [None] * len(numbers)
+
+    def take(place: int, number: Tensor) -> None:
+        before = found[place]
+        found[place] = number if before is None else before + number
+
+    of_parts: dict[Hashable, list[tuple[int, Tensor]]] = {}
+    for place, terms in enumerate(numbers):
+        for totals, number in terms:
+            if totals.add is None:
+                take(place, number)
+            else:
+                of_parts.setdefault(totals.add, []).append((place, number))
+    for add, members in of_parts.items():
+        reals = [torch.view_as_real(one) if one.is_complex() else one for _, one in members]
+        dtype = max((real.dtype for real in reals), key=lambda each: torch.finfo(each).bits)
+        total = cast(Callable[[Tensor], Tensor], add)(
+            torch.cat([real.reshape(-1).to(dtype) for real in reals])
+        )
+        parts = total.split([real.numel() for real in reals])
+        for (place, number), real, part in zip(members, reals, parts, strict=True):
+            shaped = part.reshape(real.shape).to(real.dtype)
+            take(place, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
+    return cast(list[Tensor], found)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The vectors of one side of an operator; a tensor is a whole vector or a part of it."""
+
+    totals: Totals = WHOLE
+    axes: tuple[int, ...] | None = ()
+    """Axes along which vectors are cut into parts, negative behind a ``...``; None if unknown."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a tensor is all of a vector."""
+        return self.totals.add is None
+
+    def pieces(self, x: Tensor) -> list[tuple[Totals, Tensor]]:
+        """Return the pieces of a vector that are reduced over different processes."""
+        return [(self.totals, x)]
+
+    def terms(self, function: Callable[..., Tensor], *vectors: Tensor) -> Terms:
+        """Return numbers of each piece of vectors, or of whole ones."""
+        if self.is_whole:
+            return [(WHOLE, function(*vectors))]
+        pieces = zip(*map(self.pieces, vectors), strict=True)
+        return [(each[0][0], function(*(tensor for _, tensor in each))) for each in pieces]
+
+    def total(self, *numbers: Tensor) -> list[Tensor]:
+        """Return numbers of whole vectors, given the numbers of the parts, in one reduction."""
+        return added(*([(self.totals, number)] for number in numbers))
+
+    def inner(self, x: Tensor, z: Tensor) -> Tensor:
+        """Return x^H z of whole vectors, without a temporary of the size of x."""
+        return inner(x, z) if self.is_whole else added(self.terms(inner, x, z))[0]
+
+    def norm(self, x: Tensor) -> Tensor:
+        """Return the root of the sum of squares of a whole vector."""
+        return norm(x) if self.is_whole else self.squares(x)[0].sqrt()
+
+    def squares(self, *vectors: Tensor) -> list[Tensor]:
+        """Return the sums of squares of whole vectors, in one reduction."""
+        return added(*(self.terms(_square, vector) for vector in vectors))
+
+    def count(self, x: Tensor) -> int:
+        """Return the number of entries of the whole vector."""
+        if self.is_whole:
+            return x.numel()
+
+        def numel(piece: Tensor) -> Tensor:
+            return torch.tensor(float(piece.numel()), dtype=torch.float64, device=piece.device)
+
+        return round(added(self.terms(numel, x))[0].item())
+
+    def bounds(self, x: Tensor) -> tuple[float, float]:
+        """Return the range of norms whose squares neither overflow nor vanish; all parts agree."""
+        return safe_norms(x.dtype, x.numel() if self.is_whole else _MOST_ENTRIES)
+
+    def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
+        """Return a power of two below the largest entry, 1 for zeros; squares are safe in it.
+
+        Real and imaginary parts count as entries. For vectors in parts, the sum of the largest
+        entries of the parts takes the place of the largest entry.
+        """
+        dtype = vectors[0].dtype
+        found = added(*(self.terms(_largest, vector) for vector in vectors))
+        largest = max(finite(owner, one.item(), dtype if is_output else None) for one in found)
+        # The inverse must be in range as well, because some devices multiply by it.
+        lowest = torch.finfo(dtype).tiny
+        return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
+
+    def generator(self, seed: int = 0) -> Generator:
+        """Return a different generator for each part, the same one for copies of the whole."""
+        return self.totals.generator(seed)
+
+    def random_like(
+        self, x: Tensor, generator: Generator | None = None, count: int | None = None
+    ) -> Tensor:
+        """Return normal numbers of the shape of x, or ``count`` rows of as many."""
+        if generator is not None or count is not None:
+            return _random(x, generator or self.generator(), count)
+        drawn = [_random(piece, totals.generator()) for totals, piece in self.pieces(x)]
+        return drawn[0] if len(drawn) == 1 else torch.cat([one.flatten() for one in drawn])
+
+    def qr(self, columns: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the rows of Q of this part, and R, with Q R = columns (rows, columns).
+
+        References
+        ----------
+        J. Demmel, L. Grigori, M. Hoemmen and J. Langou, "Communication-optimal parallel and
+        sequential QR and LU factorizations", SIAM Journal on Scientific Computing 34 (2012): TSQR.
+        """
+        basis, triangle = torch.linalg.qr(columns)
+        if self.is_whole:
+            return basis, triangle
+        height, width = triangle.shape
+        stacked = columns.new_zeros(self.totals.n_parts, width, width)
+        stacked[self.totals.part, :height] = triangle
+        (stacked,) = self.total(stacked)
+        turn, triangle = torch.linalg.qr(stacked.flatten(0, 1))
+        first = self.totals.part * width
+        return basis @ turn[first : first + height], triangle
+
+    def is_like(self, other: Space) -> bool:
+        """Whether tensors are the same parts of vectors in both spaces."""
+        return (self.totals.add, self.axes) == (other.totals.add, other.axes)
+
+
+@dataclass(frozen=True)
+class JoinedSpace(Space):
+    """Flat vectors that are concatenations of others."""
+
+    split: Callable[[Tensor], Sequence[Tensor]] = lambda x: [x]
+    spaces: tuple[Space, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether a tensor is all of a vector."""
+        return all(space.is_whole for space in self.spaces)
+
+    def pieces(self, x: Tensor) -> list[tuple[Totals, Tensor]]:
+        """Return the pieces of a vector that are reduced over different processes."""
+        parts = zip(self.spaces, self.split(x), strict=True)
+        return [piece for space, part in parts for piece in space.pieces(part)]
+
+
+def _random(x: Tensor, generator: Generator, count: int | None = None) -> Tensor:
+    shape = x.shape if count is None else (count, x.numel())
+    # Drawn on the CPU, so that a seed gives the same numbers on all devices.
+    return torch.randn(shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
+
+
+def _real_inner(x: Tensor, z: Tensor) -> Tensor:
+    return inner(x, z).real
+
+
+def _square(x: Tensor) -> Tensor:
+    return squared_norm(x)
+
+
+def _largest(x: Tensor) -> Tensor:
+    return largest_part(x) if x.numel() else x.detach().abs().new_zeros(()).to(x.dtype.to_real())
+
+
+def magnitudes(
+    owner: str,
+    *groups: tuple[Space, Sequence[Tensor]],
+    products: Sequence[tuple[Space, Tensor, Tensor]] = (),
+) -> list[float]:
+    """Return the norms of vectors, safe at any scale, and Re x^H z of pairs.
+
+    One reduction, and one wait for the device.
+    """
+    vectors = [(space, vector.detach()) for space, group in groups for vector in group]
+    terms = [space.terms(norm if space.is_whole else _square, vector) for space, vector in vectors]
+    pairs = [space.terms(_real_inner, x.detach(), z.detach()) for space, x, z in products]
+    numbers = added(*terms, *pairs)
+    found: list[float] = torch.stack(numbers).tolist()
+    for place, (space, vector) in enumerate(vectors):
+        if not space.is_whole:
+            found[place] = math.sqrt(found[place])
+        lowest, highest = space.bounds(vector)
+        if not lowest < found[place] < highest:
+            unit = space.unit_of(owner, vector)
+            if unit != 1:  # not for zeros, such as the first x of a solver
+                found[place] = unit * float(space.norm(vector / unit).item())
+    return found
+
+
+def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Space, Space]:
+    """Return the spaces of the input and of the output of an operator.
+
+    If ``beside`` is given, vectors of the input are also in that space. Then an operator of one
+    process is applied to the parts.
+    """
+    found = [A.totals("input"), A.totals("output")] if isinstance(A, NamedLinop) else [None, None]
+    if isinstance(A, NamedLinop) and found != [None, None]:
+        there, back = (
+            Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
+            for side, totals in zip(SIDES, found, strict=True)
+        )
+        if beside is not None and not there.is_like(beside):
+            raise NotImplementedError(
+                f"{owner}: all operators must have the same parts of x, got {A.signature} with "
+                "other parts; place the dimensions of the input in the same way for all operators"
+            )
+        return there, back
+    if beside is None or beside.is_whole:
+        return Space(), Space()
+    if not isinstance(A, NamedLinop):
+        raise NotImplementedError(
+            f"{owner}: an operator must be a NamedLinop if x is cut over several processes, got "
+            f"{A!r}"
+        )
+    check_parts_pass(A, beside.totals)
+    return beside, Space(beside.totals, _axes(A, "output", beside.totals.cut))
+
+
+def common_input(owner: str, operators: Iterable[Operator]) -> Space:
+    """Return the space of the input that several operators share."""
+    for A in operators:
+        if isinstance(A, NamedLinop) and A.totals("input") is not None:
+            return spaces_of(owner, A)[0]
+    return Space()
+
+
+def _axes(A: NamedLinop, side: Side, cut: Iterable[NamedDimension]) -> tuple[int, ...] | None:
+    """Return the axes of dimensions; None if they may be within a ``...``."""
+    places = {dim: axis for axis, dim in named_axes(dims_of(A.shape, side))}
+    found = [places.get(dim) for dim in cut]
+    return None if None in found else tuple(sorted(axis for axis in found if axis is not None))

@@ -1,0 +1,272 @@
+"""The largest eigenvalue and the norm of an operator by the power method."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector
+
+from .._shared._checkpoint import checkpoint_of
+from .._shared._checks import Operator, check_count, checked_number, finite, in_own_space
+from .._shared._graphs import solved_in_steps
+from .._shared._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random
+
+
+def power_method(
+    A: Operator,
+    v_init: Tensor,
+    max_iters: int = 50,
+    tol: float = 1e-5,
+    *,
+    batch_dims: BatchDims = 0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+) -> tuple[Tensor, Tensor]:
+    """The eigenvector of the largest eigenvalue in magnitude, and that magnitude.
+
+    A step replaces v by :math:`A v / |A v|`. Let A be normal, that is, it commutes with its
+    adjoint, as every Hermitian A does. Then :math:`|A v|` rises with every step. Its limit is the
+    largest magnitude among the eigenvalues in whose eigenspaces v_init has a component. Its error
+    is the square of the error of v. If several eigenvalues have this magnitude, v is in the span of
+    their eigenvectors. If A v_init is zero, the method starts again with a random vector, whose
+    seed is fixed; in a compiled graph it returns 0.
+
+    The method keeps v, the next v and the output of A. It waits for the device once in a step.
+    Gradients flow through the steps. With ``tol=0``, and without callback and checkpoint, it can be
+    compiled and exported, as :func:`conjugate_gradients` can: it does ``max_iters`` steps, and
+    returns NaN if v_init is zero.
+
+    Parameters
+    ----------
+    A : NamedLinop or function
+        Maps tensors of the shape of v_init to that shape. Names of input and output may differ.
+    v_init : Tensor
+        The first v; use a random vector. Zero raises a ValueError.
+    tol : float
+        Stop when the relative change of the magnitude is at most this. The error may be larger if
+        the next eigenvalue has nearly the same magnitude.
+    batch_dims : int, or dimensions
+        As in :func:`conjugate_gradients`, but all systems go on until the last one has converged.
+    max_iters, tqdm_kwargs, callback, checkpoint, checkpoint_every
+        See :mod:`linops_solvers`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
+        v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest
+        one of a batch.
+
+    Returns
+    -------
+    v : Tensor
+        The eigenvector, of norm 1.
+    eigenvalue : Tensor
+        The magnitude: real, of the shape of the batch dimensions, 0 if A v is 0. For half precision
+        it is in single precision, because it may exceed the range of float16.
+
+    References
+    ----------
+    G. H. Golub and C. F. Van Loan, "Matrix computations" (2013), section 7.3.1.
+
+    Examples
+    --------
+    >>> v, eigenvalue = power_method(torch.diag(torch.tensor([1.0, -3.0])).mv, torch.ones(2))
+    >>> torch.round(eigenvalue, decimals=4)
+    tensor(3.)
+    """
+    owner = "power_method"
+    check_vector(owner, "v_init", v_init)
+    check_count(owner, "max_iters", max_iters, 1)
+    tol = checked_number(owner, "tol", tol)
+    batch = batched_vectors(owner, A, v_init, batch_dims)
+    dtype, wide = v_init.dtype, applied_in_half(owner, A, v_init.dtype)
+    saved = checkpoint_of(owner, checkpoint, checkpoint_every, batch.totals.processes)
+
+    def solve() -> tuple[Tensor, Tensor]:
+        loop = _start(widened(v_init), batch)
+        if saved is not None:
+            first = widened(v_init)
+            space, options = batch.space, {"tol": tol, "max_iters": max_iters}
+            image = in_own_space(owner, wide, space.random_like(first.detach()))
+            known = {"v_init": (space, first), "A": (space, image)}
+            saved.begin({**options, "axes": [*batch.axes]}, known, loop=loop)
+        progress = Progress(owner, max_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
+        steps = _steps(wide, loop, tol, batch, dtype)
+        return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
+
+    def solve_in_graph() -> tuple[Tensor, Tensor]:
+        return _fixed_steps(wide, widened(v_init), batch, max_iters)
+
+    reading = {
+        "tol": tol,
+        "tqdm_kwargs": tqdm_kwargs,
+        "callback": callback,
+        "checkpoint": checkpoint,
+    }
+    v, eigenvalue = solved_in_steps(owner, reading, solve, solve_in_graph)
+    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.axes])
+
+
+@dataclass
+class _Loop:
+    """The values that a step needs from the step before."""
+
+    v: Tensor
+    eigenvalue: Tensor
+    may_restart: bool = True
+    """Whether no step was done, so that a v with A v = 0 is replaced."""
+
+
+def _start(v: Tensor, batch: BatchedVectors) -> _Loop:
+    """Return the first v, of norm 1."""
+    length, numbers = batch.magnitude(v)
+    if not (numbers > 0).all():
+        finite("power_method", float(numbers.sum()))
+        raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
+    return _Loop(v / length, torch.zeros_like(length))
+
+
+def _steps(
+    A: Operator,
+    loop: _Loop,
+    tol: float,
+    batch: BatchedVectors,
+    dtype: torch.dtype,
+    unit: float = 1.0,
+) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
+    """Yield v and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
+    owner = "power_method"
+    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+    numbers = loop.eigenvalue.detach().flatten().cpu().double()
+    yield (loop.v, loop.eigenvalue), {}, None
+    while True:
+        before, v = numbers, loop.v
+        image = in_own_space(owner, A, v)
+        eigenvalue, numbers = batch.magnitude(image)
+        finite(owner, float(numbers.sum()), image.dtype)
+        is_lost = numbers == 0
+        if is_lost.any():
+            if loop.may_restart:  # v is in the null space, and only it if A is not zero
+                fresh = batch.space.random_like(v.detach())
+                v = fresh / batch.norm(fresh)
+            v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
+        else:
+            v = image / eigenvalue
+        del image  # freed before the next one is made
+        change = (numbers - before).abs()
+        is_proved = change + rounding * numbers <= tol * numbers
+        is_still = (change <= precision * numbers) & (tol < precision + rounding)
+        if loop.may_restart:
+            is_proved, is_still = is_proved & ~is_lost, is_still & ~is_lost
+        reasons = [
+            StopReason.CONVERGED if proved else StopReason.ROUNDING if still else None
+            for proved, still in zip(is_proved.tolist(), is_still.tolist(), strict=True)
+        ]
+        values = {
+            "eigenvalue": float(numbers.max()) * unit * unit if len(numbers) else 0.0,
+            "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
+        }
+        loop.v, loop.eigenvalue, loop.may_restart = v, eigenvalue, False
+        del v  # freed when the next one takes its place
+        yield (loop.v, eigenvalue), values, reasons
+
+
+def _fixed_steps(
+    A: Operator, v: Tensor, batch: BatchedVectors, n_steps: int
+) -> tuple[Tensor, Tensor]:
+    """Return v and the eigenvalue after a fixed number of steps that read no values."""
+    unit = batch.unit(v)
+    v = v / unit
+    v = v / batch.norm(v)  # NaN if it is zero
+    eigenvalue = batch.norm(v)
+    for _ in range(n_steps):
+        image = in_own_space("power_method", A, v)
+        unit = batch.unit(image)
+        image = image / unit
+        size = batch.norm(image)
+        v = torch.where(size == 0, v, image / torch.where(size == 0, 1, size))
+        eigenvalue = size * unit
+    return v, eigenvalue
+
+
+def operator_norm(
+    A: Operator,
+    v_init: Tensor | None = None,
+    max_iters: int = 100,
+    tol: float = 1e-5,
+    *,
+    adjoint: Operator | None = None,
+    like: Tensor | None = None,
+    sizes: Mapping[str, int] | None = None,
+    seed: int = 0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""The norm :math:`\max |A x| / |x|`, by the power method on :math:`A^H A`.
+
+    The result approaches the norm from below. It is a real tensor without dimensions, in single
+    precision if A is in half precision. The method keeps the vectors of :func:`power_method` and
+    the first vector. It waits for the device once in a step.
+    Gradients flow through the steps.
+
+    Parameters
+    ----------
+    tol : float
+        Stop when the relative change of the norm is at most half of this.
+    A, v_init, max_iters, adjoint, like, sizes, seed, tqdm_kwargs, callback
+        See :mod:`linops_solvers` and :func:`power_method`, whose "eigenvalue" is the square of the
+        norm here. v_init is random by default, and if A v_init is zero.
+
+    References
+    ----------
+    G. H. Golub and C. F. Van Loan, "Matrix computations" (2013), sections 2.3.3 and 7.3.1.
+
+    Examples
+    --------
+    >>> from linops_core import FFT
+    >>> torch.round(operator_norm(FFT(1, norm="backward"), sizes={"Nx": 16}), decimals=4)
+    tensor(4.)
+    """
+    owner = "operator_norm"
+    check_count(owner, "max_iters", max_iters, 1)
+    tol = checked_number(owner, "tol", tol)
+    v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)
+    dtype, v = v.dtype, widened(v)
+    pair = OperatorPair(owner, A, adjoint, dtype)
+    progress = Progress(owner, max_iters, tqdm_kwargs, callback, goals={"change": tol})
+    return norm_of(pair, v, max_iters, tol, progress)
+
+
+def norm_of(
+    pair: OperatorPair, v: Tensor, max_iters: int, tol: float, progress: Progress | None = None
+) -> Tensor:
+    """Return the norm of A, by the power method from v on; see :func:`operator_norm`."""
+    owner, dtype = "operator_norm", pair.dtype
+    progress = progress or Progress(owner, max_iters)
+    if not pair.input.count(v):  # the only vector is zero
+        return v.abs().sum()
+    image = pair.forward(v)
+    size = pair.output.unit_of(owner, image, is_output=True)
+    length, found = pair.magnitudes([v], [image])
+    if length and not found:  # v is in the null space
+        v = pair.input.random_like(v)
+        image = pair.forward(v)
+        size = pair.output.unit_of(owner, image, is_output=True)
+        (found,) = pair.magnitudes([], [image])
+    unit = size / pair.input.unit_of(owner, v) if found else 1.0
+    back = pair.adjoint(image / size)
+    if back.dtype != v.dtype and back.is_complex():
+        v = v.to(back.dtype)
+    elif v.is_complex() and not back.is_complex():
+        v = v.real  # A, linear over the reals only, is as large as it is on real vectors
+    pair, unit = pair.in_moderate_unit(unit, back)
+    del image, back  # freed before the steps
+    vectors = BatchedVectors(totals=pair.input.totals)
+    steps = _steps(pair.normal(), _start(v, vectors), tol, vectors, dtype, unit)
+    _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
+    return eigenvalue.sqrt() * unit

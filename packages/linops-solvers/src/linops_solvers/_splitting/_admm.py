@@ -1,0 +1,254 @@
+"""The alternating direction method of multipliers, for regularised least squares."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._krylov._conjugate_gradients import Run
+from .._proximals._proximal import reusable
+from .._proximals._separable import Proximals
+from .._shared._adjoint_check import check_adjoint
+from .._shared._checkpoint import checkpoint_of
+from .._shared._checks import (
+    Operator,
+    check_count,
+    check_like,
+    check_unchanged,
+    checked_number,
+    version_of,
+)
+from .._shared._precision import rounding_of
+from .._shared._products import add_scaled, divided, scaled_sum
+from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._space import magnitudes
+from .._shared._stacked import Operators, Vectors
+from .._shared._vectors import BatchedVectors
+from ._problem import PenalizedProblem
+
+_NAME = "admm"
+_MOST = 2.0**60  # by which rho may change
+
+
+def admm(
+    A: Operators,
+    y: Vectors,
+    proximal: Proximals,
+    L: Operators | None = None,
+    x0: Tensor | None = None,
+    max_num_iters: int = 100,
+    *,
+    rho: float = 1.0,
+    is_rho_fixed: bool = False,
+    eps_abs: float = 0.0,
+    eps_rel: float = 1e-3,
+    max_cg_iters: int = 20,
+    adjoint: Operators | None = None,
+    L_adjoint: Operators | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+) -> Tensor:
+    r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
+
+    With z for L x and the scaled dual variable u, a step is
+
+    .. math:: x' = \arg\min \tfrac12 |A x - y|^2 + \tfrac\rho2 |L x - z + u|^2, \quad
+              z' = \mathrm{prox}_{g / \rho}(L x' + u), \quad u' = u + L x' - z'.
+
+    Conjugate gradients solve for x', starting at x, as exactly as the residuals require. A and L
+    must not have a common null space.
+
+    The solver keeps eight vectors of the input (five of them for conjugate gradients) and four of
+    the output of L. Gradients flow through the steps, and autograd then keeps all steps.
+
+    Parameters
+    ----------
+    proximal : function
+        The proximal map of g: a function of z and t, such as :func:`soft_threshold`.
+    L : NamedLinop or function, optional
+        The identity by default. A function needs ``L_adjoint``. If L is a sequence of operators,
+        proximal is a sequence, and g(L x) is the sum of all :math:`g_k(L_k x)`.
+    rho : float
+        Weight of the constraint. It changes the speed and not the solution.
+    is_rho_fixed : bool
+        If False, the first half of the steps doubles or halves rho when one relative residual is
+        more than ten times the other.
+    eps_abs, eps_rel : float
+        Stop when the primal residual :math:`|L x - z|` is at most
+        :math:`\sqrt p \, \epsilon_{abs} + \epsilon_{rel} \max(|L x|, |z|)` and the dual one,
+        :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
+        \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. For an exact x', the dual residual is the
+        :math:`\rho |L^H (z' - z)|` of Boyd et al. The last term is from Stellato et al. With it
+        eps_abs may be 0, and then the result does not depend on the unit of y.
+    max_cg_iters : int
+        Largest number of steps of conjugate gradients for one x'.
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+        See :mod:`linops_solvers`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
+        a step are "rho", "primal" and "dual", the residuals divided by the factors of eps_rel, and,
+        if the function of ``proximal`` is known, "objective": :math:`\frac12 |A x - y|^2 + g(z)`.
+
+    References
+    ----------
+    S. Boyd, N. Parikh, E. Chu, B. Peleato and J. Eckstein, "Distributed optimization and
+    statistical learning via the alternating direction method of multipliers", Foundations and
+    Trends in Machine Learning 3 (2011), sections 3.3.1 and 3.4.1.
+
+    B. Stellato, G. Banjac, P. Goulart, A. Bemporad and S. Boyd, "OSQP: an operator splitting
+    solver for quadratic programs", Mathematical Programming Computation 12 (2020).
+
+    Examples
+    --------
+    >>> from linops_core import Diagonal
+    >>> from linops_solvers import soft_threshold
+    >>> A = Diagonal(torch.tensor([1.0, 2.0]), ("N",))
+    >>> x = admm(A, torch.tensor([3.0, 0.25]), soft_threshold(1.0), eps_rel=1e-5)
+    >>> torch.round(x, decimals=3)
+    tensor([2., 0.])
+    """
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
+    rho = checked_number(_NAME, "rho", rho, is_positive=True)
+    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
+    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
+    problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
+    split = problem.L
+    first_rho = rho
+    last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
+    eps_abs /= problem.unit
+    pair = problem.A
+    (y_size,) = pair.magnitudes([], [problem.y])
+    target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
+    version = version_of(target)
+    check_adjoint(pair, problem.y, target)
+    if split.name == "L":
+        check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
+    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+    vectors = BatchedVectors(
+        totals=pair.input.totals,
+        has_complex_products=pair.is_complex_linear and split.is_complex_linear,
+    )
+
+    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
+
+    def start() -> _Loop:
+        x = torch.zeros_like(target) if problem.x0 is None else problem.x0
+        check_like(_NAME, "x0", x, "the output of the adjoint", target)
+        z = split.forward(x)
+        loop = _Loop(x, z, torch.zeros_like(z), rho)
+        if saved is not None:
+            options = {"max_num_iters": max_num_iters, "rho": rho, "fixed": is_rho_fixed}
+            options |= {"eps_abs": eps_abs, "eps_rel": eps_rel, "max_cg_iters": max_cg_iters}
+            saved.begin(options, problem.known(x), loop=loop)
+        return loop
+
+    @torch.no_grad()
+    def objective(x: Tensor, slope: Tensor, z: Tensor) -> dict[str, float]:
+        """Return the objective, given A^H (A x - y); A is not applied again."""
+        products = ((pair.input, x, slope), (pair.input, x, target))
+        of_slope, of_target = magnitudes(_NAME, products=products)
+        square = of_slope - of_target + y_size**2  # which may be below 0 by rounding
+        return problem.objective(math.sqrt(max(square, 0.0)), z)
+
+    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
+        root_of_z = math.sqrt(split.output.count(loop.z)) if eps_abs else 0.0
+
+        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+        right = argument = None
+        yield loop.x, {"primal": loop.primal, "dual": loop.dual, "rho": loop.rho}, None
+        while True:
+            rho, weighted = loop.rho, _Weighted(normal, normal_of_L, loop.rho)
+            argument = scaled_sum(loop.z, -1, loop.u, argument)
+            right = scaled_sum(target, rho, split.adjoint(argument), right)
+            check_like(_NAME, "the output of the adjoint of L", right, "x", loop.x)
+            gtol = max(0.1 * min(1.0, loop.primal, loop.dual), precision)
+            run = Run(weighted, None, vectors, right, loop.x, (gtol, 0.0), pair.dtype)
+            loop.x = run.x  # frees the x before
+            loop.x = x = run.solve(Progress(_NAME, max_cg_iters))
+            loop.norm = norm = (
+                run.norm() or loop.norm
+            )  # of the system that is solved, once a step has shown it
+            del run, weighted  # freed, because the next lines need the memory
+            image = split.forward(x)
+            argument = scaled_sum(image, 1, loop.u, argument)
+            loop.z = z = problem.proximal(argument, 1 / rho)
+            check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
+            argument = reusable(argument, problem.proximal, z)
+            loop.u = u = add_scaled(add_scaled(loop.u, 1, image), -1, z)
+            back = split.adjoint(u)
+            product = normal(x)
+            check_unchanged(_NAME, "the adjoint of A", target, version, product)
+            right = scaled_sum(product, -1, target, right)
+            del product
+            seen = objective(x, right, z) if progress.is_watched else {}
+            right = add_scaled(right, rho, back)
+            argument = scaled_sum(image, -1, z, argument)
+            slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
+                _NAME,
+                (pair.input, [right, back, target, x]),
+                (split.output, [argument, image, z]),
+            )
+            primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
+            goals = (
+                eps_abs * root_of_z + eps_rel * primal_size,
+                eps_abs * root_of_x + eps_rel * dual_size,
+            )
+            # The second one is a sum of terms that may cancel; each has its own rounding.
+            noises = (
+                rounding * primal_size,
+                rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
+            )
+            primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
+            progress.goals["primal"] = goals[0] / (primal_size or 1.0)
+            progress.goals["dual"] = goals[1] / (dual_size or 1.0)
+            reason = reason_of_both((gap, slope), goals, noises)
+            if eps_rel < precision and max(primal, dual) <= rounding:
+                reason = reason or StopReason.ROUNDING
+            loop.iteration += 1
+            values = {"primal": primal, "dual": dual, "rho": rho} | seen
+            if loop.iteration <= last_change_of_rho:
+                factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
+                if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
+                    factor = 1.0  # a residual of zero would double it until it overflows
+                if factor != 1:
+                    loop.rho, loop.u = rho * factor, divided(u, factor, u)
+            loop.primal, loop.dual = primal, dual
+            del x, z, u, image, back  # freed when others take their places
+            yield loop.x, values, reason
+
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
+    return problem.solve(steps(start()), progress)
+
+
+class _Weighted:
+    """A^H A + rho L^H L; all results lie in the same memory, unless autograd follows."""
+
+    def __init__(self, normal: Operator, normal_of_L: Operator, rho: float) -> None:
+        self.normal, self.normal_of_L, self.rho = normal, normal_of_L, rho
+        self.result: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the weighted sum of both normals of x."""
+        self.result = scaled_sum(self.normal(x), self.rho, self.normal_of_L(x), self.result)
+        return self.result
+
+
+@dataclass
+class _Loop:
+    """The values that a step needs from the step before."""
+
+    x: Tensor
+    z: Tensor
+    u: Tensor
+    rho: float
+    primal: float = math.inf
+    dual: float = math.inf
+    norm: float = 0.0
+    iteration: int = 0

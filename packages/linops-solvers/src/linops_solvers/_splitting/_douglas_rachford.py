@@ -1,0 +1,123 @@
+"""Douglas-Rachford splitting, of two proximal maps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector
+
+from .._proximals._proximal import Proximal, checked_proximal, reusable, value_of
+from .._shared._checks import check_count, check_like, check_unchanged, checked_number, version_of
+from .._shared._precision import in_given_precision, rounding_of, widened
+from .._shared._products import add_scaled, scaled_sum
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._space import Space, magnitudes
+
+_NAME = "douglas_rachford"
+
+
+def douglas_rachford(
+    proximal_f: Proximal,
+    proximal_g: Proximal,
+    x0: Tensor,
+    max_num_iters: int = 500,
+    tol: float = 1e-5,
+    *,
+    step: float = 1.0,
+    relaxation: float = 1.0,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+) -> Tensor:
+    r"""The x that minimises :math:`f(x) + g(x)` for convex f and g with proximal maps.
+
+    Starting with z = x0, a step is
+
+    .. math:: x = \mathrm{prox}_{t f}(z), \quad w = \mathrm{prox}_{t g}(2 x - z), \quad
+              z' = z + r (w - x).
+
+    The result is the last x, so it satisfies the constraints in f. The solver keeps four vectors,
+    beside those that the maps make, and waits for the device once in a step. Gradients flow through
+    the steps, and autograd keeps all steps.
+
+    Parameters
+    ----------
+    proximal_f, proximal_g : function
+        The proximal maps of f and g: functions of z and t, such as :func:`l1_ball`.
+    x0 : Tensor
+        The first z; the result has its shape and dtype.
+    tol : float
+        Stop when :math:`|w - x| \le \mathrm{tol} \max(|w|, |x|)`. If w = x, x is a minimum.
+    step : float
+        t. It changes the speed and not the solution.
+    relaxation : float
+        r, between 0 and 2.
+    max_num_iters, tqdm_kwargs, callback
+        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
+        and, if both functions are known, "objective", :math:`f(x) + g(w)`.
+
+    References
+    ----------
+    P. L. Combettes and J.-C. Pesquet, "A Douglas-Rachford splitting approach to nonsmooth convex
+    variational signal recovery", IEEE Journal of Selected Topics in Signal Processing 1 (2007),
+    564-574.
+
+    Examples
+    --------
+    >>> from linops_solvers import box, l2_squared
+    >>> near = l2_squared(1.0, center=torch.tensor([3.0, 0.5]))
+    >>> torch.round(douglas_rachford(box(0, 1), near, torch.zeros(2)), decimals=3)
+    tensor([1.0000, 0.5000])
+    """
+    check_vector(_NAME, "x0", x0)
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    tol = checked_number(_NAME, "tol", tol)
+    step = checked_number(_NAME, "step", step, is_positive=True)
+    relaxation = checked_number(_NAME, "relaxation", relaxation, is_positive=True)
+    if relaxation >= 2:
+        raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
+    dtype = x0.dtype
+    of_f, of_g = value_of(proximal_f, Space()), value_of(proximal_g, Space())
+    proximal_f = checked_proximal(_NAME, "proximal_f", proximal_f, dtype)
+    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
+    rounding = rounding_of(dtype)
+
+    def steps(z: Tensor) -> Iterator[Iterate[Tensor]]:
+        x = proximal_f(z.clone(), step)  # the map may write into its argument
+        check_like(_NAME, "what the proximal map of f returns", x, "x0", z)
+        yield x, {"change": math.inf}, None
+        while True:
+            version = version_of(x)
+            ahead = torch.lerp(z, x, 2.0)  # 2 x - z, without another vector
+            other = proximal_g(ahead, step)
+            check_unchanged(_NAME, "a proximal map", x, version, other)
+            check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
+            free = reusable(ahead, proximal_g, other)
+            del ahead
+            move = scaled_sum(other, -1, x, free)
+            length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
+            size, noise = max(sizes), rounding * max(*sizes, far)
+            values = {"change": length / (size or 1.0)}
+            if progress.is_watched and of_f and of_g:
+                with torch.no_grad():
+                    values["objective"] = (of_f(x) + of_g(other)).item()
+            reason = None
+            if length + noise <= tol * size:
+                reason = StopReason.CONVERGED
+            elif length <= noise:
+                reason = StopReason.ROUNDING
+            if reason is None:
+                z = add_scaled(z, relaxation, move)
+                del x, other, move, free  # before others are made
+                x = proximal_f(z.clone(), step)
+            yield x, values, reason
+
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x, dtype)
+
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"change": tol})
+    start = widened(x0).clone()
+    return result(progress.follow(steps(start), lambda x: result(x).clone())).clone()

@@ -1,0 +1,81 @@
+"""FISTA: least squares with a penalty that has a proximal map."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+from torch import Tensor
+
+from .._proximals._proximal import Proximal
+from .._shared._progress import Callback
+from .._shared._stacked import Operators, Vectors
+from ._forward_backward import forward_backward
+
+
+def fista(
+    A: Operators,
+    y: Vectors,
+    proximal: Proximal,
+    x0: Tensor | None = None,
+    max_num_iters: int = 100,
+    tol: float = 1e-5,
+    *,
+    step: float | None = None,
+    restart: bool = True,
+    adjoint: Operators | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+) -> Tensor:
+    r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)` for a convex g.
+
+    After k steps the function is within :math:`2 L |x_0 - x|^2 / (k + 1)^2` of its minimum, where L
+    is the square of the norm of A. A step applies A and its adjoint once.
+
+    The solver keeps at most seven vectors of the input and six of the output. Results of A, of its
+    adjoint and of the proximal map are among them. It waits for the device once in a step.
+    Gradients flow through the steps, and autograd keeps all steps; the lengths of the steps and the
+    momentum count as constants.
+
+    Parameters
+    ----------
+    proximal : function
+        The proximal map of g: a function of z and t that returns the x that minimises
+        :math:`g(x) + |x - z|^2 / 2t`, such as :func:`soft_threshold`.
+    tol : float
+        Stop when the step from the extrapolated point z to x is small:
+        :math:`|x - z| \le \mathrm{tol} \max(|x|, |z|)`. If x = z, x is a minimum.
+    step : float, optional
+        Length of a step, at most 1 / L. A longer step raises a ValueError when it is noticed. By
+        default the first length is the inverse curvature along the first gradient. It is reduced
+        when a step meets a larger curvature, and the step is done again.
+    restart : bool
+        Reset the momentum when it increases the function. This helps if the function is strongly
+        convex.
+    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+        See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
+        "residual", :math:`|A x - y| / |y|`, "step" and, if the function of ``proximal`` is known,
+        "objective".
+
+    References
+    ----------
+    A. Beck and M. Teboulle, "A fast iterative shrinkage-thresholding algorithm for linear inverse
+    problems", SIAM Journal on Imaging Sciences 2 (2009), 183-202.
+    B. O'Donoghue and E. Candes, "Adaptive restart for accelerated gradient schemes", Foundations
+    of Computational Mathematics 15 (2015), 715-732, the gradient scheme.
+
+    Examples
+    --------
+    >>> import torch
+    >>> from linops_core import Diagonal
+    >>> from linops_solvers import soft_threshold
+    >>> A = Diagonal(torch.tensor([1.0, 2.0]), ("N",))
+    >>> x = fista(A, torch.tensor([3.0, 0.25]), soft_threshold(1.0))
+    >>> torch.round(x, decimals=3)
+    tensor([2., 0.])
+    """
+    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
+    options = (x0, max_num_iters, tol, step, adjoint, *watchers)
+    return forward_backward("fista", A, y, proximal, *options, has_momentum=True, restart=restart)

@@ -1,0 +1,172 @@
+"""Proximal gradient steps, with momentum or without."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from .._proximals._proximal import Proximal, reusable
+from .._shared._adjoint_check import check_adjoint
+from .._shared._checkpoint import checkpoint_of
+from .._shared._checks import (
+    check_count,
+    check_like,
+    check_output,
+    check_unchanged,
+    checked_number,
+    version_of,
+)
+from .._shared._precision import OperatorPair, rounding_of
+from .._shared._products import extrapolated, scaled_sum
+from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._stacked import Operators, Vectors
+from ._problem import PenalizedProblem
+
+
+def forward_backward(
+    owner: str,
+    A: Operators,
+    y: Vectors,
+    proximal: Proximal,
+    x0: Tensor | None,
+    max_num_iters: int,
+    tol: float,
+    step: float | None,
+    adjoint: Operators | None,
+    tqdm_kwargs: Mapping[str, object] | None,
+    callback: Callback | None,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int,
+    *,
+    has_momentum: bool,
+    restart: bool,
+) -> Tensor:
+    """Return the x that minimises |A x - y|^2 / 2 + g; the options are those of FISTA."""
+    check_count(owner, "max_num_iters", max_num_iters)
+    tol = checked_number(owner, "tol", tol)
+    if step is not None:
+        step = checked_number(owner, "step", step, is_positive=True)
+    given = step
+    problem = PenalizedProblem(owner, A, adjoint, y, proximal, x0, needs_convex=has_momentum)
+    pair, y = problem.A, problem.y
+    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+    saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
+    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
+
+    def start() -> _Loop:
+        back = pair.adjoint(y)
+        check_adjoint(pair, y, back)
+        x = torch.zeros_like(back) if problem.x0 is None else problem.x0
+        del back
+        image = pair.forward(x)
+        check_output(owner, pair, image, y)
+        step = _first_step(pair, image - y) if given is None else given
+        step = checked_number(owner, "step", step, is_positive=True)
+        loop = _Loop(x, image, x.clone(), image.clone(), step)
+        if saved is not None:
+            options = {"tol": tol, "step": given, "max_num_iters": max_num_iters}
+            options |= {"momentum": has_momentum, "restart": restart}
+            saved.begin(options, problem.known(x), loop=loop)
+        return loop
+
+    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
+        misfit = _misfit(pair, loop.image, y)
+        # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
+        argument = of_output = None
+        (y_size,) = pair.magnitudes([], [y])
+        values = {"change": math.inf, "residual": misfit / (y_size or 1.0), "step": loop.step}
+        yield loop.x, values, None
+        while True:
+            x, image, z, z_image, step = loop.x, loop.image, loop.z, loop.z_image, loop.step
+            versions = version_of(x), version_of(image)
+            while True:
+                of_output = scaled_sum(z_image, -1, y, of_output)
+                gradient = pair.adjoint(of_output)
+                check_like(owner, "the output of the adjoint", gradient, "x", x)
+                argument = scaled_sum(z, -step, gradient, argument)
+                del gradient  # found again for a shorter step, because that is rare
+                of_output = None  # not used until A was applied: it may be much larger than x
+                found = problem.proximal(argument, step)
+                check_like(owner, "what the proximal map returns", found, "x", x)
+                check_unchanged(owner, "the proximal map", x, versions[0], found)
+                argument = reusable(argument, problem.proximal, found)
+                found_image = pair.forward(found)
+                check_unchanged(owner, "A", image, versions[1], found_image)
+                argument = move = scaled_sum(found, -1, z, argument)
+                of_output = scaled_sum(found_image, -1, z_image, of_output)
+                length, size, z_size, bent, *slope = pair.magnitudes(
+                    (move, found, z),
+                    [of_output],
+                    products=[(move, found - x)] if has_momentum and restart else [],
+                )
+                del move
+                # Rounding of both images limits the curvature.
+                known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
+                if known**2 <= length**2 * (1 + 1e-3):
+                    break
+                if given is not None:
+                    raise ValueError(
+                        f"{owner}: step must be at most 1 / |A|^2, got {step:.6g} where the "
+                        f"curvature is {(bent / length) ** 2:.6g}"
+                    )
+                step = 0.9 * (length / bent) ** 2
+            reason, size = None, max(size, z_size)
+            if length <= max(tol, precision) * size:
+                of_output = scaled_sum(z_image, -1, y, of_output)
+                (misfit_size,) = pair.magnitudes([], [of_output])
+                # Rounding of the proximal map and its argument, and of A, with this norm.
+                noise = rounding * (size + math.sqrt(step) * misfit_size)
+                if length + noise <= tol * size:
+                    reason = StopReason.CONVERGED
+                elif length <= max(noise, precision * size):
+                    reason = StopReason.ROUNDING
+            if not has_momentum or (slope and slope[0] < 0):
+                loop.age = 1.0
+            before, loop.age = loop.age, (1 + math.sqrt(1 + 4 * loop.age**2)) / 2
+            momentum = 1 + (before - 1) / loop.age
+            loop.z = extrapolated(x, found, momentum, into=z)
+            loop.z_image = extrapolated(image, found_image, momentum, into=z_image)
+            loop.x, loop.image, loop.step = found, found_image, step
+            del found, found_image  # before others are made
+            del x, image, z, z_image
+            misfit = _misfit(pair, loop.image, y) if progress.is_watched else math.nan
+            values = {"change": length / (size or 1.0), "residual": misfit / (y_size or 1.0)}
+            values |= {"step": step}
+            if progress.is_watched:
+                values |= problem.objective(misfit, loop.x)
+            yield loop.x, values, reason
+
+    return problem.solve(steps(start()), progress)
+
+
+@dataclass
+class _Loop:
+    """The values that a step needs from the step before."""
+
+    x: Tensor
+    image: Tensor
+    z: Tensor
+    z_image: Tensor
+    step: float
+    age: float = 1.0
+
+
+def _misfit(A: OperatorPair, image: Tensor, y: Tensor) -> float:
+    return A.magnitudes([], [image - y])[0]
+
+
+@torch.no_grad()
+def _first_step(A: OperatorPair, residual: Tensor) -> float:
+    """Return the inverse curvature along the gradient; along a random vector if it is zero."""
+    direction = A.adjoint(residual)
+    (size,) = A.magnitudes([direction])
+    if not size:
+        direction = A.input.random_like(direction)
+        (size,) = A.magnitudes([direction])
+    (bent,) = A.magnitudes([], [A.forward(direction)])
+    return (size / bent) ** 2 if bent else 1.0

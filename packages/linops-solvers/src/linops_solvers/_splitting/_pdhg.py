@@ -1,0 +1,275 @@
+"""The primal-dual hybrid gradient method of Chambolle and Pock."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector
+
+from .._proximals._proximal import Proximal, checked_proximal, probe, reusable, value_of
+from .._proximals._separable import Proximals, of_all_blocks
+from .._shared._adjoint_check import check_adjoint
+from .._shared._checkpoint import checkpoint_of, probed
+from .._shared._checks import check_count, check_like, check_unchanged, checked_number, version_of
+from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._products import add_scaled, divided, extrapolated, scaled_sum
+from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
+from .._spectral._power_method import norm_of
+from ._scales import first_sigma
+
+_NAME = "pdhg"
+
+
+def pdhg(
+    K: Operators,
+    proximal_f: Proximals,
+    proximal_g: Proximal,
+    x0: Tensor,
+    max_num_iters: int = 500,
+    *,
+    p0: Vectors | None = None,
+    tau: float | None = None,
+    sigma: float | None = None,
+    eps_abs: float = 0.0,
+    eps_rel: float = 1e-4,
+    adjoint: Operators | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    callback: Callback | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int = 10,
+) -> Tensor:
+    r"""The x that minimises :math:`f(K x) + g(x)` for convex f and g with proximal maps.
+
+    With the dual variable p a step is
+
+    .. math:: p' = \mathrm{prox}_{\sigma f^*}(p + \sigma K (2 x - x_{-1})), \quad
+              x' = \mathrm{prox}_{\tau g}(x - \tau K^H p'),
+
+    where :math:`x_{-1}` is the x of the step before. The steps converge if
+    :math:`\tau \sigma |K|^2 \le 1`. A step applies K and its adjoint once.
+
+    The solver keeps at most five vectors of the input and six of the output. Results of K, of its
+    adjoint and of the proximal maps are among them. It waits for the device once in a step.
+    Gradients flow through the steps, and autograd keeps all steps; tau and sigma count as
+    constants.
+
+    Parameters
+    ----------
+    proximal_f, proximal_g : function
+        The proximal maps of f and g: functions of z and t, such as :func:`soft_threshold`. The
+        proximal map of the conjugate of f is derived from that of f. If K is a sequence of
+        operators, proximal_f is a sequence, and f(K x) is the sum of all :math:`f_k(K_k x)`.
+    x0 : Tensor
+        The first x; the result has its shape and dtype.
+    p0 : Tensor, optional
+        The first dual variable, of the shape of the output; zero by default. A sequence if K is a
+        sequence.
+    tau, sigma : float, optional
+        Lengths of the steps. A length that is not given follows from an estimate of the norm of K,
+        and is reduced if a step shows a larger norm. If neither is given, the proximal maps show
+        the scales of f and g at some x, so that sigma is near :math:`|p| / (|K| |x|)`. The units of
+        K, y and x then do not matter, and each of several operators gets a unit of its own (a
+        preconditioner, Pock and Chambolle 2011). If no map shows a scale, tau and sigma are equal.
+        If both are given and are too long, a ValueError is raised.
+    eps_abs, eps_rel : float
+        Stop when both optimality conditions hold within these tolerances. The primal vector is
+        :math:`(x - x') / \tau \in \partial g(x') + K^H p'`; its norm must be at most
+        :math:`\sqrt n \, \epsilon_{abs} + \epsilon_{rel} |K| |p'|`. The dual vector is
+        :math:`(p - p') / \sigma + K (2 x - x_{-1} - x') \in \partial f^*(p') - K x'`; its norm must
+        be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
+        numbers of their entries. For several operators without tau and sigma, both norms count
+        each output in its own unit, which is 1 for the first one.
+    K, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+        See :mod:`linops_solvers`, where K is A. The ``values`` of a step are "primal" and "dual",
+        the norms of these two vectors, "tau", "sigma" and, if both functions are known,
+        "objective", which is infinite outside of a set.
+
+    References
+    ----------
+    A. Chambolle and T. Pock, "A first-order primal-dual algorithm for convex problems with
+    applications to imaging", Journal of Mathematical Imaging and Vision 40 (2011), algorithm 1.
+
+    T. Pock and A. Chambolle, "Diagonal preconditioning for first order primal-dual algorithms in
+    convex optimization", ICCV (2011), 1762-1769: a step for each output converges.
+
+    T. Goldstein, M. Li and X. Yuan, "Adaptive primal-dual splitting methods for statistical
+    learning and image processing", NIPS 28 (2015), for the residuals.
+
+    Examples
+    --------
+    The point of a line that is nearest to another one:
+
+    >>> from linops_core import Dense
+    >>> from linops_solvers import l2_ball, l2_squared
+    >>> K = Dense.from_einstr(torch.tensor([[1.0, 1.0]]), "MN,N->M")
+    >>> on_the_line = l2_ball(0.0, center=torch.tensor([2.0]))
+    >>> near = l2_squared(1.0, center=torch.tensor([3.0, 2.0]))
+    >>> torch.round(pdhg(K, on_the_line, near, torch.zeros(2)), decimals=2)
+    tensor([1.5000, 0.5000])
+    """
+    check_vector(_NAME, "x0", x0)
+    check_count(_NAME, "max_num_iters", max_num_iters)
+    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
+    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
+    dtype = x0.dtype
+    K, adjoint = stacked(_NAME, "K", K, adjoint)
+    pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
+    penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
+    of_f, of_g = value_of(penalty, pair.output), value_of(proximal_g, pair.input)
+    penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype, pair.output)
+    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype, pair.input)
+    if p0 is not None:
+        p0 = one_vector(_NAME, "p0", p0, K)
+        check_vector(_NAME, "p0", p0)
+        p0 = widened(p0).clone()
+    x = widened(x0).clone()
+    tau, sigma = (
+        given if given is None else checked_number(_NAME, name, given, is_positive=True)
+        for name, given in (("tau", tau), ("sigma", sigma))
+    )
+    are_given = tau is not None and sigma is not None
+    first = sigma
+    if tau is None and sigma is None:
+        first = first_sigma(pair, penalty, proximal_f, proximal_g, x)
+        if p0 is not None and isinstance(K, StackedOperators):
+            p0 = K.in_units(K.split(p0), -1)
+    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+
+    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
+
+    def start(x: Tensor) -> _Loop:
+        image = pair.forward(pair.input.random_like(x.detach())).clone()
+        back = pair.adjoint(image)
+        check_like(_NAME, "the output of the adjoint", back, "x0", x)
+        check_adjoint(pair, image, back)
+        del image, back
+        lengths = _first_lengths(pair, x, tau, first)
+        if are_given:
+            _check_lengths(*lengths)
+        image = pair.forward(x)
+        p = torch.zeros_like(image) if p0 is None else p0
+        check_like(_NAME, "p0", p, "the output of K", image)
+        loop = _Loop(x, p, image, image.clone(), *lengths)
+        if saved is not None:
+            known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
+            known["the proximal map of f"] = pair.output, probe(penalty, known["K"][1], dtype)
+            random = pair.input.random_like(x)
+            known["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
+            options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
+            saved.begin({"max_num_iters": max_num_iters, **options}, known, loop=loop)
+        return loop
+
+    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
+        root_of_p = math.sqrt(pair.output.count(loop.p)) if eps_abs else 0.0
+        values = {"primal": math.inf, "dual": math.inf, "tau": loop.tau, "sigma": loop.sigma}
+        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+        of_p = of_x = argument = None
+        yield loop.x, values, None
+        while True:
+            x, p, image, ahead = loop.x, loop.p, loop.image, loop.ahead
+            versions = version_of(x), version_of(image)
+            tau, sigma, norm = loop.tau, loop.sigma, loop.norm
+            of_p = scaled_sum(p, sigma, ahead, of_p)
+            # The proximal map of the conjugate of f, by the identity of Moreau.
+            argument = divided(of_p, sigma, argument)
+            found = penalty(argument, 1 / sigma)
+            check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
+            argument = reusable(argument, penalty, found)
+            p_new = add_scaled(of_p, -sigma, found)
+            del found
+            back = pair.adjoint(p_new)
+            check_like(_NAME, "the output of the adjoint", back, "x0", x)
+            of_x = scaled_sum(x, -tau, back, of_x)
+            x_new = proximal_g(of_x, tau)
+            of_x = reusable(of_x, proximal_g, x_new)
+            del back  # freed here, because the next vectors need the memory
+            check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
+            check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
+            image_new = pair.forward(x_new)
+            check_unchanged(_NAME, "K", image, versions[1], image_new)
+            of_p, of_x = add_scaled(p, -1, p_new), scaled_sum(x, -1, x_new, of_x)
+            argument = scaled_sum(image, -1, image_new, argument)
+            ahead = add_scaled(add_scaled(ahead, -1, image_new), 1 / sigma, of_p)
+            moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
+                [of_x, x_new], [argument, ahead, p_new, of_p]
+            )
+            primal = moved / tau
+            goals = (
+                eps_abs * root_of_x + eps_rel * norm * p_size,
+                eps_abs * root_of_p + eps_rel * norm * x_size,
+            )
+            progress.goals.update(primal=goals[0], dual=goals[1])
+            noises = (
+                rounding * (x_size / tau + norm * p_size),
+                rounding * (p_size / sigma + norm * x_size),
+            )
+            reason = reason_of_both((primal, dual), goals, noises)
+            if moved <= precision * x_size and p_moved <= precision * p_size:
+                reason = reason or StopReason.ROUNDING
+            loop.ahead = extrapolated(image, image_new, 2.0, into=ahead)
+            loop.x, loop.p, loop.image = x_new, p_new, image_new
+            del x, p, image, ahead, x_new, p_new, image_new
+            # At the level of rounding, the ratio of two moves does not show the norm.
+            shown = 0.0
+            if moved > 16 * precision * x_size:
+                shown = (bent - 2 * rounding * norm * x_size) / moved
+            if shown > norm * (1 + 1e-3):
+                loop.norm = shown
+                if not are_given:
+                    excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
+                    loop.tau, loop.sigma = tau / excess, sigma / excess
+            values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
+            if progress.is_watched and of_f and of_g:
+                with torch.no_grad():
+                    values["objective"] = (of_f(loop.image) + of_g(loop.x)).item()
+            yield loop.x, values, reason
+            if are_given:
+                _check_lengths(tau, sigma, loop.norm)
+
+    def result(x: Tensor) -> Tensor:
+        return in_given_precision(_NAME, x, dtype)
+
+    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
+    return result(progress.follow(steps(start(x)), lambda x: result(x).clone()))
+
+
+@dataclass
+class _Loop:
+    """The values that a step needs from the step before."""
+
+    x: Tensor
+    p: Tensor
+    image: Tensor
+    ahead: Tensor
+    tau: float
+    sigma: float
+    norm: float
+
+
+def _first_lengths(
+    K: OperatorPair, x0: Tensor, tau: float | None, sigma: float | None
+) -> tuple[float, float, float]:
+    """Return tau, sigma, and a lower estimate of the norm of K."""
+    with torch.no_grad():
+        norm = float(norm_of(K, K.input.random_like(x0), 30, 1e-3))
+    longest = 0.99 / (norm or 1.0)  # the root of the product
+    if tau is None:
+        tau = longest if sigma is None else longest**2 / sigma
+        sigma = longest if sigma is None else sigma
+    return tau, longest**2 / tau if sigma is None else sigma, norm
+
+
+def _check_lengths(tau: float, sigma: float, norm: float) -> None:
+    if tau * sigma * norm**2 > 1 + 1e-3:
+        raise ValueError(
+            f"{_NAME}: tau and sigma must satisfy tau sigma |K|^2 <= 1, got {tau:.6g} and "
+            f"{sigma:.6g} for a norm of at least {norm:.6g}"
+        )

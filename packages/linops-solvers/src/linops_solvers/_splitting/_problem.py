@@ -1,0 +1,93 @@
+"""The problem that FISTA and ADMM solve: least squares with a penalty."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from linops_core.siblings import check_vector
+
+from .._proximals._proximal import Proximal, checked_proximal, probe, value_of
+from .._proximals._separable import Proximals, of_all_blocks
+from .._shared._checkpoint import probed
+from .._shared._precision import OperatorPair, in_given_precision, widened
+from .._shared._products import is_moderate
+from .._shared._progress import Iterate, Progress
+from .._shared._space import Space
+from .._shared._stacked import Operators, Vectors, one_vector, stacked
+
+
+class PenalizedProblem:
+    """|A x - y|^2 / 2 + g(L x), in at least single precision; in the unit of an extreme y."""
+
+    def __init__(
+        self,
+        owner: str,
+        A: Operators,
+        adjoint: Operators | None,
+        y: Vectors,
+        proximal: Proximals,
+        x0: Tensor | None,
+        L: Operators | None = None,
+        L_adjoint: Operators | None = None,
+        *,
+        needs_convex: bool = True,
+    ) -> None:
+        A, adjoint = stacked(owner, "A", A, adjoint)
+        y = one_vector(owner, "y", y, A)
+        check_vector(owner, "y", y)
+        self.owner, self.dtype = owner, y.dtype
+        self.A = OperatorPair(owner, A, adjoint, y.dtype)
+        self.y, self.x0, self.unit = widened(y), None, 1.0
+        space = self.A.input
+        if L is None:
+            self.L = OperatorPair(owner, _itself, _itself, self.y.dtype, spaces=(space, space))
+        else:
+            L, L_adjoint = stacked(owner, "L", L, L_adjoint)
+            self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", beside=space)
+            proximal = of_all_blocks(owner, "proximal", proximal, L, self.L.output)
+        one = cast(Proximal, proximal)  # which is checked as one
+        self.proximal = given = checked_proximal(
+            owner, "proximal", one, y.dtype, self.L.output, needs_convex=needs_convex
+        )
+        self._value = value_of(one, self.L.output)
+        unit = self.A.output.unit_of(owner, self.y)
+        if not is_moderate(unit):
+            self.y, self.unit = self.y / unit, unit
+            self.proximal = lambda z, step: given(z * unit, step) / unit
+        if x0 is not None:
+            check_vector(owner, "x0", x0)
+            self.x0 = widened(x0) / self.unit
+
+    def known(self, x: Tensor) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        pair, split = self.A, self.L
+        found = {"y": (pair.output, self.y), **probed(pair, x)}
+        if self.x0 is not None:
+            found["x0"] = pair.input, self.x0
+        if split.name == "L":
+            found |= probed(split, x)
+        image = split.forward(pair.input.random_like(x.detach()))
+        known = probe(self.proximal, image, self.dtype, self.unit)
+        return {**found, "the proximal map": (split.output, known)}
+
+    @torch.no_grad()
+    def objective(self, misfit: float, z: Tensor) -> dict[str, float]:
+        """Return |A x - y|^2 / 2 + g(z), given the norm; nothing if only the map of g is known."""
+        if self._value is None:
+            return {}
+        return {"objective": (misfit * self.unit) ** 2 / 2 + self._value(z * self.unit).item()}
+
+    def solve(self, steps: Iterator[Iterate[Tensor]], progress: Progress) -> Tensor:
+        """Return the last x of the steps, in the unit and the precision of y."""
+        return self._result(progress.follow(steps, self._result))
+
+    def _result(self, x: Tensor) -> Tensor:
+        return in_given_precision(self.owner, x * self.unit, self.dtype)
+
+
+def _itself(x: Tensor) -> Tensor:
+    return x

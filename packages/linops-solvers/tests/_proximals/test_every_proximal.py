@@ -1,0 +1,87 @@
+"""Laws of all public proximal maps, also of maps to come: memory layouts, and the minimum."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+import linops_solvers as alg
+from linops_core import DCT
+
+CENTER = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(4, 3)
+# Arguments for maps that need some, or act in another way with them.
+ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
+    "box": [(-0.5, 0.25), (-CENTER.abs().mT.contiguous().mT, None)],
+    "conjugate": [(alg.soft_threshold(),), (alg.l1_ball(1.0),)],
+    "group_soft_threshold": [(0.5,), (0.5, 0), (CENTER.abs()[:, :1], 1)],
+    "in_basis": [(DCT(("Nx", "Ny")), alg.soft_threshold())],
+    "l1_ball": [(), (0.5, 0), (0.5, -1)],
+    "l2_ball": [(1.0,), (0.5, CENTER.flip(0))],
+    "l2_squared": [(), (CENTER.abs(), CENTER)],
+    "separable": [(alg.soft_threshold(),)],
+    "simplex": [(), (2.0, 0)],
+    "soft_threshold": [(), (CENTER.abs(),)],
+}
+MAPS = [
+    pytest.param(getattr(alg, name), arguments, id=f"{name}{len(arguments)}")
+    for name in alg.__all__
+    if getattr(getattr(alg, name), "__annotations__", {}).get("return") == "ProximalMap"
+    for arguments in ARGUMENTS.get(name, [()])
+]
+LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed": lambda z: z.mT.contiguous().mT,
+    "strided": lambda z: torch.stack([z, z + 1], -1)[..., 0],
+    "offset": lambda z: torch.cat([z[:1], z])[1:],
+    "expanded": lambda z: z[:1].expand(4, 3),
+    "conjugate": lambda z: z.conj().resolve_conj().conj() if z.is_complex() else z,
+    "negative": lambda z: torch.complex(z, -z).conj().imag if not z.is_complex() else z,
+    "part": lambda z: torch.complex(z, z).real if not z.is_complex() else z,
+}
+DTYPES = [torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128]
+
+
+ONLY_REAL = (alg.box, alg.simplex)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+@pytest.mark.parametrize(("make", "arguments"), MAPS)
+def test_the_layout_of_memory_does_not_matter(
+    make: Any, arguments: tuple[Any, ...], dtype: torch.dtype
+) -> None:
+    if dtype.is_complex and make in ONLY_REAL:
+        pytest.skip("for real x only")
+    if dtype is torch.float16 and make is alg.in_basis:
+        pytest.skip("torch has no transform of these")
+    proximal = make(*arguments)
+    wide = torch.randn(4, 3, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    z = (wide if dtype.is_complex else wide.real).to(dtype, memory_format=torch.contiguous_format)
+    for name, layout in LAYOUTS.items():
+        if dtype is torch.float16 and name in ("negative", "part"):
+            continue  # torch warns of complex numbers in half precision
+        given = layout(z)
+        expected = proximal(given.clone(memory_format=torch.contiguous_format).resolve_neg(), 0.7)
+        before = given.clone()
+        found = proximal(given, 0.7)
+        assert torch.equal(given, before), name
+        assert found.dtype == dtype and found.shape == z.shape, name
+        torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.parametrize("is_complex", [False, True])
+@pytest.mark.parametrize(("make", "arguments"), MAPS)
+@given(seed=st.integers(0, 2**16), step=st.floats(0.1, 3.0))
+def test_convex_maps_are_firmly_nonexpansive(
+    make: Any, arguments: tuple[Any, ...], is_complex: bool, seed: int, step: float
+) -> None:
+    """The law of all proximal maps of convex functions (Parikh and Boyd 2014, section 2.3)."""
+    if make is alg.l0 or (is_complex and make in ONLY_REAL):
+        return
+    proximal, dtype = make(*arguments), torch.complex128 if is_complex else torch.float64
+    z, w = 2 * torch.randn(2, 4, 3, dtype=dtype, generator=torch.Generator().manual_seed(seed))
+    apart, moved = z - w, proximal(z, step) - proximal(w, step)
+    product = (apart.conj() * moved).sum().real
+    assert moved.abs().square().sum() <= product + 1e-10

@@ -1,0 +1,197 @@
+"""The functions of proximal maps: their values, and the objectives that solvers report."""
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core import DCT, Dense, VStack
+from linops_solvers import (
+    ProximalMap,
+    Record,
+    admm,
+    box,
+    conjugate,
+    douglas_rachford,
+    fista,
+    group_soft_threshold,
+    huber,
+    in_basis,
+    l0,
+    l1_ball,
+    l2_ball,
+    l2_squared,
+    no_penalty,
+    nuclear_norm,
+    pdhg,
+    proximal_gradient,
+    separable,
+    simplex,
+    soft_threshold,
+)
+
+W = torch.tensor([0.5, 2.0, 1.0])
+BASIS = DCT(("N",)).to_dense(sizes={"N": 3}, dtype=torch.float64)
+
+
+def huber_of(s: float) -> float:
+    return s * s / 2 if s <= 0.7 else 0.7 * (s - 0.35)
+
+
+def rows(x: Tensor) -> list[list[complex]]:
+    return x.tolist()
+
+
+# Each with its function in plain Python, of a matrix with three columns.
+KNOWN: dict[str, tuple[ProximalMap, Callable[[Tensor], float]]] = {
+    "soft_threshold": (
+        soft_threshold(W),
+        lambda x: sum(w * abs(n) for row in rows(x) for n, w in zip(row, W.tolist(), strict=True)),
+    ),
+    "group_soft_threshold": (
+        group_soft_threshold(2.0, dim=0),
+        lambda x: sum(2 * math.sqrt(sum(abs(n) ** 2 for n in col)) for col in rows(x.mT)),
+    ),
+    "l0": (l0(0.5), lambda x: sum(0.5 * (n != 0) for row in rows(x) for n in row)),
+    "huber": (huber(3.0, 0.7), lambda x: sum(3 * huber_of(abs(n)) for row in rows(x) for n in row)),
+    "l2_squared": (
+        l2_squared(W, 1.0),
+        lambda x: sum(
+            w * abs(n - 1) ** 2 / 2 for row in rows(x) for n, w in zip(row, W.tolist(), strict=True)
+        ),
+    ),
+    "nuclear_norm": (
+        nuclear_norm(1.5),
+        lambda x: 1.5 * float(torch.linalg.eigvalsh(x @ x.mH).clamp(min=0).sqrt().sum()),
+    ),
+    "no_penalty": (no_penalty(), lambda x: 0.0),
+    "in_basis": (
+        in_basis(DCT(("N",)), soft_threshold()),
+        lambda x: float((x @ BASIS.mT.to(x.dtype)).abs().sum()),
+    ),
+}
+SETS: dict[str, ProximalMap] = {
+    "box": box(-0.5, 1.0),
+    "box with a tensor": box(W - 1, None),
+    "l2_ball": l2_ball(1.3),
+    "l2_ball around a centre": l2_ball(0.4, W),
+    "l1_ball": l1_ball(1.7),
+    "l1_ball of rows": l1_ball(0.6, dim=1),
+    "simplex": simplex(2.0),
+    "simplex of columns": simplex(0.3, dim=0),
+    "in_basis": in_basis(DCT(("N",)), l1_ball(0.9)),
+}
+matrices = st.integers(0, 10**6).map(
+    lambda seed: torch.randn(2, 3, generator=torch.Generator().manual_seed(seed)).double()
+)
+
+
+@given(matrices, st.sampled_from([*KNOWN]), st.booleans())
+def test_the_value_is_that_of_the_formula(x: Tensor, name: str, is_complex: bool) -> None:
+    if is_complex:
+        x = torch.complex(x, x.flip(0))
+    known, formula = KNOWN[name]
+    assert float(known.value(x)) == pytest.approx(formula(x), rel=1e-6, abs=1e-6)
+
+
+@given(matrices, matrices, st.sampled_from([*KNOWN, *SETS]))
+def test_no_other_vector_is_better_than_the_proximal_map(z: Tensor, x: Tensor, name: str) -> None:
+    known = KNOWN[name][0] if name in KNOWN else SETS[name]
+
+    def function(x: Tensor) -> float:
+        return float(known.value(x) + (x - z).square().sum() / (2 * 0.8))
+
+    assert function(known(z, 0.8)) <= min(function(x), function(known(x, 0.8))) + 1e-6
+
+
+@given(matrices, st.sampled_from([*SETS]), st.sampled_from([torch.float32, torch.float64]))
+def test_a_set_is_zero_within_and_infinite_outside(
+    x: Tensor, name: str, dtype: torch.dtype
+) -> None:
+    known, x = SETS[name], x.to(dtype)
+    nearest = known(x, 1.0)
+    assert known.value(nearest) == 0
+    distance = float((nearest - x).norm())
+    assert distance < 1e-3 or known.value(x) == math.inf
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: conjugate(soft_threshold()).value(W), NotImplementedError, r"only the map is"),
+        (lambda: separable(lambda z, t: z).value(W), NotImplementedError, r"separable\(map, value"),
+        (lambda: box(0, 1).value(1j * W), TypeError, r"box: x must be real"),
+        (lambda: simplex().value(1j * W), TypeError, r"simplex: x must be real"),
+        (lambda: l0().value(W.long()), TypeError, r"l0: x must have floating-point"),
+        (lambda: soft_threshold(torch.ones(4)).value(W), ValueError, r"weight must be broadcast"),
+        (lambda: separable(abs, value=3), TypeError, r"separable: value must be .* a function"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_has_no_value_is_refused(
+    call: Callable[[], Any], error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        call()
+
+
+MATRIX = torch.tensor([[2.0, 1.0, 0.0], [0.5, 1.5, 1.0]])
+A = Dense(MATRIX, ("M", "N"), ("N",), ("M",))
+Y = torch.tensor([3.0, -1.0])
+G = soft_threshold(0.3)
+
+
+def of_lasso(x: Tensor) -> float:
+    return float((MATRIX @ x - Y).square().sum() / 2 + 0.3 * x.abs().sum())
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e15])
+@pytest.mark.parametrize("solver", [fista, proximal_gradient, admm])
+def test_a_solver_reports_its_objective(solver: Callable[..., Tensor], scale: float) -> None:
+    record = Record()
+    threshold = soft_threshold(0.3 * scale)
+    x = solver(A, Y * scale, threshold, max_num_iters=300, callback=record)
+    found = record.values["objective"]
+    assert len(found) == record.iterations
+    assert found[-1] / scale**2 == pytest.approx(of_lasso(x / scale), rel=1e-3)
+    if solver is proximal_gradient:
+        assert all(a >= b * (1 - 1e-6) for a, b in pairwise(found))
+
+
+def test_splittings_report_the_sum_of_both_functions() -> None:
+    record = Record()
+    x = pdhg(A, l2_squared(1.0, Y), G, torch.zeros(3), max_num_iters=300, callback=record)
+    assert record.values["objective"][-1] == pytest.approx(of_lasso(x), rel=1e-4)
+    seen = Record()
+    two = [l2_squared(2.0, Y), soft_threshold(0.1)]
+    x = pdhg([A, 2 * A], two, G, torch.zeros(3), max_num_iters=300, callback=seen)
+    expected = (MATRIX @ x - Y).square().sum() + 0.1 * (2 * MATRIX @ x).abs().sum()
+    expected += 0.3 * x.abs().sum()
+    assert seen.values["objective"][-1] == pytest.approx(float(expected), rel=1e-4)
+    last = Record()
+    x = douglas_rachford(l2_squared(1.0, W), G, torch.zeros(3), callback=last)
+    expected = (x - W).square().sum() / 2 + 0.3 * x.abs().sum()
+    assert last.values["objective"][-1] == pytest.approx(float(expected), rel=1e-3)
+
+
+def test_penalties_of_several_operators_are_added() -> None:
+    record = Record()
+    L = [A, Dense(torch.eye(3), ("K", "N"), ("N",), ("K",))]
+    x = admm(A, Y, [G, l2_squared(0.5)], L, max_num_iters=300, callback=record)
+    expected = (MATRIX @ x - Y).square().sum() / 2 + 0.3 * (MATRIX @ x).abs().sum()
+    expected += 0.25 * x.square().sum()
+    assert record.values["objective"][-1] == pytest.approx(float(expected), rel=1e-2)
+
+
+def test_a_map_of_the_user_has_no_objective_unless_its_function_is_given() -> None:
+    record = Record()
+    admm(VStack(A), Y, lambda z, t: G(z, t), max_num_iters=3, callback=record)
+    assert "objective" not in record.values
+    own = separable(lambda z, t: G(z, t), value=lambda x: 0.3 * x.abs().sum())
+    x = fista(A, Y, own, max_num_iters=300, callback=record)
+    assert record.values["objective"][-1] == pytest.approx(of_lasso(x), rel=1e-3)

@@ -1,0 +1,224 @@
+"""The loop that all solvers share, and what it tells of each step."""
+
+import warnings
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import Dense, Diagonal
+from linops_solvers import (
+    ConvergenceWarning,
+    Record,
+    Step,
+    StopReason,
+    admm,
+    conjugate_gradients,
+    douglas_rachford,
+    fista,
+    gmres,
+    irls,
+    l1_ball,
+    l2_squared,
+    lbfgs,
+    lsmr,
+    lsqr,
+    minres,
+    operator_norm,
+    pdhg,
+    power_method,
+    proximal_gradient,
+    soft_threshold,
+    split_bregman,
+    svd,
+)
+from linops_solvers._shared._progress import Iterate, Progress, reason_of_both
+
+
+def halved(x: Tensor, least: float = 0.0) -> Iterator[Iterate[Tensor]]:
+    while True:
+        size = float(x.abs().max())
+        yield x, {"size": size}, StopReason.CONVERGED if size <= least else None
+        x = x / 2
+
+
+def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
+    seen: list[Step] = []
+    progress = Progress("halved", limit, None, seen.append)
+    return progress.follow(halved(torch.ones(2), least), torch.clone), seen
+
+
+def test_steps_are_told_from_the_first_on_and_end_where_there_is_a_reason() -> None:
+    x, seen = follow(10, 0.25)
+    assert x.tolist() == [0.25, 0.25]
+    assert [step.iteration for step in seen] == [1, 2]
+    assert [step.reason for step in seen] == [None, StopReason.CONVERGED]
+    assert [step.values["size"] for step in seen] == [0.5, 0.25]
+
+
+def test_the_last_step_in_any_case_says_so() -> None:
+    x, seen = follow(3)
+    assert x.tolist() == [0.125, 0.125]
+    assert seen[-1].reason is StopReason.MAX_ITERATIONS and len(seen) == 3
+
+
+@pytest.mark.parametrize(
+    ("limit", "least", "reason"),
+    [(0, 0.0, StopReason.MAX_ITERATIONS), (5, 1.0, StopReason.CONVERGED)],
+)
+def test_a_start_that_is_the_end_is_told(limit: int, least: float, reason: StopReason) -> None:
+    x, seen = follow(limit, least)
+    assert x.tolist() == [1, 1]
+    assert [(step.iteration, step.reason) for step in seen] == [(0, reason)]
+
+
+def test_several_problems_go_on_until_the_last_has_stopped() -> None:
+    def steps() -> Iterator[Iterate[Tensor]]:
+        yield torch.zeros(1), {}, [None, StopReason.CONVERGED]
+        yield torch.ones(1), {}, [None, StopReason.CONVERGED]
+        yield torch.ones(1), {}, [StopReason.STALLED, StopReason.CONVERGED]
+
+    record = Record()
+    Progress("solver", 9, None, record).follow(steps(), torch.clone)
+    assert (record.iterations, record.reason) == (2, StopReason.STALLED)
+
+
+def test_no_state_is_kept_in_the_next_step() -> None:
+    def steps() -> Iterator[Iterate[Tensor]]:
+        x = torch.ones(1)
+        while True:
+            seen = weakref.ref(x)
+            yield x, {}, None
+            del x
+            assert seen() is None
+            x = torch.ones(1)
+
+    Progress("solver", 3).follow(steps(), torch.clone)
+
+
+@pytest.mark.parametrize(
+    ("found", "goals", "noises", "reason"),
+    [
+        ((1.0, 1.0), (2.0, 2.0), (0.1, 0.1), StopReason.CONVERGED),
+        ((1.0, 3.0), (2.0, 2.0), (0.1, 0.1), None),
+        ((1.0, 1.0), (2.0, 2.0), (0.1, 1.5), StopReason.ROUNDING),
+        ((1.0, 1.0), (1.1, 2.0), (0.5, 0.1), None),
+    ],
+)
+def test_two_lengths_are_proved_or_end_at_their_rounding(
+    found: tuple[float, float],
+    goals: tuple[float, float],
+    noises: tuple[float, float],
+    reason: StopReason | None,
+) -> None:
+    assert reason_of_both(found, goals, noises) is reason
+
+
+def step(*reasons: StopReason | None) -> Step:
+    return Step("solver", 3, torch.zeros(1), {"residual": 0.5}, reasons)
+
+
+def test_the_reason_of_several_problems_is_the_worst() -> None:
+    assert step(StopReason.CONVERGED, StopReason.STALLED).reason is StopReason.STALLED
+    assert step(StopReason.MAX_ITERATIONS, StopReason.ROUNDING).reason is StopReason.MAX_ITERATIONS
+    assert step(StopReason.CONVERGED, None).reason is None
+    assert step().reason is None
+
+
+def test_a_record_keeps_the_values_of_all_steps_and_the_last_reason() -> None:
+    record = Record()
+    assert record.reason is None and str(record) == "no step was done"
+    record(step(None))
+    assert str(record) == "solver: not yet stopped after 3 steps (residual 0.5)"
+    record(step(StopReason.STALLED))
+    assert record.values == {"residual": [0.5, 0.5]}
+    assert (record.iterations, record.reasons) == (3, (StopReason.STALLED,))
+    assert str(record).startswith("solver: a step changed no more than its tolerance after 3")
+
+
+def test_the_x_of_a_step_is_a_copy_without_gradient() -> None:
+    seen: list[Step] = []
+    weight = torch.tensor([1.0, 2.0], requires_grad=True)
+    x = conjugate_gradients(lambda x: weight * x, torch.ones(2), gtol=1e-6, callback=seen.append)
+    kept = [one.x.clone() for one in seen]
+    x.detach().zero_()
+    assert x.requires_grad and not any(one.x.requires_grad for one in seen)
+    assert all(torch.equal(one.x, before) for one, before in zip(seen, kept, strict=True))
+    assert kept[-1].tolist() == pytest.approx([1.0, 0.5])
+
+
+HILBERT = 1 / (torch.arange(6)[:, None] + torch.arange(6.0).double() + 1)
+A = Dense.from_einstr(HILBERT, "MN,N->M")
+Y = torch.ones(6, dtype=torch.float64)
+L1 = soft_threshold(1e-3)
+LIMITED: dict[str, Callable[[int, float], Any]] = {
+    "conjugate_gradients": lambda n, tol: conjugate_gradients(A, Y, None, n, tol, 0),
+    "conjugate_gradients of several": lambda n, tol: conjugate_gradients(
+        lambda x: x @ HILBERT, torch.eye(6).double(), None, n, tol, 0, batch_dims=1
+    ),
+    "gmres": lambda n, tol: gmres(A, Y, max_num_iters=n, tol=tol),
+    "minres": lambda n, tol: minres(A, Y, max_num_iters=n, tol=tol),
+    "lsqr": lambda n, tol: lsqr(A, Y, max_num_iters=n, atol=tol, btol=tol),
+    "lsmr": lambda n, tol: lsmr(A, Y, max_num_iters=n, atol=tol, btol=tol),
+    "fista": lambda n, tol: fista(A, Y, L1, None, n, tol),
+    "proximal_gradient": lambda n, tol: proximal_gradient(A, Y, L1, None, n, tol),
+    "pdhg": lambda n, tol: pdhg(A, l2_squared(1.0, center=Y), L1, 0 * Y, n, eps_rel=tol),
+    "admm": lambda n, tol: admm(A, Y, L1, None, None, n, eps_rel=tol),
+    "split_bregman": lambda n, tol: split_bregman(A, Y, L1, None, None, n, eps_rel=tol),
+    "douglas_rachford": lambda n, tol: douglas_rachford(
+        l1_ball(1.0), l2_squared(1.0, center=Y), 9 * Y, n, tol
+    ),
+    "irls": lambda n, tol: irls(A, Y, None, n, tol),
+    "lbfgs": lambda n, tol: lbfgs(lambda x: (A(x) - Y).square().sum(), 0 * Y, n, tol=tol),
+    "power_method": lambda n, tol: power_method(A, Y.cumsum(0), n, tol),
+    "operator_norm": lambda n, tol: operator_norm(A, max_iters=n, tol=tol),
+    "svd": lambda n, tol: svd(
+        Dense.from_einstr(torch.arange(900.0).sin().reshape(30, 30) + torch.eye(30), "MN,N->M"),
+        2,
+        max_num_iters=n,
+        tol=tol,
+    ),
+}
+
+
+@pytest.mark.parametrize("solve", LIMITED.values(), ids=LIMITED)
+def test_a_last_step_far_from_its_tolerance_warns_at_the_line_of_the_user(solve: Any) -> None:
+    with pytest.warns(ConvergenceWarning, match="the result must be within its tol") as told:
+        solve(1, 1e-9)
+    assert [warning.filename for warning in told] == [__file__]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        solve(1, 0.0)  # the number of steps is what was chosen
+        solve(1, 0.5)
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_the_rule_of_the_loss_alone_warns_too(is_watched: bool) -> None:
+    A = Diagonal(torch.logspace(0, 4, 64).double(), ("N",))
+    y, record = torch.ones(64).double(), Record() if is_watched else None
+    with pytest.warns(ConvergenceWarning, match=r"got decrease = .* for a tolerance of 1e-06"):
+        conjugate_gradients(A, y, max_num_iters=2, gtol=0, ltol=1e-6, callback=record)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5, 20])
+def test_conjugate_gradients_warns_at_any_number_of_steps(limit: int) -> None:
+    A = Diagonal(torch.logspace(0, 9, 64).double(), ("N",))
+    with pytest.warns(ConvergenceWarning, match=f"got residual = .* after {limit} steps"):
+        conjugate_gradients(A, torch.ones(64).double(), max_num_iters=limit, gtol=1e-6)
+
+
+def test_a_solve_warns_once() -> None:
+    A = Diagonal(torch.tensor([[1.0, 1e-9], [1.0, 1.0]]), ("B", "N"))
+    y = torch.ones(2, 2)
+    with pytest.warns(ConvergenceWarning) as told:
+        conjugate_gradients(A, y, max_num_iters=2, gtol=1e-6, ltol=1e-9, batch_dims="B")
+    assert len(told) == 1
+
+
+def test_the_warning_of_operator_norm_names_it() -> None:
+    A = Diagonal(torch.linspace(1, 2, 9), ("N",))
+    with pytest.warns(ConvergenceWarning, match="operator_norm: the result must"):
+        operator_norm(A, max_iters=2, tol=1e-9)

@@ -1,0 +1,52 @@
+"""Solvers, maps and dot tests of long vectors in single precision, of which torch sums badly.
+
+Equal entries are the worst case: their rounding has one sign. 2^21 of them show what random entries
+show from 2^24 on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import Diagonal, SumReduce
+from linops_core.testing import inner, is_adjoint
+from linops_solvers import conjugate_gradients, l2_ball, lsqr, minres, operator_norm
+
+N = 2**21
+dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
+
+
+def steps_of(values: list[float], dtype: torch.dtype) -> Tensor:
+    return torch.tensor(values, dtype=dtype).repeat(-(-N // len(values)))[:N]
+
+
+@dtypes
+@pytest.mark.parametrize("solver", [conjugate_gradients, minres, lsqr])
+def test_a_correct_system_is_solved(solver: Callable[..., Tensor], dtype: torch.dtype) -> None:
+    A = Diagonal(steps_of([3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], torch.float32), ("N",))
+    y = steps_of([0.1, 0.2, 0.2], dtype)
+    found = solver(A, y, max_num_iters=10)
+    torch.testing.assert_close(A(found), y, atol=0, rtol=1e-3)
+
+
+@dtypes
+def test_a_projection_onto_a_ball_lies_in_the_ball(dtype: torch.dtype) -> None:
+    found = l2_ball(1.0)(steps_of([0.1], dtype), 1.0).to(torch.complex128)
+    assert abs(torch.linalg.vector_norm(found) - 1) < 1e-6
+
+
+@dtypes
+def test_the_dot_test_knows_a_correct_adjoint(dtype: torch.dtype) -> None:
+    x = steps_of([0.1], dtype)
+    A = SumReduce(("N",), (), sizes={"N": N})
+    assert is_adjoint(A, x, torch.ones((), dtype=dtype))
+    assert abs(inner(x, x).real / (x[0].real.double() ** 2 * N) - 1) < 1e-6
+
+
+def test_the_norm_of_an_operator(dtype: torch.dtype = torch.complex64) -> None:
+    A = Diagonal(torch.full((N,), 0.7), ("N",))
+    assert operator_norm(A, steps_of([0.1], dtype)).item() == pytest.approx(0.7, rel=1e-6)
