@@ -17,6 +17,7 @@ from linops_core import choosing_steps
 
 from ._peak_inside import inside_nbytes
 from ._structure import Structure
+from ._without_data import tensors_in
 
 _Counts: TypeAlias = dict[torch.device, tuple[int, int]]
 """For each device: the highest number of bytes during a step, and those left behind."""
@@ -114,15 +115,6 @@ def _storage_of(tensor: Tensor) -> tuple[int, int]:
     """Return the identity of the storage of a tensor, and its bytes."""
     storage = tensor.untyped_storage()
     return storage._cdata, storage.nbytes()
-
-
-def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Yield the tensors in the arguments or results of an operation."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from tensors_in(value)
 
 
 def _stand_ins(given: Iterable[Tensor], made: Sequence[Tensor]) -> list[Tensor]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 import torch
@@ -31,18 +32,19 @@ class QuickFakeMode(FakeTensorMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        own = None if func._schema.is_mutable or not args else _key((*args, kwargs or {}))
+        own = self._key((*args, kwargs or {})) if args and _is_known_by_looks(func) else None
         if own is None:
             return super().__torch_dispatch__(func, types, args, kwargs)
         if func.is_view and isinstance(args[0], FakeTensor):
             with in_kernel_invocation_manager(self):
                 made = func(*args, **(kwargs or {}))
             return self._on_device(made, args[0].fake_device)
-        found = self._results.get((func, own))
+        look = func, own, torch.get_default_dtype()
+        found = self._results.get(look)
         if found is None:
             made = super().__torch_dispatch__(func, types, args, kwargs)
             if isinstance(made, FakeTensor) and _is_new(made, args):
-                self._results[func, own] = _look(made)
+                self._results[look] = _look(made)
             return made
         shape, strides, dtype, device, *_ = found
         empty = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
@@ -53,6 +55,38 @@ class QuickFakeMode(FakeTensorMode):
             return made if isinstance(made, FakeTensor) else FakeTensor(self, made, device)
         return type(made)([self._on_device(each, device) for each in made])
 
+    def _key(self, value: Any) -> Hashable:
+        """Return what is equal for arguments that look equal; None if that is not known."""
+        if isinstance(value, Tensor):
+            is_own = isinstance(value, FakeTensor) and value.fake_mode is self
+            if not is_own or value.constant is not None or value.layout is not torch.strided:
+                return None
+            return _look(value)
+        if isinstance(value, dict):
+            value = [*value.items()]
+        if isinstance(value, (tuple, list)):
+            found = tuple(map(self._key, value))
+            return None if None in found else found
+        return type(value), value
+
+
+@cache
+def _is_known_by_looks(func: Any) -> bool:
+    """Whether the looks of the arguments decide how the result of an operation looks.
+
+    The conditions are those under which torch keeps results itself, but for indices.
+    """
+    return (
+        func.namespace == "aten"
+        and not func._schema.is_mutable
+        and not _DEPENDS_ON_VALUES & {*func.tags}
+        # These may return an argument, or a copy of it.
+        and not func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+    )
+
+
+_DEPENDS_ON_VALUES = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
+
 
 def _look(tensor: FakeTensor) -> _Look:
     device: torch.device = tensor.fake_device
@@ -60,31 +94,26 @@ def _look(tensor: FakeTensor) -> _Look:
     return tensor.shape, tensor.stride(), tensor.dtype, device, *bits
 
 
-def _key(value: Any) -> Hashable:
-    """Return what is equal for arguments whose results look equal; None if that is not known."""
-    if isinstance(value, Tensor):
-        if not isinstance(value, FakeTensor) or value.constant is not None:
-            return None
-        return _look(value)
-    if isinstance(value, dict):
-        value = [*value.items()]
-    if isinstance(value, (tuple, list)):
-        found = tuple(map(_key, value))
-        return None if None in found else found
-    return type(value), value
-
-
 def _is_new(made: FakeTensor, args: Sequence[Any]) -> bool:
-    """Whether a result has memory of its own, and no more than it needs."""
+    """Whether a result has memory of its own, and no more than it needs.
+
+    ``aten._unsafe_view``, in which products of batches end, is a view, but does not say so.
+    """
+    if made.constant is not None or made.layout is not torch.strided:
+        return False
     size = 1 + sum((n - 1) * s for n, s in zip(made.shape, made.stride(), strict=True))
     storage = made.untyped_storage()
     return (
-        made.constant is None
-        and not (made.is_conj() or made.is_neg())
+        not (made.is_conj() or made.is_neg())
         and storage.nbytes() == (size if made.numel() else 0) * made.itemsize
-        and all(
-            storage._cdata != each.untyped_storage()._cdata
-            for each in args
-            if isinstance(each, Tensor)
-        )
+        and all(storage._cdata != each.untyped_storage()._cdata for each in tensors_in(args))
     )
+
+
+def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors in the arguments or results of an operation."""
+    for value in values:
+        if isinstance(value, Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from tensors_in(value)
