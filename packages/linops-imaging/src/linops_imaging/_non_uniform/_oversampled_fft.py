@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from linops_core import Interpolate, NamedLinop, SliceableLinop, writing_is_safe
+from linops_core import Interpolate, NamedLinop, SliceableLinop, steps_that_differ, writing_is_safe
 from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
@@ -74,7 +75,8 @@ class OversampledFFT(SliceableLinop):
         images = x.flatten(0, len(batch) - 1)
         dtype = torch.promote_types(x.dtype, torch.complex64)
         result = x.new_empty(len(images), *sizes, dtype=dtype)
-        for some, part in zip(images.split(step), result.split(step), strict=True):
+        pieces = zip(images.split(step), result.split(step), strict=True)
+        for some, part in steps_that_differ(x, pieces, itemgetter(0)):
             part.copy_(one(some, factors))
         return result.reshape(batch + sizes)
 

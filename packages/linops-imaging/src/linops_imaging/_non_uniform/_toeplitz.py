@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from linops_core import steps_that_differ
 
 from ._kaiser_bessel import padded_size
 
@@ -92,7 +95,8 @@ def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int], into: Tensor) -> 
     nbytes = _STEP if x.is_cpu else _STEP_ON_GPU
     step = max(1, nbytes // (kernel.numel() * x.element_size()))
     padded, kernel = kernel.shape, kernel.movedim(0, -1).contiguous()
-    for some, part in zip(x.split(step), into.split(step), strict=True):
+    steps = zip(x.split(step), into.split(step), strict=True)
+    for some, part in steps_that_differ(x, steps, itemgetter(0)):
         part.copy_(_cropped(_spectrum(some, padded).mul_(kernel), sizes))
 
 

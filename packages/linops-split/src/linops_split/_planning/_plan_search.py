@@ -43,14 +43,14 @@ class Search:
         """Return numbers of tiles whose peak is at most ``budget``, or None if none was found.
 
         Starting with one tile, repeatedly double the tiles of the dimension that lowers the peak
-        most (the first of equals), until the peak fits. Then, last dimension first, reduce the
-        tiles of each dimension as far as they still fit, until no single dimension can have one
-        tile less. If nothing fits, ``lowest_peak`` is the smallest budget with which something is
-        found.
+        most (the first of equals, or one that is enough), until the peak fits. Then, last dimension
+        first, reduce the tiles of each dimension as far as they still fit, until no single
+        dimension can have one tile less. If nothing fits, ``lowest_peak`` is the smallest budget
+        with which something is found.
         """
         counts, saved = (1,) * len(self._sizes), dict[int, float]()
         while self.peak(counts) > budget:
-            axis = self._best_axis(counts, saved)
+            axis = self._best_axis(counts, saved, budget)
             if axis is None:
                 return None
             counts = self._finer(counts, axis)
@@ -58,15 +58,19 @@ class Search:
             counts = self._with_fewer(counts, budget)
         return counts
 
-    def _best_axis(self, counts: Counts, saved: dict[int, float]) -> int | None:
+    def _best_axis(self, counts: Counts, saved: dict[int, float], budget: int) -> int | None:
         """Return the axis along which twice as many tiles lower the peak most, if one can be cut.
 
         ``saved`` has the bytes that each axis saved when it was measured last. Coarser tiles save
-        more, so an axis is not measured again if it saved less than another one saves now.
+        more, so an axis is not measured again if it saved less than another one saves now, and none
+        is measured after one that is enough for the budget.
         """
         best = None
         for axis in sorted(range(len(counts)), key=lambda axis: -saved.get(axis, inf)):
-            if best is not None and saved[best] > 0 and saved[best] >= saved.get(axis, inf):
+            if best is not None and (
+                self.peak(self._finer(counts, best)) <= budget
+                or (saved[best] > 0 and saved[best] >= saved.get(axis, inf))
+            ):
                 break
             finer = self._finer(counts, axis)
             if finer == counts:

@@ -17,6 +17,9 @@ from torch._subclasses.fake_tensor import (
 _Look: TypeAlias = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device, bool, bool]
 
 
+_PROMOTE = torch.ops.aten.promote_types.default
+
+
 class QuickFakeMode(FakeTensorMode):
     """A mode in which tensors have no data, quicker than that of torch.
 
@@ -32,6 +35,8 @@ class QuickFakeMode(FakeTensorMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
+        if func is _PROMOTE:  # has no tensors, but is called for most operations
+            return func(*args)
         own = self._key((*args, kwargs or {})) if args and _is_known_by_looks(func) else None
         if own is None:
             return super().__torch_dispatch__(func, types, args, kwargs)
