@@ -270,7 +270,7 @@ ELSEWHERE = {
     "base classes": "Composite GridOperator NamedLinop SliceableLinop Wrapper of_adjoint",
     "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
     "no tensors": (
-        "constant_when_compiled safe_globals writing_is_safe tile_grid tile_lengths "
+        "constant_when_compiled is_plain safe_globals writing_is_safe tile_grid tile_lengths "
         "fuzzy_broadcast_to choosing_steps steps_that_differ"
     ),
     "libraries that may not be installed": (

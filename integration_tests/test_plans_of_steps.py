@@ -12,6 +12,8 @@ from linops_core import Dense, NamedLinop
 from linops_core._kernels._interpolation import _gridding
 from linops_imaging import NUFFT
 from linops_imaging._non_uniform import _nufft, _oversampled_fft, _toeplitz
+from linops_split import batch_linop, plan_batches
+from linops_split._planning._peak import peak_nbytes
 from linops_split._planning._plan_trial import WORKS, Trial
 from nameddim import ND
 
@@ -42,6 +44,18 @@ def test_steps_are_counted_as_if_all_were_run(
     monkeypatch.setattr(_toeplitz, "_STEP", 2**12)
     monkeypatch.setattr(_gridding, "_STEP", 2)
     x, batches = torch.zeros(5, 8, 6, dtype=torch.complex128), {ND(d): n for d, n in sizes.items()}
-    found = Trial(sense(how), x, CPU, [work], None).peak(batches)
+    A, trial = sense(how), Trial(sense(how), x, CPU, [work], None)
+    found = trial.peak(batches)
+    assert trial.peak(batches) == found
+    run = WORKS[work](batch_linop(A, batches))
+    with torch.no_grad():
+        given = torch.zeros_like(sense(how)(x)) if work == "adjoint" else x
+        assert found == pytest.approx(peak_nbytes(lambda: run(given))[CPU], abs=8)
     monkeypatch.setattr("linops_split._planning._peak.choosing_steps", lambda choose: nullcontext())
     assert Trial(sense(how), x, CPU, [work], None).peak(batches) == found
+
+
+def test_a_plan_keeps_nothing_in_the_operator() -> None:
+    A, x = sense("toeplitz"), torch.zeros(5, 8, 6, dtype=torch.complex128)
+    plan_batches(A, 2**30, work=("forward", "adjoint", "normal"))
+    assert type(A(x)) is type(A.N(x)) is torch.Tensor

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ._kernels._alike import choosing_steps as choosing_steps
     from ._kernels._alike import steps_that_differ as steps_that_differ
     from ._kernels._changes import TensorState as TensorState
+    from ._kernels._kept import is_plain as is_plain
     from ._kernels._linear_function import linear_function as linear_function
     from ._kernels._tracing import constant_when_compiled as constant_when_compiled
     from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
@@ -109,6 +110,7 @@ else:
             "._dottest": "AdjointError dottest inner is_adjoint",
             "._kernels._accumulate": "writing_is_safe",
             "._kernels._alike": "Cache choosing_steps steps_that_differ",
+            "._kernels._kept": "is_plain",
             "._kernels._changes": "TensorState",
             "._kernels._linear_function": "linear_function",
             "._kernels._tracing": "constant_when_compiled",
@@ -207,6 +209,7 @@ __all__ = [
     "from_sigpy",
     "inner",
     "is_adjoint",
+    "is_plain",
     "linear_function",
     "of_adjoint",
     "safe_globals",

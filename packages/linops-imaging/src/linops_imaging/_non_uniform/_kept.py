@@ -9,9 +9,7 @@ from typing import Generic, Self, TypeAlias, TypeVar
 import torch
 from torch import Tensor
 
-from linops_core import Cache, TensorState
-
-from .._plain import KINDS, is_plain
+from linops_core import Cache, TensorState, is_plain
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
@@ -49,11 +47,8 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
 
     Writes of some optimizers are not counted by torch, and neither are writes in inference mode.
     """
-    return (
-        is_plain(*tensors)
-        and type(x) in KINDS
-        and not x.is_meta
-        and not any(t.requires_grad or t.is_inference() or t.grad is not None for t in tensors)
+    return is_plain(x, *tensors) and not any(
+        t.requires_grad or t.is_inference() or t.grad is not None for t in tensors
     )
 
 

@@ -10,7 +10,14 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from linops_core import Interpolate, NamedLinop, SliceableLinop, steps_that_differ, writing_is_safe
+from linops_core import (
+    Interpolate,
+    NamedLinop,
+    SliceableLinop,
+    is_plain,
+    steps_that_differ,
+    writing_is_safe,
+)
 from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import beatty_beta, deapodisation, padded_size
@@ -102,7 +109,7 @@ class OversampledFFT(SliceableLinop):
     def factors(self, like: Tensor) -> Tensor:
         """Return the product of h over all axes and the scale, of the size of the image."""
         dtype, device = like.real.dtype, like.device
-        if type(like) is Tensor and writing_is_safe():  # some calls are short: a frame, a coil
+        if is_plain(like):  # some calls are short: a frame, a coil
             along = self._kept.of([], (dtype, device), lambda: self._along_axes(dtype, device))
         else:
             along = self._along_axes(dtype, device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from types import TracebackType
 
 import torch
@@ -77,10 +78,15 @@ class WithoutData:
 
 
 def _share_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> None:
-    """Have tiles share caches where those of which they are copies do."""
+    """Give copies empty caches, which tiles share where those of which they are copies do.
+
+    Copies of operators without weights still have the caches of the originals.
+    """
     for name, value in vars(old).items():
         if isinstance(value, Cache):
-            vars(new)[name] = caches.setdefault(id(value), vars(new)[name])
+            if id(value) not in caches:
+                caches[id(value)] = copy(value)  # of a cache: an empty one
+            vars(new)[name] = caches[id(value)]
     for one, other in zip(old._modules.values(), new._modules.values(), strict=True):
         if one is not None and other is not None:
             _share_caches(one, other, caches)
