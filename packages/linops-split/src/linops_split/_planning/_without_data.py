@@ -63,10 +63,10 @@ class QuickFakeMode(FakeTensorMode):
     def _key(self, value: Any) -> Hashable:
         """Return what is equal for arguments that look equal; None if that is not known."""
         if isinstance(value, Tensor):
-            is_own = isinstance(value, FakeTensor) and value.fake_mode is self
-            if not is_own or value.constant is not None or value.layout is not torch.strided:
+            if not isinstance(value, FakeTensor) or value.fake_mode is not self:
                 return None
-            return _look(value)
+            has_look = value.constant is None and value.layout is torch.strided
+            return _look(value) if has_look else None
         if isinstance(value, dict):
             value = [*value.items()]
         if isinstance(value, (tuple, list)):
