@@ -28,6 +28,7 @@ from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
+from ._kernels._kept import is_plain as is_plain
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_followed as is_followed

@@ -132,6 +132,27 @@ def test_tiles_that_share_tables_are_counted_as_if_all_were_run(
     assert Trial(A, x, CPU, [work], None).peak(batches) == found
 
 
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """Attributes that say that they can be hashed, but cannot."""
+
+    factors: dict[str, int]
+
+
+class Scaled(Diagonal):
+    """An operator with settings."""
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(weight, ("C", "N"))
+        self.settings = Settings({"a": 2})
+
+
+def test_operators_with_settings_can_be_cut() -> None:
+    D = Scaled(torch.zeros(4, 3, dtype=torch.complex64))
+    A = D @ D
+    assert plan_batches(A, plan_batches(A, 2**20).peak - 1, ["C"]).n_tiles > 1
+
+
 def test_a_budget_below_the_result_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried, peak = list[object](), Trial.peak
 
@@ -415,15 +436,20 @@ def test_memory_must_be_bytes_or_a_device(memory: object) -> None:
         (" 7 KiB ", 7 * 1024),
         ("512 B", 512),
         ("2 TB", 2 * 10**12),
+        ("1e5", 100_000),
+        ("1.5gib", 3 * 2**29),
+        ("4000 b", 4000),
     ],
 )
 def test_budgets_may_be_text_or_floats(memory: float | str, budget: int) -> None:
     assert plan_batches(matrix(), memory).budget == budget
 
 
-@pytest.mark.parametrize("memory", ["1 gb", "GiB", "-1 GB", "1 iB", "1.5.2 MB", "3 PB", "", "5"])
+@pytest.mark.parametrize(
+    "memory", ["GiB", "-1 GB", "1 iB", "1.5.2 MB", "3 PB", "", "1e", "2e-3", "1e999 B"]
+)
 def test_text_that_is_no_budget_is_refused(memory: str) -> None:
-    with pytest.raises(ValueError, match=r"memory must be a number and B, kB, .*, got '"):
+    with pytest.raises(ValueError, match=r"must be a number, alone or with B, kB, .*, got '"):
         plan_batches(matrix(), memory)
 
 

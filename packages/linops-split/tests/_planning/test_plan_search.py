@@ -121,3 +121,14 @@ def test_no_more_tiles_are_tried_than_allowed() -> None:
 
     assert Search([64, 64], peak, 100).within(0) is None
     assert max(tried) <= 100
+
+
+def test_nothing_is_measured_after_what_is_enough() -> None:
+    tried = []
+
+    def peak(lengths: tuple[int, ...]) -> int:
+        tried.append(lengths)
+        return prod(lengths)
+
+    assert Search([64, 64, 64], peak, 64).within(2**17) == (2, 1, 1)
+    assert tried == [(64, 64, 64), (32, 64, 64)]

@@ -10,9 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Cache
-from linops_core.siblings import TensorState
-
-from .._plain import KINDS, is_plain
+from linops_core.siblings import TensorState, is_plain
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
@@ -50,9 +48,11 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
 
     Writes of some optimizers are not counted by torch, and neither are writes in inference mode.
     """
+    # In memory planning x and the tensors are of one class without data.
+    kinds = (Tensor, torch.nn.Parameter, type(tensors[0]))
     return (
         is_plain(*tensors)
-        and type(x) in KINDS
+        and type(x) in kinds
         and not x.is_meta
         and not any(t.requires_grad or t.is_inference() or t.grad is not None for t in tensors)
     )

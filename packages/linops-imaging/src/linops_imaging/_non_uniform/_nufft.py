@@ -332,7 +332,7 @@ def applied_in_parts(
     step = max(1, n * _STEP // nbytes)
     parts = (
         applied_in_parts(linop, piece, others, nbytes * piece.shape[axis] // n)
-        for piece in x.split(step, axis)
+        for piece in steps_that_differ(x, x.split(step, axis), lambda piece: piece)
     )
     return side_by_side(parts, axis, n)
 

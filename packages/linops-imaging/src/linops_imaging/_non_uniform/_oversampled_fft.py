@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from linops_core import Interpolate, NamedLinop, SliceableLinop
-from linops_core.siblings import writing_is_safe
+from linops_core.siblings import is_plain, steps_that_differ, writing_is_safe
 from nameddim import NamedDimension, NamedShape
 
 from ._kaiser_bessel import Gridding, deapodisation
@@ -72,7 +73,8 @@ class OversampledFFT(SliceableLinop):
         images = x.flatten(0, len(batch) - 1)
         dtype = torch.promote_types(x.dtype, torch.complex64)
         result = x.new_empty(len(images), *sizes, dtype=dtype)
-        for some, part in zip(images.split(step), result.split(step), strict=True):
+        pieces = zip(images.split(step), result.split(step), strict=True)
+        for some, part in steps_that_differ(x, pieces, itemgetter(0)):
             part.copy_(one(some, factors))
         return result.reshape(batch + sizes)
 
@@ -98,7 +100,7 @@ class OversampledFFT(SliceableLinop):
     def factors(self, like: Tensor) -> Tensor:
         """Return the product of h over all axes and the scale, of the size of the image."""
         dtype, device = like.real.dtype, like.device
-        if type(like) is Tensor and writing_is_safe():  # some calls are short: a frame, a coil
+        if is_plain(like):  # some calls are short: a frame, a coil
             along = self._kept.of([], (dtype, device), lambda: self._along_axes(dtype, device))
         else:
             along = self._along_axes(dtype, device)

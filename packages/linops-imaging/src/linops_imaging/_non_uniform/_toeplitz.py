@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from itertools import product
+from operator import itemgetter
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from linops_core.siblings import steps_that_differ
 
 from ._kaiser_bessel import padded_size
 
@@ -126,7 +129,8 @@ def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int], into: Tensor) -> 
     step = max(1, nbytes // (2 * size * of_row))
     n_rows, n_lines = (max(1, nbytes // (step * own)) for own in (of_row, of_line))
     inside = (..., *[slice(n) for n in others])
-    for images, results in zip(x.split(step), into.split(step), strict=True):
+    steps = zip(x.split(step), into.split(step), strict=True)
+    for images, results in steps_that_differ(x, steps, itemgetter(0)):
         lines = x.new_empty(len(images), len(factors), size)
         for rows, part in zip(images.split(n_rows, 1), lines.split(n_rows, 2), strict=True):
             part.copy_(torch.fft.fftn(rows, padded, axes).flatten(2).mT)

@@ -17,6 +17,7 @@ from linops_core.siblings import choosing_steps
 
 from ._peak_inside import inside_nbytes
 from ._structure import Structure
+from ._without_data import tensors_in
 
 _Counts: TypeAlias = dict[torch.device, tuple[int, int]]
 """For each device: the highest number of bytes during a step, and those left behind."""
@@ -52,7 +53,7 @@ class _Counting(TorchDispatchMode):
     ) -> Any:
         kwargs = kwargs or {}
         if func is _DEVICE:  # called for each slice of a fake tensor
-            return func(*args)
+            return args[0].fake_device if isinstance(args[0], FakeTensor) else func(*args)
         given = [*tensors_in((args, [*kwargs.values()]))]
         before = dict(map(_storage_of, given))
         results = func(*args, **kwargs)
@@ -81,27 +82,28 @@ class _Counting(TorchDispatchMode):
         self.peaks[device] = max(self.peaks[device], self._now[device] + inside)
 
     def differing(self, steps: Iterable[Any], key: Callable[[Any], object]) -> Iterator[Any]:
-        """Yield steps, but count a step that equals two others as the second one of them.
+        """Yield steps, but count a step that equals an earlier one as that one.
 
-        The first one may allocate what all of them share.
+        The first step of all may allocate what all of them share, so it is not repeated.
         """
-        known: dict[Hashable, list[_Counts]] = defaultdict(list)
+        known: dict[Hashable, _Counts] = {}
         seen = set[Hashable]()
-        for step in steps:
+        for number, step in enumerate(steps):
             own = Structure(key(step))
-            found = known[own.key, tuple([cache in seen for cache in own.caches])]
+            look = own.key, tuple([cache in seen for cache in own.caches])
             seen.update(own.caches)
-            if len(found) < 2:
+            if look not in known:
                 start, before = self._now.copy(), self.peaks.copy()
                 self.peaks.update(start)
                 yield step
-                found.append(
-                    {d: (self.peaks[d] - start[d], n - start[d]) for d, n in self._now.items()}
-                )
+                if number:
+                    known[look] = {
+                        d: (self.peaks[d] - start[d], n - start[d]) for d, n in self._now.items()
+                    }
                 for device, peak in before.items():
                     self.peaks[device] = max(self.peaks[device], peak)
                 continue
-            for device, (highest, left) in found[1].items():
+            for device, (highest, left) in known[look].items():
                 self._note(device, highest)
                 self._now[device] += left
 
@@ -113,15 +115,6 @@ def _storage_of(tensor: Tensor) -> tuple[int, int]:
     """Return the identity of the storage of a tensor, and its bytes."""
     storage = tensor.untyped_storage()
     return storage._cdata, storage.nbytes()
-
-
-def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Yield the tensors in the arguments or results of an operation."""
-    for value in values:
-        if isinstance(value, Tensor):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            yield from tensors_in(value)
 
 
 def _stand_ins(given: Iterable[Tensor], made: Sequence[Tensor]) -> list[Tensor]:

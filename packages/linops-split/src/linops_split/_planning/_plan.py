@@ -92,8 +92,8 @@ def plan_batches(
     ----------
     linop : NamedLinop
     memory : number, str or torch.device, optional
-        The budget in bytes, also as text (``"200 MB"``, ``"1.5 GiB"``), or the device of the
-        operator to use its free memory. The default is the free memory of the operator's device.
+        The budget in bytes, also as text (``"1e9"``, ``"200 MB"``, ``"1.5gib"``), or the device of
+        the operator to use its free memory. The default is the free memory of that device.
     dims : sequence of dimensions, optional
         The dimensions that may be cut, preferred ones first. Default: all that can be cut and have
         a known size: first those of the output, then of the input, then inner ones.

@@ -43,13 +43,17 @@ def budget_on(device: torch.device, memory: Memory | None) -> int:
 
 def _parsed(text: str) -> int:
     """Return the bytes that a text says."""
-    found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kKMGT]?)(i?)B\s*", text, re.ASCII)
+    found = re.fullmatch(
+        r"\s*(\d+(?:\.\d*)?(?:e\+?\d{1,2})?)\s*(?:([kmgt]?)(i?)b)?\s*",
+        text,
+        re.ASCII | re.IGNORECASE,
+    )
     if found is None or (found[3] and not found[2]):
         raise ValueError(
-            "plan_batches: memory must be a number and B, kB, MB, GB, TB, KiB, MiB, GiB or TiB, "
-            f"got {text!r}"
+            "plan_batches: memory must be a number, alone or with B, kB, MB, GB, TB, KiB, MiB, GiB "
+            f"or TiB, got {text!r}"
         )
-    exponent = ["", "K", "M", "G", "T"].index(found[2].upper())
+    exponent = ["", "k", "m", "g", "t"].index((found[2] or "").lower())
     return int(Fraction(found[1]) * (1024 if found[3] else 1000) ** exponent)
 
 

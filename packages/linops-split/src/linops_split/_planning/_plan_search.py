@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
+from math import inf, prod
 
 Counts = tuple[int, ...]
 """The number of tiles along each dimension."""
@@ -22,7 +22,7 @@ class Search:
         self, sizes: Sequence[int], measure: Callable[[tuple[int, ...]], int], max_tiles: int
     ) -> None:
         self._sizes, self._measure, self._max_tiles = tuple(sizes), measure, max_tiles
-        self._peaks: dict[tuple[int, ...], int] = {}
+        self._peaks: dict[Counts, int] = {}
 
     def lengths(self, counts: Counts) -> tuple[int, ...]:
         """Return the length of the tiles along each dimension; the last tile may be shorter."""
@@ -30,10 +30,9 @@ class Search:
 
     def peak(self, counts: Counts) -> int:
         """Return the peak for these numbers of tiles."""
-        lengths = self.lengths(counts)
-        if lengths not in self._peaks:
-            self._peaks[lengths] = self._measure(lengths)
-        return self._peaks[lengths]
+        if counts not in self._peaks:
+            self._peaks[counts] = self._measure(self.lengths(counts))
+        return self._peaks[counts]
 
     @property
     def lowest_peak(self) -> int:
@@ -44,28 +43,47 @@ class Search:
         """Return numbers of tiles whose peak is at most ``budget``, or None if none was found.
 
         Starting with one tile, repeatedly double the tiles of the dimension that lowers the peak
-        most (the first of equals), until the peak fits. Then, last dimension first, reduce the
-        tiles of each dimension as far as they still fit, until no single dimension can have one
-        tile less. If nothing fits, ``lowest_peak`` is the smallest budget with which something is
-        found.
+        most (the first of equals, or one that is enough), until the peak fits. Then, last dimension
+        first, reduce the tiles of each dimension as far as they still fit, until no single
+        dimension can have one tile less. If nothing fits, ``lowest_peak`` is the smallest budget
+        with which something is found.
         """
-        counts = (1,) * len(self._sizes)
+        counts, saved = (1,) * len(self._sizes), dict[int, float]()
         while self.peak(counts) > budget:
-            finer = self._finer(counts)
-            if not finer:
+            axis = self._best_axis(counts, saved, budget)
+            if axis is None:
                 return None
-            counts = min(finer, key=self.peak)
+            counts = self._finer(counts, axis)
         while any(self.peak(fewer) <= budget for fewer in self._with_one_less(counts)):
             counts = self._with_fewer(counts, budget)
         return counts
 
-    def _finer(self, counts: Counts) -> list[Counts]:
-        """Return all counts with twice as many tiles, or as many as allowed, in one dimension."""
-        finer = []
-        for axis, (size, count) in enumerate(zip(self._sizes, counts, strict=True)):
-            room = self._max_tiles // (prod(counts) // count)
-            finer.append(self._with_count(counts, axis, min(2 * count, size, room)))
-        return [other for other in finer if other != counts]
+    def _best_axis(self, counts: Counts, saved: dict[int, float], budget: int) -> int | None:
+        """Return the axis along which twice as many tiles lower the peak most, if one can be cut.
+
+        ``saved`` has the bytes that each axis saved when it was measured last. Coarser tiles save
+        more, so an axis is not measured again if it saved less than another one saves now, and none
+        is measured after one that is enough for the budget.
+        """
+        best = None
+        for axis in sorted(range(len(counts)), key=lambda axis: -saved.get(axis, inf)):
+            if best is not None and (
+                self.peak(self._finer(counts, best)) <= budget
+                or (saved[best] > 0 and saved[best] >= saved.get(axis, inf))
+            ):
+                break
+            finer = self._finer(counts, axis)
+            if finer == counts:
+                continue
+            saved[axis] = self.peak(counts) - self.peak(finer)
+            if best is None or (-saved[axis], axis) < (-saved[best], best):
+                best = axis
+        return best
+
+    def _finer(self, counts: Counts, axis: int) -> Counts:
+        """Return the counts with twice as many tiles along an axis, or as many as allowed."""
+        room = self._max_tiles // (prod(counts) // counts[axis])
+        return self._with_count(counts, axis, min(2 * counts[axis], self._sizes[axis], room))
 
     def _with_one_less(self, counts: Counts) -> list[Counts]:
         """Return all counts with one tile less in one dimension."""

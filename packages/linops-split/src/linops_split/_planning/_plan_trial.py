@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from copy import copy
 from types import TracebackType
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_core import Cache, NamedLinop
 from nameddim import NamedDimension
@@ -17,6 +17,7 @@ from .._batch import batch_linop
 from .._slices import Sizes
 from ._peak import peak_nbytes
 from ._plan_input import refuse_several
+from ._without_data import QuickFakeMode
 
 WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
     "forward": lambda linop: linop,
@@ -36,8 +37,7 @@ class WithoutData:
     """
 
     def __init__(self, signature: str) -> None:
-        # Tensors inside plain functions do not need data either.
-        self._mode = FakeTensorMode(allow_non_fake_inputs=True)
+        self._mode = QuickFakeMode()
         self._signature = signature
 
     def of(self, linop: NamedLinop) -> NamedLinop:
@@ -78,10 +78,15 @@ class WithoutData:
 
 
 def _share_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> None:
-    """Have tiles share caches where those of which they are copies do."""
+    """Give copies empty caches, which tiles share where those of which they are copies do.
+
+    Copies of operators without weights still have the caches of the originals.
+    """
     for name, value in vars(old).items():
         if isinstance(value, Cache):
-            vars(new)[name] = caches.setdefault(id(value), vars(new)[name])
+            if id(value) not in caches:
+                caches[id(value)] = copy(value)  # of a cache: an empty one
+            vars(new)[name] = caches[id(value)]
     for one, other in zip(old._modules.values(), new._modules.values(), strict=True):
         if one is not None and other is not None:
             _share_caches(one, other, caches)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from torch import Tensor, nn
@@ -44,6 +45,8 @@ class Structure:
             return tuple([(name, self._of(each)) for name, each in value.items()])
         if isinstance(value, (tuple, list)):
             return type(value), tuple([self._of(each) for each in value])
+        if is_dataclass(value) and not isinstance(value, type):
+            return type(value), self._of([getattr(value, each.name) for each in fields(value)])
         if isinstance(value, slice):
             return slice, value.start, value.stop, value.step
         if isinstance(value, (set, frozenset)):

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from .._accumulate import writing_is_safe
+from .._alike import steps_that_differ
 
 # Elements summed at a time on a CPU, so that a few such vectors fit the cache.
 _STEP = 2**16
@@ -121,7 +122,8 @@ def _grid(
     dtype = torch.promote_types(parts[0].dtype, tables[0][1][0].dtype)
     grid = parts[0].new_zeros(parts[0].shape[0], n_points, dtype=dtype)
     may_write = writing_is_safe()
-    for part, (positions, weights) in zip(parts, tables, strict=True):
+    steps = zip(parts, tables, strict=True)
+    for part, (positions, weights) in steps_that_differ(grid, steps, lambda step: step):
         for index, weight in _neighbours(positions, weights):
             places = index.expand(part.shape[0], -1)
             # Under vmap the zeros have no batch, but the first sum has.

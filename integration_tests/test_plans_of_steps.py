@@ -1,0 +1,62 @@
+"""Plans of operators that work in steps: what is counted is what all steps take.
+
+C coils, T frames, K points, Nx Ny image.
+"""
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+
+from linops_core import Dense, NamedLinop
+from linops_core._kernels._interpolation import _gridding
+from linops_imaging import NUFFT
+from linops_imaging._non_uniform import _nufft, _oversampled_fft, _toeplitz
+from linops_split import batch_linop, plan_batches
+from linops_split._planning._peak import peak_nbytes
+from linops_split._planning._plan_trial import WORKS, Trial
+from nameddim import ND
+
+CPU = torch.device("cpu")
+
+
+def sense(how: str) -> NamedLinop:
+    """Return the operator of 5 coils and 5 frames with 7 points each."""
+    locs = 3 * torch.rand(5, 7, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    maps = torch.ones(5, 8, 6, dtype=torch.complex128)
+    S = Dense(maps, ("C", "Nx", "Ny"), ("T", "Nx", "Ny"), ("T", "C", "Nx", "Ny"))
+    table = {"table_budget": 0} if how == "no table" else {}
+    nufft = NUFFT(
+        locs, (8, 6), ("T", "K"), batch_shape=("T", "C"), toeplitz=how == "toeplitz", **table
+    )
+    return nufft @ S
+
+
+@pytest.mark.parametrize("sizes", [{}, {"T": 3}])
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("how", ["table", "no table", "toeplitz"])
+def test_steps_are_counted_as_if_all_were_run(
+    how: str, work: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_nufft, "_FRAMES", 3 * 2**13)
+    monkeypatch.setattr(_nufft, "_STEP", 2**13)
+    monkeypatch.setattr(_oversampled_fft, "_STEP", 2**11)
+    monkeypatch.setattr(_toeplitz, "_STEP", 2**12)
+    if how == "no table" and not sizes:
+        monkeypatch.setattr(_gridding, "_STEP", 3)
+    x, batches = torch.zeros(5, 8, 6, dtype=torch.complex128), {ND(d): n for d, n in sizes.items()}
+    A, trial = sense(how), Trial(sense(how), x, CPU, [work], None)
+    found = trial.peak(batches)
+    assert trial.peak(batches) == found
+    run = WORKS[work](batch_linop(A, batches))
+    with torch.no_grad():
+        given = torch.zeros_like(sense(how)(x)) if work == "adjoint" else x
+        assert found == pytest.approx(peak_nbytes(lambda: run(given))[CPU], abs=8)
+    monkeypatch.setattr("linops_split._planning._peak.choosing_steps", lambda choose: nullcontext())
+    assert Trial(sense(how), x, CPU, [work], None).peak(batches) == found
+
+
+def test_a_plan_keeps_nothing_in_the_operator() -> None:
+    A, x = sense("toeplitz"), torch.zeros(5, 8, 6, dtype=torch.complex128)
+    plan_batches(A, 2**30, work=("forward", "adjoint", "normal"))
+    assert type(A(x)) is type(A.N(x)) is torch.Tensor
