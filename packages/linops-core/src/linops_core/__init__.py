@@ -191,7 +191,6 @@ __all__ = [
     "from_sigpy",
     "inner",
     "is_adjoint",
-    "is_plain",
     "linear_function",
     "of_adjoint",
     "safe_globals",
