@@ -18,6 +18,7 @@ from linops_split._planning._plan_trial import WORKS, Trial
 from nameddim import ND
 
 CPU = torch.device("cpu")
+METHODS = {"table": "table", "no table": "interpolate", "toeplitz": "table"}
 
 
 def sense(how: str) -> NamedLinop:
@@ -25,13 +26,12 @@ def sense(how: str) -> NamedLinop:
     locs = 3 * torch.rand(5, 7, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     maps = torch.ones(5, 8, 6, dtype=torch.complex128)
     S = Dense(maps, ("C", "Nx", "Ny"), ("T", "Nx", "Ny"), ("T", "C", "Nx", "Ny"))
-    table = {"table_budget": 0} if how == "no table" else {}
-    nufft = NUFFT(
-        locs, (8, 6), ("T", "K"), batch_shape=("T", "C"), toeplitz=how == "toeplitz", **table
-    )
-    return nufft @ S
+    batch, method, is_toeplitz = ("T", "C"), METHODS[how], how == "toeplitz"
+    F = NUFFT(locs, (8, 6), ("T", "K"), batch_shape=batch, method=method, toeplitz=is_toeplitz)
+    return F @ S
 
 
+@pytest.mark.each_value
 @pytest.mark.parametrize("sizes", [{}, {"T": 3}])
 @pytest.mark.parametrize("work", WORKS)
 @pytest.mark.parametrize("how", ["table", "no table", "toeplitz"])
