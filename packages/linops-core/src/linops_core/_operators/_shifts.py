@@ -140,7 +140,9 @@ class FourierShift(GridOperator[Axis]):
     ValueError
         If there is not one finite shift for each dimension.
 
-    Notes ----- The result is complex, in the precision of the input (at least single precision) for
+    Notes
+    -----
+    The result is complex, in the precision of the input (at least single precision) for
     shifts of any dtype; gradients to the shifts have their dtype. For odd N, the result of a real
     signal is real within rounding. For even N, the frequency -N / 2 has no partner N / 2. Its phase
     is :math:`e^{\pi i s}`, as in SciPy's ``fourier_shift``, so that shifts by s and by t add up to
