@@ -28,12 +28,19 @@ class Measured(NamedTuple):
     searched: Numbers  # |z|
     cross: Numbers | None = None  # z'^H A p for the z' before the step; in the first steps
 
+    def on_host(self) -> Measured:
+        """Return the same numbers in double precision; one wait for the device."""
+        if not isinstance(self.curvature, Tensor) and not isinstance(self.energy, Tensor):
+            return self
+        curvature, energy, *reals, cross = on_host(*self)
+        return Measured._make([curvature, energy, *(number.real for number in reals), cross])
+
 
 class Definiteness:
     """Checks of the steps of conjugate gradients, in units in which vectors are near 1."""
 
     def __init__(self, dtype: torch.dtype) -> None:  # of the output of A
-        self.precision = torch.finfo(dtype).eps
+        self.dtype, self.precision = dtype, torch.finfo(dtype).eps
         # Rounding of p^H A p relative to |A| |p|^2: sums, and half precision.
         sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         self.noise = max(64 * sums, 4 * self.precision)
@@ -85,6 +92,28 @@ class Definiteness:
 def over(numbers: Numbers, others: Numbers) -> Numbers:
     """Return the ratio, 0 where the denominator is 0."""
     return numbers / (others + (others == 0)) * (others != 0)
+
+
+def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
+    """Return numbers of each system in double precision; one wait for the device."""
+    tensors = [scalar.detach() for scalar in scalars if isinstance(scalar, Tensor)]
+    if not tensors:
+        return list(scalars)
+    values: list[Numbers]
+    if tensors[0].ndim:  # complex, because a real tensor has no imaginary part
+        values = list(torch.stack(tensors).flatten(1).cpu().to(torch.complex128))
+    elif tensors[0].is_cpu:  # one by one is faster here
+        values = [tensor.item() for tensor in tensors]
+    else:  # one complex number makes all of them complex
+        pairs = zip(tensors, torch.stack(tensors).tolist(), strict=True)
+        values = [value if tensor.is_complex() else value.real for tensor, value in pairs]
+    found = iter(values)
+    return [next(found) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
+
+
+def reals_on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
+    """Return real numbers of each system in double precision; one wait for the device."""
+    return [numbers.real for numbers in on_host(*scalars)]
 
 
 def _imaginary(number: Numbers) -> Numbers:
