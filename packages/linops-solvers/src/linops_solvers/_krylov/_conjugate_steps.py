@@ -252,62 +252,35 @@ class Run:
         done: the curvature is not surely positive, or autograd follows. The general step goes on
         then.
         """
-        state, check, definite = self.state, self.check, self.definite
-        x, r, p, length = state.x, state.residual, state.direction, state.length
+        state, check, noise = self.state, self.check, self.definite.noise
+        x, r, p = state.x, state.residual, state.direction
         if not self.is_plain or state.unit_of_A is not None or is_followed(r, p):
             return None
-        root, lowest = definite.precision**0.5, check.lowest()
-        ltol = 0.0 if check.gtol else check.ltol
-        measured, n_done, n_most = None, 0, limit - state.iteration - 1
-        n_checked = N_CHECKED - check.n_steps
-        energy, factor, norm = state.energy, state.factor, state.norm_of_A
-        loss, of_x = check.loss, check.length
-        image, state.image = state.image, None
         while True:
+            image, state.image, energy = state.image, None, state.energy
             if image is None:
-                image = self.A_again(torch.add(r, p, alpha=factor, out=p))
+                image = self.A_again(torch.add(r, p, alpha=state.factor, out=p))
                 check_like(_NAME, "the output of A", image, "y", p)
-            squared = energy + (factor * length) ** 2
-            curvature = inner(p, image).item()
-            if image.requires_grad or not curvature.real > definite.noise * norm * squared:
+            squared = energy + (state.factor * state.length) ** 2
+            curvature, cross = inner(p, image).item(), None
+            if image.requires_grad or not curvature.real > noise * state.norm_of_A * squared:
                 state.image = image
-                break
-            step, length, cross = energy / curvature.real, math.sqrt(squared), curvature
-            is_checked = n_done < n_checked
-            if is_checked:
+                return None
+            step, length = energy / curvature.real, math.sqrt(squared)
+            if check.n_steps < N_CHECKED:
                 cross = inner(r, image).item()
                 of_image = math.sqrt(squared_norm(image).item())
             x.add_(p, alpha=step)
             r.add_(image, alpha=-step)
             image = None  # freed before the next one is made
             found = squared_norm(r).item()
-            residual, decrease = math.sqrt(found), 0.5 * step * energy
-            if not is_checked:
+            if cross is None:
                 of_image = math.sqrt(energy + found) / step
-            largest = max(norm, of_image / length)
-            is_eventful = not (  # whether a rule of the checks may apply
-                residual > lowest
-                and n_done < n_most
-                and curvature.real > definite.noise * largest * squared
-                and abs(curvature.imag) <= root * length * of_image
-                and abs(cross - curvature) <= root * (length + math.sqrt(energy)) * of_image
-                and residual + of_image + of_x + step * length < math.inf
-                and (not ltol or decrease > ltol * abs(loss - decrease))
-            )
-            if is_eventful or is_checked:
-                norms = length, of_image, largest, residual, residual
-                measured = Measured(curvature, found, step, *norms, cross if is_checked else None)
-                if is_eventful:
-                    break
-                definite.note_rounding(measured, energy)
-                measured = None
-            n_done, loss, of_x = n_done + 1, loss - decrease, of_x + step * length
-            factor, energy, norm = found / energy, found, largest
-        if n_done:
-            check.note_steps(n_done, norm, energy, loss, of_x)
-        state.iteration += n_done
-        state.energy, state.factor, state.norm_of_A = energy, factor, norm
-        return measured
+            norm, size = max(state.norm_of_A, of_image / length), math.sqrt(found)
+            measured = Measured(curvature, found, step, length, of_image, norm, size, size, cross)
+            if state.iteration + 1 >= limit or not check.passes(measured):
+                return measured
+            self.advance(measured)
 
     def foreseen(
         self, energy: float, step: float, cross: float, image_length: float
