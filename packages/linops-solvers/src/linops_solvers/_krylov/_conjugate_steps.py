@@ -158,8 +158,6 @@ class Run:
         """Do the steps; at the limit of ``progress``, uncertain residuals are computed anew."""
         check, state, limit = self.check, self.state, progress.limit
         is_shown = progress.is_watched or progress.checkpoint is not None
-        if limit == 0:
-            check.stop(check.active, StopReason.MAX_ITERATIONS)
         yield self, self.values(progress, is_shown), check.reasons
         if not state.is_anew:
             self.searched = self.preconditioned()
@@ -280,7 +278,8 @@ class Run:
             measured = Measured(curvature, found, step, length, of_image, norm, size, size, cross)
             if state.iteration + 1 >= limit or not check.passes(measured):
                 return measured
-            self.advance(measured)
+            state.factor, state.energy, state.norm_of_A = found / energy, found, norm
+            state.length, state.iteration = length, state.iteration + 1
 
     def foreseen(
         self, energy: float, step: float, cross: float, image_length: float

@@ -122,32 +122,30 @@ class ConvergenceCheck:
         self.energy, self.searched = measured.energy.real, measured.searched
 
     def passes(self, measured: Measured) -> bool:
-        """Note a step of one system, and return True, if it is sure that no rule applies.
+        """Note a step of one system and return True, if it is sure that no rule applies.
 
-        It has the numbers of :meth:`step`, in a tenth of the time.
+        It has the numbers of :meth:`step`, for a step in which overhead counts.
         """
-        _, found, step, direction, image, norm, residual, _, cross = measured
-        curvature, root = measured.curvature, self.definite.precision**0.5
+        curvature, found, step, direction, image, norm, residual, _, cross = measured
+        root, ltol, size = self.definite.root, 0.0 if self.gtol else self.ltol, direction * image
         decrease, length = 0.5 * step * self.energy, self.length + step * direction
-        loss, ltol = self.loss - decrease, 0.0 if self.gtol else self.ltol
-        is_quiet = (
-            residual > max(self.goal, self.gtol * self.size, self.precision * self.size)
-            and curvature.real > self.definite.floor(norm, direction)
-            and abs(curvature.imag) <= root * direction * image
-            and (
-                cross is None
-                or abs(cross - curvature) <= root * (direction + self.searched) * image
-            )
+        loss = self.loss - decrease
+        if (
+            residual > self.goal
+            and residual > self.gtol * self.size
+            and curvature.real > self.definite.noise * norm * direction * direction
+            and abs(curvature.imag) <= root * size
+            and (cross is None or abs(cross - curvature) <= root * (size + self.searched * image))
             and residual + image + length < math.inf
             and (not ltol or decrease > ltol * abs(loss))
-        )
-        if is_quiet:
+        ):
             if cross is not None:
                 self.definite.note_rounding(measured, self.energy)
             self.n_steps, self.age = self.n_steps + 1, self.age + 1
             self.norm, self.length, self.loss = norm, length, loss
             self.energy, self.residual, self.searched = found, residual, residual
-        return is_quiet
+            return True
+        return False
 
     @property
     def has_to_verify(self) -> bool:

@@ -41,6 +41,7 @@ class Definiteness:
 
     def __init__(self, dtype: torch.dtype) -> None:  # of the output of A
         self.dtype, self.precision = dtype, torch.finfo(dtype).eps
+        self.root = self.precision**0.5
         # Rounding of p^H A p relative to |A| |p|^2: sums, and half precision.
         sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         self.noise = max(64 * sums, 4 * self.precision)
@@ -56,25 +57,23 @@ class Definiteness:
         curvature = measured.curvature
         # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
-        root = self.precision**0.5
         floor = self.floor(measured.norm, measured.direction)
-        bad = (abs(_imaginary(curvature)) > root * size + floor) | (curvature.real < -floor)
+        bad = (abs(_imaginary(curvature)) > self.root * size + floor) | (curvature.real < -floor)
         # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * measured.image >= measured.norm * measured.direction
         return bad | ((curvature.real <= floor) & is_large) | (size == 0)
 
     def refutes_conjugacy(self, measured: Measured, searched: Numbers) -> Numbers:
         """Return whether p is not conjugate to the previous direction; |z'| is ``searched``."""
-        root = self.precision**0.5
         length = measured.direction + searched
         rounding = self.noise * measured.norm * length**2 + self.unconjugate
         apart = abs(measured.cross - measured.curvature)
-        return (apart > root * measured.image * length + rounding) & (measured.step != 0)
+        return (apart > self.root * measured.image * length + rounding) & (measured.step != 0)
 
     def refutes_energy(self, energy: Numbers, residual: Numbers, searched: Numbers) -> Numbers:
         """Return whether r^H M r shows that M is not Hermitian positive definite."""
         size = residual * searched
-        is_complex = abs(_imaginary(energy)) > self.precision**0.5 * size
+        is_complex = abs(_imaginary(energy)) > self.root * size
         return is_complex | (energy.real <= self.precision * size)
 
     def note_rounding(self, measured: Measured, energy: Numbers) -> None:
