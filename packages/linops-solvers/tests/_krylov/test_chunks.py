@@ -84,7 +84,6 @@ def test_all_systems_are_one_chunk_where_they_must_be() -> None:
     assert len(chunks_of(A, None, y, ())) == 1
     assert len(chunks_of(lambda x: A(x), None, y, (0,))) == 1
     assert len(chunks_of(A, lambda x: x, y, (0,))) == 1
-    assert len(chunks_of(A, None, y, (1,))) == 1  # N is summed over
     history = Record()
     conjugate_gradients(A, y, batch_dims=1, callback=history)
     assert history.last is not None

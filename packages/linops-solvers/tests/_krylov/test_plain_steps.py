@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_solvers import ConvergenceWarning, conjugate_gradients
-from linops_solvers._krylov import _conjugate_gradients
-from linops_solvers._krylov._conjugate_gradients import Run
+from linops_solvers._krylov import _conjugate_steps
+from linops_solvers._krylov._conjugate_steps import Run
 from linops_solvers._krylov._convergence_check import ConvergenceCheck
 from linops_solvers._shared._progress import Callback
 
@@ -47,7 +47,7 @@ def numbers_of(
             checks.append(self)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_conjugate_gradients, "ConvergenceCheck", Noted)
+        patch.setattr(_conjugate_steps, "ConvergenceCheck", Noted)
         if not are_plain:
             patch.setattr(Run, "plain_steps", general_step)
         x = conjugate_gradients(matrix.mv, y, max_num_iters=n_steps, gtol=1e-12, ltol=0)

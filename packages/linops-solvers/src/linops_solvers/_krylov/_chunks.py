@@ -6,9 +6,8 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from linops_core import NamedLinop, Role, SplitError
+from linops_core import NamedLinop, SplitError
 from linops_core.siblings import tile_of
-from nameddim import NamedDimension
 
 from .._shared._checks import Operator
 from .._shared._vectors import name_at
@@ -39,39 +38,27 @@ def chunks_of(
     There is one chunk if the vectors are small, if they are not on a CPU, or if an operator cannot
     be sliced along that axis or runs in parts already.
     """
-    whole = [Chunk(A, preconditioner, ())]
+    whole, nbytes = [Chunk(A, preconditioner, ())], y.numel() * y.element_size()
     operators = [A] if preconditioner is None else [A, preconditioner]
-    nbytes = y.numel() * y.element_size()
-    if not axes or not y.is_cpu or nbytes <= 4 * CHUNK_NBYTES:
+    if not axes or not y.is_cpu or nbytes <= 4 * CHUNK_NBYTES or y.shape[axes[0]] == 1:
         return whole
-    axis, length = axes[0], y.shape[axes[0]]
-    step = max(1, CHUNK_NBYTES * length // nbytes)
-    if step >= length:
+    linops = [operator for operator in operators if isinstance(operator, NamedLinop)]
+    modules = [part for linop in linops for part in linop.modules()]
+    dims = [name_at(linop.ishape, axes[0], y.ndim) for linop in linops]
+    runs_in_parts = any(isinstance(part, NamedLinop) and part._runs_in_parts for part in modules)
+    if len(linops) < len(operators) or None in dims or runs_in_parts:
         return whole
-    along = [_batch_dim(operator, axis, y.ndim) for operator in operators]
-    chunks = []
+    length, before = y.shape[axes[0]], (slice(None),) * axes[0]
+    step, chunks = max(1, CHUNK_NBYTES * length // nbytes), []
     try:
         for start in range(0, length, step):
             piece = slice(start, min(start + step, length))
             tiles = [
                 tile_of(linop, {dim: piece})
-                for linop, dim in zip(operators, along, strict=True)
-                if isinstance(linop, NamedLinop) and dim is not None
+                for linop, dim in zip(linops, dims, strict=True)
+                if dim is not None
             ]
-            if len(tiles) < len(operators):
-                return whole
-            chunks.append(Chunk(tiles[0], [*tiles, None][1], (slice(None),) * axis + (piece,)))
+            chunks.append(Chunk(tiles[0], [*tiles, None][1], (*before, piece)))
     except SplitError:
         return whole
     return chunks
-
-
-def _batch_dim(A: Operator, axis: int, ndim: int) -> NamedDimension | None:
-    """Return the dimension at an axis of input and output, None if it cannot be sliced."""
-    if not isinstance(A, NamedLinop) or any(
-        isinstance(part, NamedLinop) and part._runs_in_parts for part in A.modules()
-    ):
-        return None
-    names = [name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape)]
-    is_batch = names[0] == names[1] and names[0] is not None and A.role(names[0]) is Role.BATCH
-    return names[0] if is_batch else None

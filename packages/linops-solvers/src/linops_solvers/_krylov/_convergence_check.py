@@ -6,10 +6,8 @@ Numbers are those of Python for one system, and tensors on the host for several.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from .._shared._precision import rounding_of
@@ -37,7 +35,7 @@ class ConvergenceCheck:
         residual: Numbers,  # |A x - y| there
         image: Numbers,  # |A| |x| there, or |A x| where the residual is above the tolerance
         tolerances: tuple[float, float],
-        dtype: torch.dtype,  # of what A returns
+        definite: Definiteness,
         preconditioner: object,
         first_system: int | None = None,  # number of the system, if others are solved separately
     ) -> None:
@@ -47,10 +45,10 @@ class ConvergenceCheck:
         # For a right-hand side of zero the tolerance is relative to this.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
-        (self.gtol, self.ltol), self.dtype = tolerances, dtype
-        self.precision = precision = torch.finfo(dtype).eps
-        self.rounding = rounding = rounding_of(dtype)
-        self.definite = Definiteness(dtype)
+        self.gtol, self.ltol = tolerances
+        self.definite, self.dtype = definite, definite.dtype
+        self.precision = precision = definite.precision
+        self.rounding = rounding = rounding_of(self.dtype)
         self.suspects = "A" if preconditioner is None else "A or the preconditioner"
         # Bounds of |A| and |x|. The steps show |A|; until then the second bound includes it.
         self.norm, self.length = 1.0, image
@@ -65,25 +63,12 @@ class ConvergenceCheck:
         self.stop(self._is_proved(), StopReason.CONVERGED)
         self.stop(residual <= precision * size, StopReason.ROUNDING)
 
-    def state(self) -> dict[str, object]:
-        """Return all numbers that steps change, and the reasons, for :meth:`restore`."""
-        numbers = {
-            name: value
-            for name, value in vars(self).items()
-            if isinstance(value, (int, float, Tensor))
-        }
-        reasons = [None if reason is None else reason.name for reason in self.reasons]
-        return {
-            "numbers": numbers,
-            "reasons": reasons,
-            "unconjugate": self.definite.unconjugate,
-        }
-
-    def restore(self, state: Mapping[str, Any]) -> None:
-        """Take the numbers of :meth:`state` of a check of the same systems."""
-        vars(self).update(state["numbers"])
-        self.reasons = [None if name is None else StopReason[name] for name in state["reasons"]]
-        self.definite.unconjugate = state["unconjugate"]
+    def restore(self, reasons: list[StopReason | None]) -> None:
+        """Take the reasons of a checkpoint, whose numbers were loaded; move these to the host."""
+        self.reasons = reasons
+        for part in (self, self.definite):
+            tensors = {k: v.cpu() for k, v in vars(part).items() if isinstance(v, Tensor)}
+            vars(part).update(tensors)
 
     @property
     def relative(self) -> float:
@@ -136,18 +121,31 @@ class ConvergenceCheck:
             self.definite.note_rounding(measured, self.energy)
         self.energy, self.searched = measured.energy.real, measured.searched
 
-    def lowest(self) -> float:
-        """Return the residual above which no rule applies, for one system."""
-        return float(max(self.goal, self.gtol * self.size, self.precision * self.size))
+    def passes(self, measured: Measured) -> bool:
+        """Note a step of one system and return True, if it is sure that no rule applies.
 
-    def note_steps(
-        self, n_steps: int, norm: float, energy: float, loss: float, length: float
-    ) -> None:
-        """Note steps of one system to which no rule applies, by the numbers of the last one."""
-        self.n_steps += n_steps
-        self.age += n_steps
-        self.norm, self.energy, self.loss, self.length = norm, energy, loss, length
-        self.residual = self.searched = math.sqrt(energy)
+        It has the numbers of :meth:`step`, for a step in which overhead counts.
+        """
+        curvature, found, step, direction, image, norm, residual, _, cross = measured
+        root, ltol, size = self.definite.root, 0.0 if self.gtol else self.ltol, direction * image
+        decrease, length = 0.5 * step * self.energy, self.length + step * direction
+        loss = self.loss - decrease
+        if (
+            residual > self.goal
+            and residual > self.gtol * self.size
+            and curvature.real > self.definite.noise * norm * direction * direction
+            and abs(curvature.imag) <= root * size
+            and (cross is None or abs(cross - curvature) <= root * (size + self.searched * image))
+            and residual + image + length < math.inf
+            and (not ltol or decrease > ltol * abs(loss))
+        ):
+            if cross is not None:
+                self.definite.note_rounding(measured, self.energy)
+            self.n_steps, self.age = self.n_steps + 1, self.age + 1
+            self.norm, self.length, self.loss = norm, length, loss
+            self.energy, self.residual, self.searched = found, residual, residual
+            return True
+        return False
 
     @property
     def has_to_verify(self) -> bool:
@@ -257,28 +255,6 @@ class ConvergenceCheck:
                 + found.format(*values, which=which)
                 + _REMEDIES.get(who, "")
             )
-
-
-def on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
-    """Return numbers of each system in double precision; one wait for the device."""
-    tensors = [scalar for scalar in scalars if isinstance(scalar, Tensor)]
-    if not tensors:
-        return list(scalars)
-    if tensors[0].ndim:
-        # Complex, because a real tensor has no imaginary part.
-        stacked = torch.stack([tensor.detach() for tensor in tensors])
-        return list(stacked.flatten(1).cpu().to(torch.complex128))
-    if tensors[0].is_cpu:  # one by one is faster here
-        return [one.item() if isinstance(one, Tensor) else one for one in scalars]
-    values = torch.stack([tensor.detach() for tensor in tensors]).tolist()
-    # One complex number makes all of them complex.
-    found = iter([n if t.is_complex() else n.real for t, n in zip(tensors, values, strict=True)])
-    return [next(found) if isinstance(one, Tensor) else one for one in scalars]
-
-
-def reals_on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
-    """Return real numbers of each system in double precision; one wait for the device."""
-    return [numbers.real for numbers in on_host(*scalars)]
 
 
 def _list(numbers: Numbers) -> list[Any]:

@@ -28,12 +28,20 @@ class Measured(NamedTuple):
     searched: Numbers  # |z|
     cross: Numbers | None = None  # z'^H A p for the z' before the step; in the first steps
 
+    def on_host(self) -> Measured:
+        """Return the same numbers in double precision; one wait for the device."""
+        if not isinstance(self.curvature, Tensor) and not isinstance(self.energy, Tensor):
+            return self
+        curvature, energy, *reals, cross = on_host(*self)
+        return Measured._make([curvature, energy, *(number.real for number in reals), cross])
+
 
 class Definiteness:
     """Checks of the steps of conjugate gradients, in units in which vectors are near 1."""
 
     def __init__(self, dtype: torch.dtype) -> None:  # of the output of A
-        self.precision = torch.finfo(dtype).eps
+        self.dtype, self.precision = dtype, torch.finfo(dtype).eps
+        self.root = self.precision**0.5
         # Rounding of p^H A p relative to |A| |p|^2: sums, and half precision.
         sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         self.noise = max(64 * sums, 4 * self.precision)
@@ -49,25 +57,23 @@ class Definiteness:
         curvature = measured.curvature
         # The rounding of an inner product is far below the root of the precision.
         size = measured.direction * measured.image
-        root = self.precision**0.5
         floor = self.floor(measured.norm, measured.direction)
-        bad = (abs(_imaginary(curvature)) > root * size + floor) | (curvature.real < -floor)
+        bad = (abs(_imaginary(curvature)) > self.root * size + floor) | (curvature.real < -floor)
         # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * measured.image >= measured.norm * measured.direction
         return bad | ((curvature.real <= floor) & is_large) | (size == 0)
 
     def refutes_conjugacy(self, measured: Measured, searched: Numbers) -> Numbers:
         """Return whether p is not conjugate to the previous direction; |z'| is ``searched``."""
-        root = self.precision**0.5
         length = measured.direction + searched
         rounding = self.noise * measured.norm * length**2 + self.unconjugate
         apart = abs(measured.cross - measured.curvature)
-        return (apart > root * measured.image * length + rounding) & (measured.step != 0)
+        return (apart > self.root * measured.image * length + rounding) & (measured.step != 0)
 
     def refutes_energy(self, energy: Numbers, residual: Numbers, searched: Numbers) -> Numbers:
         """Return whether r^H M r shows that M is not Hermitian positive definite."""
         size = residual * searched
-        is_complex = abs(_imaginary(energy)) > self.precision**0.5 * size
+        is_complex = abs(_imaginary(energy)) > self.root * size
         return is_complex | (energy.real <= self.precision * size)
 
     def note_rounding(self, measured: Measured, energy: Numbers) -> None:
@@ -85,6 +91,28 @@ class Definiteness:
 def over(numbers: Numbers, others: Numbers) -> Numbers:
     """Return the ratio, 0 where the denominator is 0."""
     return numbers / (others + (others == 0)) * (others != 0)
+
+
+def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
+    """Return numbers of each system in double precision; one wait for the device."""
+    tensors = [scalar.detach() for scalar in scalars if isinstance(scalar, Tensor)]
+    if not tensors:
+        return list(scalars)
+    values: list[Numbers]
+    if tensors[0].ndim:  # complex, because a real tensor has no imaginary part
+        values = list(torch.stack(tensors).flatten(1).cpu().to(torch.complex128))
+    elif tensors[0].is_cpu:  # one by one is faster here
+        values = [tensor.item() for tensor in tensors]
+    else:  # one complex number makes all of them complex
+        pairs = zip(tensors, torch.stack(tensors).tolist(), strict=True)
+        values = [value if tensor.is_complex() else value.real for tensor, value in pairs]
+    found = iter(values)
+    return [next(found) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
+
+
+def reals_on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
+    """Return real numbers of each system in double precision; one wait for the device."""
+    return [numbers.real for numbers in on_host(*scalars)]
 
 
 def _imaginary(number: Numbers) -> Numbers:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._krylov._conjugate_gradients import Run
+from .._krylov._conjugate_steps import Run
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Callback, Iterate, Progress, StopReason

@@ -16,6 +16,7 @@ from linops_core.siblings import Processes, is_recorded
 from ._checks import check_count
 from ._precision import OperatorPair, widened
 from ._space import Space
+from ._vectors import BatchedVectors
 
 State: TypeAlias = Mapping[str, Any]
 """Numbers, strings and tensors by name, and mappings and lists of these."""
@@ -47,7 +48,7 @@ class Checkpoint:
     def begin(
         self,
         options: Mapping[str, object],
-        vectors: Mapping[str, tuple[Space, Tensor]],
+        vectors: Mapping[str, tuple[Space | BatchedVectors, Tensor]],
         **parts: object,
     ) -> None:
         """Load the newest state into objects, whose numbers and tensors are saved from now on.
@@ -69,7 +70,7 @@ class Checkpoint:
             "shape": [*first.shape],
             "dtype": str(first.dtype),
             "device": first.device.type,
-            "options": dict(options),
+            **options,
         }
         for name, (space, vector) in vectors.items():
             problem[name] = _sketch(self.owner, space, widened(vector))
@@ -85,7 +86,7 @@ class Checkpoint:
 
     def keep(self, iteration: int, values: Mapping[str, float], reasons: list[str | None]) -> None:
         """Save the parts if it is time for that, or the last step."""
-        is_due = iteration % self.every == 0 or None not in reasons
+        is_due = (iteration and iteration % self.every == 0) or None not in reasons
         if self.parts and is_due and (self.step is None or iteration > self.step["iteration"]):
             step = {"iteration": iteration, "values": dict(values), "reasons": reasons}
             states = {name: _plain(vars(part)) for name, part in self.parts.items()}
@@ -247,12 +248,13 @@ def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:
         )
 
 
-def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
+def _sketch(owner: str, space: Space | BatchedVectors, vector: Tensor) -> Tensor:
     """Return two numbers that another vector does not have: a product and the norm."""
     unit = space.unit_of(owner, vector, is_output=True)
     vector = vector / unit
     numbers = [space.inner(space.random_like(vector), vector), space.norm(vector)]
-    return torch.stack([unit * number.cpu().to(torch.complex128) for number in numbers])
+    unit = torch.as_tensor(unit).cpu()
+    return torch.stack([(unit * number.cpu().to(torch.complex128)).flatten() for number in numbers])
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:

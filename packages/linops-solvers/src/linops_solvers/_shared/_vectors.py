@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from numbers import Integral
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Generator, Tensor
@@ -141,6 +141,22 @@ class BatchedVectors:
         unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
         unit = unit.clamp(min=torch.finfo(unit.dtype).tiny)
         return torch.where(largest > 0, unit, of_zeros)
+
+    def unit_of(
+        self, owner: str, *vectors: Tensor, is_output: bool = False, is_read: bool = True
+    ) -> Any:
+        """Return a power of two below the largest entry of each, 1 for zeros.
+
+        A float for one vector whose values are read, else a tensor.
+        """
+        if is_read and not self.axes:
+            return self.space.unit_of(owner, *vectors, is_output=is_output)
+        unit = reduce(torch.maximum, [self.unit(vector, 0.0) for vector in vectors])
+        return torch.where(unit > 0, unit, 1)
+
+    def random_like(self, x: Tensor) -> Tensor:
+        """Return normal numbers of the shape of x."""
+        return self.space.random_like(x)
 
     def _others(self, x: Tensor) -> list[int]:
         return [axis for axis in range(x.ndim) if axis not in self.axes]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from .._krylov._conjugate_gradients import Run
+from .._krylov._conjugate_steps import Run
 from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
@@ -170,7 +170,7 @@ def admm(
             check_like(_NAME, "the output of the adjoint of L", right, "x", loop.x)
             gtol = max(0.1 * min(1.0, loop.primal, loop.dual), precision)
             run = Run(weighted, None, vectors, right, loop.x, (gtol, 0.0), pair.dtype)
-            loop.x = run.x  # frees the x before
+            loop.x = run.state.x  # frees the x before
             loop.x = x = run.solve(Progress(_NAME, max_cg_iters))
             loop.norm = norm = (
                 run.norm() or loop.norm

@@ -11,6 +11,7 @@ from .._proximals._proximal import Proximal
 from .._shared._progress import Callback
 from .._shared._stacked import Operators, Vectors
 from ._forward_backward import forward_backward
+from ._problem import PenalizedProblem
 
 
 def fista(
@@ -76,6 +77,7 @@ def fista(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
-    options = (x0, max_num_iters, tol, step, adjoint, *watchers)
-    return forward_backward("fista", A, y, proximal, *options, has_momentum=True, restart=restart)
+    problem = PenalizedProblem("fista", A, adjoint, y, proximal, x0)
+    watchers = tqdm_kwargs, callback, checkpoint, checkpoint_every
+    momentum = {"has_momentum": True, "restart": restart}
+    return forward_backward(problem, max_num_iters, tol, step, watchers, **momentum)

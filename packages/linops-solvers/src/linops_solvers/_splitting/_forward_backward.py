@@ -6,11 +6,12 @@ import math
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from .._proximals._proximal import Proximal, reusable
+from .._proximals._proximal import reusable
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
@@ -24,38 +25,35 @@ from .._shared._checks import (
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._products import extrapolated, scaled_sum
 from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem
+
+Watchers: TypeAlias = tuple[
+    Mapping[str, object] | None, Callback | None, str | os.PathLike[str] | None, int
+]
+"""``tqdm_kwargs``, ``callback``, ``checkpoint`` and ``checkpoint_every`` of a solver."""
 
 
 def forward_backward(
-    owner: str,
-    A: Operators,
-    y: Vectors,
-    proximal: Proximal,
-    x0: Tensor | None,
+    problem: PenalizedProblem,
     max_num_iters: int,
     tol: float,
     step: float | None,
-    adjoint: Operators | None,
-    tqdm_kwargs: Mapping[str, object] | None,
-    callback: Callback | None,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: int,
+    watchers: Watchers,
     *,
-    has_momentum: bool,
-    restart: bool,
+    has_momentum: bool = False,
+    restart: bool = False,
 ) -> Tensor:
     """Return the x that minimises |A x - y|^2 / 2 + g; the options are those of FISTA."""
+    owner = problem.owner
     check_count(owner, "max_num_iters", max_num_iters)
     tol = checked_number(owner, "tol", tol)
     if step is not None:
         step = checked_number(owner, "step", step, is_positive=True)
     given = step
-    problem = PenalizedProblem(owner, A, adjoint, y, proximal, x0, needs_convex=has_momentum)
     pair, y = problem.A, problem.y
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
+    tqdm_kwargs, callback, file, every = watchers
+    saved = checkpoint_of(owner, file, every, pair.input.totals.processes)
     progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
 
     def start() -> _Loop:

@@ -11,6 +11,7 @@ from .._proximals._proximal import Proximal
 from .._shared._progress import Callback
 from .._shared._stacked import Operators, Vectors
 from ._forward_backward import forward_backward
+from ._problem import PenalizedProblem
 
 
 def proximal_gradient(
@@ -52,7 +53,7 @@ def proximal_gradient(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
-    options = (x0, max_num_iters, tol, step, adjoint, *watchers)
     name = "proximal_gradient"
-    return forward_backward(name, A, y, proximal, *options, has_momentum=False, restart=False)
+    problem = PenalizedProblem(name, A, adjoint, y, proximal, x0, needs_convex=False)
+    watchers = tqdm_kwargs, callback, checkpoint, checkpoint_every
+    return forward_backward(problem, max_num_iters, tol, step, watchers)
