@@ -26,9 +26,11 @@ from linops_core import (
     Identity,
     Interpolate,
     NamedLinop,
+    Repeat,
     Role,
     SimpleLinop,
     SplitError,
+    SumReduce,
 )
 from linops_core.testing.strategies import Known, trees
 from linops_split import BatchPlan, batch_linop, plan_batches
@@ -478,3 +480,10 @@ def test_a_plan_is_a_table_of_what_is_cut() -> None:
     texts = re.findall("<td[^>]*>([^<]*)</td>", cut._repr_html_())
     assert texts == ["C", "4", "2"]
     assert batch_linop(A, {"C": 4})._repr_html_().count("<tr>") == 4
+
+
+def test_a_result_that_repeats_elements_takes_their_bytes() -> None:
+    A = Repeat({"N": 4}, (), ("N",)) @ SumReduce(("N",), ())
+    x = torch.empty(4, dtype=torch.float64)
+    peak = plan_batches(A, 2**40, work="forward", like=x).peak
+    assert plan_batches(A, peak, work="forward", like=x).peak == peak <= x.nbytes

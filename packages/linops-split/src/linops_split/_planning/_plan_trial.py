@@ -111,7 +111,7 @@ class Trial:
         self._signature, self._device, self._sizes = linop.signature, device, sizes
         self._linop = self._without_data.of(linop)
         self.lowest = 0
-        """Bytes of the largest result of all that was tried, which no tiles can save."""
+        """Bytes of the largest result, the least of all that was tried: no tiles can save them."""
         with self._without_data.running():
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
@@ -120,13 +120,15 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
-            peaks, results = [], list[Tensor]()
+            peaks, results, largest = [], list[Tensor](), 0
             for work, x in self._inputs.items():
                 run = WORKS[work](self._fresh(batch_sizes))
                 peaks.append(peak_nbytes(lambda: results.append(run(x))))  # noqa: B023 (called at once)
                 own = {t.untyped_storage()._cdata for t in (x, *run.parameters(), *run.buffers())}
-                if results[-1].untyped_storage()._cdata not in own:
-                    self.lowest = max(self.lowest, results[-1].nbytes)
+                storage = results[-1].untyped_storage()
+                if storage._cdata not in own:  # a result that repeats elements has fewer bytes
+                    largest = max(largest, min(results[-1].nbytes, storage.nbytes()))
+        self.lowest = min(self.lowest, largest) if self.lowest else largest
         devices = {device for peak in peaks for device in peak} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
