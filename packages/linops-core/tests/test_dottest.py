@@ -128,3 +128,8 @@ def test_orthogonal_vectors_and_zeros_are_no_obstacle() -> None:
     A = Diagonal(torch.tensor([1.0, 1.0]), ("N",))
     assert is_adjoint(A, torch.tensor([1.0, 0.0]), torch.tensor([0.0, 1.0]))
     assert is_adjoint(Scalar(0.0), torch.ones(2), torch.ones(2))
+
+
+def test_what_is_no_operator_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"dottest: A must be a NamedLinop, got .*SimpleLinop"):
+        dottest(torch.relu)  # type: ignore[arg-type]

@@ -130,6 +130,8 @@ def dottest(
 
     Raises
     ------
+    TypeError
+        If A is not an operator.
     AdjointError
         If the products differ, or the output of the adjoint does not have the shape of the input.
     ValueError
@@ -153,6 +155,8 @@ def dottest(
     ...     print(str(error).rpartition(", ")[2])
     got 0.25 times the adjoint
     """
+    if not isinstance(A, NamedLinop):
+        raise TypeError(f"dottest: A must be a NamedLinop, got {type(A)}; wrap it in a SimpleLinop")
     of_input, of_output = _totals(A)
     generator = of_image = of_input.generator(seed)
     if (of_input.add, of_output.add) != (None, None):

@@ -321,7 +321,7 @@ def test_without_data_there_are_shapes() -> None:
 def test_other_devices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     A = NUFFT(LOCS, (4, 4), ("K",), method="finufft")
     monkeypatch.setattr(_finufft, "LIBRARIES", {"cuda": "cufinufft"})
-    message = 'method="finufft" must be used on a CPU or a CUDA device, got cpu; use method="auto"'
+    message = "must be used on a CPU or a CUDA device, got cpu; make the NUFFT of locations on that"
     with pytest.raises(RuntimeError, match=message):
         A(torch.ones(4, 4))
 

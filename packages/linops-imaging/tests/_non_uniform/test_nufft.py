@@ -381,7 +381,7 @@ LOCS = torch.zeros(3, 2)
         (
             {"method": "table", "locs": LOCS.clone().requires_grad_()},
             ValueError,
-            "needs locations that do not require gradients",
+            "needs locations that do not require gradients and were not made in torch.inference",
         ),
         ({"tol": 1e-3, "width": 6}, ValueError, "tol must be given without oversamp"),
         ({"tol": 1e-30}, ValueError, "tol must .* at least .* torch.float64, got 1e-30"),
@@ -444,3 +444,13 @@ def test_sizes_that_do_not_fit_name_the_transform_and_not_its_parts() -> None:
         A.H(torch.ones(4))
     with pytest.raises(ValueError, match=r"NUFFT\S*: Ny must have size 6, got 7 in an input"):
         A.N(torch.ones(8, 7))
+
+
+@pytest.mark.parametrize("method", ["auto", "table", "interpolate", "finufft"])
+@pytest.mark.parametrize("lengths", [(1, 0), (0, 3)])
+def test_no_locations_are_measured_at_none(method: str, lengths: tuple[int, int]) -> None:
+    if method == "finufft":
+        pytest.importorskip("finufft")
+    A = NUFFT(torch.zeros(*lengths, 2), (4, 3), ("T", "K"), batch_shape=("T",), method=method)
+    assert A(torch.ones(lengths[0], 4, 3)).shape == lengths
+    assert torch.equal(A.H(torch.ones(lengths)), torch.zeros(lengths[0], 4, 3) + 0j)

@@ -121,6 +121,11 @@ def test_a_set_is_zero_within_and_infinite_outside(
     assert distance < 1e-3 or known.value(x) == math.inf
 
 
+@pytest.mark.parametrize("name", [*SETS])
+def test_nan_is_in_no_set(name: str) -> None:
+    assert SETS[name].value(torch.full((2, 3), math.nan)) == math.inf
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

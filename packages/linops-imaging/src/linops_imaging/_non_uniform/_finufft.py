@@ -71,7 +71,7 @@ class FinufftTransform(Interpolate):
         if x.device.type not in (*LIBRARIES, "meta"):
             raise RuntimeError(
                 f'{self.name}: method="finufft" must be used on a CPU or a CUDA device, got '
-                f'{x.device}; use method="auto"'
+                f'{x.device}; make the NUFFT of locations on that device, with method="auto"'
             )
         locs = self.weight_part("locs")
         at, last = self.frame_axes(x.ndim - n_own)
@@ -81,7 +81,7 @@ class FinufftTransform(Interpolate):
         points = locs.shape[len(frames) : -1]
         of_x, own = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
         values = moved.reshape(math.prod(batch), math.prod(frames), *of_x)
-        flat = locs.reshape(math.prod(frames), math.prod(points), -1)
+        flat = locs.reshape(math.prod(frames), math.prod(points), locs.shape[-1])
         y = transformed(values, flat, is_back, self.grid_size, self.tol, self._computed)
         return y.reshape(*batch, *frames, *own).movedim(last, at)
 

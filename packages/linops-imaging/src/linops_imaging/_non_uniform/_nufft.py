@@ -201,7 +201,7 @@ class NUFFT(Wrapper):
             make = partial(gridded_transform, locs, sizes, way, points, image, grid, batch)
             operand = make(0 if method == "interpolate" else table_budget)
             interpolate = _interpolate_of(operand)
-            if method == "table" and not interpolate.table_nbytes:
+            if method == "table" and locs.numel() and not interpolate.table_nbytes:
                 _refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
             if method == "auto" and not is_given:
                 method = fastest_method(sizes, tol, interpolate, device)
@@ -312,8 +312,8 @@ def _refuse_table(interpolate: Interpolate, budget: int) -> None:
     nbytes = interpolate.table_nbytes
     if not nbytes:
         raise ValueError(
-            'NUFFT: method="table" needs locations that do not require gradients and are of '
-            'torch.float32 or torch.float64, got others; use method="auto"'
+            'NUFFT: method="table" needs locations that do not require gradients and were not made '
+            'in torch.inference_mode, got others; use method="auto"'
         )
     raise ValueError(
         f"NUFFT: table_budget must be at least {nbytes} bytes for this table, got {budget}; raise "

@@ -75,8 +75,8 @@ def of_set(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tens
 
 def outside(excess: Tensor) -> Tensor:
     """Return 0 if no relative excess is more than rounding, else infinity."""
-    is_outside = (excess > 64 * torch.finfo(excess.dtype).eps).any()
-    return torch.where(is_outside, math.inf, 0.0).to(excess)
+    is_within = (excess <= 64 * torch.finfo(excess.dtype).eps).all()  # NaN is not
+    return torch.where(is_within, 0.0, math.inf).to(excess)
 
 
 def value_of(proximal: Proximal, space: Space) -> Callable[[Tensor], Tensor] | None:
