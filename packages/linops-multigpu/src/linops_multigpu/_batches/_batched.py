@@ -7,6 +7,7 @@ from typing import Any, ClassVar, cast
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
@@ -154,7 +155,8 @@ class BatchedLinop(Tiled):
             raise ValueError(
                 f"{self.signature}: the input must be on {self.base.device}, got {x.device}"
             )
-        if get_proxy_mode() is not None and self.where.pairs:
+        is_traced = not is_dynamo_compiling() and get_proxy_mode() is not None
+        if is_traced and self.where.pairs:
             raise NotImplementedError(
                 f"{self.signature}: streams and transfers must not be traced, got a call within "
                 "torch.func.linearize or make_fx; use torch.func.jvp, or linearize the operator "
