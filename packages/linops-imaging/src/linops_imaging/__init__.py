@@ -13,6 +13,8 @@ from ._xray._fan_beam import FanBeam as FanBeam
 from ._xray._fbp import fbp as fbp
 from ._xray._parallel_beam import ParallelBeam as ParallelBeam
 
+__version__ = "0.1.0"
+
 __all__ = [
     "NUFFT",
     "FanBeam",

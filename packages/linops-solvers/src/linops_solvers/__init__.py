@@ -117,6 +117,8 @@ else:
         },
     )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "SVD",
     "ConvergenceWarning",
