@@ -51,6 +51,8 @@ else:
         "._views._view": "View",
     }
 
+    __all__ = sorted(name for names in _HOMES.values() for name in names.split())
+
     # Overlap and footprint need a fourth of the modules, so each name is imported when it is used.
     def __getattr__(name):
         for module, names in _HOMES.items():
@@ -61,35 +63,3 @@ else:
 
     def __dir__():
         return sorted({*globals(), *__all__})
-
-
-__all__ = [
-    "AliasError",
-    "AliasWarning",
-    "CastError",
-    "CheckpointError",
-    "Footprint",
-    "Layout",
-    "MemReporter",
-    "MemoryReport",
-    "ModuleMemoryMap",
-    "MoveError",
-    "NonLeafError",
-    "ReportDiff",
-    "StorageError",
-    "StorageGroup",
-    "View",
-    "compact_checkpoint",
-    "diff_reports",
-    "footprint",
-    "has_internal_overlap",
-    "html_table",
-    "memory_aware_deepcopy",
-    "memory_aware_to",
-    "overlapping_pairs",
-    "overlaps",
-    "same_storage",
-    "tensor_memory_span",
-    "union_nbytes",
-    "view_of",
-]
