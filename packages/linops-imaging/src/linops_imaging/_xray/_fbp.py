@@ -14,7 +14,7 @@ from ._beams import FanRays
 from ._fan_beam import FanBeam
 from ._joseph import MOST_IMAGES
 from ._parallel_beam import ParallelBeam
-from ._rays import centred, is_constant
+from ._rays import coordinates, is_constant, value_of
 
 _AT_ONCE = 2**17
 """Numbers of a sinogram or an image that are computed at a time."""
@@ -106,15 +106,16 @@ def fbp(
     is_fan = isinstance(beam, FanRays)
     weights = _angular_weights(angles, 2 * math.pi if is_fan else math.pi, allow_gaps)
     weights = weights.to(sinogram.real.dtype).unsqueeze(-1)
-    spacing = A.detector_spacing
+    spacing, bend = value_of(beam.spacing), 0.0
     if isinstance(beam, FanRays):
         # The detectors are scaled to the origin. A whole circle sees each ray twice.
         weights = weights * beam.fan().cos().to(weights.dtype) / 2
+        bend = spacing / (beam.source + beam.detector) if beam.is_curved else 0.0
         spacing *= beam.source / (beam.source + beam.detector)
     else:
         weights = weights * spacing
     n_samples, sizes = sinogram.shape[-1], A.grid_size
-    response = _response(n_samples, spacing, window).to(sinogram.device, weights.dtype)
+    response = _response(n_samples, spacing, window, bend).to(sinogram.device, weights.dtype)
 
     def filtered(lines: Tensor) -> Tensor:
         """Return lines (B, A, D) convolved with the ramp filter along their last axis."""
@@ -162,7 +163,7 @@ def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
 def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> Tensor:
     """Return the images from filtered projections (B, A, D), some rows of pixels at a time."""
     lines = pad(lines, (1, 2))
-    x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
+    x0, x1 = coordinates(beam, sizes)
     parts = []
     for own in x0.split(max(1, n_rows)):
         rows = lines.new_zeros(len(lines), len(own), len(x1))
@@ -171,17 +172,21 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
             at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
             index = at.long().flatten()
             left, right = (line[:, k:].index_select(1, index).view_as(rows) for k in (0, 1))
-            rows = rows + (left + at.frac() * (right - left)) * (beam.source / away).square()
+            rows = rows + (left + at.frac() * (right - left)) * beam.nearness(s, away)
         parts.append(rows)
     return torch.cat(parts, 1)
 
 
-def _response(n: int, spacing: float, window: str) -> Tensor:
-    """Return the frequency response of the ramp filter for lines of n samples."""
+def _response(n: int, spacing: float, window: str, bend: float) -> Tensor:
+    """Return the frequency response of the ramp filter for lines of n samples.
+
+    ``bend`` is the angle between neighbouring detectors on a circle, or 0.
+    """
     padded = 2 ** math.ceil(math.log2(max(2 * n, 2)))  # so that no projection wraps around
     at = torch.arange(padded // 2 + 1, dtype=torch.float64, device="cpu")
     odd = (at % 2 == 1).double()
     ramp = -odd / (math.pi * at.clamp(min=1) * spacing).square()
+    ramp /= torch.sinc(at.clamp(max=n) * (bend / math.pi)).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
     response: Tensor = torch.fft.fft(whole).real * spacing
