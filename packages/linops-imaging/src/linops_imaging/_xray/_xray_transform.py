@@ -115,18 +115,20 @@ class XRayTransform(SliceableLinop):
     @staticmethod
     def fn(linop: XRayTransform, x: Tensor, /) -> Tensor:
         """Return the line integrals of x."""
-        forward, adjoint = linop._pair()
+        forward, adjoint = linop._pair(linop.beam())
         return linop._on_images(forward, adjoint, x)
 
     @staticmethod
     def adj_fn(linop: XRayTransform, x: Tensor, /) -> Tensor:
         """Return the back projection of x."""
-        forward, adjoint = linop._pair()
-        return linop._on_images(adjoint, forward, x)
+        return linop.onto_images(x, linop.beam())
 
-    def _pair(self) -> tuple[Function, Function]:
-        beam = self.beam()
+    def onto_images(self, y: Tensor, beam: Beam) -> Tensor:
+        """Return the back projection of lines along the rays of a beam."""
+        forward, adjoint = self._pair(beam)
+        return self._on_images(adjoint, forward, y)
 
+    def _pair(self, beam: Beam) -> tuple[Function, Function]:
         def forward(x: Tensor) -> Tensor:
             return projected(x, beam)
 
