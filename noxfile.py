@@ -51,7 +51,7 @@ WITNESSES = [
 ]
 # Extras that the tests of a package do without: libraries whose operators are read, and DeepInverse
 # brings torchvision along.
-ONLY_WITNESSED = ["deepinv", "mrinufft", "pynufft", "torchkbnufft"]
+ONLY_WITNESSED = ["astra", "deepinv", "mrinufft", "pynufft", "torchkbnufft"]
 # Files that GitHub reads, and the schema of each.
 FOR_GITHUB = {
     "github-workflows": ".github/workflows/*.yml",

@@ -16,12 +16,16 @@ from ._non_uniform import from_finufft as from_finufft
 from ._non_uniform import from_mrinufft as from_mrinufft
 from ._non_uniform import from_pynufft as from_pynufft
 from ._non_uniform import from_torchkbnufft as from_torchkbnufft
+from ._xray import from_astra as from_astra
+from ._xray import from_skimage as from_skimage
 
 __all__ = [
+    "from_astra",
     "from_deepinv",
     "from_finufft",
     "from_mrinufft",
     "from_pynufft",
+    "from_skimage",
     "from_torchkbnufft",
     "to_deepinv",
 ]
