@@ -382,7 +382,7 @@ class Run:
         unit, own_unit = reals_on_host(self.state.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses
-        return {"residual": self.check.relative, "loss": float(loss)} | rest
+        return {"residual": self.check.relative, "objective": float(loss)} | rest
 
 
 def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:

@@ -265,5 +265,6 @@ def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:
     total = (parts / unit).square_().sum(list(axes), keepdim=True)
     if x.is_complex():
         total = total.sum(-1)
-    size: Tensor = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
-    return size
+    # The root of zero has no derivative.
+    size = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
+    return torch.where(total > 0, size, 0)
