@@ -23,7 +23,7 @@ from .._shared._checks import (
 )
 from .._shared._graphs import solved_in_steps
 from .._shared._progress import Callback, Checkpointed, Progress, reading_options
-from .._shared._vectors import BatchDims, batched_vectors, check_batch_axes
+from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._chunks import chunks_of
 from ._conjugate_steps import Run
 from ._fixed_steps import fixed_steps
@@ -170,24 +170,24 @@ def conjugate_gradients(
     gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
-    batch = batched_vectors(_NAME, A, y, batch_dims)
+    batch = space_of_systems(_NAME, A, y, batch_dims)
     if isinstance(preconditioner, NamedLinop):
-        check_batch_axes(_NAME, preconditioner, batch.axes, y.ndim, "the preconditioner")
+        check_batch_axes(_NAME, preconditioner, batch.systems, y.ndim, "the preconditioner")
     if preconditioner is not None and not is_complex_linear(preconditioner):
         batch = replace(batch, has_complex_products=False)
-    watching = Checkpointed(
-        progress=progress,
-        tqdm_kwargs=tqdm_kwargs,
-        callback=callback,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
-    )
+    watching: Checkpointed = {
+        "progress": progress,
+        "tqdm_kwargs": tqdm_kwargs,
+        "callback": callback,
+        "checkpoint": checkpoint,
+        "checkpoint_every": checkpoint_every,
+    }
     is_implicit = implicit and torch.is_grad_enabled()
     goals = {"residual": gtol} if gtol else {"decrease": ltol}
 
     def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> tuple[Tensor, str | None]:
         found, complaints, n_systems = [], [], 0
-        axes = () if progress.is_watched or progress.checkpoint else batch.axes
+        axes = () if progress.is_watched or progress.checkpoint else batch.systems
         for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
             guess, first = None if x0 is None else x0[part], n_systems if part else None
             run = Run(A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first)
@@ -199,7 +199,7 @@ def conjugate_gradients(
         return whole, next(filter(None, complaints), None)
 
     def solve_and_check() -> Tensor:
-        own = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch.space)
+        own = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_implicit):
             x, complaint = solve(y, x0, own)
         if complaint is not None:

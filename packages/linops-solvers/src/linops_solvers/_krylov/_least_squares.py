@@ -15,7 +15,7 @@ from .._shared._checkpoint import probed
 from .._shared._checks import Operator, check_like, check_output, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import FAR, Checkpointed, Iterate, Progress, StopReason, warn
-from .._shared._space import JoinedSpace
+from .._shared._space import Space
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from ._bidiagonal import Bidiagonalization
 from ._implicit import attach, has_gradient
@@ -102,9 +102,7 @@ def least_squares(
     forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
     undamped, there, output = options._replace(damp=0.0), pair.input, pair.output
     if options.damp:
-        output = JoinedSpace(
-            split=lambda z: (z[: y.numel()], z[y.numel() :]), spaces=(output, there)
-        )
+        output = Space(blocks=(output, there), split=lambda z: (z[: y.numel()], z[y.numel() :]))
 
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed, norm, squared_norm
+from linops_core.siblings import check_vector, is_followed, squared_norm
 
 from .._shared._checks import (
     Operator,
@@ -63,8 +63,6 @@ class SquareSystem:
 
     def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
         """Return the norm of x and the inner products, each summed over processes."""
-        if self.space.is_whole:
-            return [norm(x), *products]
         square, *found = self.space.total(squared_norm(x), *products)
         return [square.sqrt(), *found]
 

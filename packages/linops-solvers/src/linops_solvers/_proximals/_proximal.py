@@ -141,7 +141,7 @@ def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proxima
         )
     if proximal.of_parts is not None:
         return proximal.of_parts(space)
-    dims, axes = proximal.dims, space.axes
+    dims, axes = proximal.dims, space.cut
     if dims == ():
         return proximal
     names = ", ".join(sorted(map(str, space.totals.cut)))

@@ -17,8 +17,7 @@ from .._krylov._conjugate_steps import Run
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
-from .._shared._space import added
-from .._shared._vectors import BatchedVectors
+from .._shared._space import Space, added
 
 _NAME = "irls"
 _LENGTHS = (0.0, *(2.0**n for n in range(-5, 4)))
@@ -163,7 +162,7 @@ def irls(
             return torch.add(pair.adjoint(weights(pair.forward(x))), x, alpha=damping)
 
         # The weights are linear over the reals only.
-        vectors = BatchedVectors(totals=pair.input.totals, has_complex_products=False)
+        vectors = Space(pair.input.totals, has_complex_products=False)
         run = Run(normal, None, vectors, descent, None, (tolerance, 0.0), pair.dtype)
         return run.solve(Progress(_NAME, max_cg_iters))
 

@@ -14,8 +14,8 @@ from linops_core.siblings import inner, inner_products
 from .._shared._checks import Operator, check_complex_linear, finite, in_own_space
 from .._shared._precision import applied_in_half, widened
 from .._shared._progress import Iterate, Progress, Watching, with_options
-from .._shared._space import spaces_of
-from .._shared._vectors import BatchedVectors, input_or_random
+from .._shared._space import Space, spaces_of
+from .._shared._vectors import input_or_random
 
 
 class Estimate(NamedTuple):
@@ -209,7 +209,7 @@ class _Mean:
         if self.count == 1:
             self.mean = sample
             # Squares of differences in this unit stay in range.
-            self.unit = BatchedVectors().unit(sample)
+            self.unit = Space().unit(sample)
             self.squares = torch.zeros_like(sample.detach().abs())
             return
         apart = sample - self.mean

@@ -23,7 +23,8 @@ from .._shared._progress import (
     reading_options,
     with_options,
 )
-from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random
+from .._shared._space import Space
+from .._shared._vectors import BatchDims, input_or_random, space_of_systems
 
 
 @with_options(Checkpointed)
@@ -89,19 +90,19 @@ def power_method(
     check_vector(owner, "v_init", v_init)
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
-    batch = batched_vectors(owner, A, v_init, batch_dims)
+    batch = space_of_systems(owner, A, v_init, batch_dims)
     dtype, wide = v_init.dtype, applied_in_half(owner, A, v_init.dtype)
 
     def solve() -> tuple[Tensor, Tensor]:
         goals, count = {"change": tol}, ("max_iters", 1)
-        progress = Progress(owner, max_iters, watching, goals=goals, space=batch.space, count=count)
+        progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
         loop = _start(widened(v_init), batch)
         if progress.checkpoint is not None:
             first = widened(v_init)
-            space, options = batch.space, {"tol": tol, "max_iters": max_iters}
+            space, options = batch, {"tol": tol, "max_iters": max_iters}
             image = in_own_space(owner, wide, space.random_like(first.detach()))
             known = {"v_init": (space, first), "A": (space, image)}
-            progress.checkpoint.begin({**options, "axes": [*batch.axes]}, known, loop=loop)
+            progress.checkpoint.begin({**options, "axes": [*batch.systems]}, known, loop=loop)
         steps = _steps(wide, loop, tol, batch, dtype)
         return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
 
@@ -110,7 +111,7 @@ def power_method(
 
     reading = {"tol": tol, **reading_options(watching)}
     v, eigenvalue = solved_in_steps(owner, reading, solve, solve_in_graph)
-    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.axes])
+    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
 @dataclass
@@ -123,7 +124,7 @@ class _Loop:
     """Whether no step was done, so that a v with A v = 0 is replaced."""
 
 
-def _start(v: Tensor, batch: BatchedVectors) -> _Loop:
+def _start(v: Tensor, batch: Space) -> _Loop:
     """Return the first v, of norm 1."""
     length, numbers = batch.magnitude(v)
     if not (numbers > 0).all():
@@ -136,7 +137,7 @@ def _steps(
     A: Operator,
     loop: _Loop,
     tol: float,
-    batch: BatchedVectors,
+    batch: Space,
     dtype: torch.dtype,
     unit: float = 1.0,
 ) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
@@ -153,7 +154,7 @@ def _steps(
         is_lost = numbers == 0
         if is_lost.any():
             if loop.may_restart:  # v is in the null space, and only it if A is not zero
-                fresh = batch.space.random_like(v.detach())
+                fresh = batch.random_like(v.detach())
                 v = fresh / batch.norm(fresh)
             v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
         else:
@@ -177,9 +178,7 @@ def _steps(
         yield (loop.v, eigenvalue), values, reasons
 
 
-def _fixed_steps(
-    A: Operator, v: Tensor, batch: BatchedVectors, n_steps: int
-) -> tuple[Tensor, Tensor]:
+def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
     """Return v and the eigenvalue after a fixed number of steps that read no values."""
     unit = batch.unit(v)
     v = v / unit
@@ -267,7 +266,7 @@ def norm_of(
         v = v.real  # A, linear over the reals only, is as large as it is on real vectors
     pair, unit = pair.in_moderate_unit(unit, back)
     del image, back  # freed before the steps
-    vectors = BatchedVectors(totals=pair.input.totals)
+    vectors = Space(pair.input.totals)
     steps = _steps(pair.normal(), _start(v, vectors), tol, vectors, dtype, unit)
     _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
     return eigenvalue.sqrt() * unit

@@ -32,9 +32,8 @@ from .._shared._progress import (
     reason_of_both,
     with_options,
 )
-from .._shared._space import magnitudes
+from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
-from .._shared._vectors import BatchedVectors
 from ._problem import PenalizedProblem
 
 _NAME = "admm"
@@ -135,8 +134,8 @@ def admm(
     if split.name == "L":
         check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    vectors = BatchedVectors(
-        totals=pair.input.totals,
+    vectors = Space(
+        pair.input.totals,
         has_complex_products=pair.is_complex_linear and split.is_complex_linear,
     )
 
