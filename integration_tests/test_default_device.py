@@ -242,7 +242,12 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
-    "IsmrmrdScan": lambda _: SCAN.on_grid(),
+    "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
+    "write_ismrmrd": lambda path: io.write_ismrmrd(path / "b.h5", SCAN),
+    "write_nifti": lambda path: (
+        pytest.importorskip("nibabel"),
+        io.write_nifti(path / "b.nii", X2, torch.eye(4, device="cpu")),
+    )[1],
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),
         phantoms.shepp_logan_kspace(LOCS, (6, 6), COILS),
