@@ -48,7 +48,7 @@ class FinufftTransform(Interpolate):
     ) -> None:
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
-        check_tol(tol, least_tol(sizes), sizes, torch.float64)
+        check_tol(tol, least_tol(sizes), sizes)
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
         self.tol = tol
         self._plans = Plans()
