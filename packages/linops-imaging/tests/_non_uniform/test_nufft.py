@@ -130,9 +130,9 @@ def test_the_largest_error_is_at_most_tol_and_not_much_less(data: st.DataObject)
     error = (A(impulses.view(-1, *sizes)) - exact).abs().max()
     assert error <= tol
     # The largest errors may be between the locations.
-    assert error >= (0.1 if max(sizes) > 10 else 0.01) * tol or n < 9
+    assert error >= 0.1 * tol or n < 9
     largest = way.error(sizes, torch.float64)
-    assert 0.2 * tol <= largest <= tol or n == 1  # a single pixel has few grids
+    assert 0.2 * tol <= largest <= tol or n < 3  # there are few grids for one or two pixels
 
 
 @pytest.mark.each_value
@@ -364,7 +364,7 @@ LOCS = torch.zeros(3, 2)
         ({"locs": LOCS.int()}, TypeError, "a tensor of real numbers, got torch.int32"),
         ({"locs": LOCS.half()}, TypeError, r"must be of torch.float32 or .* locs.float\(\)"),
         ({"input_shape": ()}, ValueError, "input_shape must have 2 dimensions"),
-        ({"locs": LOCS + math.nan}, ValueError, "must be finite"),
+        ({"locs": LOCS + math.nan}, ValueError, "must be finite, .*; leave these points out"),
         ({"locs": LOCS + math.inf}, ValueError, "must be finite"),
         ({"locs": LOCS + 2.1}, ValueError, r"in \[-N / 2, N / 2\] .* radians .* larger grid"),
         ({"locs": torch.zeros(3, 3)}, ValueError, r"must have size 2 for images of \(4, 4\)"),

@@ -48,7 +48,8 @@ class Gridding(NamedTuple):
 
         An error is relative to the absolute value of the entry. Errors of the axes add up.
         """
-        errors = [largest_error(self.width, self.beta, edge) for edge in self._edges(sizes)]
+        axes = zip(sizes, self.padded, strict=True)
+        errors = [largest_error(self.width, self.beta, size, larger) for size, larger in axes]
         return math.prod([1 + error for error in errors]) - 1 + self._rounding(sizes, dtype)
 
     def _edges(self, sizes: Sequence[int]) -> list[float]:
@@ -79,8 +80,8 @@ class Gridding(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def largest_error(width: float, beta: float, edge: float) -> float:
-    """Measure the error along an axis at many locations and frequencies up to ``edge``.
+def largest_error(width: float, beta: float, size: int, padded: int) -> float:
+    """Measure the error along an axis at many locations, and at all or many pixels.
 
     The kernel ends on grid points for some locations, and there the error may be the largest.
     """
@@ -88,7 +89,9 @@ def largest_error(width: float, beta: float, edge: float) -> float:
     first, reach = np.floor(locations - width / 2) + 1 - locations, np.arange(math.ceil(width))
     squares = 1 - (2 * (first + reach) / width) ** 2
     kernel = np.where(squares > 0, np.i0(beta * np.sqrt(np.maximum(squares, 0))), 0)
-    frequencies = edge * (1 - np.linspace(0, 1, 64) ** 2)  # errors change faster near the edge
+    last = size // 2
+    many = last * (1 - np.linspace(0, 1, 64) ** 2)  # errors change faster near the edge
+    frequencies = (np.arange(last + 1) if last < len(many) else many) / padded
     sums = kernel @ np.exp(2j * np.pi * reach[:, None] * frequencies)
     a = np.emath.sqrt(beta**2 - (np.pi * width * frequencies) ** 2 + 1e-30)
     transform = width * (np.sinh(a) / a).real

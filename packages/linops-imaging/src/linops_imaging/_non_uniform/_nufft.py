@@ -384,7 +384,9 @@ def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
         return  # there are no values to look at
     largest = locs.detach().abs().flatten(0, -2).amax(0).tolist()
     if not all(map(math.isfinite, largest)):
-        raise ValueError(f"{owner}: the locations must be finite, got some that are not")
+        raise ValueError(
+            f"{owner}: the locations must be finite, got some that are not; leave these points out"
+        )
     # Allow for rounding of N / 2.
     if any(far > size / 2 * (1 + 1e-4) for far, size in zip(largest, sizes, strict=True)):
         raise ValueError(
