@@ -116,8 +116,8 @@ def memory_aware_deepcopy(
     plan = plan_of(others, detach)
     if is_outermost:
         warn_of_copy(plan, unshared)
-    # The memo keeps these objects alive, so that their ids stay valid.
-    memo.setdefault(id(memo), []).append((reached, plan))
+    # Objects that were met only for a moment stay alive, so that no other one gets their ids.
+    memo.setdefault(id(memo), []).append(reached)
     # Clones come first: parts of sparse tensors may be views of them.
     sources = [item.tensor for item in unshared]
     memo |= storages.clone([source for source in sources if id(source) not in cloned])
