@@ -15,6 +15,7 @@ from .._modules._named import Source
 from .._modules._rebuild import with_class_of
 from .._modules._reconstruct import reconstruct
 from .._modules._traverse import Found, attributes_of, path_text, traverse
+from .._torch import swap_memory
 from ._aliases import warn_of_copy
 from ._by_class import sent_by_class
 from ._checks import check_module_type
@@ -169,7 +170,7 @@ def put_copies(
     for source in sources:
         made = with_class_of(plain[id(source)], source)
         if id(source) in cloned:
-            torch._C._swap_tensor_impl(memo[id(source)], made)
+            swap_memory(memo[id(source)], made)
         else:
             memo[id(source)] = made
     return sources

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 
 from .._modules._traverse import Found
+from .._torch import data_address, n_holders
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from ._allocate import HUGE_FROM
-
-_data_address: Callable[[torch.Tensor], int] = vars(torch._C)["_data_address"]
-_use_count = torch._C._storage_Use_Count
 
 
 def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
@@ -20,7 +18,7 @@ def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
     starts, stops, are_filled = [], [], []
     for tensor, _, owned in found:
         try:
-            start, storage = _data_address(tensor), tensor.untyped_storage()
+            start, storage = data_address(tensor), tensor.untyped_storage()
         except (RuntimeError, ValueError):  # no strided memory, or none yet
             start, nbytes, is_filled = 0, 0, False
         else:
@@ -48,7 +46,7 @@ def _fills(tensor: torch.Tensor, storage: torch.UntypedStorage, nbytes: int) -> 
         and not tensor.is_conj()
         and not tensor.is_quantized
         and tensor.dtype not in SUB_BYTE_DTYPES
-        and _use_count(storage._cdata) == 2  # the tensor, and the Python object
+        and n_holders(storage._cdata) == 2  # the tensor, and the Python object
     )
 
 
