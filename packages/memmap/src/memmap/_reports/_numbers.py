@@ -63,6 +63,10 @@ class Entries:
         self._known[id(value)] = value, entry
         self.placed.append(entry)
 
+    def known(self) -> Iterable[tuple[object, Entry]]:
+        """Each object with its entry."""
+        return self._known.values()
+
     def of(self, value: object) -> Entry | None:
         """The entry of an object, if there is one."""
         known = self._known.get(id(value))
