@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from .._errors import CheckpointError
+from ._archive import data_start
 from ._checkpoint_pickle import LIST, InertUnpickler, Node
 from ._checkpoint_safetensors import read_safetensors
 from ._checkpoint_sharded import INDEX, read_folder, read_index
@@ -104,23 +105,15 @@ def open_archive(path: Path) -> tuple[bytes, str, dict[str, int]]:
             pickled = archive.getinfo(names[0])
             if pickled.CRC:
                 return archive.read(pickled), names[0], records
-        return _stored(path, pickled), names[0], records  # torch can save without checksums
+        with path.open("rb") as file:  # torch can save without checksums
+            file.seek(data_start(file, pickled))
+            return file.read(pickled.file_size), names[0], records
     except CheckpointError:
         raise
     except (
         zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError
     ) as error:  # fmt: skip
         raise CheckpointError(f"the archive must be whole, got a damaged one: {error}") from error
-
-
-def _stored(path: Path, info: zipfile.ZipInfo) -> bytes:
-    """The bytes of an uncompressed record, without a test of its checksum."""
-    with path.open("rb") as file:
-        # The lengths of the name and of the extra field end the local header of 30 bytes.
-        file.seek(info.header_offset + 26)
-        n_name, n_extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
-        file.seek(n_name + n_extra, io.SEEK_CUR)
-        return file.read(info.file_size)
 
 
 def _read_legacy(path: Path) -> Entries:

@@ -15,6 +15,7 @@ from .._errors import StorageError
 from .._modules._composite import place_of
 from .._modules._named import named_values
 from .._modules._traverse import path_text
+from .._torch import of_mkldnn
 from .._views._address import sharing_memory, view_of
 from .._views._coverage import coverage_of, n_touched
 from .._views._layout import Layout
@@ -62,6 +63,10 @@ class Entries:
         self._known[id(value)] = value, entry
         self.placed.append(entry)
 
+    def known(self) -> Iterable[tuple[object, Entry]]:
+        """Each object with its entry."""
+        return self._known.values()
+
     def of(self, value: object) -> Entry | None:
         """The entry of an object, if there is one."""
         known = self._known.get(id(value))
@@ -90,7 +95,7 @@ class Entries:
         elif place is not None and not tensor._is_zerotensor():  # zeros of autograd have no memory
             for part, part_name in zip(place.parts, place.names, strict=True):
                 self.add(f"{name}.{part_name}", part)
-        elif tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]  # not in the stubs
+        elif tensor.layout is of_mkldnn:
             self._add_sized(name, tensor, tensor.nbytes, str(tensor.dtype), tuple(tensor.shape))
         else:
             self.unplaced.append(name)
