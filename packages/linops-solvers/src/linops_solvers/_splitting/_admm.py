@@ -10,7 +10,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from .._krylov._conjugate_steps import Run
+from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
@@ -171,7 +171,7 @@ def admm(
             right = scaled_sum(target, rho, split.adjoint(argument), right)
             check_like(_NAME, "the output of the adjoint of L", right, "x", loop.x)
             gtol = max(0.1 * min(1.0, loop.primal, loop.dual), precision)
-            run = Run(weighted, None, vectors, right, loop.x, (gtol, 0.0), pair.dtype)
+            run = ConjugateSteps(weighted, None, vectors, right, loop.x, (gtol, 0.0), pair.dtype)
             loop.x = run.state.x  # frees the x before
             loop.x = x = run.solve(Progress(_NAME, max_cg_iters))
             loop.norm = norm = (
