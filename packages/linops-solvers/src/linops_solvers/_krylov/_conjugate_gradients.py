@@ -189,13 +189,13 @@ def conjugate_gradients(
         axes = () if progress.is_watched or progress.checkpoint else batch.systems
         for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
             guess, first = None if x0 is None else x0[part], n_systems if part else None
-            run = ConjugateSteps(
+            steps = ConjugateSteps(
                 A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first
             )
-            found.append(run.solve(progress))
-            run.check_underflow(found[-1])
-            complaints.append(run.check.complaint())
-            n_systems += len(run.check.reasons)
+            found.append(steps.solve(progress))
+            steps.check_underflow(found[-1])
+            complaints.append(steps.check.complaint())
+            n_systems += len(steps.check.reasons)
         whole = torch.cat(found, axes[0]) if len(found) > 1 else found[0]
         return whole, next(filter(None, complaints), None)
 

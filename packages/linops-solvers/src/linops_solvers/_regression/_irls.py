@@ -163,8 +163,8 @@ def irls(
 
         # The weights are linear over the reals only.
         vectors = Space(pair.input.totals, has_complex_products=False)
-        run = ConjugateSteps(normal, None, vectors, descent, None, (tolerance, 0.0), pair.dtype)
-        return run.solve(Progress(_NAME, max_cg_iters))
+        system = ConjugateSteps(normal, None, vectors, descent, None, (tolerance, 0.0), pair.dtype)
+        return system.solve(Progress(_NAME, max_cg_iters))
 
     def _length(misfit: _Misfit, *pairs: tuple[Tensor, Tensor]) -> float:
         """Return about the multiple of the step with the least function, which is convex."""
