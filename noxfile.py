@@ -41,6 +41,7 @@ WITNESSES = [
     "ismrmrd",
     "mri-nufft",
     "mrpro",
+    "ptwt",
     "pylops",
     "pynufft",
     "pyproximal",
@@ -51,7 +52,7 @@ WITNESSES = [
 ]
 # Extras that the tests of a package do without: libraries whose operators are read, and DeepInverse
 # brings torchvision along.
-ONLY_WITNESSED = ["astra", "deepinv", "mrinufft", "pynufft", "torchkbnufft"]
+ONLY_WITNESSED = ["astra", "deepinv", "mrinufft", "ptwt", "pynufft", "torchkbnufft"]
 # Files that GitHub reads, and the schema of each.
 FOR_GITHUB = {
     "github-workflows": ".github/workflows/*.yml",

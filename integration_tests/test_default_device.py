@@ -272,7 +272,8 @@ ELSEWHERE = {
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
         "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv "
-        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra"
+        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra "
+        "from_pywt from_ptwt"
     ),
 }
 """What is not run here, and why."""

@@ -16,6 +16,8 @@ from ._non_uniform import from_finufft as from_finufft
 from ._non_uniform import from_mrinufft as from_mrinufft
 from ._non_uniform import from_pynufft as from_pynufft
 from ._non_uniform import from_torchkbnufft as from_torchkbnufft
+from ._wavelets import from_ptwt as from_ptwt
+from ._wavelets import from_pywt as from_pywt
 from ._xray import from_astra as from_astra
 from ._xray import from_skimage as from_skimage
 
@@ -24,7 +26,9 @@ __all__ = [
     "from_deepinv",
     "from_finufft",
     "from_mrinufft",
+    "from_ptwt",
     "from_pynufft",
+    "from_pywt",
     "from_skimage",
     "from_torchkbnufft",
     "to_deepinv",
