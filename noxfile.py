@@ -54,7 +54,17 @@ WITNESSES = [
 ]
 # Extras that the tests of a package do without: libraries whose operators are read, and DeepInverse
 # brings torchvision along.
-ONLY_WITNESSED = ["astra", "deepinv", "mrinufft", "odl", "ptwt", "pynufft", "scico", "torchkbnufft"]
+ONLY_WITNESSED = [
+    "astra",
+    "deepinv",
+    "mrinufft",
+    "mrpro",
+    "odl",
+    "ptwt",
+    "pynufft",
+    "scico",
+    "torchkbnufft",
+]
 # Files that GitHub reads, and the schema of each.
 FOR_GITHUB = {
     "github-workflows": ".github/workflows/*.yml",

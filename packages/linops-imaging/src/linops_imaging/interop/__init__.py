@@ -12,6 +12,7 @@ for real networks.
 
 from ._deepinv import from_deepinv as from_deepinv
 from ._deepinv import to_deepinv as to_deepinv
+from ._mrpro import from_mrpro as from_mrpro
 from ._non_uniform import from_finufft as from_finufft
 from ._non_uniform import from_mrinufft as from_mrinufft
 from ._non_uniform import from_pynufft as from_pynufft
@@ -26,6 +27,7 @@ __all__ = [
     "from_deepinv",
     "from_finufft",
     "from_mrinufft",
+    "from_mrpro",
     "from_ptwt",
     "from_pynufft",
     "from_pywt",
