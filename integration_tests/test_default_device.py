@@ -274,7 +274,7 @@ ELSEWHERE = {
     "libraries that may not be installed": (
         "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv "
         "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra "
-        "from_pywt from_ptwt from_odl from_scico from_mrpro"
+        "from_pywt from_ptwt from_odl from_scico from_mrpro from_pyproximal"
     ),
 }
 """What is not run here, and why."""
