@@ -265,6 +265,7 @@ MADE: dict[str, Callable[[], object]] = {
     "variable_density": lambda: masks.variable_density((16, 16), 3),
     "shepp_logan": lambda: phantoms.shepp_logan((8, 8)),
     "golden_angles": lambda: trajectories.golden_angles(3),
+    "convert": lambda: trajectories.convert(torch.ones(3, 2), "cycles/pixel", 8),
     "radial_2d": lambda: trajectories.radial_2d(3, 8, 8),
     "radial_3d": lambda: trajectories.radial_3d(3, 8, 8),
     "spiral_2d": lambda: trajectories.spiral_2d(2, 8, 8),
@@ -277,7 +278,8 @@ ELSEWHERE = {
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
         "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show "
-        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra"
+        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra "
+        "from_pywt from_ptwt from_odl from_scico from_mrpro from_pyproximal"
     ),
 }
 """What is not run here, and why."""

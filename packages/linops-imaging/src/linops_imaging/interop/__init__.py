@@ -12,10 +12,13 @@ for real networks.
 
 from ._deepinv import from_deepinv as from_deepinv
 from ._deepinv import to_deepinv as to_deepinv
+from ._mrpro import from_mrpro as from_mrpro
 from ._non_uniform import from_finufft as from_finufft
 from ._non_uniform import from_mrinufft as from_mrinufft
 from ._non_uniform import from_pynufft as from_pynufft
 from ._non_uniform import from_torchkbnufft as from_torchkbnufft
+from ._wavelets import from_ptwt as from_ptwt
+from ._wavelets import from_pywt as from_pywt
 from ._xray import from_astra as from_astra
 from ._xray import from_skimage as from_skimage
 
@@ -24,7 +27,10 @@ __all__ = [
     "from_deepinv",
     "from_finufft",
     "from_mrinufft",
+    "from_mrpro",
+    "from_ptwt",
     "from_pynufft",
+    "from_pywt",
     "from_skimage",
     "from_torchkbnufft",
     "to_deepinv",
