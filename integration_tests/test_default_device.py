@@ -98,6 +98,8 @@ OPERATORS: Operators = {
     "Zero": (lambda: core.Zero(("N",)), (4,)),
     "from_scipy": (lambda: core.from_scipy(M.numpy(), ("N",), ("M",)), (4,)),
     "NUFFT": (lambda: imaging.NUFFT(LOCS, (6, 6), ("K",), toeplitz=True), (6, 6)),
+    "ConeBeam": (lambda: imaging.ConeBeam(ANGLES, (4, 6), 6, 20.0, 10.0), (6, 6, 6)),
+    "ParallelBeam3D": (lambda: imaging.ParallelBeam3D(ANGLES, (4, 6), 6), (6, 6, 6)),
     "FanBeam": (lambda: imaging.FanBeam(ANGLES, 8, 6, 20.0, 10.0), (6, 6)),
     "ParallelBeam": (lambda: imaging.ParallelBeam(ANGLES, 8, 6), (6, 6)),
     "FiniteDifference": (lambda: imaging.FiniteDifference("N", 4), (4,)),
@@ -229,6 +231,10 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "fbp": lambda _: imaging.fbp(
         data(12, 8, dtype=torch.float64),
         imaging.ParallelBeam(HALF_CIRCLE, 8, 6),
+    ),
+    "fdk": lambda _: imaging.fdk(
+        data(12, 4, 8, dtype=torch.float64),
+        imaging.ConeBeam(2 * HALF_CIRCLE, (4, 8), 6, 20.0, 10.0),
     ),
     "toeplitz_kernel": lambda _: imaging.toeplitz_kernel(imaging.NUFFT(LOCS, (6, 6), ("K",))),
     "compress_coils": lambda _: coil_maps.compress_coils(KSPACE, 2),

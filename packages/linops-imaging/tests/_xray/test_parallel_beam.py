@@ -222,7 +222,7 @@ def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], ma
 @pytest.mark.parametrize(
     ("origin", "error", "match"),
     [
-        ((1.0,), ValueError, r"an index along 2 axes, got \(1\.0,\)"),
+        ((1.0,), ValueError, r"origin must be 2 numbers, got \(1\.0,\)"),
         (torch.zeros(3), ValueError, r"origin must have the shape \(2,\), got \(3,\)"),
         ((1.0, math.nan), ValueError, "origin must be finite, got nan"),
     ],

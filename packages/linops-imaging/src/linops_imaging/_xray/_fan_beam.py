@@ -11,8 +11,9 @@ from torch import Tensor
 from .._checks import check_real
 from .._plain import is_plain
 from ._beams import FanRays, radius_of
+from ._line_integrals import Names
 from ._rays import Number
-from ._xray_transform import Names, XRayTransform
+from ._xray_transform import XRayTransform
 
 
 class FanBeam(XRayTransform):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from types import UnionType
 
 import torch
 from torch import Tensor
@@ -106,11 +107,13 @@ def fbp(
     if not isinstance(sinogram, Tensor):
         raise TypeError(f"fbp: the sinogram must be a torch.Tensor, got {type(sinogram)}")
     if isinstance(A, Chain):
-        return _of_chain(sinogram, A, window, allow_gaps)
+        kinds = ParallelBeam | FanBeam
+        return of_chain(
+            "fbp", sinogram, A, kinds, lambda y, own: fbp(y, own, window, allow_gaps=allow_gaps)
+        )
     if not isinstance(A, ParallelBeam | FanBeam) or A.is_adjoint:
-        raise _of_other_kind(A)
-    if window not in _WINDOWS:
-        raise ValueError(f"fbp: window must be one of {[*_WINDOWS]}, got {window!r}")
+        raise TypeError(f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}")
+    check_window("fbp", window)
     angles = A.weight_part("angles")
     if sinogram.shape[-2:] != (len(angles), A.n_detectors):
         raise ValueError(
@@ -135,19 +138,12 @@ def fbp(
         weights = weights * spacing
     sizes, zeros = A.grid_size, (max(-n_missing, 0), max(n_missing, 0))
     beam = beam.with_more_detectors(*zeros)
-    n_samples = beam.n_detectors
-    response = _response(n_samples, spacing, window, bend).to(sinogram.device, weights.dtype)
+    ramp = response(beam.n_detectors, spacing, window, bend).to(sinogram.device, weights.dtype)
 
-    def filtered(lines: Tensor) -> Tensor:
-        """Return lines (B, A, D) convolved with the ramp filter along their last axis."""
-        n, lines = len(response), lines * weights
-        lines = pad(lines, zeros) if n_missing else lines
-        if lines.is_complex():
-            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(response))
-        else:
-            half = torch.fft.rfft(lines, n).mul_(response[: n // 2 + 1])
-            found = torch.fft.irfft(half, n)
-        return found[..., :n_samples]
+    def weighted(lines: Tensor) -> Tensor:
+        """Return lines (B, A, D) with weights, convolved with the ramp filter."""
+        lines = lines * weights
+        return filtered(pad(lines, zeros) if n_missing else lines, ramp)
 
     lines = sinogram.reshape(-1, *sinogram.shape[-2:])
     may_cut = is_constant(lines, beam)
@@ -158,7 +154,7 @@ def fbp(
         n_images, n_lines, n_rows = len(lines), len(lines), sizes[0]
 
     def image_of(own: Tensor) -> Tensor:
-        own = some_at_a_time(filtered, own, n_lines)
+        own = some_at_a_time(weighted, own, n_lines)
         if isinstance(beam, FanRays):
             return _of_fan(own, beam, sizes, n_rows)
         return A.onto_images(own, beam)
@@ -167,34 +163,42 @@ def fbp(
     return images.view(*sinogram.shape[:-2], *sizes)
 
 
-def _of_chain(sinogram: Tensor, A: Chain, window: str, allow_gaps: bool) -> Tensor:
+def check_window(owner: str, window: str) -> None:
+    """Raise an error unless there is such a window."""
+    if window not in _WINDOWS:
+        raise ValueError(f"{owner}: window must be one of {[*_WINDOWS]}, got {window!r}")
+
+
+def of_chain(
+    owner: str,
+    sinogram: Tensor,
+    A: Chain,
+    kinds: type | UnionType,
+    invert: Callable[[Tensor, NamedLinop], Tensor],
+) -> Tensor:
     """Return the image for a beam between operators that have an inverse."""
-    at = [n for n, part in enumerate(A.linops) if isinstance(part, ParallelBeam | FanBeam)]
-    if len(at) != 1:
-        raise _of_other_kind(A)
-    for part in reversed(A.linops[at[0] + 1 :]):
-        sinogram = _undone(part, sinogram, A)
-    image = fbp(sinogram, A.linops[at[0]], window, allow_gaps=allow_gaps)
-    for part in reversed(A.linops[: at[0]]):
-        image = _undone(part, image, A)
-    return image
-
-
-def _undone(part: NamedLinop, y: Tensor, A: Chain) -> Tensor:
-    """Return the inverse of an operator applied to y."""
-    if isinstance(part, Scalar):
-        scaled: Tensor = y / part.weight
-        return scaled
-    if not is_unitary(part):
-        raise _of_other_kind(A)
-    return part.H(y)
-
-
-def _of_other_kind(A: object) -> TypeError:
-    return TypeError(
-        "fbp: A must be a ParallelBeam or a FanBeam, or one of them composed with numbers and "
-        f"unitary operators, got {A!r}"
+    other = TypeError(
+        f"{owner}: A must be one X-ray transform composed with numbers and unitary operators, got "
+        f"{A!r}"
     )
+    at = [n for n, part in enumerate(A.linops) if isinstance(part, kinds)]
+    if len(at) != 1:
+        raise other
+
+    def undone(part: NamedLinop, y: Tensor) -> Tensor:
+        if isinstance(part, Scalar):
+            scaled: Tensor = y / part.weight
+            return scaled
+        if not is_unitary(part):
+            raise other
+        return part.H(y)
+
+    for part in reversed(A.linops[at[0] + 1 :]):
+        sinogram = undone(part, sinogram)
+    image = invert(sinogram, A.linops[at[0]])
+    for part in reversed(A.linops[: at[0]]):
+        image = undone(part, image)
+    return image
 
 
 def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> Tensor:
@@ -214,7 +218,18 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     return torch.cat(parts, 1)
 
 
-def _response(n: int, spacing: float, window: str, bend: float) -> Tensor:
+def filtered(lines: Tensor, ramp: Tensor) -> Tensor:
+    """Return lines convolved along their last axis; ``ramp`` is the frequency response."""
+    n, n_samples = len(ramp), lines.shape[-1]
+    if lines.is_complex():
+        found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
+    else:
+        half = torch.fft.rfft(lines, n).mul_(ramp[: n // 2 + 1])
+        found = torch.fft.irfft(half, n)
+    return found[..., :n_samples]
+
+
+def response(n: int, spacing: float, window: str, bend: float) -> Tensor:
     """Return the frequency response of the ramp filter for lines of n samples.
 
     ``bend`` is the angle between neighbouring detectors on a circle, or 0.
@@ -226,6 +241,6 @@ def _response(n: int, spacing: float, window: str, bend: float) -> Tensor:
     ramp /= torch.sinc(at.clamp(max=n) * (bend / math.pi)).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
-    response: Tensor = torch.fft.fft(whole).real * spacing
+    found: Tensor = torch.fft.fft(whole).real * spacing
     frequency = torch.fft.fftfreq(padded, 0.5, dtype=torch.float64, device="cpu").abs()
-    return response * _WINDOWS[window](frequency)
+    return found * _WINDOWS[window](frequency)
