@@ -11,13 +11,14 @@ from torch import Tensor, nn
 from memmap import union_nbytes
 from nameddim import ND, NamedDimension, NamedShape
 
+from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import Source, length_of
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, alike_in_name, joints, side_by_side
 from .._base._sides import SIDES, Side, dims_of
-from .._base._totals import Totals
+from .._base._totals import Totals, totals_of
 from .._base._unused_names import UnusedNames
 from .._kernels._tracing import constant_when_compiled
 from ._nest import Listing, Nest
@@ -177,24 +178,6 @@ class Composite(NamedLinop):
         """All named dimensions, including those inside the composition."""
         return self._shape.dims | self._numbers_by_dim().keys()
 
-    def totals(self, side: Side) -> Totals | None:
-        """Return how sums over the parts of a vector are collected from all processes.
-
-        Raises
-        ------
-        NotImplementedError
-            If several processes have parts of the vectors of operands that stand side by side.
-        """
-        found = [linop.totals(side) for linop in self.linops]
-        says = [totals for totals in found if totals is not None]
-        if len(found) > 1 and any(totals.add is not None for totals in says):
-            raise NotImplementedError(
-                f"{self.signature}: operands that stand side by side must have whole vectors, got "
-                f"an {side} that is cut over several processes; give a solver the "
-                "operators as a list, as in lsqr([A, B], [y, z])"
-            )
-        return says[0] if says else None
-
     def extra_repr(self) -> str:
         """Return the text of ``repr``: the bytes of all weights, with shared ones counted once."""
         tensors = [*self.parameters(), *self.buffers()]
@@ -251,12 +234,6 @@ class Composite(NamedLinop):
     def _conj_of_operands(self) -> NamedLinop:
         """Return the same composition of the conjugates."""
         return self.with_operands([linop.conj() for linop in self.linops], self.shape)
-
-    def _operands_without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the same composition of operands for data whose first element is the centre."""
-        found = [linop.without_fftshift(dims) for linop in self.linops]
-        operands = [linop for linop in found if linop is not None]
-        return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
 
     def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
         """Return the support of one dimension; see :meth:`NamedLinop.support`."""
@@ -362,6 +339,35 @@ class Composite(NamedLinop):
         """Return the operator with ``shape``, and with its operands adapted."""
         operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
         return self.with_operands(operands, shape)
+
+
+def operands_without_fftshift(
+    linop: Composite, dims: Iterable[NamedDimension]
+) -> NamedLinop | None:
+    """Return the same composition of operands for data whose first element is the centre."""
+    found = [without_fftshift(part, dims) for part in linop.linops]
+    operands = [part for part in found if part is not None]
+    return linop.with_operands(operands, linop.shape) if len(operands) == len(found) else None
+
+
+@totals_of.register
+def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
+    """Return how sums are collected.
+
+    Raises
+    ------
+    NotImplementedError
+        If several processes have parts of the vectors of operands that stand side by side.
+    """
+    found = [totals_of(part, side) for part in linop.linops]
+    says = [totals for totals in found if totals is not None]
+    if len(found) > 1 and any(totals.add is not None for totals in says):
+        raise NotImplementedError(
+            f"{linop.signature}: operands that stand side by side must have whole vectors, got "
+            f"an {side} that is cut over several processes; give a solver the "
+            "operators as a list, as in lsqr([A, B], [y, z])"
+        )
+    return says[0] if says else None
 
 
 def _nest_of(linop: NamedLinop, listing: Listing) -> Nest:

@@ -19,7 +19,7 @@ from ._chain import Chain, chained, fit_whole, flat
 from ._conjugate import Conjugate
 from ._endomorphism import Row, landing_alike
 from ._identity import Identity, is_identity
-from ._normal import Normal, fit_inner
+from ._normal import Normal, fit_inner, normal_keeps_names
 from ._normal_of import normal_of
 from ._same_space import same_space
 from ._scalar import Scalar, is_number, may_be_moved, number_of, with_few_numbers
@@ -156,7 +156,7 @@ def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     if inner is None:
         if linop.normal_fn is NamedLinop.normal_fn:
             return normal_of(linop)
-        shape = NamedShape(linop.ishape) if linop._normal_keeps_names else None
+        shape = NamedShape(linop.ishape) if normal_keeps_names(linop) else None
         return Normal(linked(linop), shape)
     may_leave_out = is_identity(inner) and not _knows_more(inner, [linop], [])
     if may_leave_out and config.reduce_identity_in_normal:

@@ -22,6 +22,7 @@ from linops_core.siblings import (
     input_space,
     norm,
     squared_norm,
+    totals_of,
 )
 from nameddim import ELLIPSES, ND, NamedDimension
 
@@ -165,7 +166,7 @@ class BatchedVectors:
 def batched_vectors(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> BatchedVectors:
     """Return the axes of y that number independent systems; y is like the input of A."""
     # A compiler knows arguments, but not the defaults of a dataclass.
-    totals = (A.totals("input") if isinstance(A, NamedLinop) else None) or WHOLE
+    totals = totals_of(A, "input") or WHOLE
     is_complex = is_complex_linear(A)
     if totals.add is not None:
         if batch_dims != 0:
