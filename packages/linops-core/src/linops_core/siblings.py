@@ -9,6 +9,7 @@ from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._centre import without_fftshift as without_fftshift
 from ._base._linop import tile_of as tile_of
+from ._base._memo import Memo as Memo
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of
 from ._base._sides import dims_of as dims_of

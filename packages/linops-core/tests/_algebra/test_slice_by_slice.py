@@ -23,7 +23,7 @@ WHOLE, SMALL = _slice_by_slice.CACHE, _slice_by_slice.SMALL
 
 def n_parts(linop: NamedLinop) -> int:
     """Return of how many slices the last call was made."""
-    _, found = linop._found.get("slices", (None, None))
+    _, found = _slice_by_slice.SLICES.of(linop) or (None, None)
     return sum(map(len, found.rows)) if found is not None else 1
 
 
@@ -51,7 +51,7 @@ def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
 
     The second call checks less and writes in place. It must return the same and change nothing.
     """
-    linop._found.pop("slices", None)
+    _slice_by_slice.SLICES.take(linop)
     _slice_by_slice.CACHE, _slice_by_slice.SMALL = nbytes // torch.get_num_threads(), 0
     read = [x, *linop.buffers()]
     before = [each.clone() for each in read]

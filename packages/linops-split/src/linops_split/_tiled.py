@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
-from linops_core.siblings import without_fftshift, writing_is_safe
+from linops_core.siblings import Memo, without_fftshift, writing_is_safe
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
@@ -23,6 +23,10 @@ from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
 
 T = TypeVar("T")
+
+
+_RAN = Memo[list[torch.Size]]()
+"""The shapes of the last input and of all weights."""
 
 
 class Tiled(Composite):
@@ -125,10 +129,10 @@ class Tiled(Composite):
     def _written(self, x: Tensor) -> Tensor:
         """Return A x. If all shapes are those of the last call, check less."""
         shapes = [tensor.shape for tensor in (x, *self.tiles.all_tensors())]
-        is_checked = shapes == self._found.get("ran")
+        is_checked = shapes == _RAN.of(self)
         y = self._result(Forward(self.tiles, x, again=is_checked))
         if type(x) is Tensor:
-            self._found["ran"] = shapes
+            _RAN.keep(self, shapes)
         return y
 
     def _recorded(self, x: Tensor) -> Tensor:

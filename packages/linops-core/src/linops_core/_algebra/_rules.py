@@ -11,6 +11,7 @@ from nameddim import NamedShape
 from .. import config
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._memo import Memo
 from .._base._places import Joints
 from .._base._rules import rules
 from .._base._sides import SIDES
@@ -45,6 +46,10 @@ def composed(*linops: NamedLinop) -> NamedLinop:
     return result.as_endomorphism() if every else result
 
 
+_N_NUMBERS = Memo[tuple[int | None]]()
+"""The result of `_n_numbers` for a chain."""
+
+
 def _n_numbers(linops: Iterable[NamedLinop]) -> int | None:
     """Return the number of movable scalars; None if operators may be left out."""
     total = 0
@@ -53,9 +58,9 @@ def _n_numbers(linops: Iterable[NamedLinop]) -> int | None:
             return None
         number: int | None = is_number(linop) and may_be_moved(number_of(linop))
         if type(linop) is Chain:
-            if "n_numbers" not in linop._found:
-                linop._found["n_numbers"] = _n_numbers(linop.linops)
-            number = linop._found["n_numbers"]
+            if (kept := _N_NUMBERS.of(linop)) is None:
+                kept = _N_NUMBERS.keep(linop, (_n_numbers(linop.linops),))
+            (number,) = kept
         if number is None:
             return None
         total += number
@@ -70,7 +75,7 @@ def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chai
     """
     n_numbers = _n_numbers(operands)
     chain = chained(operands, found, with_few_numbers if n_numbers != 0 else tuple)
-    chain._found["n_numbers"] = n_numbers
+    _N_NUMBERS.keep(chain, (n_numbers,))
     return chain
 
 

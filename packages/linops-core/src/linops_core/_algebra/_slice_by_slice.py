@@ -17,6 +17,7 @@ from nameddim import NamedDimension, is_wildcard
 
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop, tile_of
+from .._base._memo import Memo
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import axis_of, lengths_by_place
@@ -127,6 +128,10 @@ class Slices:
         return lengths
 
 
+SLICES = Memo[tuple[object, "Slices | None"]]()
+"""For a shape, dtype, device and number of threads: how to compute a chain slice by slice."""
+
+
 def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
     """Return how to compute a chain slice by slice; None if it should not be.
 
@@ -137,18 +142,20 @@ def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
     if type(x) is FakeTensor and not may_be_remembered(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    known, found = chain._found.get("slices", (None, None))
+    known, found = SLICES.of(chain) or (None, None)
     if known == key and found is None:
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or forward_ad._current_level >= 0:
         return None
-    if known != key and not may_be_remembered(x.shape):
-        return None
-    weights = found.weights() if known == key else []
-    if known != key or found.shapes != [weight.shape for weight in weights]:
+    if known != key:
+        if not may_be_remembered(x.shape):
+            return None
+        found = None
+    weights = found.weights() if found is not None else []
+    if found is None or found.shapes != [weight.shape for weight in weights]:
         # It is new, or other weights are in their place by now.
         found = _planned(chain, chain.flatten(), x)
-        chain._found["slices"] = key, found
+        SLICES.keep(chain, (key, found))
         if found is None:
             return None
         weights = found.weights()

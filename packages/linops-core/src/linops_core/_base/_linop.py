@@ -23,6 +23,7 @@ from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._description import dims_text, tensor_text
 from ._late_hooks import is_hooked
+from ._memo import CHECKED, Memo
 from ._rules import rules
 from ._sides import SIDES, dims_of, with_dims_in_front
 from ._swapped_functions import of_adjoint
@@ -75,11 +76,6 @@ class NamedLinop(Arithmetic, Conversions):
     """Whether ``fn`` treats all slices of further dimensions in front alike."""
     _runs_in_parts: ClassVar[bool] = False
     """Whether it runs in parts with a small workspace, so that callers need not cut the input."""
-    # Kept in the dictionary of an operator, not in that of its submodules.
-    _adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
-    """The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
-    _normal: NamedLinop | None = None
-    """The normal operator, once it is made."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Drop inherited closed forms of functions that the class overrides."""
@@ -167,7 +163,7 @@ class NamedLinop(Arithmetic, Conversions):
             the dimensions and sizes of ``oshape``. The result is checked for each new shape of x.
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
-        checked, returned, _ = _NOTHING if facts is None else self._found.get("checked", _NOTHING)
+        checked, returned, _ = _NOTHING if facts is None else self._found.get(CHECKED, _NOTHING)
         is_known = facts is not None and facts == checked
         if not is_known:
             self._check_input(x)
@@ -176,7 +172,7 @@ class NamedLinop(Arithmetic, Conversions):
             self._check_vector(y, "output")
             if facts is not None and may_be_remembered(x.shape):
                 is_all = type(self).forward is NamedLinop.forward and self._is_checked_by_shapes()
-                self._found["checked"] = facts, y.shape, is_all
+                CHECKED.keep(self, (facts, y.shape, is_all))
                 keep_freed(x, y)
         return y
 
@@ -195,7 +191,7 @@ class NamedLinop(Arithmetic, Conversions):
     def _has_checked(self, x: Tensor) -> bool:
         """Whether ``fn`` alone is a call with x, if all weights have the shapes of the last one."""
         own = self.__dict__
-        facts, _, is_all = own["_found"].get("checked", _NOTHING)
+        facts, _, is_all = own["_found"].get(CHECKED, _NOTHING)
         return is_all is True and x.shape == facts[0] and not is_hooked(own)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
@@ -212,7 +208,7 @@ class NamedLinop(Arithmetic, Conversions):
         """
         if is_dynamo_compiling():
             self._make_derived()
-        adjoint = self._adjoint
+        adjoint = _ADJOINT.of(self)
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
         if not isinstance(adjoint, NamedLinop):
@@ -220,8 +216,8 @@ class NamedLinop(Arithmetic, Conversions):
             if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
-                vars(self)["_adjoint"] = adjoint
-                vars(adjoint)["_adjoint"] = weakref.ref(self)
+                _ADJOINT.keep(self, adjoint)
+                _ADJOINT.keep(adjoint, weakref.ref(self))
         return adjoint
 
     @property
@@ -229,11 +225,11 @@ class NamedLinop(Arithmetic, Conversions):
         """The normal operator A^H A; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
             self._make_derived()
-        normal = self._normal
+        normal = _NORMAL.of(self)
         if normal is None:
             normal = built(self.normal)
             if config.cache_adjoint_normal:
-                vars(self)["_normal"] = normal
+                _NORMAL.keep(self, normal)
         return normal
 
     @constant_when_compiled
@@ -519,6 +515,11 @@ class NamedLinop(Arithmetic, Conversions):
                     )
         return self.split(self, tile)
 
+
+_ADJOINT = Memo["NamedLinop | weakref.ref[NamedLinop]"](is_own=True)
+"""The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
+_NORMAL = Memo[NamedLinop](is_own=True)
+"""The normal operator, once it is made."""
 
 _OF_FUNCTIONS = ("fn", "adj_fn")
 _CLOSED_FORMS = {

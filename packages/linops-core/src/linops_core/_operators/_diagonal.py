@@ -16,6 +16,7 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._memo import Memo
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
@@ -24,6 +25,9 @@ from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import multiplied
 from .._kernels._powers import raised, why_not_raised
 from ._grid_names import Dims
+
+_CHECKED_POWERS = Memo[TensorState]()
+"""The state of the weight that was found to have all powers."""
 
 
 class Diagonal(SliceableLinop):
@@ -199,12 +203,12 @@ class Diagonal(SliceableLinop):
         """Check that all weights have the powers, once for each state of the weights."""
         weight = self._weight("weight")
         has_values = not weight.is_meta and type(weight) in (Tensor, Parameter)
-        checked = self._found.get("powers")
+        checked = _CHECKED_POWERS.of(self)
         if not (has_values and writing_is_safe()) or (checked and checked.is_current(weight)):
             return
         if (reason := why_not_raised(self.weight_part("weight"), self._exponents)) is not None:
             raise ValueError(f"{self.signature}: the weight must {reason}")
-        self._found["powers"] = TensorState(weight)
+        _CHECKED_POWERS.keep(self, TensorState(weight))
 
     def extra_repr(self) -> str:
         """Return the text of ``repr`` for the weight and its powers."""
