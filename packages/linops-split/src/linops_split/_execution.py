@@ -92,7 +92,7 @@ class Forward(Work):
         """Return the result of a part; raise `RecordedByAutograd` if autograd follows it."""
         (x,) = operands
         if self.again:
-            result = self.tiles.linops[number]._call_again(x, out)
+            result = self.tiles.linops[number]._call_again(x)
         else:
             result = self.called(number)(x)
         if result.requires_grad:
