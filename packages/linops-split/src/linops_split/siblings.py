@@ -5,6 +5,7 @@ versions that it fits. An executor of a table computes the parts of a `Work` in 
 the results to an `Output`. `WithoutData` runs operators without data, for plans.
 """
 
+from ._cutting import cut_into_parts as cut_into_parts
 from ._execution import Forward as Forward
 from ._execution import Output as Output
 from ._execution import RecordedByAutograd as RecordedByAutograd
@@ -17,6 +18,7 @@ from ._out_of_place import applied_out_of_place as applied_out_of_place
 from ._planning._plan_input import input_of as input_of
 from ._planning._plan_trial import WORKS as WORKS
 from ._planning._plan_trial import WithoutData as WithoutData
+from ._slices import slices_along as slices_along
 from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward

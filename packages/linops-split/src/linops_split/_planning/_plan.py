@@ -129,9 +129,9 @@ def plan_batches(
     Notes
     -----
     Starting with the whole operator, the search repeatedly makes four times as many tiles along the
-    dimension that lowers the peak most, until the work fits. Then it reduces the number of tiles of each dimension
-    as far as the work still fits. The plan is a local optimum: another combination may have fewer
-    tiles.
+    dimension that lowers the peak most, until the work fits. Then it reduces the number of tiles of
+    each dimension as far as the work still fits. The plan is a local optimum: another combination
+    may have fewer tiles.
 
     Examples
     --------
