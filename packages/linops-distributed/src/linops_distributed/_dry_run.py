@@ -10,14 +10,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from linops_core import NamedLinop
-from linops_split.siblings import WORKS, WithoutData, input_of
+from linops_split.siblings import WORKS, TorchDispatchMode, WithoutData, input_of
 from nameddim import NamedDimension
 
 from ._plan import Computed, RankPlan, Step
+from ._private_torch import tree_leaves
 from ._ranks import Ranks, Sent
 
 

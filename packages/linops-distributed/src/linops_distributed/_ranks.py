@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Self, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
+
+from ._private_torch import assert_later, outside_of_modes
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -345,7 +346,7 @@ class Ranks:
         # A dtype of few digits may round the number, but not zero.
         is_right = (total * (1 - mark) == 0).all()
         if not is_right.is_cpu:
-            torch._assert_async(is_right, f"all ranks must be at the same step, got {step}")
+            assert_later(is_right, f"all ranks must be at the same step, got {step}")
         elif not is_right:
             found: list[str | None] = [None] * group.size()
             dist.all_gather_object(found, step, group=group)
@@ -363,7 +364,7 @@ class Ranks:
             return [value]
         step = self._step_name(owner, what)
         # Ranks compare values also while operators run without data.
-        with self.step(owner, what, self.names), _disable_current_modes():
+        with self.step(owner, what, self.names), outside_of_modes():
             dist.all_gather_object(found, (step, value), group=self._groups[self.names])
         pairs = [pair for pair in found if pair is not None]
         if text := _differing(self.numbers, [other for other, _ in pairs], f"{owner}: calls"):

@@ -18,11 +18,13 @@ from ._out_of_place import applied_out_of_place as applied_out_of_place
 from ._planning._plan_input import input_of as input_of
 from ._planning._plan_trial import WORKS as WORKS
 from ._planning._plan_trial import WithoutData as WithoutData
+from ._private_torch import FakeTensor as FakeTensor
+from ._private_torch import TorchDispatchMode as TorchDispatchMode
+from ._private_torch import is_batch as is_batch
 from ._slices import slices_along as slices_along
 from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
-from ._training._recording import is_batch as is_batch
 from ._training._weight_parts import WeightParts as WeightParts
 from ._training._weight_parts import is_dense as is_dense
 from ._training._weight_parts import memory_order as memory_order

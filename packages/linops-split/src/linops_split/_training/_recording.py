@@ -13,6 +13,7 @@ from torch.autograd.function import Function
 from linops_core.siblings import writing_is_safe
 
 from .._execution import Work
+from .._private_torch import is_batch
 from .._tiles import Tiles
 from ._gradient_sums import GradientSums
 from ._hooks import has_hooks
@@ -165,11 +166,6 @@ class _Recorded(Function):
         else:
             found = recording.gradients(x, gradient, ctx.needs_input_grad[2])
         return None, None, *found
-
-
-def is_batch(gradient: Tensor) -> bool:
-    """Whether it is a batch, as in ``torch.autograd.grad(..., is_grads_batched=True)``."""
-    return "Batched" in str(torch._C._dispatch_keys(gradient))  # the key has no name in Python
 
 
 def recorded(y: Tensor, recording: Recording, x: Tensor) -> Tensor:
