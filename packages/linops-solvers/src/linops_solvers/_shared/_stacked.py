@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import check_vector, real_part
+from linops_core.siblings import check_vector, real_part, totals_of
 from nameddim import ELLIPSES
 
 from ._checks import Operator, check_callable, is_complex_linear
