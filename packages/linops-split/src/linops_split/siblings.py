@@ -10,11 +10,10 @@ from ._execution import Forward as Forward
 from ._execution import Output as Output
 from ._execution import RecordedByAutograd as RecordedByAutograd
 from ._execution import Work as Work
-from ._execution import run_in_order as run_in_order
 from ._execution import sum_dtype as sum_dtype
-from ._layout import Layout as Layout
 from ._layout import Slices as Slices
 from ._out_of_place import applied_out_of_place as applied_out_of_place
+from ._planning._plan_input import complex_dtype as complex_dtype
 from ._planning._plan_input import input_of as input_of
 from ._planning._plan_trial import WORKS as WORKS
 from ._planning._plan_trial import WithoutData as WithoutData
@@ -26,7 +25,6 @@ from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
 from ._training._weight_parts import WeightParts as WeightParts
-from ._training._weight_parts import is_dense as is_dense
 from ._training._weight_parts import memory_order as memory_order
 from ._training._weights import held_by as held_by
 from ._training._weights import read_by as read_by
