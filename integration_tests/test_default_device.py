@@ -271,7 +271,7 @@ ELSEWHERE = {
     "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
-        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv"
+        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show"
     ),
 }
 """What is not run here, and why."""

@@ -119,6 +119,8 @@ else:
         },
     )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "SVD",
     "ConvergenceWarning",

@@ -63,6 +63,8 @@ else:
         return sorted({*globals(), *__all__})
 
 
+__version__ = "0.1.0"
+
 __all__ = [
     "AliasError",
     "AliasWarning",
