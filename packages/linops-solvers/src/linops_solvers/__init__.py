@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from ._proximals._proximal import Proximal as Proximal
     from ._proximals._proximal import ProximalMap as ProximalMap
     from ._proximals._proximal import separable as separable
+    from ._proximals._pyproximal import from_pyproximal as from_pyproximal
     from ._proximals._quadratics import l2_squared as l2_squared
     from ._proximals._quadratics import no_penalty as no_penalty
     from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
@@ -108,6 +109,7 @@ else:
             "._proximals._poisson": "poisson_likelihood",
             "._proximals._projections": "box l1_ball l2_ball simplex",
             "._proximals._proximal": "Proximal ProximalMap separable",
+            "._proximals._pyproximal": "from_pyproximal",
             "._proximals._quadratics": "l2_squared no_penalty",
             "._proximals._shrinkage": "group_soft_threshold huber l0 nuclear_norm soft_threshold",
             "._regression._irls": "irls",
@@ -146,6 +148,7 @@ __all__ = [
     "estimate_diagonal",
     "estimate_trace",
     "fista",
+    "from_pyproximal",
     "gmres",
     "group_soft_threshold",
     "huber",

@@ -38,13 +38,13 @@ def expectation_maximization(
     dtype = first.pair.dtype
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
-    def start() -> _Loop:
+    def start() -> _State:
         x = _first(owner, x0, subsets)
         for subset in others:
             subset.check_explained(*subset.image(x))
         image, floor = first.image(x)
         first.check_explained(image, floor)
-        loop = _Loop(x, image, floor)
+        state = _State(x, image, floor)
         if progress.checkpoint is not None:
             known = {"x0": (space, x)}
             for subset in subsets:
@@ -53,22 +53,22 @@ def expectation_maximization(
                 known |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
                 known |= probed(own, x)
             options = {"tol": tol, "max_num_iters": max_num_iters, "subsets": len(subsets)}
-            progress.checkpoint.begin(options, known, loop=loop)
-        return loop
+            progress.checkpoint.begin(options, known, state=state)
+        return state
 
-    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
-        yield loop.x, {"change": math.inf}, None
+    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
+        yield state.x, {"change": math.inf}, None
         spare = None
         while True:
-            before = loop.x
-            x = first.updated(before, loop.image, loop.floor, into=spare)
+            before = state.x
+            x = first.updated(before, state.image, state.floor, into=spare)
             for subset in others:
                 x = subset.updated(x, *subset.image(x), into=x)
             objective = 0.0
             if progress.is_watched:
                 objective = sum(subset.objective(*subset.image(x)) for subset in others)
-            loop.x = x
-            loop.image, loop.floor = first.image(x)
+            state.x = x
+            state.image, state.floor = first.image(x)
             spare = scaled_sum(x, -1, before, before)
             length, size = first.pair.magnitudes([spare, x])
             reason = None
@@ -78,7 +78,7 @@ def expectation_maximization(
                 reason = StopReason.CONVERGED if not size else StopReason.ROUNDING
             values = {"change": length / (size or 1.0)}
             if progress.is_watched:
-                values["objective"] = objective + first.objective(loop.image, loop.floor)
+                values["objective"] = objective + first.objective(state.image, state.floor)
             del before
             yield x, values, reason
 
@@ -89,7 +89,7 @@ def expectation_maximization(
 
 
 @dataclass
-class _Loop:
+class _State:
     """The values that a step needs from the step before."""
 
     x: Tensor

@@ -25,8 +25,7 @@ from .._shared._graphs import solved_in_steps
 from .._shared._progress import Callback, Checkpointed, Progress, reading_options
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._chunks import chunks_of
-from ._conjugate_steps import Run
-from ._fixed_steps import fixed_steps
+from ._conjugate_steps import ConjugateSteps
 from ._implicit import attach, check_solved
 
 _NAME = "conjugate_gradients"
@@ -190,11 +189,13 @@ def conjugate_gradients(
         axes = () if progress.is_watched or progress.checkpoint else batch.systems
         for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
             guess, first = None if x0 is None else x0[part], n_systems if part else None
-            run = Run(A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first)
-            found.append(run.solve(progress))
-            run.check_underflow(found[-1])
-            complaints.append(run.check.complaint())
-            n_systems += len(run.check.reasons)
+            steps = ConjugateSteps(
+                A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first
+            )
+            found.append(steps.solve(progress))
+            steps.check_underflow(found[-1])
+            complaints.append(steps.check.complaint())
+            n_systems += len(steps.check.reasons)
         whole = torch.cat(found, axes[0]) if len(found) > 1 else found[0]
         return whole, next(filter(None, complaints), None)
 
@@ -217,7 +218,8 @@ def conjugate_gradients(
         return attach(x, y - in_own_space(_NAME, A, x), to_y, _NAME, operators)
 
     def solve_in_graph() -> Tensor:
-        return fixed_steps(Run(A, preconditioner, batch, y, x0), max_num_iters)
+        steps = ConjugateSteps(A, preconditioner, batch, y, x0, is_read=False)
+        return steps.after_fixed_steps(max_num_iters)
 
     numbers = {"gtol": gtol, "ltol": ltol, "implicit": is_implicit}
     return solved_in_steps(

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import checked_number
-from .._shared._precision import narrowed, widened
+from .._shared._precision import widened
 from ._proximal import ProximalMap, fitted_weight, summed
 
 
@@ -66,18 +66,17 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
         return y, fitted_weight(owner, background, x, "background")
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        wide = widened(z)
-        y, b = fitted(wide)
+        y, b = fitted(z)
         if not isinstance(step, Tensor) and step == math.inf:
-            return narrowed(y - b + torch.zeros_like(wide), z.dtype)
-        v = wide + b - step
+            return y - b + torch.zeros_like(z)
+        v = z + b - step
         # In this unit, squares are in range. The root of 0 has no derivative.
         unit = torch.maximum(v.detach().abs(), 2 * step**0.5 * y.detach().sqrt())
         safe = torch.where(unit > 0, unit, 1)
         root = unit * ((v / safe).square() + 4 * step * (y / safe) / safe).clamp(min=0.5).sqrt()
         # The first form cancels if v is negative.
         small = 2 * step * (y / torch.where(v < 0, root - v, 1))
-        return narrowed(torch.where(v < 0, small, (v + root) / 2) - b, z.dtype)
+        return torch.where(v < 0, small, (v + root) / 2) - b
 
     def value(x: Tensor) -> Tensor:
         y, b = fitted(x)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import TypeAlias
 
@@ -15,7 +15,7 @@ from torch import Tensor
 from linops_core.siblings import is_transformed
 
 from .._shared._checks import check_callable, checked_number
-from .._shared._precision import applied_in_half, widened
+from .._shared._precision import applied_in_half, narrowed, widened
 from .._shared._space import Space, added
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
@@ -38,10 +38,11 @@ class ProximalMap:
     """The function itself, of a vector in a space; None if it is not known."""
 
     def __call__(self, z: Tensor, step: float) -> Tensor:
-        """Apply the map."""
-        if self.owner is not None:
-            check_arguments(self.owner, z, step)
-        return self.proximal(z, step)
+        """Apply the map; in single precision where z is in half precision."""
+        if self.owner is None:
+            return self.proximal(z, step)
+        check_arguments(self.owner, z, step)
+        return narrowed(self.proximal(widened(z), step), z.dtype)
 
     def value(self, x: Tensor) -> Tensor:
         """Return g(x), a real number: the function whose proximal map this is.
@@ -140,7 +141,7 @@ def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proxima
             "linops_solvers.separable"
         )
     if proximal.of_parts is not None:
-        return proximal.of_parts(space)
+        return replace(proximal, proximal=proximal.of_parts(space), of_parts=None)
     dims, axes = proximal.dims, space.cut
     if dims == ():
         return proximal

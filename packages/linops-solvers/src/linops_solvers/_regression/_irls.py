@@ -13,7 +13,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._krylov._conjugate_steps import Run
+from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
@@ -163,8 +163,8 @@ def irls(
 
         # The weights are linear over the reals only.
         vectors = Space(pair.input.totals, has_complex_products=False)
-        run = Run(normal, None, vectors, descent, None, (tolerance, 0.0), pair.dtype)
-        return run.solve(Progress(_NAME, max_cg_iters))
+        system = ConjugateSteps(normal, None, vectors, descent, None, (tolerance, 0.0), pair.dtype)
+        return system.solve(Progress(_NAME, max_cg_iters))
 
     def _length(misfit: _Misfit, *pairs: tuple[Tensor, Tensor]) -> float:
         """Return about the multiple of the step with the least function, which is convex."""

@@ -117,8 +117,8 @@ class Checkpoint:
                     states[content["iteration"]] = path, content["state"]
 
         self._together(read, "what a checkpoint is of")
-        told = self._told([*states], "the iterations of checkpoints")
-        common = set.intersection(*map(set, told))
+        iterations = self._of_all([*states], "the iterations of checkpoints")
+        common = set.intersection(*map(set, iterations))
         path, found = states[max(common)] if common else (self.newest, None)
         state: State | None = _copied(found)
         del found
@@ -204,7 +204,7 @@ class Checkpoint:
         words = None if failure is None else str(failure)
         if failure is not None and not is_refused:
             words = f"{what} must succeed, got {type(failure).__name__}: {failure}"
-        for number, (refused, text) in enumerate(self._told((is_refused, words), what)):
+        for number, (refused, text) in enumerate(self._of_all((is_refused, words), what)):
             if text is not None:
                 is_one = self.processes is None or self.processes.count == 1
                 where = "" if is_one else f"rank {number}: "
@@ -212,7 +212,7 @@ class Checkpoint:
                     f"{self.owner}: {where}{text}"
                 ) from failure
 
-    def _told(self, value: Any, what: str) -> list[Any]:
+    def _of_all(self, value: Any, what: str) -> list[Any]:
         return [value] if self.processes is None else self.processes.told(value, what)
 
 

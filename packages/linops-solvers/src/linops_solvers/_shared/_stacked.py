@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_vector, real_part
 from nameddim import ELLIPSES
 
 from ._checks import Operator, check_callable, is_complex_linear
@@ -42,6 +42,8 @@ class StackedOperators(nn.Module):
         self.linops: list[NamedLinop] | None = None
         self.shapes: list[torch.Size] | None = None
         """Of what each returns, once that is known."""
+        self.are_real = [False] * len(operators)
+        """Whether to take the real part of each block, which was joined beside a complex one."""
         self.units = [1.0] * len(operators)
         """The outputs are multiplied by these numbers."""
         if adjoints is None:
@@ -137,8 +139,10 @@ class StackedOperators(nn.Module):
     def split(self, y: Tensor) -> list[Tensor]:
         """Return the output of each, as views of one vector."""
         assert self.shapes is not None  # a solver has applied it, or was given right-hand sides
-        parts = y.split([shape.numel() for shape in self.shapes])
-        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        parts = zip(
+            y.split([s.numel() for s in self.shapes]), self.shapes, self.are_real, strict=True
+        )
+        return [(real_part(z) if is_real else z).reshape(s) for z, s, is_real in parts]
 
 
 def stacked(

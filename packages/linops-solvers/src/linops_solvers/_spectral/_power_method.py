@@ -96,14 +96,14 @@ def power_method(
     def solve() -> tuple[Tensor, Tensor]:
         goals, count = {"change": tol}, ("max_iters", 1)
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
-        loop = _start(widened(v_init), batch)
+        state = _start(widened(v_init), batch)
         if progress.checkpoint is not None:
             first = widened(v_init)
             space, options = batch, {"tol": tol, "max_iters": max_iters}
             image = in_own_space(owner, wide, space.random_like(first.detach()))
             known = {"v_init": (space, first), "A": (space, image)}
-            progress.checkpoint.begin({**options, "axes": [*batch.systems]}, known, loop=loop)
-        steps = _steps(wide, loop, tol, batch, dtype)
+            progress.checkpoint.begin({**options, "axes": [*batch.systems]}, known, state=state)
+        steps = _steps(wide, state, tol, batch, dtype)
         return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
@@ -115,7 +115,7 @@ def power_method(
 
 
 @dataclass
-class _Loop:
+class _State:
     """The values that a step needs from the step before."""
 
     v: Tensor
@@ -124,18 +124,18 @@ class _Loop:
     """Whether no step was done, so that a v with A v = 0 is replaced."""
 
 
-def _start(v: Tensor, batch: Space) -> _Loop:
+def _start(v: Tensor, batch: Space) -> _State:
     """Return the first v, of norm 1."""
     length, numbers = batch.magnitude(v)
     if not (numbers > 0).all():
         finite("power_method", float(numbers.sum()))
         raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
-    return _Loop(v / length, torch.zeros_like(length))
+    return _State(v / length, torch.zeros_like(length))
 
 
 def _steps(
     A: Operator,
-    loop: _Loop,
+    state: _State,
     tol: float,
     batch: Space,
     dtype: torch.dtype,
@@ -144,16 +144,16 @@ def _steps(
     """Yield v and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
     owner = "power_method"
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
-    numbers = loop.eigenvalue.detach().flatten().cpu().double()
-    yield (loop.v, loop.eigenvalue), {}, None
+    numbers = state.eigenvalue.detach().flatten().cpu().double()
+    yield (state.v, state.eigenvalue), {}, None
     while True:
-        before, v = numbers, loop.v
+        before, v = numbers, state.v
         image = in_own_space(owner, A, v)
         eigenvalue, numbers = batch.magnitude(image)
         finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
-            if loop.may_restart:  # v is in the null space, and only it if A is not zero
+            if state.may_restart:  # v is in the null space, and only it if A is not zero
                 fresh = batch.random_like(v.detach())
                 v = fresh / batch.norm(fresh)
             v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
@@ -163,7 +163,7 @@ def _steps(
         change = (numbers - before).abs()
         is_proved = change + rounding * numbers <= tol * numbers
         is_still = (change <= precision * numbers) & (tol < precision + rounding)
-        if loop.may_restart:
+        if state.may_restart:
             is_proved, is_still = is_proved & ~is_lost, is_still & ~is_lost
         reasons = [
             StopReason.CONVERGED if proved else StopReason.ROUNDING if still else None
@@ -173,9 +173,9 @@ def _steps(
             "eigenvalue": float(numbers.max()) * unit * unit if len(numbers) else 0.0,
             "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
         }
-        loop.v, loop.eigenvalue, loop.may_restart = v, eigenvalue, False
+        state.v, state.eigenvalue, state.may_restart = v, eigenvalue, False
         del v  # freed when the next one takes its place
-        yield (loop.v, eigenvalue), values, reasons
+        yield (state.v, eigenvalue), values, reasons
 
 
 def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:

@@ -10,7 +10,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from .._krylov._conjugate_steps import Run
+from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
@@ -139,16 +139,16 @@ def admm(
         has_complex_products=pair.is_complex_linear and split.is_complex_linear,
     )
 
-    def start() -> _Loop:
+    def start() -> _State:
         x = torch.zeros_like(target) if problem.x0 is None else problem.x0
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         z = split.forward(x)
-        loop = _Loop(x, z, torch.zeros_like(z), rho)
+        state = _State(x, z, torch.zeros_like(z), rho)
         if progress.checkpoint is not None:
             options = {"max_num_iters": max_num_iters, "rho": rho, "fixed": is_rho_fixed}
             options |= {"eps_abs": eps_abs, "eps_rel": eps_rel, "max_cg_iters": max_cg_iters}
-            progress.checkpoint.begin(options, problem.known(x), loop=loop)
-        return loop
+            progress.checkpoint.begin(options, problem.known(x), state=state)
+        return state
 
     @torch.no_grad()
     def objective(x: Tensor, slope: Tensor, z: Tensor) -> dict[str, float]:
@@ -158,32 +158,34 @@ def admm(
         square = of_slope - of_target + y_size**2  # which may be below 0 by rounding
         return problem.objective(math.sqrt(max(square, 0.0)), z)
 
-    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
-        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
-        root_of_z = math.sqrt(split.output.count(loop.z)) if eps_abs else 0.0
+    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
+        root_of_z = math.sqrt(split.output.count(state.z)) if eps_abs else 0.0
 
         # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
         right = argument = None
-        yield loop.x, {"primal": loop.primal, "dual": loop.dual, "rho": loop.rho}, None
+        yield state.x, {"primal": state.primal, "dual": state.dual, "rho": state.rho}, None
         while True:
-            rho, weighted = loop.rho, _Weighted(normal, normal_of_L, loop.rho)
-            argument = scaled_sum(loop.z, -1, loop.u, argument)
+            rho, weighted = state.rho, _Weighted(normal, normal_of_L, state.rho)
+            argument = scaled_sum(state.z, -1, state.u, argument)
             right = scaled_sum(target, rho, split.adjoint(argument), right)
-            check_like(_NAME, "the output of the adjoint of L", right, "x", loop.x)
-            gtol = max(0.1 * min(1.0, loop.primal, loop.dual), precision)
-            run = Run(weighted, None, vectors, right, loop.x, (gtol, 0.0), pair.dtype)
-            loop.x = run.state.x  # frees the x before
-            loop.x = x = run.solve(Progress(_NAME, max_cg_iters))
-            loop.norm = norm = (
-                run.norm() or loop.norm
+            check_like(_NAME, "the output of the adjoint of L", right, "x", state.x)
+            gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
+            system = ConjugateSteps(
+                weighted, None, vectors, right, state.x, (gtol, 0.0), pair.dtype
+            )
+            state.x = system.state.x  # frees the x before
+            state.x = x = system.solve(Progress(_NAME, max_cg_iters))
+            state.norm = norm = (
+                system.norm() or state.norm
             )  # of the system that is solved, once a step has shown it
-            del run, weighted  # freed, because the next lines need the memory
+            del system, weighted  # freed, because the next lines need the memory
             image = split.forward(x)
-            argument = scaled_sum(image, 1, loop.u, argument)
-            loop.z = z = problem.proximal(argument, 1 / rho)
+            argument = scaled_sum(image, 1, state.u, argument)
+            state.z = z = problem.proximal(argument, 1 / rho)
             check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
             argument = reusable(argument, problem.proximal, z)
-            loop.u = u = add_scaled(add_scaled(loop.u, 1, image), -1, z)
+            state.u = u = add_scaled(add_scaled(state.u, 1, image), -1, z)
             back = split.adjoint(u)
             product = normal(x)
             check_unchanged(_NAME, "the adjoint of A", target, version, product)
@@ -213,17 +215,17 @@ def admm(
             reason = reason_of_both((gap, slope), goals, noises)
             if eps_rel < precision and max(primal, dual) <= rounding:
                 reason = reason or StopReason.ROUNDING
-            loop.iteration += 1
+            state.iteration += 1
             values = {"primal": primal, "dual": dual, "rho": rho} | seen
-            if loop.iteration <= last_change_of_rho:
+            if state.iteration <= last_change_of_rho:
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
                 if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
                     factor = 1.0  # a residual of zero would double it until it overflows
                 if factor != 1:
-                    loop.rho, loop.u = rho * factor, divided(u, factor, u)
-            loop.primal, loop.dual = primal, dual
+                    state.rho, state.u = rho * factor, divided(u, factor, u)
+            state.primal, state.dual = primal, dual
             del x, z, u, image, back  # freed when others take their places
-            yield loop.x, values, reason
+            yield state.x, values, reason
 
     return problem.solve(steps(start()), progress)
 
@@ -242,7 +244,7 @@ class _Weighted:
 
 
 @dataclass
-class _Loop:
+class _State:
     """The values that a step needs from the step before."""
 
     x: Tensor

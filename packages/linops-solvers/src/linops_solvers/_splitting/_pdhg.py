@@ -148,7 +148,7 @@ def pdhg(
             p0 = K.in_units(K.split(p0), -1)
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
-    def start(x: Tensor) -> _Loop:
+    def start(x: Tensor) -> _State:
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
@@ -160,27 +160,29 @@ def pdhg(
         image = pair.forward(x)
         p = torch.zeros_like(image) if p0 is None else p0
         check_like(_NAME, "p0", p, "the output of K", image)
-        loop = _Loop(x, p, image, image.clone(), *lengths)
+        state = _State(x, p, image, image.clone(), *lengths)
         if progress.checkpoint is not None:
             known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
             known["the proximal map of f"] = pair.output, probe(penalty, known["K"][1], dtype)
             random = pair.input.random_like(x)
             known["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
             options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
-            progress.checkpoint.begin({"max_num_iters": max_num_iters, **options}, known, loop=loop)
-        return loop
+            progress.checkpoint.begin(
+                {"max_num_iters": max_num_iters, **options}, known, state=state
+            )
+        return state
 
-    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
-        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
-        root_of_p = math.sqrt(pair.output.count(loop.p)) if eps_abs else 0.0
-        values = {"primal": math.inf, "dual": math.inf, "tau": loop.tau, "sigma": loop.sigma}
+    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
+        root_of_p = math.sqrt(pair.output.count(state.p)) if eps_abs else 0.0
+        values = {"primal": math.inf, "dual": math.inf, "tau": state.tau, "sigma": state.sigma}
         # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
         of_p = of_x = argument = None
-        yield loop.x, values, None
+        yield state.x, values, None
         while True:
-            x, p, image, ahead = loop.x, loop.p, loop.image, loop.ahead
+            x, p, image, ahead = state.x, state.p, state.image, state.ahead
             versions = version_of(x), version_of(image)
-            tau, sigma, norm = loop.tau, loop.sigma, loop.norm
+            tau, sigma, norm = state.tau, state.sigma, state.norm
             of_p = scaled_sum(p, sigma, ahead, of_p)
             # The proximal map of the conjugate of f, by the identity of Moreau.
             argument = divided(of_p, sigma, argument)
@@ -218,25 +220,25 @@ def pdhg(
             reason = reason_of_both((primal, dual), goals, noises)
             if moved <= precision * x_size and p_moved <= precision * p_size:
                 reason = reason or StopReason.ROUNDING
-            loop.ahead = extrapolated(image, image_new, 2.0, into=ahead)
-            loop.x, loop.p, loop.image = x_new, p_new, image_new
+            state.ahead = extrapolated(image, image_new, 2.0, into=ahead)
+            state.x, state.p, state.image = x_new, p_new, image_new
             del x, p, image, ahead, x_new, p_new, image_new
             # At the level of rounding, the ratio of two moves does not show the norm.
             shown = 0.0
             if moved > 16 * precision * x_size:
                 shown = (bent - 2 * rounding * norm * x_size) / moved
             if shown > norm * (1 + 1e-3):
-                loop.norm = shown
+                state.norm = shown
                 if not are_given:
                     excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
-                    loop.tau, loop.sigma = tau / excess, sigma / excess
+                    state.tau, state.sigma = tau / excess, sigma / excess
             values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
             if progress.is_watched and of_f and of_g:
                 with torch.no_grad():
-                    values["objective"] = (of_f(loop.image) + of_g(loop.x)).item()
-            yield loop.x, values, reason
+                    values["objective"] = (of_f(state.image) + of_g(state.x)).item()
+            yield state.x, values, reason
             if are_given:
-                _check_lengths(tau, sigma, loop.norm)
+                _check_lengths(tau, sigma, state.norm)
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
@@ -245,7 +247,7 @@ def pdhg(
 
 
 @dataclass
-class _Loop:
+class _State:
     """The values that a step needs from the step before."""
 
     x: Tensor
