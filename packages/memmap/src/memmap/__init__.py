@@ -65,3 +65,6 @@ else:
 
     def __dir__():
         return sorted({*globals(), *__all__})
+
+
+__version__ = "0.1.0"
