@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -136,6 +136,25 @@ Solver = TypeVar("Solver", bound=Callable[..., object])
 Reasons: TypeAlias = list[StopReason | None] | StopReason | None
 Iterate: TypeAlias = tuple[State, Mapping[str, float], Reasons]
 """After a step: the state, the measured values, and the reasons to stop, if any."""
+
+
+class HasX(Protocol):
+    """The state of a solver: all that a step needs from the step before."""
+
+    @property
+    def x(self) -> Tensor: ...
+
+
+def stepped(
+    state: HasX,
+    values: Mapping[str, float],
+    step: Callable[[], tuple[Mapping[str, float], StopReason | None]],
+) -> Iterator[Iterate[Tensor]]:
+    """Yield the x of a state, at the start and after each step, which changes the state."""
+    reason: StopReason | None = None
+    while True:
+        yield state.x, values, reason
+        values, reason = step()
 
 
 class Watching(TypedDict, total=False):
