@@ -312,6 +312,13 @@ def warn(message: str) -> None:
     warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
 
+def reason_of(found: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
+    """Return the reason to stop, given a value, its goal, its rounding, and where no more helps."""
+    if found + noise <= goal:
+        return StopReason.CONVERGED
+    return StopReason.ROUNDING if found <= max(noise, least) else None
+
+
 def reason_of_both(
     found: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
 ) -> StopReason | None:

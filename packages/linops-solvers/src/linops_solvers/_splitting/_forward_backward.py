@@ -19,7 +19,7 @@ from .._shared._checks import (
 )
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._products import extrapolated, scaled_sum
-from .._shared._progress import Checkpointed, Progress, StopReason, stepped
+from .._shared._progress import Checkpointed, Progress, StopReason, reason_of, stepped
 from ._problem import PenalizedProblem
 
 
@@ -109,10 +109,7 @@ def forward_backward(
             (misfit_size,) = pair.magnitudes([], [of_output])
             # Rounding of the proximal map and its argument, and of A, with this norm.
             noise = rounding * (size + math.sqrt(step) * misfit_size)
-            if length + noise <= tol * size:
-                reason = StopReason.CONVERGED
-            elif length <= max(noise, precision * size):
-                reason = StopReason.ROUNDING
+            reason = reason_of(length, tol * size, noise, precision * size)
         if not has_momentum or (slope and slope[0] < 0):
             state.age = 1.0
         before, state.age = state.age, (1 + math.sqrt(1 + 4 * state.age**2)) / 2
