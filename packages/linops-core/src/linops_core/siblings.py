@@ -7,6 +7,7 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
+from ._base._along import along as along
 from ._base._centre import without_fftshift as without_fftshift
 from ._base._linop import tile_of as tile_of
 from ._base._memo import Memo as Memo
@@ -38,4 +39,3 @@ from ._kernels._tracing import is_followed as is_followed
 from ._kernels._tracing import is_recorded as is_recorded
 from ._kernels._tracing import is_transformed as is_transformed
 from ._lazy import loaded_when_used as loaded_when_used
-from ._operators._grid_operator import along as along

@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
-from linops_core.siblings import totals_of, without_fftshift, writing_is_safe
+from linops_core.siblings import is_followed, totals_of, without_fftshift, writing_is_safe
 from nameddim import NamedDimension
 
 from ._dry_run import dry_run
@@ -287,7 +286,7 @@ class DistributedLinop(NamedLinop):
     def _refuse_what_follows(self, x: Tensor) -> None:
         """Raise an error for a transform of torch that cannot record communication."""
         is_plain = type(x) in (Tensor, torch.nn.Parameter) or self.ranks.is_dry
-        if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
+        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
             self._refuse_transforms()
 
     def _refuse_transforms(self) -> NoReturn:

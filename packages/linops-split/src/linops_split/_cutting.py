@@ -44,7 +44,8 @@ def cut_into_parts(linop: NamedLinop, pieces: Pieces, inside: Inside | None = No
         if inside is not None:
             found = inside(number, tile, part, cell)
         parts += [own.within(outer) for own in found.parts]
-        of_outer = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
+        known = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
+        of_outer = {dim: length for dim, length in known.items() if length is not None}
         lengths = {**found.lengths, **lengths, **of_outer}
     return Tiles(linop.shape, parts, lengths).without_zeros()
 

@@ -8,16 +8,15 @@ from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import forward_ad
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
-from linops_core.siblings import Memo, without_fftshift, writing_is_safe
+from linops_core.siblings import Memo, is_followed, without_fftshift, writing_is_safe
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
 from ._out_of_place import applied_out_of_place
+from ._private_torch import FakeTensor
 from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
@@ -108,7 +107,7 @@ class Tiled(Composite):
         if self.tiles.is_one_whole:
             return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
-        if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
+        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
             self.tiles.lay_out()
             return self.out_of_place(x, self.tiles)
         try:

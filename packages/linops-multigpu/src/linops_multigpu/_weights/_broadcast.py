@@ -55,11 +55,6 @@ def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:
     return source.with_weights(lambda tensor: _sent(tensor, device))
 
 
-def is_transformed() -> bool:
-    """Whether a transform of torch.func is active; it follows only weights that are sent alone."""
-    return torch._C._are_functorch_transforms_active()
-
-
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a tensor on a device so that autograd follows it."""
     if tensor.device == device:

@@ -11,11 +11,10 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core.siblings import choosing_steps
 
+from .._private_torch import FakeTensor, TorchDispatchMode
 from ._peak_inside import inside_nbytes
 from ._structure import Structure
 from ._without_data import tensors_in
