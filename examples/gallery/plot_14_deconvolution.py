@@ -62,7 +62,7 @@ print(f"{counts.numel()} voxels with {counts.min():.0f} to {counts.max():.0f} co
 # %%
 # Richardson-Lucy
 # ---------------
-# The steps of :func:`linops_solvers.richardson_lucy` find the volume that makes the counts most
+# The steps of ``richardson_lucy`` find the volume that makes the counts most
 # likely [1]_. The order of its arguments is that of scikit-image. By default
 # (``boundary="extended"``), the light outside of the frame is estimated, too [2]_. With zeros
 # outside, all light must come from within, which makes false edges.
@@ -88,7 +88,7 @@ many = deconvolved(max_num_iters=100, callback=watch)
 # Total variation
 # ---------------
 # Late steps fit the noise. A penalty on edges prevents this. With the Kullback-Leibler divergence
-# D, which :func:`linops_solvers.poisson_likelihood` has, and the gradient G, ``pdhg`` solves [3]_
+# D, which ``poisson_likelihood`` has, and the gradient G, ``pdhg`` solves [3]_
 #
 # .. math:: \min_{x \ge 0} D(y, A x + b) + \lambda \sum_n |(G x)_n|_2 .
 #
