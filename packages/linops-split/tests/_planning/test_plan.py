@@ -3,7 +3,6 @@
 C coils, M rows, N columns, K samples.
 """
 
-import copy
 import dataclasses
 import math
 import re
@@ -38,7 +37,7 @@ from linops_core.testing.strategies import Known, trees
 from linops_split import BatchPlan, batch_linop, plan_batches
 from linops_split._planning._peak import peak_nbytes
 from linops_split._planning._plan_budget import bytes_text
-from linops_split._planning._plan_trial import Trial
+from linops_split._planning._plan_trial import Trial, _share_caches
 from nameddim import ND, NamedShape
 
 CPU = torch.device("cpu")
@@ -69,8 +68,10 @@ def held(known: Known, batch_sizes: dict[ND, int], work: str) -> int:
 
 
 def held_by(linop: NamedLinop, x: Tensor, batch_sizes: dict[ND, int], work: str) -> int:
-    """Return what the work on x holds at a time in its first call: a copy keeps nothing."""
-    run = WORKS[work](batch_linop(copy.deepcopy(linop), batch_sizes))
+    """Return what the work on x holds at a time in its first call, with empty caches."""
+    first = linop.with_weights(lambda w: w)
+    _share_caches(linop, first, {})
+    run = WORKS[work](batch_linop(first, batch_sizes))
     with torch.no_grad():
         x = torch.rand_like(linop(x)) if work == "adjoint" else x
         return peak_nbytes(lambda: run(x)).get(CPU, 0)

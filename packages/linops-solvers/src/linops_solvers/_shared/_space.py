@@ -27,6 +27,7 @@ from linops_core.siblings import (
     named_axes,
     norm,
     squared_norm,
+    totals_of,
 )
 from nameddim import NamedDimension
 
@@ -54,7 +55,8 @@ def added(*numbers: Terms) -> list[Tensor]:
         parts = total.split([real.numel() for real in reals])
         for (place, number), real, part in zip(members, reals, parts, strict=True):
             shaped = part.reshape(real.shape).to(real.dtype)
-            whole = torch.view_as_complex(shaped) if number.is_complex() else shaped
+            # Not view_as_complex: a part may begin at an odd place.
+            whole = torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped
             found[place] = found[place] + whole
     return cast(list[Tensor], found)
 
@@ -269,7 +271,7 @@ def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Spa
     If ``beside`` is given, vectors of the input are also in that space. Then an operator of one
     process is applied to the parts.
     """
-    found = [A.totals("input"), A.totals("output")] if isinstance(A, NamedLinop) else [None, None]
+    found = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
     if isinstance(A, NamedLinop) and found != [None, None]:
         there, back = (
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
@@ -299,7 +301,7 @@ def _parts(space: Space) -> tuple[object, ...]:
 def common_input(owner: str, operators: Iterable[Operator]) -> Space:
     """Return the space of the input that several operators share."""
     for A in operators:
-        if isinstance(A, NamedLinop) and A.totals("input") is not None:
+        if isinstance(A, NamedLinop) and totals_of(A, "input") is not None:
             return spaces_of(owner, A)[0]
     return Space()
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import check_vector, real_part
+from linops_core.siblings import check_vector, real_part, totals_of
 from nameddim import ELLIPSES
 
 from ._checks import Operator, check_callable, is_complex_linear
@@ -66,7 +66,7 @@ class StackedOperators(nn.Module):
     def _check_inputs(self) -> None:
         """Raise an error if operators are known to have different inputs."""
         linops = [(n, A) for n, A in enumerate(self.operators) if isinstance(A, NamedLinop)]
-        if any(A.totals("input") is not None for _, A in linops):
+        if any(totals_of(A, "input") is not None for _, A in linops):
             return  # sizes of shares, which ranks compare
         known = [(n, A.sizes("input")) for n, A in linops if ELLIPSES not in A.ishape]
         for number, sizes in known[1:]:

@@ -17,6 +17,7 @@ from linops_core.siblings import (
     check_vector,
     constant_when_compiled,
     input_space,
+    totals_of,
 )
 from nameddim import ELLIPSES, ND, NamedDimension
 
@@ -67,7 +68,7 @@ def input_or_random(
 
 def space_of_systems(owner: str, A: Operator, y: Tensor, batch_dims: BatchDims) -> Space:
     """Return the space of y, which is like the input of A, with axes that number systems."""
-    totals = (A.totals("input") if isinstance(A, NamedLinop) else None) or WHOLE
+    totals = totals_of(A, "input") or WHOLE
     axes: tuple[int, ...]
     if totals.add is not None and batch_dims != 0:
         raise NotImplementedError(
