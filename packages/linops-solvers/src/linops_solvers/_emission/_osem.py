@@ -46,7 +46,7 @@ def osem(
     at it: use fewer subsets, or :func:`mlem`, for the last steps. An entry of x that one of the
     subsets does not see becomes 0, so each subset must see all of x.
 
-    Memory is that of :func:`mlem` with one vector of the input more for each subset. With a
+    Memory is that of :func:`mlem` and one vector of the input for each further subset. With a
     callback or a bar, a step applies all but the first operator once more, for the objective.
 
     Parameters
