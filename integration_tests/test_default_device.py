@@ -98,6 +98,8 @@ OPERATORS: Operators = {
     "Zero": (lambda: core.Zero(("N",)), (4,)),
     "from_scipy": (lambda: core.from_scipy(M.numpy(), ("N",), ("M",)), (4,)),
     "NUFFT": (lambda: imaging.NUFFT(LOCS, (6, 6), ("K",), toeplitz=True), (6, 6)),
+    "ConeBeam": (lambda: imaging.ConeBeam(ANGLES, (4, 6), 6, 20.0, 10.0), (6, 6, 6)),
+    "ParallelBeam3D": (lambda: imaging.ParallelBeam3D(ANGLES, (4, 6), 6), (6, 6, 6)),
     "FanBeam": (lambda: imaging.FanBeam(ANGLES, 8, 6, 20.0, 10.0), (6, 6)),
     "ParallelBeam": (lambda: imaging.ParallelBeam(ANGLES, 8, 6), (6, 6)),
     "FiniteDifference": (lambda: imaging.FiniteDifference("N", 4), (4,)),
@@ -230,6 +232,10 @@ CALLS: dict[str, Callable[[Path], object]] = {
         data(12, 8, dtype=torch.float64),
         imaging.ParallelBeam(HALF_CIRCLE, 8, 6),
     ),
+    "fdk": lambda _: imaging.fdk(
+        data(12, 4, 8, dtype=torch.float64),
+        imaging.ConeBeam(2 * HALF_CIRCLE, (4, 8), 6, 20.0, 10.0),
+    ),
     "toeplitz_kernel": lambda _: imaging.toeplitz_kernel(imaging.NUFFT(LOCS, (6, 6), ("K",))),
     "compress_coils": lambda _: coil_maps.compress_coils(KSPACE, 2),
     "espirit": lambda _: coil_maps.espirit(
@@ -242,7 +248,12 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
-    "IsmrmrdScan": lambda _: SCAN.on_grid(),
+    "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
+    "write_ismrmrd": lambda path: io.write_ismrmrd(path / "b.h5", SCAN),
+    "write_nifti": lambda path: (
+        pytest.importorskip("nibabel"),
+        io.write_nifti(path / "b.nii", X2, torch.eye(4, device="cpu")),
+    )[1],
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),
         phantoms.shepp_logan_kspace(LOCS, (6, 6), COILS),
@@ -260,6 +271,7 @@ MADE: dict[str, Callable[[], object]] = {
     "variable_density": lambda: masks.variable_density((16, 16), 3),
     "shepp_logan": lambda: phantoms.shepp_logan((8, 8)),
     "golden_angles": lambda: trajectories.golden_angles(3),
+    "convert": lambda: trajectories.convert(torch.ones(3, 2), "cycles/pixel", 8),
     "radial_2d": lambda: trajectories.radial_2d(3, 8, 8),
     "radial_3d": lambda: trajectories.radial_3d(3, 8, 8),
     "spiral_2d": lambda: trajectories.spiral_2d(2, 8, 8),
@@ -271,7 +283,9 @@ ELSEWHERE = {
     "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
-        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv"
+        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show "
+        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra "
+        "from_pywt from_ptwt from_odl from_scico from_mrpro from_pyproximal"
     ),
 }
 """What is not run here, and why."""

@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -105,3 +106,51 @@ def test_points_are_made_some_at_a_time(
     found: list[torch.Tensor] = []
     assert allocated(lambda: found.append(make())) < 1.5 * expected.nbytes
     assert torch.equal(found[0], expected)
+
+
+@pytest.mark.parametrize(
+    ("unit", "factors", "options"),
+    [
+        ("cycles/fov", (1, 1), {}),
+        ("sigpy", (1, 1), {}),
+        ("bart", (1, 1), {}),
+        ("cycles/pixel", (8, 5), {}),
+        ("nyquist", (4, 2.5), {}),
+        ("torchkbnufft", (8 / (2 * math.pi), 5 / (2 * math.pi)), {}),
+        ("cycles/length", (220, 110), {"fov": (220, 110)}),
+        ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": 220.0}),
+        ("mrpro", (0.5, 0.25), {"encoded_size": (16, 20)}),
+    ],
+)
+def test_units_of_locations(unit: str, factors: tuple[float, float], options: Any) -> None:
+    locs = torch.tensor([[0.25, -0.5], [0.125, 0.1]], requires_grad=True)
+    found = trajectories.convert(locs, unit, (8, 5), **options)
+    torch.testing.assert_close(found, locs * torch.tensor(factors, dtype=torch.float32))
+    (gradient,) = torch.autograd.grad(found.sum(), locs)
+    torch.testing.assert_close(gradient[0], torch.tensor(factors, dtype=torch.float32))
+
+
+@pytest.mark.parametrize(("largest", "unit"), [(0.5, "cycles/pixel"), (0.6, "radians/pixel")])
+def test_mri_nufft_chooses_the_unit_by_the_largest(largest: float, unit: str) -> None:
+    locs = torch.tensor([[0.1], [-largest]])
+    found = trajectories.convert(locs, "mri-nufft", 8)
+    assert torch.equal(found, trajectories.convert(locs, unit, 8))
+
+
+def test_units_that_do_not_fit() -> None:
+    locs = torch.zeros(3, 2)
+    convert: Any = trajectories.convert
+    with pytest.raises(TypeError, match="convert: locs must be a tensor of real numbers, got"):
+        convert(locs.int(), "cycles/fov", 8)
+    with pytest.raises(ValueError, match=r"convert: unit must be one of .*, got 'degrees'"):
+        convert(locs, "degrees", 8)
+    with pytest.raises(ValueError, match="convert: grid_size must be 2 positive integers, got"):
+        convert(locs, "cycles/fov", (8, 8, 8))
+    for unit, options in (("cycles/length", {}), ("cycles/fov", {"fov": 2.0})):
+        with pytest.raises(ValueError, match="convert: fov must be given for a unit with a length"):
+            convert(locs, unit, 8, **options)
+    for unit, sizes in (("mrpro", {}), ("cycles/fov", {"encoded_size": 9})):
+        with pytest.raises(ValueError, match="convert: encoded_size must be given for cycles/enc"):
+            convert(locs, unit, 8, **sizes)
+    with pytest.raises(ValueError, match="convert: fov must be 2 numbers, got"):
+        convert(locs, "cycles/length", 8, fov=[1.0])

@@ -7,7 +7,9 @@ from . import config
 from ._lazy import loaded_when_used
 
 if TYPE_CHECKING:
+    from ._adapters import from_odl as from_odl
     from ._adapters import from_pylops as from_pylops
+    from ._adapters import from_scico as from_scico
     from ._adapters import from_scipy as from_scipy
     from ._adapters import from_sigpy as from_sigpy
     from ._adapters import to_pylops as to_pylops
@@ -80,7 +82,9 @@ else:
     __getattr__, __dir__ = loaded_when_used(
         __name__,
         {
-            "._adapters": "from_pylops from_scipy from_sigpy to_pylops to_sigpy",
+            "._adapters": (
+                "from_odl from_pylops from_scico from_scipy from_sigpy to_pylops to_sigpy"
+            ),
             "._algebra._add": "Add",
             "._algebra._chain": "Chain",
             "._algebra._composite": "Composite",
@@ -125,6 +129,8 @@ else:
             "._safe_globals": "safe_globals",
         },
     )
+
+__version__ = "0.1.0"
 
 __all__ = [
     "DCT",
@@ -186,7 +192,9 @@ __all__ = [
     "Zero",
     "config",
     "dottest",
+    "from_odl",
     "from_pylops",
+    "from_scico",
     "from_scipy",
     "from_sigpy",
     "inner",

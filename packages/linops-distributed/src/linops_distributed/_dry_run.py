@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from linops_core import NamedLinop
-from linops_split.planning import WORKS, WithoutData, input_of
+from linops_split.siblings import WORKS, WithoutData, input_of
 from nameddim import NamedDimension
 
 from ._plan import Computed, RankPlan, Step

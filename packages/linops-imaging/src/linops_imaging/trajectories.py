@@ -8,7 +8,7 @@ Nyquist rate. Coordinate d belongs to grid axis d. Angles are in radians.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -17,7 +17,109 @@ from ._checks import check_dtype, check_number, check_real, counts, sizes_of_gri
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._units import warn_of_degrees
 
-__all__ = ["golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
+__all__ = ["convert", "golden_angles", "radial_2d", "radial_3d", "spiral_2d"]
+
+
+_PER_PIXEL = {"cycles/pixel": 1.0, "radians/pixel": 1 / (2 * math.pi), "nyquist": 0.5}
+_PER_LENGTH = {"cycles/length": 1.0, "radians/length": 1 / (2 * math.pi)}
+_UNITS: Mapping[str, str] = {
+    "bart": "cycles/fov",
+    "finufft": "radians/pixel",
+    "mrpro": "cycles/encoded",
+    "pynufft": "radians/pixel",
+    "pytorch-finufft": "radians/pixel",
+    "sigpy": "cycles/fov",
+    "torchkbnufft": "radians/pixel",
+}
+
+
+def convert(
+    locs: Tensor,
+    unit: str,
+    grid_size: int | Sequence[int],
+    *,
+    fov: float | Sequence[float] | None = None,
+    encoded_size: int | Sequence[int] | None = None,
+) -> Tensor:
+    r"""Return locations of another unit in cycles per field of view, from -N / 2 to N / 2.
+
+    Parameters
+    ----------
+    locs : Tensor
+        Real, (..., D). Gradients reach it.
+    unit : str
+        One of these, or a library that uses it:
+
+        - "cycles/fov": ours. BART ("bart") and sigpy ("sigpy").
+        - "cycles/pixel": from -1/2 to 1/2.
+        - "radians/pixel": from -pi to pi. "finufft", "pytorch-finufft", "torchkbnufft", "pynufft".
+        - "nyquist": from -1 to 1, multiples of the Nyquist frequency.
+        - "cycles/length" and "radians/length": with ``fov``, in the same length.
+        - "cycles/encoded": cycles over the field of view of ``encoded_size`` points, as in "mrpro".
+        - "mri-nufft": that library's rule: cycles per pixel if none exceeds 0.5, otherwise radians
+          per pixel.
+    grid_size : int or sequence of int
+        N, one number for all axes or one for each.
+    fov : float or sequence of float, optional
+        Field of view, for units with a length.
+    encoded_size : int or sequence of int, optional
+        Size of the encoded grid, for "cycles/encoded": the points of the grid have the same
+        distance as those of ``grid_size``.
+
+    Returns
+    -------
+    Tensor
+        Of the shape and dtype of ``locs``.
+
+    Raises
+    ------
+    TypeError
+        If ``locs`` is not a tensor of real numbers.
+    ValueError
+        If the unit is unknown, there is not one size for each coordinate, or ``fov`` or
+        ``encoded_size`` is missing or given for another unit.
+
+    Examples
+    --------
+    >>> convert(torch.tensor([[-math.pi, 0.0], [math.pi / 2, 1.0]]), "radians/pixel", (8, 8))
+    tensor([[-4.0000,  0.0000],
+            [ 2.0000,  1.2732]])
+    >>> convert(torch.tensor([[0.1]]), "cycles/length", 64, fov=220.0)
+    tensor([[22.]])
+    """
+    if not isinstance(locs, Tensor) or not locs.is_floating_point():
+        kind = locs.dtype if isinstance(locs, Tensor) else type(locs)
+        raise TypeError(f"convert: locs must be a tensor of real numbers, got {kind}")
+    n_axes = locs.shape[-1] if locs.ndim else 0
+    sizes = sizes_of_grid("convert", grid_size, n_axes)
+    name = _UNITS.get(unit, unit)
+    if name == "mri-nufft":
+        is_cycles = not locs.numel() or bool(locs.detach().abs().max() - 1e-4 < 0.5)
+        name = "cycles/pixel" if is_cycles else "radians/pixel"
+    if (name in _PER_LENGTH) != (fov is not None):
+        raise ValueError(f"convert: fov must be given for a unit with a length only, got {unit!r}")
+    if (name == "cycles/encoded") != (encoded_size is not None):
+        raise ValueError(
+            f"convert: encoded_size must be given for cycles/encoded only, got {unit!r}"
+        )
+    if name in _PER_PIXEL:
+        factors = [_PER_PIXEL[name] * size for size in sizes]
+    elif fov is not None:
+        lengths = [fov] * n_axes if isinstance(fov, (int, float)) else [*fov]
+        if len(lengths) != n_axes:
+            raise ValueError(f"convert: fov must be {n_axes} numbers, got {fov!r}")
+        lengths = [check_real("convert", "fov", length, 0, more=True) for length in lengths]
+        factors = [_PER_LENGTH[name] * length for length in lengths]
+    elif encoded_size is not None:
+        encoded = sizes_of_grid("convert", encoded_size, n_axes, name="encoded_size")
+        factors = [size / whole for size, whole in zip(sizes, encoded, strict=True)]
+    elif name == "cycles/fov":
+        factors = [1.0] * n_axes
+    else:
+        known = sorted({"cycles/encoded", "cycles/fov", "mri-nufft", *_PER_PIXEL, *_PER_LENGTH})
+        raise ValueError(f"convert: unit must be one of {[*known, *_UNITS]}, got {unit!r}")
+    scale = torch.tensor(factors, dtype=torch.float64, device=locs.device)
+    return (locs.double() * scale).to(locs.dtype)
 
 
 def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.float32) -> Tensor:

@@ -330,7 +330,7 @@ def test_a_compiler_finds_one_operation() -> None:
     torch.testing.assert_close(results(compiled), results(lambda x: A.H(A(x))))
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.trace:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit.trace")
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 def test_a_recorded_call_is_no_constant() -> None:
     A = NUFFT(locations(6, sizes=(5, 4)), (5, 4), ("K",), method="finufft")

@@ -26,8 +26,10 @@ These rules hold for all of them:
   tolerance, the solver ends with ``ROUNDING`` at the precision of the dtype.
 - For half precision, vectors are kept in single precision, and operators are applied in half
   precision.
-- ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` gets a :class:`Step` after every
-  step; each solver documents the ``values`` of its steps.
+- ``progress=True`` shows a progress bar, and ``tqdm_kwargs``, a mapping, one with options of tqdm.
+  ``callback`` gets a :class:`Step` after every step. Each solver documents the ``values`` of its
+  steps. Solvers that minimise a function report it as "objective", where the function is known:
+  that of linear systems by ``gmres`` and ``minres``, and of ``omp``, is the "residual".
 - If the process ends, a call with ``checkpoint``, the path of a file, continues from the file and
   returns the same bits. The file has the values that a step needs from the step before. It is
   written after every ``checkpoint_every`` steps and after the last one. :func:`conjugate_gradients`
@@ -57,6 +59,7 @@ if TYPE_CHECKING:
     from ._proximals._proximal import Proximal as Proximal
     from ._proximals._proximal import ProximalMap as ProximalMap
     from ._proximals._proximal import separable as separable
+    from ._proximals._pyproximal import from_pyproximal as from_pyproximal
     from ._proximals._quadratics import l2_squared as l2_squared
     from ._proximals._quadratics import no_penalty as no_penalty
     from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
@@ -98,6 +101,7 @@ else:
             "._proximals._composed": "conjugate in_basis",
             "._proximals._projections": "box l1_ball l2_ball simplex",
             "._proximals._proximal": "Proximal ProximalMap separable",
+            "._proximals._pyproximal": "from_pyproximal",
             "._proximals._quadratics": "l2_squared no_penalty",
             "._proximals._shrinkage": "group_soft_threshold huber l0 nuclear_norm soft_threshold",
             "._regression._irls": "irls",
@@ -117,6 +121,8 @@ else:
         },
     )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "SVD",
     "ConvergenceWarning",
@@ -134,6 +140,7 @@ __all__ = [
     "estimate_diagonal",
     "estimate_trace",
     "fista",
+    "from_pyproximal",
     "gmres",
     "group_soft_threshold",
     "huber",

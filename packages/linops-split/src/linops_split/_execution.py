@@ -25,7 +25,7 @@ Called: TypeAlias = Callable[[int], Callable[[Tensor], Tensor]]
 class RecordedByAutograd(Exception):
     """Autograd follows the result of a part through a tensor that is not one of its weights."""
 
-    __module__ = "linops_split.execution"  # a traceback shows the name that users import
+    __module__ = "linops_split.siblings"  # a traceback shows the name that users import
 
 
 class Work(ABC):
@@ -92,7 +92,7 @@ class Forward(Work):
         """Return the result of a part; raise `RecordedByAutograd` if autograd follows it."""
         (x,) = operands
         if self.again:
-            result = self.tiles.linops[number]._call_again(x, out)
+            result = self.tiles.linops[number]._call_again(x)
         else:
             result = self.called(number)(x)
         if result.requires_grad:

@@ -13,7 +13,7 @@ from torch.autograd import forward_ad
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
-from linops_core.siblings import writing_is_safe
+from linops_core.siblings import Memo, without_fftshift, writing_is_safe
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
@@ -23,6 +23,10 @@ from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
 
 T = TypeVar("T")
+
+
+_RAN = Memo[list[torch.Size]]()
+"""The shapes of the last input and of all weights."""
 
 
 class Tiled(Composite):
@@ -125,10 +129,10 @@ class Tiled(Composite):
     def _written(self, x: Tensor) -> Tensor:
         """Return A x. If all shapes are those of the last call, check less."""
         shapes = [tensor.shape for tensor in (x, *self.tiles.all_tensors())]
-        is_checked = shapes == self._found.get("ran")
+        is_checked = shapes == _RAN.of(self)
         y = self._result(Forward(self.tiles, x, again=is_checked))
         if type(x) is Tensor:
-            self._found["ran"] = shapes
+            _RAN.keep(self, shapes)
         return y
 
     def _recorded(self, x: Tensor) -> Tensor:
@@ -238,17 +242,6 @@ class Tiled(Composite):
         """Return the normal operator of parts that must run together."""
         return Part(self.with_tiles(tiles).own_normal())
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator for centred data; see :meth:`NamedLinop.without_fftshift`."""
-        dims = list(dims)
-        if any(dim in self.tiles.lengths for dim in dims):
-            return None
-        found = [linop.without_fftshift(dims) for linop in self.linops]
-        shifted = iter([linop for linop in found if linop is not None])
-        if None in found:
-            return None
-        return self.with_tiles(self.tiles.mapped(lambda _: next(shifted)))
-
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the used part of ``dim``; None if all is used or it is not known."""
         return self.tiles.hull(ND.infer(dim))
@@ -295,3 +288,15 @@ def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> N
     """Raise an error if the options of a progress bar are not a mapping."""
     if not isinstance(tqdm_kwargs, (Mapping, type(None))):
         raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")
+
+
+@without_fftshift.register(Tiled)
+def _parts_without_fftshift(linop: Tiled, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    dims = list(dims)
+    if any(dim in linop.tiles.lengths for dim in dims):
+        return None
+    found = [without_fftshift(part, dims) for part in linop.linops]
+    shifted = iter([part for part in found if part is not None])
+    if None in found:
+        return None
+    return linop.with_tiles(linop.tiles.mapped(lambda _: next(shifted)))

@@ -1,7 +1,9 @@
 """Operators of other libraries as operators of this one, and the other way round."""
 
+from ._odl import from_odl as from_odl
 from ._pylops import from_pylops as from_pylops
 from ._pylops import to_pylops as to_pylops
+from ._scico import from_scico as from_scico
 from ._scipy import from_scipy as from_scipy
 from ._sigpy import from_sigpy as from_sigpy
 from ._sigpy import to_sigpy as to_sigpy

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from ._arrays import as_tensor
+from ._extras import needed
 
 RowProduct: TypeAlias = Callable[[Any, Any], Any]
 
@@ -77,6 +78,12 @@ class ExternalMatrix:
         """Make copies anew, so that each has its own key."""
         given = self.library, self.operator, self.shape, self.is_complex, self.forward, self.adjoint
         return ExternalMatrix, (*given, self.is_complex_linear)
+
+
+def each_row(apply: Callable[[Any], Any], rows: Any, lengths: Sequence[int]) -> Any:
+    """Return what ``apply`` returns for each row in the shape ``lengths``, as rows."""
+    numpy = needed("numpy", "an operator of another library")
+    return numpy.stack([numpy.reshape(apply(row.reshape(lengths)), -1) for row in rows])
 
 
 def check_complex_linear(

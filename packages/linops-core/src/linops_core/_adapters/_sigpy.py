@@ -11,7 +11,7 @@ import torch
 
 from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
-from ._external_matrix import ExternalMatrix, check_complex_linear
+from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
 from ._external_operator import ExternalOperator, Names
 from ._extras import needed
 
@@ -92,8 +92,7 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
 
 
 def _each(linop: Any, X: NDArray[Any]) -> Any:
-    results = [linop(x.reshape(linop.ishape)).reshape(-1) for x in X]
-    return needed("numpy", "from_sigpy").stack(results)
+    return each_row(linop, X, linop.ishape)
 
 
 def _each_adjoint(linop: Any, Y: NDArray[Any]) -> Any:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Interpolate, NamedLinop, Wrapper, linear_function
-from linops_core.siblings import steps_that_differ, writing_is_safe
+from linops_core.siblings import Memo, steps_that_differ, writing_is_safe
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid, unused_names
@@ -293,15 +293,19 @@ class NUFFT(Wrapper):
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
         how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
-        known, found = self._found.get("frames", (None, ()))
+        known, found = FRAMES.of(self) or (None, ())
         tiles: Sequence[NUFFT] = found if known == how else ()
         if known != how:
             pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
             tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
             if interpolate.table_nbytes and not all(t.interpolate.table_nbytes for t in tiles):
                 tiles = ()
-            self._found["frames"] = how, tiles
+            FRAMES.keep(self, (how, tiles))
         return tiles
+
+
+FRAMES = Memo[tuple[object, Sequence[NUFFT]]]()
+"""For a dimension, its length, a step and a shape of locations: the tiles of some frames."""
 
 
 def _interpolate_of(linop: NamedLinop) -> Interpolate:

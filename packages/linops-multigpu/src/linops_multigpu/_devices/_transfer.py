@@ -17,7 +17,7 @@ from torch import Tensor
 from torch._guards import active_fake_mode
 from torch._subclasses.fake_tensor import FakeTensor
 
-from linops_split.execution import memory_order
+from linops_split.siblings import memory_order
 
 from ._device_spec import probed
 from ._staging import buffers_for, pieces

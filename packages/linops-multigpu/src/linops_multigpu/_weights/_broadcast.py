@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.execution import WeightParts, held_by, read_by, reading
+from linops_split.siblings import WeightParts, held_by, read_by, reading
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import sent

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_split.execution import read_by, reading
+from linops_split.siblings import read_by, reading
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on

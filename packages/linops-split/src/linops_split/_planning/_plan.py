@@ -130,10 +130,10 @@ def plan_batches(
 
     Notes
     -----
-    Starting with the whole operator, the search repeatedly halves the tiles of the dimension that
-    lowers the peak most, until the work fits. Then it reduces the number of tiles of each dimension
-    as far as the work still fits. The plan is a local optimum: another combination may have fewer
-    tiles.
+    Starting with the whole operator, the search repeatedly makes four times as many tiles along the
+    dimension that lowers the peak most, until the work fits. Then it reduces the number of tiles of
+    each dimension as far as the work still fits. The plan is a local optimum: another combination
+    may have fewer tiles.
 
     Examples
     --------
@@ -172,7 +172,12 @@ def plan_batches(
                 f"{linop.signature}: the memory must be at least the {trial.lowest} bytes of the "
                 f"result, got {budget}"
             )
-        counts = search.within(budget)
+        # Dimensions are recognised by their lengths, so this only decides what is tried first.
+        of_dims = [
+            sum(nbytes for shape, nbytes in trial.held if length in shape)
+            for length in lengths.values()
+        ]
+        counts = search.within(budget, dict(enumerate(of_dims)))
     if counts is None:
         raise SplitError(
             f"{linop.signature}: the memory must be at least {search.lowest_peak} bytes for "

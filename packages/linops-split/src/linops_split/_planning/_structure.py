@@ -13,7 +13,7 @@ from linops_core import Cache
 from linops_core.siblings import WeightPart
 
 # Of modules: what calls do not read, or what they find again.
-_IGNORED = {"_found", "_adjoint", "_normal", "_has_relatives", "_name", "_tiles"}
+_IGNORED = {"_found", "_has_relatives", "_name", "_tiles"}
 
 
 class Structure:

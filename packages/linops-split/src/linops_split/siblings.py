@@ -1,8 +1,11 @@
-"""The interface for running a table of parts, for packages with their own executors.
+"""What the packages of this repository need of linops-split, and users do not.
 
-An executor computes the parts of a `Work` in any order and gives the results to an `Output`.
+These names may change in any release: the packages are released together, each with the range of
+versions that it fits. An executor of a table computes the parts of a `Work` in any order and gives
+the results to an `Output`. `WithoutData` runs operators without data, for plans.
 """
 
+from ._cutting import cut_into_parts as cut_into_parts
 from ._execution import Forward as Forward
 from ._execution import Output as Output
 from ._execution import RecordedByAutograd as RecordedByAutograd
@@ -12,6 +15,10 @@ from ._execution import sum_dtype as sum_dtype
 from ._layout import Layout as Layout
 from ._layout import Slices as Slices
 from ._out_of_place import applied_out_of_place as applied_out_of_place
+from ._planning._plan_input import input_of as input_of
+from ._planning._plan_trial import WORKS as WORKS
+from ._planning._plan_trial import WithoutData as WithoutData
+from ._slices import slices_along as slices_along
 from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
@@ -22,25 +29,3 @@ from ._training._weight_parts import memory_order as memory_order
 from ._training._weights import held_by as held_by
 from ._training._weights import read_by as read_by
 from ._training._weights import reading as reading
-
-__all__ = [
-    "Backward",
-    "Forward",
-    "GradientSums",
-    "Layout",
-    "Output",
-    "PartCopies",
-    "RecordedByAutograd",
-    "Slices",
-    "WeightParts",
-    "Work",
-    "applied_out_of_place",
-    "held_by",
-    "is_batch",
-    "is_dense",
-    "memory_order",
-    "read_by",
-    "reading",
-    "run_in_order",
-    "sum_dtype",
-]

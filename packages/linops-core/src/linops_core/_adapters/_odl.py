@@ -1,0 +1,126 @@
+"""From linear operators of ODL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import torch
+
+from .._base._linop import NamedLinop
+from ._external_matrix import ExternalMatrix, each_row
+from ._external_operator import ExternalOperator, Names
+from ._extras import needed
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from odl import Operator
+
+
+class _Weighted(NamedTuple):
+    operator: Any
+    factor: complex
+    """The adjoint for sums without weights, divided by ODL's adjoint."""
+
+
+def from_odl(
+    operator: Operator, ishape: Names, oshape: Names, name: str | None = None
+) -> NamedLinop:
+    r"""Return an operator that calls a linear operator of ODL on arrays.
+
+    Like operators of :func:`from_scipy`, it computes on the CPU and has gradients to the input.
+
+    Parameters
+    ----------
+    operator : odl.Operator
+        Linear, between spaces of arrays or powers of them. It is applied to two random pairs once,
+        with its adjoint.
+    ishape, oshape : sequences of dimensions
+        Names of the dimensions of the shapes of its domain and range. A ``...`` at the front of
+        both is a batch of arrays, to which it is applied one by one.
+    name : str, optional
+
+    Returns
+    -------
+    NamedLinop
+        Its ``H`` is the adjoint for sums over the entries. ODL's ``adjoint`` is that of spaces with
+        weights, and for a RayTransform with another factor still: here it is divided by the factor
+        that is measured.
+
+    Raises
+    ------
+    ImportError
+        If ODL is not installed (the extra ``odl``).
+    TypeError
+        If ``operator`` is not an ODL operator.
+    ValueError
+        If it is not linear, the names do not fit, or its ``adjoint`` is no multiple of the adjoint.
+        That of a FourierTransform is its inverse, and the transform is a DFT times a sinc: use
+        :class:`FFT`.
+    """
+    kind = needed("odl", "from_odl").Operator
+    if not isinstance(operator, kind):
+        raise TypeError(f"from_odl: the operator must be an odl.Operator, got {type(operator)}")
+    if not operator.is_linear:
+        raise ValueError(f"from_odl: the operator must be linear, got {operator!r:.200}")
+    lengths = tuple(operator.domain.shape), tuple(operator.range.shape)
+    factors = [_measured(operator, lengths, seed) for seed in (0, 1)]
+    if abs(factors[1] - factors[0]) > 1e-3 * abs(factors[0]):
+        raise ValueError(
+            "from_odl: the adjoint of the operator must be a multiple of the adjoint, got "
+            f"<A x, y> / <x, A* y> of {factors[0]:.4g} and {factors[1]:.4g}; use an operator of "
+            "your own for it"
+        )
+    is_complex = {"c"} == {_kind(space) for space in (operator.domain, operator.range)}
+    factor = factors[0] if is_complex else factors[0].real
+    matrix = ExternalMatrix(
+        "ODL",
+        _Weighted(operator, factor),
+        (prod(lengths[1]), prod(lengths[0])),
+        is_complex,
+        _forward,
+        _adjoint,
+    )
+    return ExternalOperator(matrix, ishape, oshape, lengths, name or type(operator).__name__)
+
+
+def _kind(space: Any) -> str:
+    dtype = space.dtype
+    kind: str = (dtype[0] if isinstance(dtype, tuple) else dtype).kind
+    return kind
+
+
+def _applied(function: Any, x: NDArray[Any]) -> NDArray[Any]:
+    """Return what an operator of ODL returns for an array, in the dtype of its domain."""
+    dtype = function.domain.dtype
+    found = function(function.domain.element(x.astype(dtype)))
+    array: NDArray[Any] = needed("numpy", "from_odl").asarray(found.asarray())
+    return array
+
+
+def _measured(operator: Any, lengths: Sequence[Sequence[int]], seed: int) -> complex:
+    """Return <A x, y> / <x, A* y> for random arrays."""
+    numpy = needed("numpy", "from_odl")
+    generator = torch.Generator().manual_seed(seed)
+    spaces = operator.domain, operator.range
+    x, y = (
+        torch.randn(
+            tuple(shape),
+            dtype=torch.complex128 if _kind(space) == "c" else torch.float64,
+            generator=generator,
+        ).numpy()
+        for shape, space in zip(lengths, spaces, strict=True)
+    )
+    there = numpy.vdot(_applied(operator, x), y)
+    return complex(there / numpy.vdot(x, _applied(operator.adjoint, y)))
+
+
+def _forward(source: _Weighted, X: NDArray[Any]) -> Any:
+    operator = source.operator
+    return each_row(lambda x: _applied(operator, x), X, operator.domain.shape)
+
+
+def _adjoint(source: _Weighted, Y: NDArray[Any]) -> Any:
+    adjoint = source.operator.adjoint
+    return each_row(lambda y: source.factor * _applied(adjoint, y), Y, adjoint.domain.shape)
