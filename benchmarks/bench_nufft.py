@@ -44,7 +44,7 @@ def main() -> None:
     torch.set_num_threads(1)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     with torch.no_grad():
-        with within(30, "accuracy"):
+        with within(45, "accuracy"):
             accuracy()
         with_finufft = "finufft" in importable(("finufft",))
         if with_finufft:
