@@ -81,6 +81,9 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
         "v",
     )
 
+    angles: Tensor
+    detector_spacing: Tensor | tuple[float, ...]
+    detector_offset: Tensor | tuple[float, ...]
     origin: Tensor | tuple[float, ...]
 
     def __init__(
