@@ -98,6 +98,8 @@ OPERATORS: Operators = {
     "Zero": (lambda: core.Zero(("N",)), (4,)),
     "from_scipy": (lambda: core.from_scipy(M.numpy(), ("N",), ("M",)), (4,)),
     "NUFFT": (lambda: imaging.NUFFT(LOCS, (6, 6), ("K",), toeplitz=True), (6, 6)),
+    "ConeBeam": (lambda: imaging.ConeBeam(ANGLES, (4, 6), 6, 20.0, 10.0), (6, 6, 6)),
+    "ParallelBeam3D": (lambda: imaging.ParallelBeam3D(ANGLES, (4, 6), 6), (6, 6, 6)),
     "FanBeam": (lambda: imaging.FanBeam(ANGLES, 8, 6, 20.0, 10.0), (6, 6)),
     "ParallelBeam": (lambda: imaging.ParallelBeam(ANGLES, 8, 6), (6, 6)),
     "FiniteDifference": (lambda: imaging.FiniteDifference("N", 4), (4,)),
@@ -199,6 +201,9 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "lsmr": lambda _: alg.lsmr(system(), Y),
     "lsqr": lambda _: alg.lsqr(system(), Y),
     "minres": lambda _: alg.minres(system(), Y),
+    "mlem": lambda _: alg.mlem(matrix(M.abs()), Y.abs(), max_num_iters=3),
+    "osem": lambda _: alg.osem(matrix(M.abs()), Y.abs(), subsets={"N1": 2}, max_num_iters=3),
+    "richardson_lucy": lambda _: alg.richardson_lucy(X2.abs(), M.abs()[:3, :3], max_num_iters=3),
     "omp": lambda _: alg.omp(system(), Y, 2),
     "operator_norm": lambda _: (
         alg.operator_norm(system(), Y),
@@ -221,6 +226,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "l2_squared": lambda _: alg.l2_squared()(Y, 1.0),
     "no_penalty": lambda _: alg.no_penalty()(Y, 1.0),
     "nuclear_norm": lambda _: alg.nuclear_norm(0.1)(X2, 1.0),
+    "poisson_likelihood": lambda _: alg.poisson_likelihood(Y.abs())(Y.real, 1.0),
     "separable": lambda _: alg.separable(SOFT)(Y, 1.0),
     "simplex": lambda _: alg.simplex()(Y.real, 1.0),
     "soft_threshold": lambda _: SOFT(Y, 1.0),
@@ -229,6 +235,10 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "fbp": lambda _: imaging.fbp(
         data(12, 8, dtype=torch.float64),
         imaging.ParallelBeam(HALF_CIRCLE, 8, 6),
+    ),
+    "fdk": lambda _: imaging.fdk(
+        data(12, 4, 8, dtype=torch.float64),
+        imaging.ConeBeam(2 * HALF_CIRCLE, (4, 8), 6, 20.0, 10.0),
     ),
     "toeplitz_kernel": lambda _: imaging.toeplitz_kernel(imaging.NUFFT(LOCS, (6, 6), ("K",))),
     "compress_coils": lambda _: coil_maps.compress_coils(KSPACE, 2),
@@ -242,7 +252,12 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
-    "IsmrmrdScan": lambda _: SCAN.on_grid(),
+    "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
+    "write_ismrmrd": lambda path: io.write_ismrmrd(path / "b.h5", SCAN),
+    "write_nifti": lambda path: (
+        pytest.importorskip("nibabel"),
+        io.write_nifti(path / "b.nii", X2, torch.eye(4, device="cpu")),
+    )[1],
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),
         phantoms.shepp_logan_kspace(LOCS, (6, 6), COILS),
@@ -272,7 +287,7 @@ ELSEWHERE = {
     "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
-        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv "
+        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show "
         "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra "
         "from_pywt from_ptwt from_odl from_scico from_mrpro from_pyproximal"
     ),

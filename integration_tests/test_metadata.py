@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,12 @@ def test_siblings_are_claimed_as_they_are_in_the_tree(package: str) -> None:
     for name, specifier in requirements(package):
         if name in PROJECTS:
             assert is_claim(specifier, PROJECTS[name]["version"]), f"{package} on {name}"
+
+
+@every_package
+def test_a_package_tells_its_version(package: str) -> None:
+    module = import_module(package.replace("-", "_"))
+    assert module.__version__ == PROJECTS[package]["version"]
 
 
 @pytest.mark.parametrize(

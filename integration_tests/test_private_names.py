@@ -82,10 +82,8 @@ WHAT_BREAKS = {
     ),
     "torch.utils._python_dispatch._disable_current_modes": "linops_distributed: messages in plans",
     "torch.utils._python_dispatch.is_traceable_wrapper_subclass": "memmap: copies of wrappers",
-    "torch.utils._pytree.keystr": "memmap.dataflow.trace: names of nested arguments",
-    "torch.utils._pytree.tree_flatten_with_path": "memmap.dataflow.trace: nested arguments",
+    "torch.utils._pytree": "memmap.borrow, memmap.dataflow: nested arguments",
     "torch.utils._pytree.tree_leaves": "linops_distributed: plans of nested inputs",
-    "torch.utils._pytree.tree_map_only": "memmap.borrow, memmap.dataflow: nested arguments",
     "torch.utils.backend_registration._DummyBackendModule": "linops_multigpu.testing",
     "torch.utils.backend_registration._DummyPrivateUse1Hook": "linops_multigpu.testing",
     "torch.utils.backend_registration._setup_privateuseone_for_python_backend": (
@@ -100,7 +98,10 @@ def names_used(path: Path) -> Iterator[str]:
     full = {"torch": "torch"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch":
-            full |= {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            imported = {a.asname or a.name: f"{node.module}.{a.name}" for a in node.names}
+            full |= imported
+            if node.module != "torch._C":
+                yield from filter(is_private, imported.values())
         elif isinstance(node, ast.Import):
             full |= {a.asname: a.name for a in node.names if a.asname}
     inner = {id(n.value) for n in ast.walk(tree) if isinstance(n, ast.Attribute)}

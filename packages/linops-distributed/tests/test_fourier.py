@@ -27,7 +27,7 @@ from linops_distributed.testing import Ranked
 from linops_distributed.testing.strategies import MESHES, GridCase
 from linops_multigpu import BatchSpec
 from linops_solvers import conjugate_gradients
-from linops_split.execution import read_by
+from linops_split.siblings import read_by
 
 Made = Callable[[], NamedLinop]
 Source = NamedLinop | Callable[[Window], NamedLinop]

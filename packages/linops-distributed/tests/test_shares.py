@@ -13,7 +13,7 @@ from linops_core.testing.strategies import trees
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed._shares import _distinct
 from linops_distributed.testing import Ranked
-from linops_split.execution import read_by
+from linops_split.siblings import read_by
 from linops_split.testing import cuttable_dims
 from nameddim import NamedShape
 

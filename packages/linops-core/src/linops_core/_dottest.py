@@ -11,7 +11,7 @@ from torch import Tensor
 
 from ._base._linop import NamedLinop
 from ._base._sizes import input_space
-from ._base._totals import WHOLE, Totals
+from ._base._totals import WHOLE, Totals, totals_of
 from ._kernels._complex import real_part
 from ._kernels._dtype import check_vector
 from ._kernels._inner_products import inner as inner_product
@@ -204,7 +204,7 @@ def _both(
 
 def _totals(A: NamedLinop) -> tuple[Totals, Totals]:
     """Return how numbers of parts of inputs, and of outputs, are added up."""
-    return A.totals("input") or WHOLE, A.totals("output") or WHOLE
+    return totals_of(A, "input") or WHOLE, totals_of(A, "output") or WHOLE
 
 
 def _norm(totals: Totals, x: Tensor) -> float:

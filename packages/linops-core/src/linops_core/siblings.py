@@ -7,7 +7,10 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
+from ._base._along import along as along
+from ._base._centre import without_fftshift as without_fftshift
 from ._base._linop import tile_of as tile_of
+from ._base._memo import Memo as Memo
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of
 from ._base._sides import dims_of as dims_of
@@ -17,6 +20,7 @@ from ._base._sliceable import WeightPart as WeightPart
 from ._base._totals import WHOLE as WHOLE
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
+from ._base._totals import totals_of as totals_of
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
 from ._kernels._alike import steps_that_differ as steps_that_differ

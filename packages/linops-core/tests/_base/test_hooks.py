@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from linops_core import FFT, Chain, Diagonal, NamedLinop, Scalar, SimpleLinop
+from linops_core._base._memo import CHECKED
 from linops_core.testing.strategies import Known, trees
 
 OF_ONE = [
@@ -197,9 +198,11 @@ def test_a_size_stays_free_in_an_exported_program(called_before: bool) -> None:
 
 def admitted(linop: NamedLinop) -> tuple[int, ...] | None:
     """Return the shape that the operator remembers, which must be made of numbers."""
-    if "checked" not in linop._found:
+    checked = CHECKED.of(linop)
+    if checked is None:
         return None
-    shape = linop._found["checked"][0][0]
+    shape = checked[0][0]
+    assert isinstance(shape, torch.Size)
     assert all(type(length) is int for length in shape)
     return tuple(shape)
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrizations
 
 from linops_core import Dense, Diagonal, NamedLinop, SliceableLinop
+from linops_core.siblings import without_fftshift
 from linops_core.testing.strategies import Known, diagonals
 from nameddim import ND, NamedShape
 
@@ -162,7 +163,7 @@ def test_an_operator_without_fftshift_is_the_operator_between_shifts(
     D, where = known.linop, known.spaces
     dims = data.draw(st.sets(st.sampled_from(where.ishape or ("A",))))
     named = D.resolved(ishape=tuple(map(ND, where.ishape)))
-    plain = named.without_fftshift([ND(dim) for dim in dims])
+    plain = without_fftshift(named, [ND(dim) for dim in dims])
     assert plain is not None
     x = torch.randn(where.lengths(where.ishape), dtype=torch.complex128)
     axes = [axis for axis, dim in enumerate(where.ishape) if dim in dims]
@@ -180,7 +181,7 @@ def test_an_operator_without_fftshift_is_the_operator_between_shifts(
 
 
 def test_a_weight_that_tiles_share_is_one_for_all_though_it_is_shifted() -> None:
-    D = Diagonal(torch.rand(4), ("C", "N"), weight_shape=("N",)).without_fftshift([ND("N")])
+    D = without_fftshift(Diagonal(torch.rand(4), ("C", "N"), weight_shape=("N",)), [ND("N")])
     assert D is not None
     tiles = [D.split(D, {ND("C"): slice(c, c + 1)}) for c in range(2)]
     packed = [tile.with_weights(Tensor.detach) for tile in tiles]

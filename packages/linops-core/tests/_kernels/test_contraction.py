@@ -1,6 +1,6 @@
 import pytest
 import torch
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_core._kernels import _contraction
@@ -72,37 +72,6 @@ def test_every_kind_is_the_sum_of_products_in_the_promoted_dtype(
     tolerance = 1e-12 if precise else 1e-4
     found = y.to(torch.complex128)
     torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
-
-
-@given(
-    letters=st.sampled_from([letters for letters in KINDS if "c" in letters[0]]),
-    n_products=st.integers(1, 2),
-    dtypes=st.tuples(*[st.sampled_from(DTYPES)] * 3),
-    conjugated=st.booleans(),
-)
-@example(("cxy", "cxy", "xy"), 1, (torch.complex64, torch.complex64, torch.complex64), True)
-@example(("cxy", "cxy", "xy"), 1, (torch.float32, torch.complex64, torch.float32), False)
-def test_one_product_is_written_into_memory_that_fits(
-    letters: tuple[str, str, str],
-    n_products: int,
-    dtypes: tuple[torch.dtype, torch.dtype, torch.dtype],
-    conjugated: bool,
-) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(SIZES, "c", n_products)
-        weight, x = (
-            torch.randn(lengths(one, [])).to(dtype)
-            for one, dtype in zip(letters[:2], dtypes[:2], strict=True)
-        )
-    weight = weight.conj() if conjugated else weight
-    contraction, out = Contraction(*letters), torch.zeros(x.shape, dtype=dtypes[2])
-    expected = contraction(weight, x)
-    y = contraction(weight, x, out)
-    assert torch.equal(y, expected) and y.dtype is expected.dtype
-    fits = contraction.kind == "sum of products" and n_products == 1 and out.dtype is y.dtype
-    assert (y.untyped_storage().data_ptr() == out.untyped_storage().data_ptr()) is fits
-    if expected.dtype is x.dtype:  # into the memory of x
-        assert torch.equal(contraction(weight, x, x), expected)
 
 
 @pytest.mark.parametrize("n_at_once", [1, 2])

@@ -21,6 +21,7 @@ from linops_core import (
     Role,
     Scalar,
 )
+from linops_core.siblings import without_fftshift
 from linops_core.testing import BaseNamedLinopTests
 from linops_core.testing._real_matrices import real_matrix
 from linops_core.testing.strategies import Known, LawError, Spaces, check, trees
@@ -109,8 +110,9 @@ def test_a_centred_transform_keeps_its_shifts_around_a_real_part() -> None:
     class Uncentred(RealPart):
         """One that says what is true of it: it does the same at each point."""
 
-        def without_fftshift(self, dims: Any) -> NamedLinop:
-            return self
+    @without_fftshift.register(Uncentred)
+    def _(linop: Uncentred, dims: Any) -> NamedLinop:
+        return linop
 
     F = FFT(1, (), centered=True)
     x = values(5)  # of an even number, the phases of the shift are real

@@ -23,6 +23,7 @@ from linops_core import (
     Stack,
     Zero,
 )
+from linops_core.siblings import without_fftshift
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 
@@ -232,13 +233,13 @@ def test_a_centred_transform_folds_its_shifts_through_a_stack() -> None:
     dense = F.to_dense({"K": 2, "N": 4}) @ S.to_dense()
     torch.testing.assert_close(A.to_dense(), dense)
     torch.testing.assert_close(A.N.to_dense(), dense.mH @ dense)
-    assert S.without_fftshift([ND("K")]) is None
-    shifted = S.without_fftshift([ND("N")])
+    assert without_fftshift(S, [ND("K")]) is None
+    shifted = without_fftshift(S, [ND("N")])
     assert shifted is not None
     rolled = torch.stack([torch.fft.ifftshift(D.weight) for D in maps])
     torch.testing.assert_close(shifted(torch.ones(4)), rolled)
     opaque = SimpleLinop(torch.clone, torch.clone, ishape=("N",))
-    assert Stack(opaque, *maps, odim_and_idx=("K", 0)).without_fftshift([ND("N")]) is None
+    assert without_fftshift(Stack(opaque, *maps, odim_and_idx=("K", 0)), [ND("N")]) is None
 
 
 @pytest.mark.parametrize("kind", ["Add", "Concat", "Stack"])

@@ -10,6 +10,8 @@ from ._plan_mesh import plan_mesh as plan_mesh
 from ._program import run_rank as run_rank
 from ._ranks import Sent as Sent
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Computed",
     "DistributedLinop",

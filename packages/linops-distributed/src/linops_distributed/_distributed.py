@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 
 from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
-from linops_core.siblings import writing_is_safe
+from linops_core.siblings import is_followed, totals_of, without_fftshift, writing_is_safe
 from nameddim import NamedDimension
 
 from ._dry_run import dry_run
@@ -249,25 +248,6 @@ class DistributedLinop(NamedLinop):
             self.signature, self.ranks.sizes, self.ranks.told(plan, self.step_owner, "plan")
         )
 
-    def totals(self, side: Side) -> Totals:
-        """Return how sums over the shares of a vector are collected from the ranks."""
-        names = self.ishape if side == "input" else self.oshape
-        sharding, ranks, owner = self._shardings[side], self.ranks, self.step_owner
-        dims = sharding.present_in(names)
-
-        def told(value: object, what: str) -> list[object]:
-            return ranks.told(value, owner, what)
-
-        processes = Processes(ranks.numbers.index(ranks.rank), len(ranks.numbers), told)
-        if ranks.size(dims) == 1:
-            return Totals(processes=processes)
-        part = 0
-        for name in dims:
-            part = part * ranks.sizes[name] + ranks.at[name]
-        cut = frozenset(sharding.cuts) & {*names}
-        add = ShareSum(dims, ranks.mesh, ranks, owner)
-        return Totals(add, cut, part, ranks.size(dims), processes)
-
     # Derived operators
 
     def adjoint(self) -> NamedLinop:
@@ -296,10 +276,6 @@ class DistributedLinop(NamedLinop):
             }
         return other
 
-    def without_fftshift(self, dims: object) -> NamedLinop | None:
-        """Return None: all ranks must make the same simplifications."""
-        return None
-
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced."""
         return "the operator is distributed over ranks; cut it before, with batch_specs"
@@ -310,7 +286,7 @@ class DistributedLinop(NamedLinop):
     def _refuse_what_follows(self, x: Tensor) -> None:
         """Raise an error for a transform of torch that cannot record communication."""
         is_plain = type(x) in (Tensor, torch.nn.Parameter) or self.ranks.is_dry
-        if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
+        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
             self._refuse_transforms()
 
     def _refuse_transforms(self) -> NoReturn:
@@ -326,3 +302,29 @@ def _of_ndim(placements: Sequence[Placement], ndim: int) -> tuple[Placement, ...
     from torch.distributed.tensor import Shard
 
     return tuple(Shard(p.dim % ndim) if isinstance(p, Shard) else p for p in placements)
+
+
+@totals_of.register
+def _totals_of_shares(linop: DistributedLinop, side: Side) -> Totals:
+    """Return how sums over the shares of a vector are collected from the ranks."""
+    names = linop.ishape if side == "input" else linop.oshape
+    sharding, ranks, owner = linop._shardings[side], linop.ranks, linop.step_owner
+    dims = sharding.present_in(names)
+
+    def told(value: object, what: str) -> list[object]:
+        return ranks.told(value, owner, what)
+
+    processes = Processes(ranks.numbers.index(ranks.rank), len(ranks.numbers), told)
+    if ranks.size(dims) == 1:
+        return Totals(processes=processes)
+    part = 0
+    for name in dims:
+        part = part * ranks.sizes[name] + ranks.at[name]
+    cut = frozenset(sharding.cuts) & {*names}
+    add = ShareSum(dims, ranks.mesh, ranks, owner)
+    return Totals(add, cut, part, ranks.size(dims), processes)
+
+
+@without_fftshift.register(DistributedLinop)
+def _keeps_shifts(linop: DistributedLinop, dims: object) -> None:
+    """Return None: all ranks must make the same simplifications."""

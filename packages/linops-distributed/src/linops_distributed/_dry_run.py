@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
 
 from linops_core import NamedLinop
-from linops_split.planning import WORKS, WithoutData, input_of
+from linops_split.siblings import WORKS, TorchDispatchMode, WithoutData, complex_dtype, input_of
 from nameddim import NamedDimension
 
 from ._plan import Computed, RankPlan, Step
+from ._private_torch import tree_leaves
 from ._ranks import Ranks, Sent
 
 
@@ -34,7 +32,7 @@ def dry_run(
     """
     owner = f"{linop.signature}: plan"
     if like is None and dtype is None:
-        found = ranks.told(_complex_dtype(linop), owner, "dtype of the input")
+        found = ranks.told(complex_dtype(linop), owner, "dtype of the input")
         dtype = next((one for one in found if one is not None), None)
     given = input_of(linop, like, sizes, dtype, owner)
     without_data = WithoutData(linop.signature)
@@ -54,13 +52,6 @@ def dry_run(
                 called(y if work == "adjoint" else x)
             steps[work] = counting.steps()
     return RankPlan((ranks.rank,), steps)
-
-
-def _complex_dtype(linop: NamedLinop) -> torch.dtype | None:
-    """Return the dtype of complex weights, if there are any."""
-    weights = [*linop.parameters(), *linop.buffers()]
-    dtypes = [weight.dtype for weight in weights if weight.is_complex()]
-    return reduce(torch.promote_types, dtypes) if dtypes else None
 
 
 class _Counting(TorchDispatchMode):

@@ -65,14 +65,17 @@ class Exchange(DistributedLinop):
         whole, cut = self.moved
         (at_whole,) = (at for at, c in before.axes(self.ishape).items() if c is before.cuts[whole])
         (at_cut,) = (at for at, c in after.axes(self.ishape).items() if c is after.cuts[cut])
-        return self.ranks.exchanged(
-            x,
-            before.cuts[whole].mesh_dim,
-            (at_whole % x.ndim, before.cuts[whole].lengths),
-            (at_cut % x.ndim, after.cuts[cut].lengths),
-            self.step_owner,
-            f"the exchange of {whole} for {cut}",
-        )
+        lengths, pieces = before.cuts[whole].lengths, after.cuts[cut].lengths
+        if len(lengths) == 1:
+            return x
+        axis, mesh_dim = at_whole % x.ndim, before.cuts[whole].mesh_dim
+        # With that axis first, the received parts are one tensor.
+        parts = [part.movedim(axis, 0) for part in x.split(pieces, at_cut)]
+        rest = parts[self.ranks.at[mesh_dim]].shape[1:]
+        n_found = [length * rest.numel() for length in lengths]
+        what = f"the exchange of {whole} for {cut}"
+        found = self.ranks.exchanged(parts, n_found, mesh_dim, self.step_owner, what)
+        return found.view(sum(lengths), *rest).movedim(0, axis)
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions of all dimensions but the two that change."""

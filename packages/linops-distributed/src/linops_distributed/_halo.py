@@ -59,9 +59,12 @@ class HaloExchange(Exchange):
         parts = [_common(x, axis, before.piece(at), piece) for piece in after.pieces]
         places = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]
         if _sends(before, after):
-            shapes = [place.shape for place in places]
+            own, parts[at] = parts[at], x.new_empty(0)  # is not copied
+            n_found = [0 if n == at else place.numel() for n, place in enumerate(places)]
             what = f"the {'sum' if before.reads else 'exchange'} of the halos of {self._dim}"
-            parts = self.ranks.swapped(parts, shapes, before.mesh_dim, self.step_owner, what)
+            found = self.ranks.exchanged(parts, n_found, before.mesh_dim, self.step_owner, what)
+            shares = enumerate(zip(places, found.split(n_found), strict=True))
+            parts = [own if n == at else part.view(place.shape) for n, (place, part) in shares]
         else:
             places, parts = [places[at]], [parts[at]]
         for place, part in zip(places, parts, strict=True):

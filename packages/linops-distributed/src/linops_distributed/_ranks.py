@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Self, TypeVar, cast
 import torch
 import torch.distributed as dist
 from torch import Tensor
-from torch.utils._python_dispatch import _disable_current_modes
+
+from ._private_torch import assert_later, outside_of_modes
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -198,80 +199,31 @@ class Ranks:
         return whole.movedim(0, axis)
 
     def exchanged(
-        self,
-        x: Tensor,
-        dim: str,
-        whole: tuple[int, Sequence[int]],
-        cut: tuple[int, Sequence[int]],
-        owner: str,
-        what: str,
+        self, parts: Sequence[Tensor], n_found: Sequence[int], dim: str, owner: str, what: str
     ) -> Tensor:
-        """Return the share of a vector that is cut along another axis, given the share x.
-
-        Parameters
-        ----------
-        dim : str
-            The dimension of the mesh along which ranks exchange data.
-        whole, cut : (axis, lengths of its shares)
-            The axis of x along which x is a share, and the one along which the result is.
-        """
-        (axis, lengths), (other, pieces) = whole, cut
-        if len(lengths) == 1:
-            return x
-        # With that axis first, received parts are contiguous. Packing resolves conjugates.
-        parts = [part.movedim(axis, 0) for part in x.split(pieces, other)]
-        own = parts[self.at[dim]]
-        found = own.new_empty((sum(lengths), *own.shape[1:]))
-        packed = own.new_empty(x.numel())
-        n_sent = [part.numel() for part in parts]
-        for part, place in zip(parts, packed.split(n_sent), strict=True):
-            place.view(part.shape).copy_(part)
-        n_found = [length * own.shape[1:].numel() for length in lengths]
-        there, here = (
-            torch.view_as_real(t) if t.is_complex() else t for t in (found.view(-1), packed)
-        )
-
-        def send(group: dist.ProcessGroup) -> None:
-            dist.all_to_all_single(there, here, n_found, n_sent, group=group)
-
-        leaving = here[: len(packed) - own.numel()]  # as many as are sent
-        step = f"{self._step_name(owner, what)}: exchange of {x.dtype}"
-        self.collective(send, leaving, "exchange", (dim,), owner, what, step)
-        result: Tensor = found.movedim(0, axis)
-        return result
-
-    def swapped(
-        self,
-        parts: Sequence[Tensor],
-        shapes: Sequence[Sequence[int]],
-        dim: str,
-        owner: str,
-        what: str,
-    ) -> list[Tensor]:
-        """Return the tensors that the ranks along a dimension of the mesh send to this one.
+        """Return what the ranks along a dimension of the mesh send to this one, one after another.
 
         Parameters
         ----------
         parts : sequence of Tensor
-            The tensor for each rank; the rank keeps its own one.
-        shapes : sequence of shapes
-            Shapes of the received tensors.
+            The tensor for each rank, also for this one.
+        n_found : sequence of int
+            The number of elements that each rank sends.
         """
-        at, own = self.at[dim], parts[self.at[dim]]
-        sent = [own.new_empty(0) if n == at else part for n, part in enumerate(parts)]
-        packed = torch.cat([part.resolve_conj().resolve_neg().reshape(-1) for part in sent])
-        n_sent = [part.numel() for part in sent]
-        n_found = [0 if n == at else prod(shape) for n, shape in enumerate(shapes)]
+        n_sent = [part.numel() for part in parts]
+        packed = parts[0].new_empty(sum(n_sent))
+        for part, place in zip(parts, packed.split(n_sent), strict=True):
+            place.view(part.shape).copy_(part)  # resolves conjugates
         found = packed.new_empty(sum(n_found))
         there, here = (torch.view_as_real(t) if t.is_complex() else t for t in (found, packed))
 
         def send(group: dist.ProcessGroup) -> None:
-            dist.all_to_all_single(there, here, n_found, n_sent, group=group)
+            dist.all_to_all_single(there, here, [*n_found], n_sent, group=group)
 
+        leaving = here[: len(packed) - n_sent[self.at[dim]]]  # as many as are sent
         step = f"{self._step_name(owner, what)}: exchange of {packed.dtype}"
-        self.collective(send, here, "exchange", (dim,), owner, what, step)
-        pairs = enumerate(zip(found.split(n_found), shapes, strict=True))
-        return [own if n == at else part.view(*shape) for n, (part, shape) in pairs]
+        self.collective(send, leaving, "exchange", (dim,), owner, what, step)
+        return found
 
     def collective(
         self,
@@ -345,7 +297,7 @@ class Ranks:
         # A dtype of few digits may round the number, but not zero.
         is_right = (total * (1 - mark) == 0).all()
         if not is_right.is_cpu:
-            torch._assert_async(is_right, f"all ranks must be at the same step, got {step}")
+            assert_later(is_right, f"all ranks must be at the same step, got {step}")
         elif not is_right:
             found: list[str | None] = [None] * group.size()
             dist.all_gather_object(found, step, group=group)
@@ -363,7 +315,7 @@ class Ranks:
             return [value]
         step = self._step_name(owner, what)
         # Ranks compare values also while operators run without data.
-        with self.step(owner, what, self.names), _disable_current_modes():
+        with self.step(owner, what, self.names), outside_of_modes():
             dist.all_gather_object(found, (step, value), group=self._groups[self.names])
         pairs = [pair for pair in found if pair is not None]
         if text := _differing(self.numbers, [other for other, _ in pairs], f"{owner}: calls"):

@@ -14,7 +14,7 @@ from torch import Tensor
 from linops_core import NamedLinop, Role, SplitError, Window, Zero
 from linops_core.siblings import tile_of
 from linops_split import tile_grid
-from linops_split.execution import read_by, reading
+from linops_split.siblings import read_by, reading
 from nameddim import NamedDimension, NamedShape
 
 from ._ranks import Ranks

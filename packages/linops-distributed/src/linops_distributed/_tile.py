@@ -13,7 +13,7 @@ from torch import Tensor
 
 from linops_core import NamedLinop, Side
 from linops_split import Part, Tiled, Tiles
-from linops_split.execution import (
+from linops_split.siblings import (
     Backward,
     PartCopies,
     RecordedByAutograd,

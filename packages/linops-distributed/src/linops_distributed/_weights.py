@@ -9,7 +9,7 @@ from torch import Tensor
 from linops_core import NamedLinop, SliceableLinop
 from linops_core.siblings import TensorState
 from linops_split import Tiles
-from linops_split.execution import GradientSums, PartCopies, WeightParts, held_by, read_by
+from linops_split.siblings import GradientSums, PartCopies, WeightParts, held_by, read_by
 
 from ._ranks import Ranks
 from ._sharding import Sharding

@@ -14,6 +14,8 @@ from ._execution._timeline import Span as Span
 from ._execution._timeline import Timeline as Timeline
 from ._weights._device_replica import DeviceReplica as DeviceReplica
 
+__version__ = "0.1.0"
+
 __all__ = [
     "Action",
     "BatchSpec",

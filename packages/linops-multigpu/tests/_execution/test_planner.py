@@ -13,7 +13,7 @@ from linops_core import Convolution, Dense, Diagonal, NamedLinop
 from linops_multigpu import Action, Kind, Plan
 from linops_multigpu._execution._planner import planned
 from linops_split import Part, Tiled, Tiles, batch_linop
-from linops_split.execution import Forward, Work
+from linops_split.siblings import Forward, Work
 from nameddim import ND
 
 BASES = [torch.device("cuda", 0), torch.device("cpu")]

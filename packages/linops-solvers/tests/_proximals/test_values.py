@@ -30,6 +30,7 @@ from linops_solvers import (
     no_penalty,
     nuclear_norm,
     pdhg,
+    poisson_likelihood,
     proximal_gradient,
     separable,
     simplex,
@@ -48,6 +49,10 @@ def rows(x: Tensor) -> list[list[complex]]:
     return x.tolist()
 
 
+def poisson_of(y: float, mean: float) -> float:
+    return math.inf if mean <= 0 else mean - y + y * math.log(y / mean)
+
+
 # Each with its function in plain Python, of a matrix with three columns.
 KNOWN: dict[str, tuple[ProximalMap, Callable[[Tensor], float]]] = {
     "soft_threshold": (
@@ -64,6 +69,14 @@ KNOWN: dict[str, tuple[ProximalMap, Callable[[Tensor], float]]] = {
         l2_squared(W, 1.0),
         lambda x: sum(
             w * abs(n - 1) ** 2 / 2 for row in rows(x) for n, w in zip(row, W.tolist(), strict=True)
+        ),
+    ),
+    "poisson_likelihood": (
+        poisson_likelihood(W, 2.0),
+        lambda x: sum(
+            poisson_of(y, n.real + 2)
+            for row in rows(x)
+            for n, y in zip(row, W.tolist(), strict=True)
         ),
     ),
     "nuclear_norm": (
@@ -94,7 +107,7 @@ matrices = st.integers(0, 10**6).map(
 
 @given(matrices, st.sampled_from([*KNOWN]), st.booleans())
 def test_the_value_is_that_of_the_formula(x: Tensor, name: str, is_complex: bool) -> None:
-    if is_complex:
+    if is_complex and name != "poisson_likelihood":  # for real x only
         x = torch.complex(x, x.flip(0))
     known, formula = KNOWN[name]
     assert float(known.value(x)) == pytest.approx(formula(x), rel=1e-6, abs=1e-6)
@@ -200,3 +213,24 @@ def test_a_map_of_the_user_has_no_objective_unless_its_function_is_given() -> No
     own = separable(lambda z, t: G(z, t), value=lambda x: 0.3 * x.abs().sum())
     x = fista(A, Y, own, max_num_iters=300, callback=record)
     assert record.values["objective"][-1] == pytest.approx(of_lasso(x), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
+def test_the_value_of_groups_of_zeros_is_zero_and_has_a_gradient(dtype: torch.dtype) -> None:
+    x = torch.zeros(2, 3, dtype=dtype, requires_grad=True)
+    value = group_soft_threshold(2.0).value(x)
+    assert value == 0
+    (slope,) = torch.autograd.grad(value, x)
+    assert torch.equal(slope, torch.zeros_like(slope))
+    assert group_soft_threshold()(x, 1.0).isfinite().all()
+
+
+@pytest.mark.parametrize("found", [torch.ones(2), torch.tensor(1j), 1.0])
+def test_a_value_that_is_not_one_real_number_is_refused(found: Any) -> None:
+    g = separable(lambda z, step: z, value=lambda x: found)
+    with pytest.raises(
+        TypeError, match=r"separable: value must return a tensor with one real .*su"
+    ):
+        g.value(torch.ones(2))
+    with pytest.raises(TypeError, match=r"separable: proximal must be an operator or a function"):
+        separable(3)  # type: ignore[arg-type]

@@ -16,6 +16,8 @@ from ._tiled import Tiled as Tiled
 from ._tiles import Part as Part
 from ._tiles import Tiles as Tiles
 
+__version__ = "0.1.0"
+
 __all__ = [
     "BatchPlan",
     "Part",

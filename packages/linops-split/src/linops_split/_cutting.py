@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
 from typing import TypeAlias
@@ -15,23 +15,39 @@ from linops_core.siblings import tile_of
 from nameddim import NamedDimension
 
 from ._narrowed import narrowed
-from ._tiles import Tiles
+from ._tiles import Part, Tiles
 
 Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
 """The slices of each dimension that is cut."""
 
 
-def cut_into_parts(linop: NamedLinop, pieces: Pieces) -> Tiles:
-    """Return the table of the tiles of ``linop``, each narrowed to what it reads and writes."""
-    found = []
-    lengths = {dim: along[-1].stop for dim, along in pieces.items()}
-    windows = product(*(along if len(along) > 1 else (None,) for along in pieces.values()))
-    for tile, window in zip(tiles_between(linop, pieces), windows, strict=True):
-        cut = zip(pieces, window, strict=True)
-        part = narrowed(tile).within({dim: piece for dim, piece in cut if piece is not None})
-        lengths |= {dim: linop.size(dim) for dim in part.window if dim not in lengths}
-        found.append(part)
-    return Tiles(linop.shape, found, lengths).without_zeros()
+Inside: TypeAlias = Callable[[int, NamedLinop, Part, Window], Tiles]
+"""Returns the table of a tile, given its number, the tile, the part to which it is narrowed, and
+its slices of the whole."""
+
+
+def cut_into_parts(linop: NamedLinop, pieces: Pieces, inside: Inside | None = None) -> Tiles:
+    """Return the table of the tiles of ``linop``, each narrowed to what it reads and writes.
+
+    ``inside`` cuts each tile again; by default it is one part.
+    """
+    parts, lengths = list[Part](), dict[NamedDimension, int]()
+    of_pieces = {dim: along[-1].stop for dim, along in pieces.items()}
+    windows = product(*pieces.values())
+    for number, (tile, window) in enumerate(
+        zip(tiles_between(linop, pieces), windows, strict=True)
+    ):
+        cell = dict(zip(pieces, window, strict=True))
+        part = narrowed(tile)
+        outer = part.within({dim: p for dim, p in cell.items() if len(pieces[dim]) > 1}).window
+        found = Tiles(linop.shape, [Part(part.linop)], {})
+        if inside is not None:
+            found = inside(number, tile, part, cell)
+        parts += [own.within(outer) for own in found.parts]
+        known = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
+        of_outer = {dim: length for dim, length in known.items() if length is not None}
+        lengths = {**found.lengths, **lengths, **of_outer}
+    return Tiles(linop.shape, parts, lengths).without_zeros()
 
 
 def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:

@@ -39,9 +39,6 @@ class Layout:
 
     def views(self, tensor: Tensor) -> list[Tensor]:
         """Return the view of ``tensor`` for each part."""
-        if self.row is not None:
-            axis, lengths = self.row
-            return [*tensor.split_with_sizes(lengths, axis)]  # takes a third of the time
         found = []
         for steps in self.steps:
             view = tensor
@@ -105,18 +102,6 @@ class Layout:
     def _volume(self, window: Window) -> int:
         lengths = {dim: piece.stop - piece.start for dim, piece in window.items()}
         return prod(lengths.get(dim, self.lengths[dim]) for dim in self.axes)
-
-    @cached_property
-    def row(self) -> tuple[int, list[int]] | None:
-        """The axis along which the slices follow each other without gaps, and their lengths."""
-        if len(self.axes) != 1:
-            return None
-        ((dim, axis),) = self.axes.items()
-        pieces = [window.get(dim, slice(0, self.lengths[dim])) for window in self.windows]
-        starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
-        if [*starts, self.lengths[dim]] != [0, *stops]:
-            return None
-        return axis, [stop - start for start, stop in zip(starts, stops, strict=True)]
 
     @cached_property
     def steps(self) -> list[list[tuple[int, int, int]]]:

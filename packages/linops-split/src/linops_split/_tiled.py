@@ -8,21 +8,24 @@ from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import forward_ad
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
-from linops_core.siblings import writing_is_safe
+from linops_core.siblings import Memo, is_followed, without_fftshift, writing_is_safe
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
 from ._out_of_place import applied_out_of_place
+from ._private_torch import FakeTensor
 from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
 
 T = TypeVar("T")
+
+
+_RAN = Memo[list[torch.Size]]()
+"""The shapes of the last input and of all weights."""
 
 
 class Tiled(Composite):
@@ -104,7 +107,7 @@ class Tiled(Composite):
         if self.tiles.is_one_whole:
             return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
-        if not is_plain or not writing_is_safe() or forward_ad._current_level >= 0:
+        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
             self.tiles.lay_out()
             return self.out_of_place(x, self.tiles)
         try:
@@ -125,10 +128,10 @@ class Tiled(Composite):
     def _written(self, x: Tensor) -> Tensor:
         """Return A x. If all shapes are those of the last call, check less."""
         shapes = [tensor.shape for tensor in (x, *self.tiles.all_tensors())]
-        is_checked = shapes == self._found.get("ran")
+        is_checked = shapes == _RAN.of(self)
         y = self._result(Forward(self.tiles, x, again=is_checked))
         if type(x) is Tensor:
-            self._found["ran"] = shapes
+            _RAN.keep(self, shapes)
         return y
 
     def _recorded(self, x: Tensor) -> Tensor:
@@ -238,17 +241,6 @@ class Tiled(Composite):
         """Return the normal operator of parts that must run together."""
         return Part(self.with_tiles(tiles).own_normal())
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator for centred data; see :meth:`NamedLinop.without_fftshift`."""
-        dims = list(dims)
-        if any(dim in self.tiles.lengths for dim in dims):
-            return None
-        found = [linop.without_fftshift(dims) for linop in self.linops]
-        shifted = iter([linop for linop in found if linop is not None])
-        if None in found:
-            return None
-        return self.with_tiles(self.tiles.mapped(lambda _: next(shifted)))
-
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the used part of ``dim``; None if all is used or it is not known."""
         return self.tiles.hull(ND.infer(dim))
@@ -295,3 +287,15 @@ def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> N
     """Raise an error if the options of a progress bar are not a mapping."""
     if not isinstance(tqdm_kwargs, (Mapping, type(None))):
         raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")
+
+
+@without_fftshift.register(Tiled)
+def _parts_without_fftshift(linop: Tiled, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    dims = list(dims)
+    if any(dim in linop.tiles.lengths for dim in dims):
+        return None
+    found = [without_fftshift(part, dims) for part in linop.linops]
+    shifted = iter([part for part in found if part is not None])
+    if None in found:
+        return None
+    return linop.with_tiles(linop.tiles.mapped(lambda _: next(shifted)))

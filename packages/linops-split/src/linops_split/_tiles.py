@@ -115,7 +115,7 @@ class Tiles:
     def lay_out(self) -> None:
         """Compute everything about the slices that a call needs, outside of compiled code."""
         for layout in (self.input, self.output):
-            _ = layout.row, layout.steps, layout.adds, layout.fills, layout.is_summed
+            _ = layout.steps, layout.adds, layout.fills, layout.is_summed
 
     @cached_property
     def tensors(self) -> list[Mapping[str, Tensor | None]]:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from linops_split._planning._plan_search import Search
 
 SIZES = st.lists(st.integers(2, 40), max_size=3)
+EXPECTED = st.dictionaries(st.integers(0, 2), st.floats(0, 100))
 
 
 class Landscape:
@@ -33,14 +34,14 @@ def volume(lengths: tuple[int, ...]) -> int:
 
 
 # Two landscapes in which a dimension can do with less only when all have been tried.
-@example([8, 8], Landscape(214, 100), 30, 200)
-@example([16, 16], Landscape(411, 100), 10, 200)
-@given(SIZES, landscapes, st.integers(0, 100), st.integers(1, 200))
+@example([8, 8], Landscape(214, 100), 30, 200, {})
+@example([16, 16], Landscape(411, 100), 10, 200, {})
+@given(SIZES, landscapes, st.integers(0, 100), st.integers(1, 200), EXPECTED)
 def test_what_is_found_fits_and_no_dimension_can_do_with_one_tile_less(
-    sizes: list[int], landscape: Landscape, budget: int, max_tiles: int
+    sizes: list[int], landscape: Landscape, budget: int, max_tiles: int, expected: dict[int, float]
 ) -> None:
     search = Search(sizes, landscape, max_tiles)
-    counts = search.within(budget)
+    counts = search.within(budget, expected)
     if counts is None:
         assert search.lowest_peak > budget
         return
@@ -55,15 +56,15 @@ def test_what_is_found_fits_and_no_dimension_can_do_with_one_tile_less(
             assert landscape.peak(longer) > budget
 
 
-@given(SIZES, landscapes, st.integers(1, 200))
+@given(SIZES, landscapes, st.integers(1, 200), EXPECTED)
 def test_the_lowest_peak_is_the_smallest_budget(
-    sizes: list[int], landscape: Landscape, max_tiles: int
+    sizes: list[int], landscape: Landscape, max_tiles: int, expected: dict[int, float]
 ) -> None:
     search = Search(sizes, landscape, max_tiles)
-    if search.within(-1) is None:
+    if search.within(-1, expected) is None:
         smallest = search.lowest_peak
-        assert Search(sizes, landscape, max_tiles).within(smallest) is not None
-        assert Search(sizes, landscape, max_tiles).within(smallest - 1) is None
+        assert Search(sizes, landscape, max_tiles).within(smallest, expected) is not None
+        assert Search(sizes, landscape, max_tiles).within(smallest - 1, expected) is None
 
 
 @given(SIZES, st.integers(1, 40**3))
@@ -109,7 +110,7 @@ def test_no_dimensions_leave_the_whole() -> None:
 def test_few_trials_are_enough(size: int) -> None:
     landscape = Landscape(0, 2)
     Search([size], landscape, 64).within(0)
-    assert landscape.asked <= 8 + 6  # to double the tiles, and to halve what is between
+    assert landscape.asked <= 5 + 6  # to cut finer, and to halve what is between
 
 
 def test_no_more_tiles_are_tried_than_allowed() -> None:
@@ -131,4 +132,16 @@ def test_nothing_is_measured_after_what_is_enough() -> None:
         return prod(lengths)
 
     assert Search([64, 64, 64], peak, 64).within(2**17) == (2, 1, 1)
-    assert tried == [(64, 64, 64), (32, 64, 64)]
+    assert tried == [(64, 64, 64), (16, 64, 64), (22, 64, 64), (32, 64, 64)]
+
+
+def test_a_dimension_is_not_measured_if_another_saves_more_than_is_expected_of_it() -> None:
+    tried = []
+
+    def peak(lengths: tuple[int, ...]) -> int:
+        tried.append(lengths)
+        return lengths[1] + 100
+
+    assert Search([64, 64, 64], peak, 64).within(116, {0: 4.0, 1: 32.0, 2: 0.0}) == (1, 4, 1)
+    assert tried == [(64, 64, 64), (64, 16, 64), (64, 22, 64), (64, 32, 64)][: len(tried)]
+    assert Search([64, 64, 64], peak, 64).within(110, {0: 99.0, 1: 1.0, 2: 99.0}) == (1, 7, 1)

@@ -13,7 +13,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap import CheckpointError, MemoryReport, compact_checkpoint, overlaps
-from memmap._checkpoints import _archive
+from memmap._reports import _archive
 from memmap.testing import views
 
 UINT4: torch.dtype = vars(torch)["uint4"]  # not in the stubs

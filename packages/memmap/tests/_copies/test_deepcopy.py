@@ -294,6 +294,19 @@ def test_inside_a_larger_copy_parts_of_a_tensor_are_not_torn_apart() -> None:
         copy.deepcopy([holder, flat])
 
 
+def test_inside_a_larger_copy_modules_that_exist_only_for_a_moment_are_not_mixed_up() -> None:
+    class Making(Copier):
+        def __getstate__(self) -> dict[str, Any]:
+            return {**self.__dict__, "made": two_views()}
+
+    class Ordinary:
+        def __getstate__(self) -> dict[str, Any]:
+            return {"made": two_views()}  # may lie where a module of the other class has lain
+
+    made: Any = copy.deepcopy([kind() for _ in range(9) for kind in (Making, Ordinary)])
+    assert all(overlaps(part.made.a, part.made.b) for part in made)
+
+
 def test_non_tensor_attributes_ordinary_deepcopy() -> None:
     class Counts:
         def __init__(self) -> None:

@@ -27,7 +27,7 @@ from memmap import (
     overlaps,
 )
 from memmap._copies._allocate import empty_bytes
-from memmap._modules._commit import _swap
+from memmap._torch import swap_memory
 from memmap.testing import Holder, allocated_nbytes, modules, sharing_of, state_of, tensors_of
 
 BETA = pytest.mark.filterwarnings("ignore:.*(prototype|beta).*:UserWarning")
@@ -121,9 +121,9 @@ def test_failure_of_the_commit_is_taken_back(good: int, monkeypatch: pytest.Monk
         calls.append(1)
         if len(calls) == good + 1:
             raise RuntimeError("planted")
-        _swap(first, second)
+        swap_memory(first, second)
 
-    monkeypatch.setattr("memmap._modules._commit._swap", swap_or_fail)
+    monkeypatch.setattr("memmap._modules._commit.swap_memory", swap_or_fail)
     with pytest.raises(RuntimeError, match="planted"):
         memory_aware_to(module, "meta")
     assert snapshot(module) == before
@@ -140,7 +140,7 @@ def test_failure_of_a_cast_is_taken_back(monkeypatch: pytest.MonkeyPatch) -> Non
     def fail(first: torch.Tensor, second: torch.Tensor) -> None:
         raise RuntimeError("planted")
 
-    monkeypatch.setattr("memmap._modules._commit._swap", fail)
+    monkeypatch.setattr("memmap._modules._commit.swap_memory", fail)
     with pytest.raises(RuntimeError, match="planted"):
         memory_aware_to(lstm, dtype=torch.float64)
     assert snapshot(lstm) == before
@@ -454,9 +454,9 @@ def test_views_know_of_their_base_again_when_their_move_is_taken_back(
     def swap_or_fail(first: torch.Tensor, second: torch.Tensor) -> None:
         if first is module.last and second.is_meta:
             raise RuntimeError("planted")
-        _swap(first, second)
+        swap_memory(first, second)
 
-    monkeypatch.setattr("memmap._modules._commit._swap", swap_or_fail)
+    monkeypatch.setattr("memmap._modules._commit.swap_memory", swap_or_fail)
     with pytest.raises(RuntimeError, match="planted"):
         memory_aware_to(module, "meta")
     assert snapshot(module) == before
@@ -496,9 +496,9 @@ def test_a_graph_still_runs_if_the_move_to_meta_was_taken_back(
     def swap_or_fail(first: torch.Tensor, second: torch.Tensor) -> None:
         if first is module.bias and second.is_meta:
             raise RuntimeError("planted")
-        _swap(first, second)
+        swap_memory(first, second)
 
-    monkeypatch.setattr("memmap._modules._commit._swap", swap_or_fail)
+    monkeypatch.setattr("memmap._modules._commit.swap_memory", swap_or_fail)
     with pytest.raises(RuntimeError, match="planted"):
         memory_aware_to(module, "meta")
     total.backward()
@@ -615,11 +615,11 @@ def test_gradients_of_two_roles_are_put_back(monkeypatch: pytest.MonkeyPatch) ->
     before = snapshot(module)
 
     def swap_or_fail(first: torch.Tensor, second: torch.Tensor) -> None:
-        _swap(first, second)
+        swap_memory(first, second)
         if first is module.g and second.device != first.device:
             raise RuntimeError("planted")
 
-    monkeypatch.setattr("memmap._modules._commit._swap", swap_or_fail)
+    monkeypatch.setattr("memmap._modules._commit.swap_memory", swap_or_fail)
     with pytest.raises(RuntimeError, match="planted"):
         memory_aware_to(module, "meta")
     monkeypatch.undo()

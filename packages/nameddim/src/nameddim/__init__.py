@@ -20,6 +20,8 @@ from nameddim._parse import as_dims as as_dims
 from nameddim._shape import NamedShape as NS
 from nameddim._shape import NamedShape as NamedShape
 
+__version__ = "0.1.0"
+
 __all__ = [
     "ANY",
     "ELLIPSES",

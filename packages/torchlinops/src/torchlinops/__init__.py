@@ -33,6 +33,8 @@ import torchlinops.nameddim as nameddim  # noqa: E402
 import torchlinops.testing as testing  # noqa: E402
 import torchlinops.utils as utils  # noqa: E402
 
+__version__ = "0.1.0"
+
 __all__ = [
     "alg",
     "config",

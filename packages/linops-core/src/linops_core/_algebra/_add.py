@@ -9,14 +9,15 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._centre import without_fftshift
 from .._base._linop import NamedLinop, overridable
 from .._base._places import joints, side_by_side
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
-from .._base._totals import Totals
+from .._base._totals import Totals, totals_of
 from .._kernels._accumulate import accumulate
-from ._composite import Composite
+from ._composite import Composite, operands_without_fftshift
 from ._endomorphism import landing_alike
 from ._fitting import fitted_input
 from ._parts import check_parts_pass
@@ -72,26 +73,6 @@ class Add(Composite):
             found = joints(self._shape, operands, side_by_side(self._shape, operands))
             self._take(operands, are_flattened, found)
 
-    def totals(self, side: Side) -> Totals | None:
-        """Return how sums over the parts of a vector are collected; terms must have the same parts.
-
-        Raises
-        ------
-        NotImplementedError
-            If terms have different parts.
-        """
-        found = [linop.totals(side) for linop in self.linops]
-        says = [totals for totals in found if totals is not None]
-        for linop, totals in zip(self.linops, found, strict=True):
-            if totals is None and says:
-                check_parts_pass(linop, says[0])
-            elif totals is not None and totals.add != says[0].add:
-                raise NotImplementedError(
-                    f"{self.signature}: all terms must have the same parts of an {side}, got "
-                    f"{linop.signature} with other parts; distribute the sum of the terms"
-                )
-        return says[0] if says else None
-
     @overridable
     def fn(linop: Add, x: Tensor, /) -> Tensor:
         """Return A_1 x + A_2 x + ..., in this order."""
@@ -102,7 +83,6 @@ class Add(Composite):
 
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
-    without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
     _supports = supports_side_by_side
 
@@ -130,6 +110,31 @@ class Add(Composite):
         tiles = iter(self.with_operands_of_each(filter(None, sums)))
         for window, parts in zip(windows, sums, strict=True):
             yield next(tiles) if parts else zero_between(self, lengths_of(window))
+
+
+@totals_of.register
+def _totals_of_terms(linop: Add, side: Side) -> Totals | None:
+    """Return how sums are collected; terms must have the same parts.
+
+    Raises
+    ------
+    NotImplementedError
+        If terms have different parts.
+    """
+    found = [totals_of(term, side) for term in linop.linops]
+    says = [totals for totals in found if totals is not None]
+    for term, totals in zip(linop.linops, found, strict=True):
+        if totals is None and says:
+            check_parts_pass(term, says[0])
+        elif totals is not None and totals.add != says[0].add:
+            raise NotImplementedError(
+                f"{linop.signature}: all terms must have the same parts of an {side}, got "
+                f"{term.signature} with other parts; distribute the sum of the terms"
+            )
+    return says[0] if says else None
+
+
+without_fftshift.register(Add)(operands_without_fftshift)
 
 
 def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[NamedLinop | None]:

@@ -10,15 +10,17 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._centre import without_fftshift
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
+from .._base._question import Question
 from .._base._rules import rules
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
-from .._base._totals import Totals
-from ._composite import Composite
+from .._base._totals import Totals, totals_of
+from ._composite import Composite, operands_without_fftshift
 from ._endomorphism import Row
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
@@ -68,18 +70,6 @@ class Chain(Composite):
         row.hand_names_to(self)
         self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
 
-    def totals(self, side: Side) -> Totals | None:
-        """Return how sums over a vector are collected: as in the outermost operand with parts."""
-        outer: list[NamedLinop] = []
-        for linop in self.linops if side == "input" else reversed(self.linops):
-            totals = linop.totals(side)
-            if totals is not None:
-                for each in outer:
-                    check_parts_pass(each, totals)
-                return totals
-            outer.append(linop)
-        return None
-
     def _set_up(
         self,
         operands: Sequence[NamedLinop],
@@ -106,16 +96,15 @@ class Chain(Composite):
 
     adj_fn = staticmethod(of_adjoint)
 
-    def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+    def _call_again(self, x: Tensor) -> Tensor:
         """Return A x with fewer checks of operands, too; see :meth:`NamedLinop._call_again`."""
         if type(self) is not Chain or is_hooked(self.__dict__):
             return self(x)
         if (slices := slices_of(self, x)) is not None:
-            return slices.run(x, out)
-        *parts, last = self.linops
-        for part in parts:
+            return slices.run(x)
+        for part in self.linops:
             x = part._call_again(x)
-        return last._call_again(x, out)
+        return x
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
@@ -127,7 +116,6 @@ class Chain(Composite):
         return self.with_operands([linop.H for linop in reversed(self.linops)], self.shape.H)
 
     conj = Composite._conj_of_operands
-    without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
     _supports = supports_along
 
@@ -216,6 +204,29 @@ class Chain(Composite):
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
 
+@totals_of.register
+def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
+    """Return how sums are collected: as in the outermost operand with parts."""
+    outer: list[NamedLinop] = []
+    for part in linop.linops if side == "input" else reversed(linop.linops):
+        totals = totals_of(part, side)
+        if totals is not None:
+            for each in outer:
+                check_parts_pass(each, totals)
+            return totals
+        outer.append(part)
+    return None
+
+
+without_fftshift.register(Chain)(operands_without_fftshift)
+
+
+@Question
+def only_surrounds(linop: NamedLinop) -> bool:
+    """Whether A^H inner A is the plain composition for each ``inner`` but an identity."""
+    return type(linop).normal is NamedLinop.normal
+
+
 def chained(
     fitted: Sequence[NamedLinop], found: Joints | None = None, listing: Listing = tuple
 ) -> Chain:
@@ -230,7 +241,7 @@ def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> Named
     result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
     for linop in reversed(linops):
         inside = factors[-1].ishape if factors else result and result.ishape
-        if linop._only_surrounds() and linop.oshape == inside and not isinstance(result, Identity):
+        if only_surrounds(linop) and linop.oshape == inside and not isinstance(result, Identity):
             factors.append(linop)
         else:
             if result is not None and factors:

@@ -11,16 +11,30 @@ from torch import Tensor, nn
 from memmap import union_nbytes
 from nameddim import ND, NamedDimension, NamedShape
 
+from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import Source, length_of
 from .._base._linop import NamedLinop
+from .._base._memo import Memo
 from .._base._places import Joints, Seam, alike_in_name, joints, side_by_side
 from .._base._sides import SIDES, Side, dims_of
-from .._base._totals import Totals
+from .._base._totals import Totals, totals_of
 from .._base._unused_names import UnusedNames
 from .._kernels._tracing import constant_when_compiled
 from ._nest import Listing, Nest
+
+JOINTS = Memo[tuple[Joints, bool]]()
+"""The joints between operands, and whether they are those of the whole, for its tile."""
+SOURCES = Memo[dict[tuple[Side, int], Source]]()
+"""Where the length at each place is known."""
+LINKS = Memo[tuple[tuple[int, int], ...]]()
+"""Positions of input and output that are one dimension, if the operands are not listed yet."""
+NAMES = Memo[UnusedNames]()
+"""All names, kept while operands are not listed; chains that are made one from another hand them
+on."""
+_NUMBERS = Memo[dict[NamedDimension, list[int]]]()
+"""The numbers of the operands that have each dimension."""
 
 
 class Composite(NamedLinop):
@@ -72,7 +86,7 @@ class Composite(NamedLinop):
         own = vars(self)
         if not any(are_flattened):
             self._list_operands(linops)
-            own["_found"]["joints"] = found
+            JOINTS.keep(self, (found, False))
             return
         del own["_operands"], own["_modules"]
         pairs = zip(linops, are_flattened, strict=True)
@@ -83,7 +97,8 @@ class Composite(NamedLinop):
         }
         for place, (number, side, position) in found.sources.items():
             sources[place] = linops[number]._source(side, position)
-        own["_found"].update(sources=sources, links=found.links)
+        SOURCES.keep(self, sources)
+        LINKS.keep(self, found.links)
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the module, with its operands listed if they are not yet."""
@@ -92,7 +107,7 @@ class Composite(NamedLinop):
             nest, listing = found
             self._list_operands(listing(nest.flat()))
             vars(self).pop("_nest", None)
-            self._found.pop("names", None)
+            NAMES.take(self)
         return vars(self)[name] if name in vars(self) else super().__getattr__(name)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -177,24 +192,6 @@ class Composite(NamedLinop):
         """All named dimensions, including those inside the composition."""
         return self._shape.dims | self._numbers_by_dim().keys()
 
-    def totals(self, side: Side) -> Totals | None:
-        """Return how sums over the parts of a vector are collected from all processes.
-
-        Raises
-        ------
-        NotImplementedError
-            If several processes have parts of the vectors of operands that stand side by side.
-        """
-        found = [linop.totals(side) for linop in self.linops]
-        says = [totals for totals in found if totals is not None]
-        if len(found) > 1 and any(totals.add is not None for totals in says):
-            raise NotImplementedError(
-                f"{self.signature}: operands that stand side by side must have whole vectors, got "
-                f"an {side} that is cut over several processes; give a solver the "
-                "operators as a list, as in lsqr([A, B], [y, z])"
-            )
-        return says[0] if says else None
-
     def extra_repr(self) -> str:
         """Return the text of ``repr``: the bytes of all weights, with shared ones counted once."""
         tensors = [*self.parameters(), *self.buffers()]
@@ -221,7 +218,7 @@ class Composite(NamedLinop):
             own = attributes.copy()
             own.update(_modules=operands, _operands=tuple(operands), _found={})
             if joints_of_tiles is not None and self._are_put_together_alike(linops):
-                own["_found"].update(joints=joints_of_tiles, joints_are_shared=True)
+                own["_found"][JOINTS] = joints_of_tiles, True
             others.append(with_attributes(self, own))
         return others
 
@@ -234,10 +231,7 @@ class Composite(NamedLinop):
             tile is linop
             or (
                 type(tile) is type(linop)
-                and (
-                    not isinstance(linop, Composite)
-                    or tile._found.get("joints") is linop._found.get("joints")
-                )
+                and (not isinstance(linop, Composite) or _joints_kept(tile) is _joints_kept(linop))
             )
             for tile, linop in zip(linops, self.linops, strict=True)
         )
@@ -251,12 +245,6 @@ class Composite(NamedLinop):
     def _conj_of_operands(self) -> NamedLinop:
         """Return the same composition of the conjugates."""
         return self.with_operands([linop.conj() for linop in self.linops], self.shape)
-
-    def _operands_without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the same composition of operands for data whose first element is the centre."""
-        found = [linop.without_fftshift(dims) for linop in self.linops]
-        operands = [linop for linop in found if linop is not None]
-        return self.with_operands(operands, self.shape) if len(operands) == len(found) else None
 
     def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
         """Return the support of one dimension; see :meth:`NamedLinop.support`."""
@@ -284,17 +272,19 @@ class Composite(NamedLinop):
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
-        links: tuple[tuple[int, int], ...] | None = self._found.get("links")
+        links = LINKS.of(self)
         return self._own_joints().links if links is None else links
 
     def _source(self, side: Side, position: int) -> Source:
-        found: dict[tuple[Side, int], Source] = self._found.setdefault("sources", {})
+        found = SOURCES.of(self)
+        if found is None:
+            found = SOURCES.keep(self, {})
         if (side, position) not in found:
             own = self.own_length(side, position)
             source = self._source_inside(side, position) if own is None else own
-            if length_of(source) is None and self._found.pop("joints_are_shared", False):
+            if length_of(source) is None and (JOINTS.of(self) or (None, False))[1]:
                 # The whole knew it from an operand whose tile does not know it.
-                del self._found["joints"]
+                JOINTS.take(self)
                 source = self._source_inside(side, position)
             found[side, position] = source
         return found[side, position]
@@ -305,11 +295,10 @@ class Composite(NamedLinop):
 
     def _own_joints(self) -> Joints:
         """Return the joints between the places of this operator and the places of its operands."""
-        found = self._found.get("joints")
-        if not isinstance(found, Joints):
-            found = joints(self._shape, self.linops, self._seams())
-            self._found["joints"] = found
-        return found
+        kept = JOINTS.of(self)
+        if kept is None:
+            kept = JOINTS.keep(self, (joints(self._shape, self.linops, self._seams()), False))
+        return kept[0]
 
     def _seams(self) -> Iterable[Seam]:
         """Yield pairs of places, of the whole and of operands, that are the same dimension."""
@@ -333,13 +322,12 @@ class Composite(NamedLinop):
 
     def _numbers_by_dim(self) -> dict[NamedDimension, list[int]]:
         """Return the numbers of the operands that have each dimension."""
-        found: dict[NamedDimension, list[int]] | None = self._found.get("numbers")
+        found = _NUMBERS.of(self)
         if found is None:
-            found = {}
+            found = _NUMBERS.keep(self, {})
             for number, linop in enumerate(self.linops):
                 for name in linop.dims:
                     found.setdefault(name, []).append(number)
-            self._found["numbers"] = found
         return found
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
@@ -364,12 +352,46 @@ class Composite(NamedLinop):
         return self.with_operands(operands, shape)
 
 
+def operands_without_fftshift(
+    linop: Composite, dims: Iterable[NamedDimension]
+) -> NamedLinop | None:
+    """Return the same composition of operands for data whose first element is the centre."""
+    found = [without_fftshift(part, dims) for part in linop.linops]
+    operands = [part for part in found if part is not None]
+    return linop.with_operands(operands, linop.shape) if len(operands) == len(found) else None
+
+
+@totals_of.register
+def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
+    """Return how sums are collected.
+
+    Raises
+    ------
+    NotImplementedError
+        If several processes have parts of the vectors of operands that stand side by side.
+    """
+    found = [totals_of(part, side) for part in linop.linops]
+    says = [totals for totals in found if totals is not None]
+    if len(found) > 1 and any(totals.add is not None for totals in says):
+        raise NotImplementedError(
+            f"{linop.signature}: operands that stand side by side must have whole vectors, got "
+            f"an {side} that is cut over several processes; give a solver the "
+            "operators as a list, as in lsqr([A, B], [y, z])"
+        )
+    return says[0] if says else None
+
+
 def _nest_of(linop: NamedLinop, listing: Listing) -> Nest:
     """Return the operands, which are listed first if they are listed in another way."""
     found: tuple[Nest, Listing] | None = vars(linop).get("_nest")
     if found is None or found[1] not in (tuple, listing):
         return Nest(cast(Composite, linop).linops)
     return found[0]
+
+
+def _joints_kept(linop: NamedLinop) -> Joints | None:
+    kept = JOINTS.of(linop)
+    return kept and kept[0]
 
 
 def is_listed(linop: NamedLinop) -> bool:
@@ -394,4 +416,4 @@ def renamed_when_listed(
 
 def names_of(linop: NamedLinop) -> UnusedNames:
     """Return the names of all dimensions; a composition gives away those that it keeps."""
-    return linop._found.pop("names", None) or UnusedNames(linop.dims)
+    return NAMES.take(linop) or UnusedNames(linop.dims)

@@ -13,7 +13,7 @@ from nameddim import NamedDimension, is_wildcard
 from .._base._linop import NamedLinop
 from .._base._places import paired
 from .._base._unused_names import UnusedNames
-from ._composite import is_listed, names_of, renamed_when_listed
+from ._composite import NAMES, is_listed, names_of, renamed_when_listed
 from ._fitting import fitted_input, fitted_turned, with_inputs_alike
 from ._identity import Identity
 from ._same_space import common_shape
@@ -44,10 +44,10 @@ class Row:
 
         Chains that are made one from another hand on one collection.
         """
-        is_known = self._n_named > 0 or any("names" in linop._found for linop in self.linops)
+        is_known = self._n_named > 0 or any(NAMES.of(linop) for linop in self.linops)
         if is_known and not is_listed(chain):
             self._learn_names()
-            chain._found["names"] = self._unused
+            NAMES.keep(chain, self._unused)
 
     def _with_names_before_it(self, linop: NamedLinop) -> NamedLinop:
         self._learn_names()

@@ -8,12 +8,15 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._linop import NamedLinop, overridable
+from .._base._centre import without_fftshift
+from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
+from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
 from .._base._tile import Supports
-from .._base._totals import Totals
+from .._base._totals import Totals, totals_of
+from ._composite import operands_without_fftshift
 from ._fitting import fitted_input, fitted_neighbours
 from ._wrapper import Wrapper
 
@@ -52,9 +55,6 @@ class Normal(Wrapper):
                 if self.own_length(side, here) is None:
                     yield (WHOLE, side, here), (0, "input", there)
 
-    def _gains_by_slices(self) -> bool:
-        return self.linop._gains_by_slices()
-
     # normal_fn is called without the checks of A. The input is checked as an input of A, the output
     # like that of any function.
 
@@ -69,30 +69,20 @@ class Normal(Wrapper):
     def _check_input(self, x: Tensor) -> None:
         self.linop._check_input(x)
 
-    def _takes_out(self) -> bool:
-        return self.linop._takes_out()
-
-    @overridable
-    def fn(linop: Normal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def fn(linop: Normal, x: Tensor, /) -> Tensor:
         """Return A^H A x."""
-        if out is None:
-            return linop.linop.normal_fn(linop.linop, x)
-        return linop.linop.normal_fn(linop.linop, x, out=out)
+        return linop.linop.normal_fn(linop.linop, x)
 
     adj_fn = fn
 
     # The adjoint is the operator itself; its conjugate has no normal_fn.
     adjoint = NamedLinop.adjoint
     own_normal = NamedLinop.own_normal
-    without_fftshift = Wrapper.without_fftshift  # a class with its own adj_fn does not inherit it
 
     def conj(self) -> NamedLinop:
         """Return the operator itself if A is real, else its conjugate."""
         return self if self.linop._is_real else NamedLinop.conj(self)
-
-    def totals(self, side: Side) -> Totals | None:
-        """Return how sums over the parts of a vector are collected: as for the input of A."""
-        return self.linop.totals("input")
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all elements are coupled."""
@@ -127,6 +117,22 @@ class Normal(Wrapper):
         """Return the normal operator with ``shape``."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
+
+
+@totals_of.register
+def _totals_of_input(linop: Normal, side: Side) -> Totals | None:
+    return totals_of(linop.linop, "input")
+
+
+@without_fftshift.register(Normal)
+def _normal_without_fftshift(linop: Normal, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    return operands_without_fftshift(linop, dims)
+
+
+@Question
+def normal_keeps_names(linop: NamedLinop) -> bool:
+    """Whether a closed form of A^H A can be sliced as A's input: its output has the same names."""
+    return False
 
 
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:

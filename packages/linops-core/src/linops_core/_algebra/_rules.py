@@ -11,6 +11,7 @@ from nameddim import NamedShape
 from .. import config
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._memo import Memo
 from .._base._places import Joints
 from .._base._rules import rules
 from .._base._sides import SIDES
@@ -19,7 +20,7 @@ from ._chain import Chain, chained, fit_whole, flat
 from ._conjugate import Conjugate
 from ._endomorphism import Row, landing_alike
 from ._identity import Identity, is_identity
-from ._normal import Normal, fit_inner
+from ._normal import Normal, fit_inner, normal_keeps_names
 from ._normal_of import normal_of
 from ._same_space import same_space
 from ._scalar import Scalar, is_number, may_be_moved, number_of, with_few_numbers
@@ -45,6 +46,10 @@ def composed(*linops: NamedLinop) -> NamedLinop:
     return result.as_endomorphism() if every else result
 
 
+_N_NUMBERS = Memo[tuple[int | None]]()
+"""The result of `_n_numbers` for a chain."""
+
+
 def _n_numbers(linops: Iterable[NamedLinop]) -> int | None:
     """Return the number of movable scalars; None if operators may be left out."""
     total = 0
@@ -53,9 +58,9 @@ def _n_numbers(linops: Iterable[NamedLinop]) -> int | None:
             return None
         number: int | None = is_number(linop) and may_be_moved(number_of(linop))
         if type(linop) is Chain:
-            if "n_numbers" not in linop._found:
-                linop._found["n_numbers"] = _n_numbers(linop.linops)
-            number = linop._found["n_numbers"]
+            if (kept := _N_NUMBERS.of(linop)) is None:
+                kept = _N_NUMBERS.keep(linop, (_n_numbers(linop.linops),))
+            (number,) = kept
         if number is None:
             return None
         total += number
@@ -70,7 +75,7 @@ def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chai
     """
     n_numbers = _n_numbers(operands)
     chain = chained(operands, found, with_few_numbers if n_numbers != 0 else tuple)
-    chain._found["n_numbers"] = n_numbers
+    _N_NUMBERS.keep(chain, (n_numbers,))
     return chain
 
 
@@ -156,7 +161,7 @@ def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     if inner is None:
         if linop.normal_fn is NamedLinop.normal_fn:
             return normal_of(linop)
-        shape = NamedShape(linop.ishape) if linop._normal_keeps_names else None
+        shape = NamedShape(linop.ishape) if normal_keeps_names(linop) else None
         return Normal(linked(linop), shape)
     may_leave_out = is_identity(inner) and not _knows_more(inner, [linop], [])
     if may_leave_out and config.reduce_identity_in_normal:

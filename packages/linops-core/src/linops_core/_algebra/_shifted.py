@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import Parameter
 
 from .._base._linop import NamedLinop
+from .._base._question import Question
 from .._base._rules import rules
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._tracing import built
@@ -30,6 +31,18 @@ class Eigenbasis(NamedTuple):
     axes: tuple[int, ...]
     normal: NamedLinop
     """The inner operator M of A^H A = U^H M U: elementwise, or circulant along the axes."""
+
+
+@Question
+def has_number_as_normal(linop: NamedLinop) -> bool:
+    """Whether A^H A and A A^H multiply with a number, which may depend on the sizes."""
+    return False
+
+
+@Question
+def shift_axes(linop: NamedLinop) -> tuple[int, ...]:
+    """Return the axes along which a circular shift of the input shifts the output alike."""
+    return ()
 
 
 def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
@@ -113,7 +126,7 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
 def _is_number(linop: NamedLinop) -> bool:
     """Whether an operator is known to multiply with a number, which may depend on the sizes."""
     if isinstance(linop, Normal):
-        return linop.linop._has_number_as_normal
+        return has_number_as_normal(linop.linop)
     return isinstance(linop, (Identity, Scalar))
 
 
@@ -128,7 +141,7 @@ def _leaves(linop: NamedLinop) -> Iterator[NamedLinop]:
 
 def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
     """Return the axes along which a circular shift of the input shifts the output; () if none."""
-    found = {part._shift_axes() for part in _leaves(normal) if not _is_number(part)}
+    found = {shift_axes(part) for part in _leaves(normal) if not _is_number(part)}
     axes = found.pop() if len(found) == 1 else ()
     for place, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
         if {place, place - len(normal.ishape)} & {*axes}:

@@ -17,6 +17,8 @@ from nameddim import NamedDimension, is_wildcard
 
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop, tile_of
+from .._base._memo import Memo
+from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import axis_of, lengths_by_place
 from .._base._tile import Window
@@ -32,20 +34,33 @@ SMALL = 2**16
 """Bytes on the way below which a chain that fits the cache has nothing to gain."""
 
 
+@Question
+def gains_by_slices(linop: NamedLinop) -> bool:
+    """Whether slices that fit the processor cache take less time than the whole.
+
+    Results of ``fn`` and ``adj_fn`` must then be new memory, in which others may write.
+    """
+    return False
+
+
+@gains_by_slices.register(Normal)
+def _as_its_operator(linop: Normal) -> bool:
+    return gains_by_slices(linop.linop)
+
+
 class Step(NamedTuple):
     """An operator, and what it does once input and weights are checked."""
 
     part: NamedLinop
     fn: Callable[..., Tensor]
     linop: NamedLinop
-    takes_out: bool
 
     @classmethod
     def of(cls, part: NamedLinop) -> Step:
         """Return the step of an operator; for a normal in closed form, the form itself."""
         if type(part) is Normal:
-            return cls(part, part.linop.normal_fn, part.linop, part._takes_out())
-        return cls(part, part.fn, part, part._takes_out())
+            return cls(part, part.linop.normal_fn, part.linop)
+        return cls(part, part.fn, part)
 
 
 Tile: TypeAlias = tuple[Sequence[Step], Window]
@@ -78,13 +93,10 @@ class Slices:
         """Return the weights of all operators."""
         return [each for own in self._owners for each in own.values() if each is not None]
 
-    def run(self, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return what the chain returns; it may be written into ``out``."""
+    def run(self, x: Tensor) -> Tensor:
+        """Return what the chain returns."""
         first, *others = self.rows
-        if not others and len(first) == 1:
-            y = self._result(first[0], x, out)
-        else:
-            y = accumulate(self._results(first, x))
+        y = accumulate(self._results(first, x))
         if others:
             result, y = y, y.new_empty(self._lengths(y))
             _slice_of(y, self._oshape, first[0][1]).copy_(result)
@@ -98,21 +110,12 @@ class Slices:
         for tile in row:
             yield self._result(tile, x)
 
-    def _result(self, tile: Tile, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return what a tile of the chain returns; it may be written into ``out``."""
+    def _result(self, tile: Tile, x: Tensor) -> Tensor:
+        """Return what a tile of the chain returns."""
         steps, window = tile
-        y, room = _slice_of(x, self._ishape, window) if window else x, None
-        for step in steps:
-            part, fn, linop, takes_out = step
-            if out is not None and step is steps[-1]:
-                room = out
-            if not self._is_checked:
-                y = part(y)
-            elif takes_out and room is not None:
-                y = fn(linop, y, out=room)
-            else:
-                y = fn(linop, y)
-            room = y  # new memory, in no other hands
+        y = _slice_of(x, self._ishape, window) if window else x
+        for part, fn, linop in steps:
+            y = fn(linop, y) if self._is_checked else part(y)
         return y
 
     def _lengths(self, result: Tensor) -> list[int]:
@@ -125,6 +128,10 @@ class Slices:
         return lengths
 
 
+SLICES = Memo[tuple[object, "Slices | None"]]()
+"""For a shape, dtype, device and number of threads: how to compute a chain slice by slice."""
+
+
 def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
     """Return how to compute a chain slice by slice; None if it should not be.
 
@@ -135,18 +142,20 @@ def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
     if type(x) is FakeTensor and not may_be_remembered(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    known, found = chain._found.get("slices", (None, None))
+    known, found = SLICES.of(chain) or (None, None)
     if known == key and found is None:
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or forward_ad._current_level >= 0:
         return None
-    if known != key and not may_be_remembered(x.shape):
-        return None
-    weights = found.weights() if known == key else []
-    if known != key or found.shapes != [weight.shape for weight in weights]:
+    if known != key:
+        if not may_be_remembered(x.shape):
+            return None
+        found = None
+    weights = found.weights() if found is not None else []
+    if found is None or found.shapes != [weight.shape for weight in weights]:
         # It is new, or other weights are in their place by now.
         found = _planned(chain, chain.flatten(), x)
-        chain._found["slices"] = key, found
+        SLICES.keep(chain, (key, found))
         if found is None:
             return None
         weights = found.weights()
@@ -155,7 +164,7 @@ def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
 
 
 def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
-    if x.device.type != "cpu" or not all([part._gains_by_slices() for part in parts]):
+    if x.device.type != "cpu" or not all(map(gains_by_slices, parts)):
         return None
     lengths = _widest(parts, x)
     dtype = promoted([x, *chain.parameters(), *chain.buffers()], x.dtype)

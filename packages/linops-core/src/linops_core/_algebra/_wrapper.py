@@ -6,10 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._centre import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
-from ._composite import Composite
+from ._composite import Composite, operands_without_fftshift
 from ._fitting import fitted_input
 
 
@@ -58,7 +59,6 @@ class Wrapper(Composite):
     adj_fn = staticmethod(of_adjoint)
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
-    without_fftshift = Composite._operands_without_fftshift
     support = Composite._support_of_one
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
@@ -85,3 +85,6 @@ class Wrapper(Composite):
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the wrapper around the tile of the operand at each window."""
         return self.with_operands_of_each([tile] for tile in self.linop.tiles_at(windows))
+
+
+without_fftshift.register(Wrapper)(operands_without_fftshift)

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torch import Tensor, nn
 
 from ._late_hooks import HOOKS
+from ._memo import shared
 from ._state import plain_weight
 
 if TYPE_CHECKING:
     from nameddim import NamedShape
 
 Module = TypeVar("Module", bound=nn.Module)
-
-DERIVED = ("_adjoint", "_normal")
-"""Attributes for operators that were made from this one; a copy has None there."""
 
 
 def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
@@ -39,11 +37,11 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
     own = vars(linop).copy()
     for name in HOOKS & own.keys():
         del own[name]
-    for name in ("_compiled_call_impl", *DERIVED):
-        own.pop(name, None)
+    own.pop("_compiled_call_impl", None)
     own["_is_full_backward_hook"] = None
-    own["_found"] = {key: own["_found"][key] for key in own["_found"].keys() - {"checked"}}
-    if shape is not None:
+    if shape is None:
+        own["_found"] = shared(own["_found"])
+    else:
         own.update(_shape=shape, _found={})
     return own
 

@@ -22,13 +22,12 @@ from ._arithmetic import Arithmetic
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._description import dims_text, tensor_text
-from ._inheritance import forget_what_no_longer_holds
 from ._late_hooks import is_hooked
+from ._memo import CHECKED, Memo
 from ._rules import rules
-from ._sides import SIDES, Side, dims_of, with_dims_in_front
+from ._sides import SIDES, dims_of, with_dims_in_front
 from ._swapped_functions import of_adjoint
 from ._tile import SplitError, Window
-from ._totals import Totals
 
 Result = TypeVar("Result")
 
@@ -75,20 +74,21 @@ class NamedLinop(Arithmetic, Conversions):
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
     _takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike."""
-    _normal_keeps_names: ClassVar[bool] = False
-    """Whether a closed form of A^H A can be sliced as A's input: its output has the same names."""
     _runs_in_parts: ClassVar[bool] = False
     """Whether it runs in parts with a small workspace, so that callers need not cut the input."""
-    # Kept in the dictionary of an operator, not in that of its submodules.
-    _adjoint: NamedLinop | weakref.ref[NamedLinop] | None = None
-    """The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
-    _normal: NamedLinop | None = None
-    """The normal operator, once it is made."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
-        """Drop inherited closed forms if the class overrides ``fn`` or ``adj_fn``."""
+        """Drop inherited closed forms of functions that the class overrides."""
         super().__init_subclass__(**kwargs)
-        forget_what_no_longer_holds(cls, NamedLinop)
+        if "__call__" in vars(cls):
+            raise TypeError(
+                f"{cls.__name__}: an operator must override fn(linop, x), got a class that "
+                "overrides __call__"
+            )
+        for name, functions in _CLOSED_FORMS.items():
+            definer = next(found for found in cls.__mro__ if name in vars(found))
+            if definer is not cls and not has_functions_of(cls, definer, *functions):
+                setattr(cls, name, vars(NamedLinop)[name])
 
     @overridable
     def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
@@ -163,7 +163,7 @@ class NamedLinop(Arithmetic, Conversions):
             the dimensions and sizes of ``oshape``. The result is checked for each new shape of x.
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
-        checked, returned, _ = _NOTHING if facts is None else self._found.get("checked", _NOTHING)
+        checked, returned, _ = _NOTHING if facts is None else self._found.get(CHECKED, _NOTHING)
         is_known = facts is not None and facts == checked
         if not is_known:
             self._check_input(x)
@@ -172,26 +172,17 @@ class NamedLinop(Arithmetic, Conversions):
             self._check_vector(y, "output")
             if facts is not None and may_be_remembered(x.shape):
                 is_all = type(self).forward is NamedLinop.forward and self._is_checked_by_shapes()
-                self._found["checked"] = facts, y.shape, is_all
+                CHECKED.keep(self, (facts, y.shape, is_all))
                 keep_freed(x, y)
         return y
 
-    def _call_again(self, x: Tensor, out: Tensor | None = None) -> Tensor:
+    def _call_again(self, x: Tensor) -> Tensor:
         """Return A x, given that all weights have the shapes of an earlier call.
 
         This is for small tiles that take less time than a check. If x has the shape of the earlier
-        call, too, nothing is checked; the caller must check the shape of the result. The result is
-        ``out`` if the operator could write into it.
+        call, too, nothing is checked; the caller must check the shape of the result.
         """
-        if not self._has_checked(x):
-            return self(x)
-        if out is not None and self._takes_out():
-            return self.fn(self, x, out=out)
-        return self.fn(self, x)
-
-    def _takes_out(self) -> bool:
-        """Whether ``fn``, ``adj_fn`` and closed forms take ``out=``, memory for the result."""
-        return False
+        return self.fn(self, x) if self._has_checked(x) else self(x)
 
     def _is_checked_by_shapes(self) -> bool:
         """Whether the shapes of input and weights determine if a call is valid."""
@@ -200,7 +191,7 @@ class NamedLinop(Arithmetic, Conversions):
     def _has_checked(self, x: Tensor) -> bool:
         """Whether ``fn`` alone is a call with x, if all weights have the shapes of the last one."""
         own = self.__dict__
-        facts, _, is_all = own["_found"].get("checked", _NOTHING)
+        facts, _, is_all = own["_found"].get(CHECKED, _NOTHING)
         return is_all is True and x.shape == facts[0] and not is_hooked(own)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
@@ -217,7 +208,7 @@ class NamedLinop(Arithmetic, Conversions):
         """
         if is_dynamo_compiling():
             self._make_derived()
-        adjoint = self._adjoint
+        adjoint = _ADJOINT.of(self)
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
         if not isinstance(adjoint, NamedLinop):
@@ -225,8 +216,8 @@ class NamedLinop(Arithmetic, Conversions):
             if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
-                vars(self)["_adjoint"] = adjoint
-                vars(adjoint)["_adjoint"] = weakref.ref(self)
+                _ADJOINT.keep(self, adjoint)
+                _ADJOINT.keep(adjoint, weakref.ref(self))
         return adjoint
 
     @property
@@ -234,11 +225,11 @@ class NamedLinop(Arithmetic, Conversions):
         """The normal operator A^H A; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
             self._make_derived()
-        normal = self._normal
+        normal = _NORMAL.of(self)
         if normal is None:
             normal = built(self.normal)
             if config.cache_adjoint_normal:
-                vars(self)["_normal"] = normal
+                _NORMAL.keep(self, normal)
         return normal
 
     @constant_when_compiled
@@ -262,9 +253,12 @@ class NamedLinop(Arithmetic, Conversions):
         NotImplementedError
             If the class has no ``adj_fn``.
         """
-        if self.adj_fn is NamedLinop.adj_fn:
-            self.adj_fn(self, torch.empty(0))  # which raises the error
-        if self.adj_fn is of_adjoint:
+        is_by_parts = self.adj_fn is of_adjoint
+        if self.adj_fn is NamedLinop.adj_fn or (
+            is_by_parts and type(self).adjoint is NamedLinop.adjoint
+        ):
+            NamedLinop.adj_fn(self, torch.empty(0))  # which raises the error
+        if is_by_parts:
             return linked(self, self._shape.H)
         return linked(
             self,
@@ -295,37 +289,6 @@ class NamedLinop(Arithmetic, Conversions):
         """Return the operators that this one composes, in the order of application."""
         return [self]
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        r"""Return the same operator for data whose first element along ``dims`` is the centre.
-
-        It is :math:`R^H A R`, where R moves the first element of each of ``dims`` to index n // 2.
-        None if A would have to move data. A centred Fourier transform calls this method to omit its
-        shifts.
-        """
-        return None
-
-    def along(
-        self, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
-    ) -> NamedLinop | None:
-        """Return the part of the operator that acts along some dimensions of its grid.
-
-        For operators that act along each dimension of a grid separately, in any order, such as a
-        Fourier transform. If ranks have parts of the grid, they apply the dimensions one by one.
-
-        Parameters
-        ----------
-        dims : dimensions
-            Dimensions of the grid, by their names in the input.
-        ishape : tuple of dimensions
-            All dimensions of the input of the part. Other dimensions of the grid stay as they are.
-
-        Returns
-        -------
-        NamedLinop or None
-            None if the operator does not act separately along dimensions, which is the default.
-        """
-        return None
-
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H A, or A^H inner A.
 
@@ -354,10 +317,6 @@ class NamedLinop(Arithmetic, Conversions):
             )
         return rules.normal(self, inner)
 
-    def _only_surrounds(self) -> bool:
-        """Whether A^H inner A is the plain composition for each ``inner`` but an identity."""
-        return type(self).normal is NamedLinop.normal
-
     def own_normal(self) -> NamedLinop:
         """Return A^H A. Override it if that is an operator of another class."""
         return rules.normal(self, None)
@@ -383,7 +342,10 @@ class NamedLinop(Arithmetic, Conversions):
         return self if shape == self._shape else self.resolved_to(shape)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
-        """Return the operator with ``shape``, which is its own with wildcards replaced."""
+        """Return the operator with ``shape``, its own with other dimensions for a wildcard.
+
+        Override it if other attributes depend on the shape.
+        """
         return linked(self, shape)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
@@ -396,11 +358,7 @@ class NamedLinop(Arithmetic, Conversions):
         if not self._takes_any_batch:
             return None
         shape = with_dims_in_front(self._shape, dims)
-        return None if shape is None else self._fitted_with(shape)
-
-    def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
-        """Return the copy with ``shape``. Override it if other attributes depend on the shape."""
-        return linked(self, shape)
+        return None if shape is None else self.resolved_to(shape)
 
     def _is_renamed_by(self, names: Mapping[NamedDimension, NamedDimension]) -> bool:
         if not isinstance(names, Mapping):
@@ -421,13 +379,6 @@ class NamedLinop(Arithmetic, Conversions):
         if not self._is_renamed_by(names):
             return self
         return linked(self, self._shape.rename(names))
-
-    def totals(self, side: Side) -> Totals | None:
-        """Return how sums over the parts of a vector are collected, or None for whole vectors.
-
-        Override it for an operator whose vectors are spread over several processes.
-        """
-        return None
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` in the place of every tensor w that it reads.
@@ -466,21 +417,7 @@ class NamedLinop(Arithmetic, Conversions):
             if isinstance(part, NamedLinop):
                 yield from part._html_rows(depth + 1)
 
-    _has_number_as_normal: ClassVar[bool] = False
-    """Whether A^H A and A A^H multiply with a number, which may depend on the sizes."""
-
-    def _shift_axes(self) -> tuple[int, ...]:
-        """Return the axes along which a circular shift of the input shifts the output alike."""
-        return ()
-
     # Slices
-
-    def _gains_by_slices(self) -> bool:
-        """Whether slices that fit the processor cache take less time than the whole.
-
-        Results of ``fn`` and ``adj_fn`` must then be new memory, in which others may write.
-        """
-        return False
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
@@ -577,6 +514,33 @@ class NamedLinop(Arithmetic, Conversions):
                         f"sides, got {tile[dim]} and {piece}"
                     )
         return self.split(self, tile)
+
+
+_ADJOINT = Memo["NamedLinop | weakref.ref[NamedLinop]"](is_own=True)
+"""The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
+_NORMAL = Memo[NamedLinop](is_own=True)
+"""The normal operator, once it is made."""
+
+_OF_FUNCTIONS = ("fn", "adj_fn")
+_CLOSED_FORMS = {
+    "adjoint": _OF_FUNCTIONS,
+    "conj": _OF_FUNCTIONS,
+    # These bypass ``forward``.
+    "normal": (*_OF_FUNCTIONS, "forward"),
+    "own_normal": (*_OF_FUNCTIONS, "forward"),
+    "normal_fn": (*_OF_FUNCTIONS, "forward"),
+    "adj_normal_fn": (*_OF_FUNCTIONS, "forward"),
+}
+"""The functions of its class of which each method is a closed form."""
+
+
+def has_functions_of(cls: type, parent: type, *names: str) -> bool:
+    """Whether a class has functions of another one; what that one leaves open does not count."""
+    left_open = NamedLinop.fn, NamedLinop.adj_fn
+    return all(
+        getattr(parent, name) in left_open or getattr(cls, name) is getattr(parent, name)
+        for name in names
+    )
 
 
 def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 from .._kernels._complex import without_bits
 from .._kernels._dtype import in_precision_of
 from .._kernels._tracing import constant_when_compiled
-from ._copying import DERIVED, shallow_copy
+from ._copying import shallow_copy
 from ._late_hooks import LateHooks
+from ._memo import CHECKED, Memo
 from ._state import forget_repeated, plain_weight, repeat_all
 from ._swapped_functions import SWAPPED, finish_swap
 
@@ -25,8 +26,7 @@ class OperatorModule(LateHooks):
         super().__init__()
         self._name = name
         self._has_relatives = False
-        self._found: dict[str, Any] = {}
-        """What can be found again: what was checked, lengths of a composition."""
+        self._found: dict[Memo[Any], Any] = {}
 
     @property
     def name(self) -> str:
@@ -48,8 +48,7 @@ class OperatorModule(LateHooks):
         """Return the attributes without caches and without a compiled call."""
         _ = self._modules  # which a composition may have to list first
         state = {**vars(self), "_found": {}}
-        for name in ("_compiled_call_impl", *DERIVED):
-            state.pop(name, None)
+        state.pop("_compiled_call_impl", None)
         return state
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -94,7 +93,7 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if "_found" in own:
-            own["_found"].pop("checked", None)  # caches may depend on it
+            CHECKED.take(self)  # it may depend on the attribute
         if isinstance(value, Tensor) and name in own.get("_buffers", ()):
             value = plain_weight(value)
         super().__setattr__(name, value)

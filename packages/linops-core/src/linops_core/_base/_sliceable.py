@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from nameddim import NamedDimension, NamedShape
 
+from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
@@ -204,31 +205,6 @@ class SliceableLinop(NamedLinop):
         """Return the weight as this operator reads it: the whole, or the view of a tile."""
         return self._weights[name].of(self._weight(name))
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator with weights that are shifted when they are read."""
-        concerned = {dim for dim in dims if dim in self.dims}
-        cls = type(self)
-        if concerned and not (
-            cls.split is NamedLinop.split and cls._tiles_at is SliceableLinop._tiles_at
-        ):
-            return None  # a tile may depend on its place by other attributes than weights
-        if not self._only_passes_on(concerned):
-            return None
-        weights, is_cut = dict(self._weights), False
-        for name, part in self._weights.items():
-            axes = part.axes_of(concerned, self._shape)
-            weights[name] = part._replace(shifted=axes)
-            is_cut |= part.is_cut(axes)
-        if not any(part.shifted for part in weights.values()):
-            return self
-        if is_cut or any(part.shifted for part in self._weights.values()):
-            return None
-        return linked(self, None, _weights=weights)
-
-    def _only_passes_on(self, dims: Iterable[NamedDimension]) -> bool:
-        """Whether all of ``dims`` that the operator has are batch dimensions."""
-        return all(self.role(dim) is Role.BATCH for dim in dims if dim in self.dims)
-
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim`` in the weights, or None if no weight has it."""
         for name, part in self._weights.items():
@@ -293,3 +269,35 @@ class SliceableLinop(NamedLinop):
         other = with_changed_tensors(self, change, read)
         other._weights = weights
         return other
+
+
+def with_shifted_weights(
+    linop: SliceableLinop, dims: Iterable[NamedDimension]
+) -> NamedLinop | None:
+    """Return the operator with weights that are shifted when they are read."""
+    concerned = {dim for dim in dims if dim in linop.dims}
+    cls = type(linop)
+    if concerned and not (
+        cls.split is NamedLinop.split and cls._tiles_at is SliceableLinop._tiles_at
+    ):
+        return None  # a tile may depend on its place by other attributes than weights
+    if not only_passes_on(linop, concerned):
+        return None
+    weights, is_cut = dict(linop._weights), False
+    for name, part in linop._weights.items():
+        axes = part.axes_of(concerned, linop._shape)
+        weights[name] = part._replace(shifted=axes)
+        is_cut |= part.is_cut(axes)
+    if not any(part.shifted for part in weights.values()):
+        return linop
+    if is_cut or any(part.shifted for part in linop._weights.values()):
+        return None
+    return linked(linop, None, _weights=weights)
+
+
+without_fftshift.register(SliceableLinop)(with_shifted_weights)
+
+
+def only_passes_on(linop: NamedLinop, dims: Iterable[NamedDimension]) -> bool:
+    """Whether all of ``dims`` that the operator has are batch dimensions."""
+    return all(linop.role(dim) is Role.BATCH for dim in dims if dim in linop.dims)

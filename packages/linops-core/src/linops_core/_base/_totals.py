@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import singledispatch
 
 import torch
 from torch import Generator, Tensor
 
 from nameddim import NamedDimension
+
+from ._sides import Side
 
 
 @dataclass(frozen=True)
@@ -26,8 +29,8 @@ class Processes:
 class Totals:
     """The reduction that turns inner products of parts into inner products of the vector.
 
-    An operator over several processes returns it from :meth:`NamedLinop.totals`, and solvers use
-    it. Numbers of several vectors go into one reduction if their ``add`` functions compare equal.
+    An operator over several processes has it, and solvers use it. Numbers of several vectors go
+    into one reduction if their ``add`` functions compare equal.
     """
 
     add: Callable[[Tensor], Tensor] | None = None
@@ -56,3 +59,12 @@ class Totals:
 
 WHOLE = Totals()
 """The reduction of whole vectors: none."""
+
+
+@singledispatch
+def totals_of(linop: object, side: Side) -> Totals | None:
+    """Return how sums over the parts of a vector of one side are collected; None for whole vectors.
+
+    A class of operators whose vectors are spread over several processes registers its own.
+    """
+    return None

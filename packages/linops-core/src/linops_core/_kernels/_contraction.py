@@ -83,11 +83,8 @@ class Contraction:
             self.weight_axes = axes_along(of_weight, of_x)
             self.x_axes = axes_along(of_x.replace(summed[0], ""), result)
 
-    def __call__(self, weight: Tensor, x: Tensor, out: Tensor | None = None) -> Tensor:
-        """Return the sum; dtypes promote, and a real weight stays real for a complex x.
-
-        A sum of one product may be a view of ``out``, memory of the shape of x.
-        """
+    def __call__(self, weight: Tensor, x: Tensor) -> Tensor:
+        """Return the sum; dtypes promote, and a real weight stays real for a complex x."""
         if self.kind == "product":
             if not x.ndim or not weight.ndim:  # tensors without axes do not count in promotion
                 dtype = torch.promote_types(weight.dtype, x.dtype)
@@ -98,7 +95,7 @@ class Contraction:
         if not (weight.is_floating_point() or weight.is_complex()):
             x = summable(x)  # integers are summed as int64
         if self.kind == "sum of products":
-            few = self._few_products(weight, x, out)
+            few = self._few_products(weight, x)
             if few is not None:
                 return few
         if weight.dtype != x.dtype:
@@ -123,14 +120,14 @@ class Contraction:
         y = torch.einsum(self._equation("Z"), weight.to(real), parts)
         return torch.view_as_complex(y.contiguous().view(y.shape))
 
-    def _few_products(self, weight: Tensor, x: Tensor, out: Tensor | None) -> Tensor | None:
+    def _few_products(self, weight: Tensor, x: Tensor) -> Tensor | None:
         """Return the sum of few large products, or None if there are many small ones."""
         n_products = x.shape[self.axis]
         weight = self.weight_axes.view(weight)
         if not writing_is_safe():  # nothing is asked of sizes, which a graph may not know
             return self.x_axes.view((weight * x).sum(self.axis))
         if n_products == 1:
-            return self.x_axes.view(multiplied(weight, x, out).squeeze(self.axis))
+            return self.x_axes.view(multiplied(weight, x).squeeze(self.axis))
         n_at_once = _at_once(x, n_products)
         if n_at_once == n_products:
             return self.x_axes.view((weight * x).sum(self.axis))

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension
 
+from .._algebra._normal import normal_keeps_names
 from .._base._sizes import is_size, per_axis
 from .._kernels._dtype import summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
@@ -26,7 +27,6 @@ class BlockOperator(GridOperator[SlidingWindows]):
 
     grid_keys = ("array_shape", "blocks_shape")
     _takes_any_batch = True
-    _normal_keeps_names = True
 
     kept: Tensor
     """Flat positions of the blocks, or of the elements of a block, that a mask keeps."""
@@ -313,3 +313,8 @@ def meaning_of(
             f"both shapes are equal, got shape {tuple(mask.shape)} and mask_of={given!r}"
         )
     return fitting[0]
+
+
+@normal_keeps_names.register(ArrayToBlocks, BlocksToArray)
+def _always(linop: BlockOperator) -> bool:
+    return True

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
+from .._algebra._shifted import shift_axes
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
@@ -251,11 +252,6 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         """Whether the operator maps a space to itself: not if the grid changes its size."""
         return super().is_endomorphism and (self.mode == "same" or self._is_endomorphism)
 
-    def _shift_axes(self) -> tuple[int, ...]:
-        axes = _straight(self.axes)
-        is_ring = self.padding_mode == "circular" and all([axis.is_ring for axis in axes])
-        return self._places[self.is_adjoint] if is_ring else ()
-
     def _centre(self, taps: Sequence[int]) -> Sequence[int]:
         """Return the index of the kernel's centre along each axis."""
         if self.offset is not None:
@@ -295,18 +291,27 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         along = (*names["batch_shape"], *names["in_grid_shape"])
         return axes_along(*letters_of(names["kernel_shape"], along))
 
-    def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
-        names = shape.other_shapes
-        if not {*names["kernel_shape"]} <= {*names["batch_shape"], *names["in_grid_shape"]}:
-            return None
-        fitted = super()._fitted_with(shape)
-        return fitted and linked(fitted, None, _alignment=self._alignment_in(shape))
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the operator for an input with these dimensions, if the kernel has no others."""
+        names = self.shape.other_shapes
+        of_batch = {*names["kernel_shape"]} - {*names["in_grid_shape"]}
+        return super().fitted_to(dims) if of_batch <= {*dims} else None
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, and the kernel aligned to it."""
+        return linked(super().resolved_to(shape), None, _alignment=self._alignment_in(shape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: names or sizes of the grid are missing."""
         if not self._axes and any(dim in dims for dims in self.axis_dims):
             return "the neighbours of a slice depend on the size of the grid; give grid_size"
         return super().why_opaque(dim)
+
+
+@shift_axes.register(Convolution)
+def _axes_of_rings(linop: Convolution) -> tuple[int, ...]:
+    is_ring = all([axis.is_ring for axis in _straight(linop.axes)])
+    return linop._places[linop.is_adjoint] if linop.padding_mode == "circular" and is_ring else ()
 
 
 def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequence[int] | None:

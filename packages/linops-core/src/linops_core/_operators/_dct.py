@@ -10,12 +10,13 @@ from torch import Tensor
 from nameddim import NamedDimension
 
 from .._algebra._identity import Identity
+from .._base._along import along
 from .._base._linop import NamedLinop
 from .._kernels._complex import as_parts
 from .._kernels._cosine_transform import cosine_transform, inverse_cosine_transform
 from .._kernels._dtype import refuse_half
 from ._grid_names import Dims, GridNames
-from ._grid_operator import AxisMap, GridOperator
+from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
 
 class DCT(GridOperator[AxisMap]):
@@ -86,11 +87,12 @@ class DCT(GridOperator[AxisMap]):
         is_of_grid = any(dim in dims for dims in self.axis_dims)
         return "a cosine transform mixes all of its grid" if is_of_grid else None
 
-    along = GridOperator._along
-
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
         return Identity.on_input_of(self)
+
+
+along.register(DCT)(axis_by_axis)
 
 
 def _along(transform: Callable[[Tensor], Tensor], x: Tensor, axes: tuple[int, ...]) -> Tensor:

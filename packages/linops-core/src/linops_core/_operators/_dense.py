@@ -8,8 +8,9 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, Dim, NamedDimension, NamedShape, as_dims
 
+from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked
-from .._base._linop import NamedLinop, overridable
+from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
 from .._kernels._contraction import Axes, Contraction, letters_of
 from ._grid_names import Dims
@@ -83,7 +84,8 @@ class Dense(SliceableLinop):
         self._check_dims(weight_dims, broadcast)
         self._forward, self._backward = _both_ways(weight_dims, inputs, outputs)
 
-    def _fitted_with(self, shape: NamedShape) -> NamedLinop:
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, and its sums along the axes there."""
         sides = (shape.ishape, shape.oshape)
         if self.is_adjoint:
             sides = sides[::-1]
@@ -139,21 +141,20 @@ class Dense(SliceableLinop):
         weightshape, ishape, oshape = (Dim(part.strip()) for part in (of_weight, inputs, outputs))
         return cls(weight, weightshape, ishape, oshape, broadcast_dims)
 
-    def _gains_by_slices(self) -> bool:
-        return {self._forward.kind, self._backward.kind} == {"product", "sum of products"}
-
-    def _takes_out(self) -> bool:
-        return True
-
-    @overridable
-    def fn(linop: Dense, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def fn(linop: Dense, x: Tensor, /) -> Tensor:
         """Return the sum over the input's dimensions of w x."""
-        return linop._forward(linop.weight_part("weight"), x, out)
+        return linop._forward(linop.weight_part("weight"), x)
 
-    @overridable
-    def adj_fn(linop: Dense, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def adj_fn(linop: Dense, x: Tensor, /) -> Tensor:
         """Return the sum over the output's dimensions of conj(w) x."""
-        return linop._backward(linop.weight_part("weight").conj(), x, out)
+        return linop._backward(linop.weight_part("weight").conj(), x)
+
+
+@gains_by_slices.register(Dense)
+def _sums_few_products(linop: Dense) -> bool:
+    return {linop._forward.kind, linop._backward.kind} == {"product", "sum of products"}
 
 
 def _both_ways(weight: Dims, inputs: Dims, outputs: Dims) -> tuple[Contraction, Contraction]:

@@ -13,8 +13,10 @@ from torch.nn import Parameter
 
 from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
+from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked
-from .._base._linop import NamedLinop, overridable
+from .._base._linop import NamedLinop
+from .._base._memo import Memo
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
@@ -23,6 +25,9 @@ from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import multiplied
 from .._kernels._powers import raised, why_not_raised
 from ._grid_names import Dims
+
+_CHECKED_POWERS = Memo[TensorState]()
+"""The state of the weight that was found to have all powers."""
 
 
 class Diagonal(SliceableLinop):
@@ -124,33 +129,25 @@ class Diagonal(SliceableLinop):
             weight, ioshape, broadcast_dims, weight_shape=weight_shape, shape_kwargs=shape_kwargs
         )
 
-    _normal_keeps_names = True
-
-    def _takes_out(self) -> bool:
-        return True
-
-    def _gains_by_slices(self) -> bool:
-        return True
-
-    @overridable
-    def fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return multiplied(linop.aligned_weight(x.ndim), x, out)
+        return multiplied(linop.aligned_weight(x.ndim), x)
 
-    @overridable
-    def adj_fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return multiplied(linop.aligned_weight(x.ndim).conj(), x, out)
+        return multiplied(linop.aligned_weight(x.ndim).conj(), x)
 
-    @overridable
-    def normal_fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         weight = linop.aligned_weight(x.ndim)
         conjugate, is_plain = weight.conj(), writing_is_safe()
         if is_plain and x.is_complex() and not weight.is_complex():
             # Once, instead of in each product.
             weight = conjugate = weight.to(torch.result_type(weight, x))
-        y = multiplied(weight, x, out)
+        y = multiplied(weight, x)
         return multiplied(conjugate, y, y if is_plain else None)
 
     adj_normal_fn = normal_fn
@@ -206,13 +203,18 @@ class Diagonal(SliceableLinop):
         """Check that all weights have the powers, once for each state of the weights."""
         weight = self._weight("weight")
         has_values = not weight.is_meta and type(weight) in (Tensor, Parameter)
-        checked = self._found.get("powers")
+        checked = _CHECKED_POWERS.of(self)
         if not (has_values and writing_is_safe()) or (checked and checked.is_current(weight)):
             return
         if (reason := why_not_raised(self.weight_part("weight"), self._exponents)) is not None:
             raise ValueError(f"{self.signature}: the weight must {reason}")
-        self._found["powers"] = TensorState(weight)
+        _CHECKED_POWERS.keep(self, TensorState(weight))
 
     def extra_repr(self) -> str:
         """Return the text of ``repr`` for the weight and its powers."""
         return " ** ".join([super().extra_repr(), *map(str, self._exponents)])
+
+
+@gains_by_slices.register(Diagonal)
+def _always(linop: Diagonal) -> bool:
+    return True

@@ -10,15 +10,20 @@ from torch import Tensor
 
 from nameddim import NamedDimension, as_dims, get_nd_shape
 
+from .._algebra._chain import only_surrounds
 from .._algebra._identity import Identity
-from .._algebra._normal import fit_inner
+from .._algebra._normal import fit_inner, normal_keeps_names
 from .._algebra._normal_of import normal_of
+from .._algebra._shifted import has_number_as_normal
+from .._algebra._slice_by_slice import gains_by_slices
+from .._base._along import along
+from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._kernels._dtype import multiplied, refuse_half
 from ._grid_names import Dims, GridNames, axes_of
-from ._grid_operator import AxisMap, GridOperator
+from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
 ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
 
@@ -106,11 +111,6 @@ class FFT(GridOperator[AxisMap]):
         """Number of dimensions of the grid."""
         return len(self.shape.other_shapes["image_shape"])
 
-    _has_number_as_normal = _normal_keeps_names = True
-
-    def _gains_by_slices(self) -> bool:
-        return True
-
     @staticmethod
     def fn(linop: FFT, x: Tensor, /) -> Tensor:
         """Return the transform of x."""
@@ -156,17 +156,6 @@ class FFT(GridOperator[AxisMap]):
         advice = "" if self.norm == "ortho" else '; its normal can be sliced with norm="ortho"'
         return f"a Fourier transform mixes all of its grid{advice}"
 
-    along = GridOperator._along
-
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the transform without shifts; see :meth:`NamedLinop.without_fftshift`."""
-        shapes = self.shape.other_shapes
-        grid = {*shapes["image_shape"], *shapes["kspace_shape"]}
-        concerned = grid & set(dims)
-        if not concerned:
-            return self
-        return linked(self, centered=False) if self.centered and concerned == grid else None
-
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         r"""Return A^H A, or A^H inner A; for a centred transform without its shifts if possible.
 
@@ -182,17 +171,39 @@ class FFT(GridOperator[AxisMap]):
             stays = all(fitted.oshape[at] == linop.oshape[at] for at in axes_of(grid, linop.oshape))
             commutes = stays and fitted.is_complex_linear
             if commutes and all(fitted.role(dim) is Role.BATCH for dim in grid):
-                shifted = fitted.without_fftshift(grid)
+                shifted = without_fftshift(fitted, grid)
                 if shifted is not None:
                     return normal_of(linked(linop, centered=False), shifted)
         return super().normal(inner)
 
-    def _only_surrounds(self) -> bool:
-        return not self.centered and type(self).normal is FFT.normal
-
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""
         return Identity.on_input_of(self) if self.norm == "ortho" else super().own_normal()
+
+
+@normal_keeps_names.register(FFT)
+@has_number_as_normal.register(FFT)
+@gains_by_slices.register(FFT)
+def _always(linop: FFT) -> bool:
+    return True
+
+
+@only_surrounds.register(FFT)
+def _is_plain(linop: FFT) -> bool:
+    return not linop.centered and type(linop).normal is FFT.normal
+
+
+along.register(FFT)(axis_by_axis)
+
+
+@without_fftshift.register(FFT)
+def _plain(linop: FFT, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    shapes = linop.shape.other_shapes
+    grid = {*shapes["image_shape"], *shapes["kspace_shape"]}
+    concerned = grid & set(dims)
+    if not concerned:
+        return linop
+    return linked(linop, centered=False) if linop.centered and concerned == grid else None
 
 
 def _of_last_dims(

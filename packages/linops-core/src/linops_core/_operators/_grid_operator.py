@@ -9,11 +9,12 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
 
+from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
-from .._base._sliceable import SliceableLinop
+from .._base._sliceable import SliceableLinop, only_passes_on, with_shifted_weights
 from .._base._tile import Window
 from .._kernels._halo import Axis
 from ._grid_names import Dims, axes_of, from_the_end, replaced, to_the_end
@@ -145,23 +146,10 @@ class GridOperator(SliceableLinop, Generic[Map]):
             return None
         others["batch_shape"] = batch
         sides = (*in_front[0], *dims), (*in_front[1], *replaced(dims, here, there))
-        return self._fitted_with(NamedShape(*sides, **others))
+        return self.resolved_to(NamedShape(*sides, **others))
 
-    def _fitted_with(self, shape: NamedShape) -> NamedLinop | None:
-        return linked(self, shape, _places=self._places_in(shape))
-
-    def _along(
-        self, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
-    ) -> NamedLinop:
-        """Implement :meth:`NamedLinop.along` for operators without weights and lengths."""
-        others, kept = dict(self._shape.other_shapes), {*dims}
-        here, there = (others[key] for key in self.grid_keys[:: -1 if self.is_adjoint else 1])
-        numbers = [number for number, dim in enumerate(here) if dim in kept]
-        for key in self.grid_keys:
-            others[key] = tuple([others[key][number] for number in numbers])
-        own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
-        others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
-        shape = NamedShape(ishape, replaced(ishape, own, result), **others)
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, and the places of its grid there."""
         return linked(self, shape, _places=self._places_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
@@ -213,11 +201,31 @@ class GridOperator(SliceableLinop, Generic[Map]):
             cut.append(linked(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
         return cut
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator itself if ``dims`` are not of the grid."""
-        if self._weights:
-            return super().without_fftshift(dims)
-        return self if self._only_passes_on(dims) else None
+
+@without_fftshift.register(GridOperator)
+def _off_the_grid(
+    linop: GridOperator[AxisMap], dims: Iterable[NamedDimension]
+) -> NamedLinop | None:
+    """Return the operator itself if ``dims`` are not of the grid."""
+    if linop._weights:
+        return with_shifted_weights(linop, dims)
+    return linop if only_passes_on(linop, dims) else None
+
+
+def axis_by_axis(
+    linop: GridOperator[AxisMap],
+    dims: Iterable[NamedDimension],
+    ishape: tuple[NamedDimension, ...],
+) -> NamedLinop:
+    """Return the answer to :func:`along` of operators without weights and lengths."""
+    others, kept = dict(linop.shape.other_shapes), {*dims}
+    here, there = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
+    numbers = [number for number, dim in enumerate(here) if dim in kept]
+    for key in linop.grid_keys:
+        others[key] = tuple([others[key][number] for number in numbers])
+    own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
+    others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
+    return linop.resolved_to(NamedShape(ishape, replaced(ishape, own, result), **others))
 
 
 def checked_dims(

@@ -11,6 +11,7 @@ from torch import Tensor
 from nameddim import NamedDimension, as_dims
 
 from .._algebra._identity import Identity
+from .._algebra._normal import normal_keeps_names
 from .._base._linop import NamedLinop
 from .._base._sizes import by_dimension, is_size, per_axis
 from .._kernels._picked_axis import PickedAxis, picked, put_back
@@ -28,7 +29,6 @@ class Picking(GridOperator[PickedAxis]):
 
     _is_real = True
     _takes_any_batch = True
-    _normal_keeps_names = True
 
     def __init__(
         self, dims: Dims, axes: Sequence[PickedAxis], shape: Dims | None, to: Dims | None
@@ -320,3 +320,8 @@ def _axis_of(owner: str, dim: NamedDimension, piece: slice, size: int) -> Picked
 
 def _mirrored(size: int) -> PickedAxis:
     return PickedAxis(size, size, size - 1, -1)
+
+
+@normal_keeps_names.register(Picking)
+def _always(linop: NamedLinop) -> bool:
+    return True

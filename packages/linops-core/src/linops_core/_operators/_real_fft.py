@@ -9,6 +9,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension
 
+from .._algebra._normal import normal_keeps_names
 from .._base._sides import Side, dims_of
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
@@ -74,7 +75,6 @@ class RealFFT(GridOperator[AxisMap]):
 
     is_complex_linear = False
     _takes_any_batch = True
-    _normal_keeps_names = True
 
     def __init__(
         self,
@@ -156,3 +156,8 @@ def _real_float(x: Tensor) -> Tensor:
     """Return Re x; integers in torch's default dtype."""
     is_number = x.is_floating_point() or x.is_complex()
     return real_part(x) if is_number else x.to(torch.get_default_dtype())
+
+
+@normal_keeps_names.register(RealFFT)
+def _always(linop: RealFFT) -> bool:
+    return True

@@ -11,11 +11,12 @@ from torch import Tensor
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from .._algebra._identity import Identity
+from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
-from .._base._sliceable import SliceableLinop
+from .._base._sliceable import SliceableLinop, only_passes_on
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
@@ -117,14 +118,16 @@ class Rearrange(SliceableLinop):
         """Return the inverse, which rearranges the other way."""
         return linked(self, self.shape.H, _sides=self._sides[::-1])
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operator itself if it leaves ``dims`` unchanged."""
-        return self if self._only_passes_on(dims) else None
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``; further dimensions in front are a run."""
+        sides = self._sides
+        if RUN not in sides[0] and len(shape.ishape) > len(sides[0]):
+            sides = (RUN, *sides[0]), (RUN, *sides[1])
+        return linked(self, shape, _sides=sides)
 
-    def _fitted_with(self, shape: NamedShape) -> NamedLinop:
-        """Return the copy with further dimensions in front."""
-        ipattern, opattern = self._sides
-        return linked(self, shape, _sides=((RUN, *ipattern), (RUN, *opattern)))
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the operator with further dimensions in front, unless its pattern has a run."""
+        return None if RUN in self._sides[0] else super().fitted_to(dims)
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
@@ -181,3 +184,8 @@ class Rearrange(SliceableLinop):
                 lengths.update(dict.fromkeys(names, piece.stop - piece.start))
             tiles.append(self if lengths == self._lengths else linked(self, _lengths=lengths))
         return tiles
+
+
+@without_fftshift.register(Rearrange)
+def _if_it_passes_on(linop: Rearrange, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    return linop if only_passes_on(linop, dims) else None

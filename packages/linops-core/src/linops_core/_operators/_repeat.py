@@ -13,6 +13,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 from .._algebra._normal import Normal
 from .._algebra._normal_of import normal_of
 from .._algebra._scalar import Scalar
+from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sides import named_axes
@@ -79,11 +80,7 @@ class Expansion(GridOperator[Repetition]):
             Repetition(axes[dim], None if count is None else int(count), dim in new)
             for dim, count in counts.items()
         )
-        # A run by its name: torch.load(weights_only=True) does not know an Ellipsis.
-        self._index = tuple(
-            ELLIPSES if dim == ELLIPSES else None if dim in new else slice(None)
-            for dim in wide_dims
-        )
+        self._index = _index_of(wide_dims, new)
 
     @property
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
@@ -109,20 +106,15 @@ class Expansion(GridOperator[Repetition]):
         total = x.sum(dim=[repetition.axis for repetition in self._axes], keepdim=True)
         return total.squeeze([axis for axis, _, is_new in self._axes if is_new])
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop:
-        """Return the operator itself: repetitions do not change under a shift."""
-        return self
-
-    def _fitted_with(self, shape: NamedShape) -> NamedLinop:
-        """Return the copy with further dimensions in front."""
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the operator with ``shape``, and the axes that it repeats there."""
         expands = self._has_grid_as_input != self.is_adjoint
         wide = shape.oshape if expands else shape.ishape
-        front = wide[: len(wide) - len(self._index)]
         places = {dim: axis for axis, dim in named_axes(wide)}
-        dims = shape.other_shapes["repeated"]
-        axes = [axis._replace(axis=places[dim]) for dim, axis in zip(dims, self._axes, strict=True)]
-        parts = [ELLIPSES if dim == ELLIPSES else slice(None) for dim in front]
-        return linked(self, shape, _axes=tuple(axes), _index=(*parts, *self._index))
+        pairs = [*zip(shape.other_shapes["repeated"], self._axes, strict=True)]
+        axes = tuple([axis._replace(axis=places[dim]) for dim, axis in pairs])
+        new = [dim for dim, axis in pairs if axis.is_new]
+        return linked(self, shape, _axes=axes, _index=_index_of(wide, new))
 
     def own_normal(self) -> NamedLinop:
         """Return the number of repetitions times x; for a sum, the sum repeated."""
@@ -141,6 +133,19 @@ class Expansion(GridOperator[Repetition]):
             if dims == (dim, dim) and axis.n_repeats != 1:
                 return f"it has size 1 on one side and {axis.n_repeats} on the other"
         return None
+
+
+def _index_of(wide: Dims, new: Sequence[NamedDimension]) -> tuple[str | slice | None, ...]:
+    """Return the index that makes the new axes."""
+    # A run by its name: torch.load(weights_only=True) does not know an Ellipsis.
+    return tuple(
+        [ELLIPSES if d == ELLIPSES else None if d in new else slice(None) for d in as_dims(wide)]
+    )
+
+
+@without_fftshift.register(Expansion)
+def _alike_everywhere(linop: Expansion, dims: Iterable[NamedDimension]) -> NamedLinop:
+    return linop
 
 
 class Repeat(Expansion):

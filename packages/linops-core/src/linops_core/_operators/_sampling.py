@@ -12,8 +12,10 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, get_nd_shape
 
 from .._algebra._normal import Normal
+from .._algebra._slice_by_slice import gains_by_slices
+from .._base._centre import without_fftshift
 from .._base._copying import linked
-from .._base._linop import NamedLinop, overridable
+from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
@@ -195,9 +197,6 @@ class Sampling(GridOperator[GridPart]):
             return "the samples may lie anywhere on the grid"
         return None
 
-    def _gains_by_slices(self) -> bool:
-        return True
-
     @staticmethod
     def fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return the samples of x."""
@@ -216,15 +215,11 @@ class Sampling(GridOperator[GridPart]):
         grid = samples.new_zeros(*batch, prod(linop.input_size)).scatter_add(-1, places, samples)
         return linop.scattered_back(grid.reshape(*batch, *linop.input_size))
 
-    def _takes_out(self) -> bool:
-        return self._counts
-
-    @overridable
-    def normal_fn(linop: Sampling, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    @staticmethod
+    def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
         x = linop.gathered(summable(x))
-        out = None if out is None else linop.gathered(out)
-        return linop.scattered_back(multiplied(linop.counts(x), x, out))
+        return linop.scattered_back(multiplied(linop.counts(x), x))
 
     def _check_again(self) -> None:
         """Check the indices if they have changed since the last check."""
@@ -278,23 +273,30 @@ class Sampling(GridOperator[GridPart]):
         counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)
         return counts.to(dtype).reshape(self.input_size)
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the sampling at shifted indices; see :meth:`NamedLinop.without_fftshift`."""
-        shapes, concerned = self.shape.other_shapes, set(dims)
-        if concerned & set(shapes["idx_shape"]):
-            return None
-        axes = tuple(axis for axis, dim in enumerate(shapes["grid_shape"]) if dim in concerned)
-        if not axes:
-            return self
-        if self._shifted or any(self._axes[n].lengths != (self.input_size[n],) for n in axes):
-            return None
-        return linked(self, _shifted=axes)
-
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by the number of samples at each point."""
         if self.is_adjoint:
             return super().own_normal()  # from samples to samples
         return Normal(linked(self, _counts=True), NamedShape(self.ishape))
+
+
+@gains_by_slices.register(Sampling)
+def _always(linop: Sampling) -> bool:
+    return True
+
+
+@without_fftshift.register(Sampling)
+def _at_shifted_indices(linop: Sampling, dims: Iterable[NamedDimension]) -> NamedLinop | None:
+    shapes, concerned = linop.shape.other_shapes, set(dims)
+    if concerned & set(shapes["idx_shape"]):
+        return None
+    axes = tuple(axis for axis, dim in enumerate(shapes["grid_shape"]) if dim in concerned)
+    if not axes:
+        return linop
+    sizes = linop.input_size
+    if linop._shifted or any(linop._axes[n].lengths != (sizes[n],) for n in axes):
+        return None
+    return linked(linop, _shifted=axes)
 
 
 def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.compiler import is_dynamo_compiling
 
 from linops_core import GridNames, GridOperator, NamedLinop, Role, linear_function
+from linops_core.siblings import Memo
 from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._checks import sizes_of_grid
@@ -27,6 +28,10 @@ from ._stencil import (
 )
 
 Dim: TypeAlias = NamedDimension | str
+
+
+_PLANS = {way: Memo[Plan]() for way in ("there", "back")}
+"""The plans of the forward and of the adjoint operator."""
 
 
 class StencilSums(GridOperator[Part]):
@@ -112,8 +117,8 @@ class StencilSums(GridOperator[Part]):
 
     def _plan(self, way: str) -> Plan:
         """Return the plan of the forward or adjoint operator; it is made once."""
-        plan = self._found.get(way)
-        if not isinstance(plan, Plan):
+        plan = _PLANS[way].of(self)
+        if plan is None:
             terms, parts, runs = self._terms, self._axes, self._runs
             if way == "back":
                 terms = tuple([term.reverse for term in terms])
@@ -121,7 +126,7 @@ class StencilSums(GridOperator[Part]):
                 runs = [[run.reverse for run in each] for each in runs]
             plan = planned(terms, parts, runs)
             if not is_dynamo_compiling():
-                self._found[way] = plan
+                _PLANS[way].keep(self, plan)
         return plan
 
     @property

@@ -1,92 +1,74 @@
-"""The base class of X-ray transforms: weights, dimensions, and the handling of batches."""
+"""The base class of X-ray transforms of images."""
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Sequence
 
-import torch
 from torch import Tensor
 
-from linops_core import SliceableLinop, linear_function
-from nameddim import NamedDimension, NamedShape, as_dims
+from nameddim import NamedDimension
 
-from .._checks import check_number, check_real, sizes_of_grid
-from .._units import warn_of_degrees
-from ._rays import Beam
+from .._checks import check_number, sizes_of_grid
+from ._line_integrals import Function, LineIntegrals, Names, check_angles, shape_of
+from ._rays import Beam, Number
 from ._symmetry import back_projected, projected
 
-Function: TypeAlias = Callable[[Tensor], Tensor]
-Names: TypeAlias = Sequence[NamedDimension | str]
 
-
-class XRayTransform(SliceableLinop):
+class XRayTransform(LineIntegrals):
     """Line integrals of an image along the rays of a beam, from all angles."""
 
     angles: Tensor
-    _is_real = True
-    _geometry = ("angles",)
+    detector_spacing: Number
+    detector_offset: Number
+    origin: Tensor | tuple[float, ...]
 
     def __init__(
         self,
         angles: Tensor,
         n_detectors: int,
         grid_size: int | Sequence[int],
-        detector_spacing: float = 1.0,
+        detector_spacing: Number = 1.0,
         output_shape: Names = ("A", "D"),
         input_shape: Names = ("Nx", "Ny"),
         batch_shape: Names | None = None,
+        *,
+        detector_offset: Number = 0.0,
+        origin: Sequence[float] | Tensor | None = None,
     ) -> None:
         owner = type(self).__name__
         n_detectors = check_number(owner, "n_detectors", n_detectors, 1)
         sizes = sizes_of_grid(owner, grid_size, 2)
-        if not isinstance(angles, Tensor) or not angles.is_floating_point():
-            kind = angles.dtype if isinstance(angles, Tensor) else type(angles)
-            raise TypeError(f"{owner}: angles must be a tensor of real numbers, got {kind}")
-        if angles.ndim != 1:
-            raise ValueError(
-                f"{owner}: angles must have one dimension, got shape {tuple(angles.shape)}"
-            )
         is_below = type(self).__init__ is not XRayTransform.__init__
-        warn_of_degrees(owner, angles, stacklevel=3 + is_below)
-        spacing = check_real(owner, "detector_spacing", detector_spacing, 0, more=True)
-        image, rays = as_dims(input_shape), as_dims(output_shape)
-        for name, dims in (("input_shape", image), ("output_shape", rays)):
-            if len(dims) != 2 or "..." in dims:
-                raise ValueError(f"{owner}: {name} must have 2 dimensions, got {dims}")
-        if set(image) & set(rays):
-            raise ValueError(
-                f"{owner}: output_shape must have other names than input_shape, got {rays} and "
-                f"{image}"
-            )
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
-        names = {"image": image, "rays": rays, "angles_shape": rays[:1]}
-        shape = NamedShape((*batch, *image), (*batch, *rays), **names)
-        super().__init__(shape)
-        self.n_detectors, self.detector_spacing = n_detectors, spacing
+        check_angles(owner, angles, stacklevel=3 + is_below)
+        lengths = {"detector_spacing": False, "detector_offset": False, "origin": True}
+        super().__init__(shape_of(owner, input_shape, output_shape, batch_shape, 2, lengths))
+        self.n_detectors = n_detectors
         self.grid_size = sizes
         self.register_weight("angles", angles, "angles_shape")
+        self.register_lengths("detector_spacing", detector_spacing, None, 0, more=True)
+        self.register_lengths("detector_offset", detector_offset, None)
+        middle = [(size - 1) / 2 for size in sizes]
+        self.register_lengths("origin", middle if origin is None else origin, 2)
+
+    def _length(self, name: str) -> Number:
+        return self.weight_part(name).double() if name in self._weights else getattr(self, name)
+
+    def _origin(self) -> Sequence[Number]:
+        if isinstance(self.origin, Tensor):
+            return self.weight_part("origin").double().unbind()
+        return self.origin
 
     @abstractmethod
     def beam(self) -> Beam:
-        """Return the geometry of the rays for the current angles."""
+        """Return the geometry of the rays for the current weights."""
 
-    @staticmethod
-    def fn(linop: XRayTransform, x: Tensor, /) -> Tensor:
-        """Return the line integrals of x."""
-        forward, adjoint = linop._pair()
-        return linop._on_images(forward, adjoint, x)
+    def functions(self) -> tuple[Function, Function]:
+        """Return the transform of images (B, N0, N1) and its adjoint."""
+        return self.functions_of(self.beam())
 
-    @staticmethod
-    def adj_fn(linop: XRayTransform, x: Tensor, /) -> Tensor:
-        """Return the back projection of x."""
-        forward, adjoint = linop._pair()
-        return linop._on_images(adjoint, forward, x)
-
-    def _pair(self) -> tuple[Function, Function]:
-        beam = self.beam()
+    def functions_of(self, beam: Beam) -> tuple[Function, Function]:
+        """Return the transform along the rays of a beam, and its adjoint."""
 
         def forward(x: Tensor) -> Tensor:
             return projected(x, beam)
@@ -96,26 +78,10 @@ class XRayTransform(SliceableLinop):
 
         return forward, adjoint
 
-    def _on_images(self, function: Function, adjoint: Function, x: Tensor) -> Tensor:
-        """Return ``function`` of all images in x; real and imaginary parts are separate images."""
-        angles = self.weight_part("angles")
-        is_number = x.is_floating_point() or x.is_complex()
-        dtype = x.dtype if is_number else torch.float32
-        # Half precision cannot tell the pixels of a row from each other.
-        x = x.to(torch.promote_types(dtype, torch.float32))
-        parts = torch.stack([x.real, x.resolve_conj().imag]) if x.is_complex() else x.unsqueeze(0)
-        images = parts.reshape(math.prod(parts.shape[:-2]), *x.shape[-2:])
-        if angles.requires_grad and torch.is_grad_enabled():
-            y = function(images)
-        else:
-            y = linear_function(function, adjoint, images, angles)
-        y = y.reshape(*parts.shape[:-2], *y.shape[1:])
-        return (torch.complex(y[0], y[1]) if x.is_complex() else y[0]).to(dtype)
-
-    @property
-    def is_adjoint(self) -> bool:
-        """Whether this is the adjoint: the back projection."""
-        return bool(self.fn is not XRayTransform.fn)
+    def onto_images(self, y: Tensor, beam: Beam) -> Tensor:
+        """Return the back projection of lines along the rays of a beam."""
+        forward, adjoint = self.functions_of(beam)
+        return self.on_images(adjoint, forward, y)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""

@@ -44,12 +44,12 @@ class Phase(Diagonal):
     """Multiplication by numbers of absolute value 1, in the precision of the data."""
 
     @staticmethod
-    def fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return w x."""
         return Diagonal.fn(linop, x).to(x.dtype.to_complex())
 
     @staticmethod
-    def adj_fn(linop: Diagonal, x: Tensor, /, out: Tensor | None = None) -> Tensor:
+    def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
         return Diagonal.adj_fn(linop, x).to(x.dtype.to_complex())
 

@@ -12,7 +12,7 @@ from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
 from linops_split import Part, Tiled, Tiles
-from linops_split.execution import Forward, PartCopies, Work, applied_out_of_place
+from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
 
 from .._devices._device_spec import DeviceSpec

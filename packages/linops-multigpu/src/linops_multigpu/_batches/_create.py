@@ -9,17 +9,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from linops_core import Composite, Identity, NamedLinop, Zero
-from linops_split import (
-    Part,
-    Tile,
-    Tiled,
-    Tiles,
-    fuzzy_broadcast_to,
-    narrowed,
-    split_linop,
-    tile_grid,
-)
+from linops_core import Composite, Identity, NamedLinop, Window, Zero
+from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
+from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
 
 from .._devices._device_spec import DeviceSpec, as_device, probed
@@ -144,37 +136,31 @@ def _cut(
     spec, *others = specs
     has = {dim: dim in linop.dims or dim not in elsewhere for dim in spec.batch_sizes}
     batch_sizes = {dim: size for dim, size in spec.batch_sizes.items() if has[dim]}
-    axes = [axis for axis, is_cut in enumerate(has.values()) if not is_cut]
-    grid = np.expand_dims(tile_grid(linop, batch_sizes, sizes=sizes), axes)
-    linops = np.expand_dims(split_linop(linop, batch_sizes, sizes=sizes)[0], axes)
-    n_along = dict(zip(has, grid.shape, strict=True))
-    devices = _devices_over(grid.shape, spec, spec.base() or device)
+    pieces = slices_along(linop, batch_sizes, sizes)
+    grid = [len(pieces[dim]) if is_cut else 1 for dim, is_cut in has.items()]
+    devices = _devices_over(grid, spec, spec.base() or device)
     # A size that one part of the operator knows is also the size for parts that do not know it.
     of_whole = {dim: n for dim in linop.dims if (n := linop.size(dim)) is not None} | {**sizes}
-    parts, lengths = list[Part](), dict[NamedDimension, int]()
-    for position in np.ndindex(grid.shape):
-        wide, cell = cast(NamedLinop, linops[position]), cast(Tile, grid[position])
-        tile = narrowed(wide)
-        pieces = {dim: piece for dim, (_, piece) in cell.items()} | dict(tile.window)
-        known = of_whole | {dim: piece.stop - piece.start for dim, piece in pieces.items()}
+
+    def inside(number: int, wide: NamedLinop, part: Part, cell: Window) -> Tiles:
+        tile = part.linop
+        cut = {**cell, **part.window}
+        known = of_whole | {dim: piece.stop - piece.start for dim, piece in cut.items()}
         # Not for sizes that the tile knows: it may use a part of a dimension between its factors.
         of_tile = {
             dim: size
             for dim, size in known.items()
-            if dim in tile.linop.dims and tile.linop.size(dim) is None and wide.size(dim) is None
+            if dim in tile.dims and tile.size(dim) is None and wide.size(dim) is None
         }
         # A zero tile is not cut further.
-        specs_left = [] if isinstance(tile.linop, Zero) else others
-        there = cast(DeviceSpec, devices[position])
-        inner = _cut(tile.linop, specs_left, base, of_tile, there, elsewhere | linop.dims)
-        window = {dim: piece for dim, (_, piece) in cell.items() if n_along[dim] > 1}
-        outer = tile.within(window).window
-        parts += [part.within(outer) for part in inner.parts]
-        lengths = {**inner.lengths, **lengths, **{dim: of_whole[dim] for dim in outer}}
-    return Tiles(linop.shape, parts, lengths).without_zeros()
+        specs_left = [] if isinstance(tile, Zero) else others
+        there = cast(DeviceSpec, devices.flat[number])
+        return _cut(tile, specs_left, base, of_tile, there, elsewhere | linop.dims)
+
+    return cut_into_parts(linop, pieces, inside)
 
 
-def _devices_over(shape: tuple[int, ...], spec: BatchSpec, base: DeviceSpec) -> NDArray[np.object_]:
+def _devices_over(shape: Sequence[int], spec: BatchSpec, base: DeviceSpec) -> NDArray[np.object_]:
     """Return the device of each tile of a grid."""
     wanted = spec.device_specs()
     if wanted is None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import Identity, NamedLinop, SliceableLinop, of_adjoint
-from linops_split.execution import is_batch
+from linops_split.siblings import is_batch
 from nameddim import NamedDimension, NamedShape
 
 from ._device_spec import DeviceSpec, as_device, stream_of

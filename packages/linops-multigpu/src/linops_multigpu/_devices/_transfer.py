@@ -14,11 +14,10 @@ from enum import Enum
 
 import torch
 from torch import Tensor
-from torch._guards import active_fake_mode
-from torch._subclasses.fake_tensor import FakeTensor
 
-from linops_split.execution import memory_order
+from linops_split.siblings import memory_order
 
+from .._private_torch import FakeTensor, active_fake_mode
 from ._device_spec import probed
 from ._staging import buffers_for, pieces
 from ._stream_pool import DeviceStreams

@@ -8,7 +8,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from linops_split.execution import Work
+from linops_split.siblings import Work
 
 from .._devices._stream_pool import follow_caller, let_caller_follow, streams_on
 from .._devices._streams import Event, HostBackend, HostEvent, Stream, backend_of, recorded_on

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from linops_split.execution import Output, Work
+from linops_split.siblings import Output, Work
 
 from .._devices._stream_pool import DeviceStreams
 from .._devices._streams import Event, HostBackend, recorded_on

@@ -9,7 +9,7 @@ from numbers import Integral
 
 import torch
 
-from linops_split.execution import Slices, Work
+from linops_split.siblings import Slices, Work
 
 from ._plan import Action, Kind, Plan
 

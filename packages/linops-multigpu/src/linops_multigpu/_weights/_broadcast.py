@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.execution import WeightParts, held_by, read_by, reading
+from linops_split.siblings import WeightParts, held_by, read_by, reading
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import sent
@@ -53,11 +53,6 @@ class Broadcast:
 def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:
     """Return an operator whose weights are sent to a device in a way that transforms can follow."""
     return source.with_weights(lambda tensor: _sent(tensor, device))
-
-
-def is_transformed() -> bool:
-    """Whether a transform of torch.func is active; it follows only weights that are sent alone."""
-    return torch._C._are_functorch_transforms_active()
 
 
 def _sent(tensor: Tensor, device: torch.device) -> Tensor:

@@ -6,12 +6,11 @@ from functools import cache
 
 import torch
 from torch import Tensor
-from torch._guards import active_fake_mode
-from torch._subclasses.fake_tensor import FakeTensor
 
 from memmap import tensor_memory_span
 
 from .._execution._call import once_a_call
+from .._private_torch import FakeTensor, active_fake_mode
 
 _LENGTH = 1 << 15
 """The number of four-byte words that are summed to one number."""

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop, Window, Wrapper
-from linops_core.siblings import tile_of
+from linops_core.siblings import tile_of, without_fftshift
 from nameddim import NamedDimension, NamedShape
 
 from .._devices._device_spec import as_device, probed
@@ -109,8 +109,6 @@ class DeviceReplica(Wrapper):
         """Return the normal operator, on the same device and with the same copies."""
         return self._derived(methodcaller("normal"))
 
-    without_fftshift = NamedLinop.without_fftshift
-
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the restriction of the operator to each of the windows, on the same device."""
         return [self._derived(partial(tile_of, window=window)) for window in windows]
@@ -142,3 +140,8 @@ def replicated_together(sources: Sequence[NamedLinop], device: torch.device) -> 
         DeviceReplica(source, device, ReplicaPart(replica, position))
         for position, source in enumerate(sources)
     ]
+
+
+@without_fftshift.register(DeviceReplica)
+def _keeps_shifts(linop: DeviceReplica, dims: object) -> None:
+    return None

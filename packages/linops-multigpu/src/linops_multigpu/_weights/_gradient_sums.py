@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from linops_split.execution import GradientSums, WeightParts
+from linops_split.siblings import GradientSums, WeightParts
 from memmap import tensor_memory_span
 
 from .._devices._stream_pool import streams_on

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_split.execution import read_by, reading
+from linops_split.siblings import read_by, reading
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
 from .._execution._call import once_a_call, one_call
-from ._broadcast import Broadcast, is_transformed, sent_by_itself
+from .._private_torch import is_transformed
+from ._broadcast import Broadcast, sent_by_itself
 from ._snapshot import Snapshot
 
 # One thread at a time, so that outdated weights are sent once if two threads find them.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from linops_core import NamedLinop
 from linops_split import Tiled
-from linops_split.execution import GradientSums, PartCopies, RecordedByAutograd, held_by, read_by
+from linops_split.siblings import GradientSums, PartCopies, RecordedByAutograd, held_by, read_by
 
 from .._devices._to_device import ToDevice
 from .._execution._call import one_call

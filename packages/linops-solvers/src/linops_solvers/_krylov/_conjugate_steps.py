@@ -1,7 +1,6 @@
 """The steps of conjugate gradients.
 
-There are two loops. One system on a CPU is solved by numbers of Python, in place. Many systems,
-autograd, compilers, processes, preconditioners and other devices take the general step.
+The numbers of one system are floats, those of many, of autograd and of compilers are tensors.
 """
 
 from __future__ import annotations
@@ -9,27 +8,24 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from linops_core import NamedLinop
-from linops_core.siblings import inner, is_followed, squared_norm
+from linops_core.siblings import inner, is_followed, norm, squared_norm
 
 from .._shared._checkpoint import Checkpoint, check_not_recorded
-from .._shared._checks import Operator, check_like, check_scale, in_own_space
+from .._shared._checks import Operator, check_scale, in_own_space
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import add_scaled, copied, divided, is_moderate
 from .._shared._progress import Iterate, Progress, StopReason
-from .._shared._vectors import BatchedVectors
-from ._convergence_check import ConvergenceCheck, is_any
-from ._definiteness import (
+from .._shared._space import Space
+from ._convergence_check import (
     N_CHECKED,
-    Definiteness,
+    ConvergenceCheck,
     Measured,
     Numbers,
+    is_any,
     on_host,
     reals_on_host,
 )
@@ -61,24 +57,27 @@ class State:
     """A times the next direction, or None. If it is given, ``direction`` is the next direction."""
 
 
-class Run:
-    """One run. Without tolerances no value of a tensor is read, so that a compiler can trace it."""
+class ConjugateSteps:
+    """One solve. If ``is_read`` is False no value of a tensor is read, so a compiler can trace."""
 
     def __init__(
         self,
         A: Operator,
         preconditioner: Operator | None,
-        batch: BatchedVectors,
+        space: Space,
         y: Tensor,
         x0: Tensor | None,
-        tolerances: tuple[float, float] | None = None,
+        tolerances: tuple[float, float] = (0.0, 0.0),
         dtype: torch.dtype | None = None,
+        *,
+        is_read: bool = True,
         first_system: int | None = None,
     ) -> None:
-        self.A, self.preconditioner, self.batch, self.y = A, preconditioner, batch, y
-        self.A_again, self.is_guessed, self.is_read = A, x0 is not None, tolerances is not None
-        self.searched: Any = None  # the residual, preconditioned
-        self.active: Numbers = True  # which systems go on, if no value is read
+        self.A, self.preconditioner, self.space, self.y = A, preconditioner, space, y
+        self.is_guessed, self.is_read = x0 is not None, is_read
+        self.derives_norms = False
+        self.searched: Tensor | None = None
+        """The residual, preconditioned."""
         y = widened(y)
         image = None if x0 is None else self.applied(A, x0)
         residual = y if image is None else y - image
@@ -86,40 +85,41 @@ class Run:
         residual = divided(residual, unit, None if image is None else residual)
         x = torch.zeros_like(residual) if x0 is None else widened(x0) / unit
         self.state = state = State(x, residual, torch.empty_like(residual), unit)
-        norm = self.size = batch.norm(residual)
-        loss = image_size = 0.0 * norm
+        length = size = space.norm(residual)
+        loss = image_size = 0.0 * length
         if image is not None:
             scaled = divided(y, unit, state.direction)
-            self.size, product = batch.norm(scaled), batch.inner(x, scaled).real
+            size, product = space.norm(scaled), space.inner(x, scaled).real
             scaled = divided(image, unit, state.direction)
-            loss = batch.inner(x, scaled).real / 2 - product
-            image_size = batch.norm(scaled)
-        if batch.axes or tolerances is None:
-            state.norm_of_A = torch.zeros_like(norm)
-        self.definite = Definiteness(dtype or self.y.dtype)
-        if tolerances is None:
-            return
-        size, loss, norm, image_size = reals_on_host(self.size, loss, norm, image_size)
-        # One whole vector on a CPU, not in half precision: see plain_steps.
-        is_whole = not batch.axes and batch.totals.add is None and batch.has_complex_products
-        self.is_plain = is_whole and y.is_cpu and y is self.y and preconditioner is None
-        if self.is_guessed and is_any(norm <= tolerances[0] * size):
-            image_size = self.largest_image()
-        numbers = size, loss, norm, image_size, tolerances
-        self.check = ConvergenceCheck(*numbers, self.definite, preconditioner, first_system)
+            loss = space.inner(x, scaled).real / 2 - product
+            image_size = space.norm(scaled)
+        if space.systems or not is_read:
+            state.norm_of_A = torch.zeros_like(length)
+        else:
+            self.derives_norms = norms_follow(space, preconditioner, self.y)
+        numbers = size, loss, length, image_size
+        if is_read:
+            size, loss, length, image_size = reals_on_host(*numbers)
+            if self.is_guessed and is_any(length <= tolerances[0] * size):
+                image_size = self.largest_image()
+            numbers = size, loss, length, image_size
+        options = preconditioner is not None, is_read, first_system
+        self.check = ConvergenceCheck(*numbers, tolerances, dtype or self.y.dtype, *options)
 
     def unit_of(self, *vectors: Tensor) -> Numbers:
         """Return a power of two for each system, below the largest entry; 1 for zeros."""
-        return self.batch.unit_of(_NAME, *vectors, is_read=self.is_read)
+        if self.is_read and not self.space.systems:
+            return self.space.unit_of(_NAME, *vectors)
+        return self.space.unit(*vectors)
 
     @torch.no_grad()
     def largest_image(self) -> Numbers:
         """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
-        x = self.state.x
-        first = self.forward(self.batch.space.random_like(x.detach()))
-        first = first / self.batch.unit(first)
-        second = self.batch.norm(self.forward(first)) / self.batch.norm(first)
-        return reals_on_host((second * self.batch.norm(x)).nan_to_num(0.0))[0]
+        x, length = self.state.x, self.space.norm
+        first = self.forward(self.space.random_like(x.detach()))
+        first = first / self.space.unit(first)
+        found = length(self.forward(first)) / length(first) * length(x)
+        return reals_on_host(found.nan_to_num(0.0))[0]
 
     def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
         """Return an operator applied to x in the dtype of y, widened again."""
@@ -130,31 +130,49 @@ class Run:
         image, unit = self.applied(self.A, x), self.state.unit_of_A
         return image if unit is None else image / unit
 
+    def preconditioned(self) -> Tensor:
+        """Return the residual, preconditioned."""
+        residual = self.state.residual
+        if self.preconditioner is None:
+            return residual
+        return self.applied(self.preconditioner, residual, "the preconditioner")
+
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
         if progress.checkpoint is not None:
             self.resume(progress.checkpoint, progress.limit)
-        return progress.follow(self.steps(progress), Run.result).result()
+        return progress.follow(self.steps(progress), ConjugateSteps.result).result()
+
+    def after_fixed_steps(self, count: int) -> Tensor:
+        """Return x after that number of steps, without reading; NaN where reading would raise.
+
+        A system stays as it is once its residual or curvature is lost in rounding.
+        """
+        self.begin()
+        for _ in range(count):
+            self.step()
+        x = torch.where(self.check.refused, torch.nan, self.state.x * self.own_unit())
+        return narrowed(x, self.y.dtype)
 
     def resume(self, checkpoint: Checkpoint, limit: int) -> None:
         """Continue from the newest state of a checkpoint, if there is one."""
-        y, check, batch = self.y, self.check, self.batch
+        y, check, space = self.y, self.check, self.space
         vectors = {"y": y, "x0": self.state.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
-                probe = batch.space.random_like(y.detach())
+                probe = space.random_like(y.detach())
                 vectors[name] = in_own_space(_NAME, operator, probe, name)
         advice = "pass implicit=True, or call it"
         check_not_recorded(_NAME, *vectors.values(), advice=advice)
-        options = {"gtol": check.gtol, "ltol": check.ltol, "max_num_iters": int(limit)}
-        parts = {"state": self.state, "check": check, "definite": self.definite}
-        spaces = {name: (batch, vector) for name, vector in vectors.items()}
-        checkpoint.begin(options | {"axes of systems": [*batch.axes]}, spaces, **parts)
+        options: dict[str, object] = {"gtol": check.gtol, "ltol": check.ltol}
+        known = {name: (space, vector) for name, vector in vectors.items()}
+        options |= {"max_num_iters": int(limit), "axes of systems": [*space.systems]}
+        checkpoint.begin(options, known, state=self.state, check=check)
         if checkpoint.step is not None:
             names = checkpoint.step["reasons"]
             check.restore([None if name is None else StopReason[name] for name in names])
 
-    def steps(self, progress: Progress) -> Iterator[Iterate[Run]]:
+    def steps(self, progress: Progress) -> Iterator[Iterate[ConjugateSteps]]:
         """Do the steps; at the limit of ``progress``, uncertain residuals are computed anew."""
         check, state, limit = self.check, self.state, progress.limit
         is_shown = progress.is_watched or progress.checkpoint is not None
@@ -164,136 +182,124 @@ class Run:
         while True:
             if state.is_anew:
                 self.begin()
-            measured = self.plain_steps(0 if is_shown else limit)
-            if measured is None:
-                measured = self.step(check.n_steps < N_CHECKED)
-            check.step(measured.on_host())
-            if state.iteration + 1 == limit:
+            self.step()
+            is_last = state.iteration == limit
+            if is_last:
                 check.stop(check.active, StopReason.MAX_ITERATIONS)
-            self.advance(measured)
-            del measured
             state.is_anew = check.has_to_verify
             if state.is_anew:
                 self.verify()
-            if state.iteration == limit and progress.goals and (complaint := check.complaint()):
-                progress.warn_once(complaint)  # it says more than that more steps are needed
-            yield self, self.values(progress, is_shown), check.reasons
+            if is_last:
+                check.stop(check.active, StopReason.MAX_ITERATIONS)
+                if progress.goals and (complaint := check.complaint()):
+                    progress.warn_once(complaint)  # it says more than that more steps are needed
+            if is_shown or is_last or None not in check.reasons:
+                yield self, self.values(progress, is_shown), check.reasons
 
-    def begin(self) -> list[Numbers]:
-        """Make the first direction z, and A times it; return r^H z and |z|."""
-        state, A = self.state, self.A
+    def begin(self) -> None:
+        """Make the first direction z, and A times it."""
+        state = self.state
         self.searched = searched = self.preconditioned()
-        energy, length = self.batch.inner(state.residual, searched), self.batch.norm(searched)
-        if self.is_read:
-            first, size = on_host(energy, length)
-            self.check.begin(first, size.real)
+        energy, length = self.space.inner(state.residual, searched), self.space.norm(searched)
+        self.check.begin(*(on_host(energy, length) if self.is_read else (energy, length)))
         (state.energy,) = self.scalars(energy.real)
         state.direction, state.factor = copied(searched, state.direction), 0.0
         image = self.forward(state.direction)
-        if isinstance(A, NamedLinop):  # it has checked its input and output
-            self.A_again = partial(A.fn, A) if A._has_checked(state.direction) else A._call_again
         state.image = image if state.iteration else self.in_chosen_unit(image)
         state.is_anew = False
-        return [energy, length]
 
-    def step(self, is_checked: bool) -> Measured:
-        """Do a step; the next direction is made by :meth:`advance` and the next step."""
-        state, batch, searched = self.state, self.batch, self.searched
+    def step(self) -> None:
+        """Do a step, and check its numbers; the next direction is made by the next step."""
+        state = self.state
+        measured = self.step_of_floats() if self.derives_norms else None
+        if measured is None:
+            measured = self.step_of_tensors()
+        self.check.step(measured.on_host() if self.is_read else measured)
+        state.factor = self.ratio(measured.energy, state.energy, state.energy.real > 0)
+        state.energy, state.norm_of_A = measured.energy.real, measured.norm
+        state.length, state.iteration = measured.direction, state.iteration + 1
+
+    def step_of_floats(self) -> Measured | None:
+        """Do a step of one vector, in place and with two inner products.
+
+        Norms follow from the last step. The residual r is orthogonal to the last direction p', so
+        |p|^2 = |r|^2 + (factor |p'|)^2. As r^H A p is p^H A p, the next residual r' has |A p|^2 =
+        (|r|^2 + |r'|^2) / step^2. The first steps measure r^H A p and |A p| instead, for the
+        checks. None if the curvature is not surely positive, or autograd follows.
+        """
+        state, p, r, cross = self.state, self.state.direction, self.state.residual, None
+        if is_followed(r, p):
+            return None
+        image = state.image
+        if image is None:
+            image = state.image = self.forward(torch.add(r, p, alpha=state.factor, out=p))
+        squared = state.energy + (state.factor * state.length) ** 2
+        curvature = inner(p, image).item()
+        is_sure = curvature.real > self.check.noise * state.norm_of_A * squared
+        if image.requires_grad or not is_sure:
+            return None
+        step, length = state.energy / curvature.real, math.sqrt(squared)
+        if state.iteration < N_CHECKED:
+            cross, image_length = inner(r, image).item(), norm(image).item()
+        state.x.add_(p, alpha=step)
+        r.add_(image, alpha=-step)
+        image = state.image = None  # freed before the next one is made
+        energy = squared_norm(r).item()
+        if cross is None:
+            image_length = math.sqrt(state.energy + energy) / step
+        norm_of_A, size = max(state.norm_of_A, image_length / length), math.sqrt(energy)
+        if not self.space.has_complex_products:
+            curvature, cross = curvature.real, cross and cross.real
+        return Measured(curvature, energy, step, length, image_length, norm_of_A, size, size, cross)
+
+    def step_of_tensors(self) -> Measured:
+        """Do a step, with numbers of which each is measured."""
+        state, space, searched = self.state, self.space, self.searched
         image, direction = state.image, state.direction
+        assert searched is not None
         if image is None:
             direction = add_scaled(searched, state.factor, direction, into=direction)
             state.direction, image = direction, self.forward(direction)
         # If several processes have parts of the vectors, a step has one reduction.
-        is_at_once = batch.totals.add is not None and self.preconditioner is None
+        is_checked = state.iteration < N_CHECKED
+        is_at_once = space.totals.add is not None and self.preconditioner is None
         pairs = [(direction, image), (searched, image)][: 1 + (is_checked or is_at_once)]
-        lengths = [direction, image] + ([state.residual] if is_at_once else [])
-        curvature, *numbers = self.scalars(*batch.measured(pairs, lengths))
+        lengths = [direction, image] + [state.residual] * is_at_once
+        curvature, *numbers = self.scalars(*space.measured(pairs, lengths))
         cross: Numbers = numbers.pop(0) if len(pairs) > 1 else None
         length, image_length, *known = numbers
         if known:
             state.energy = known[0] ** 2
-        state.norm_of_A = largest_ratio(state.norm_of_A, image_length, length)
-        floor = self.definite.floor(state.norm_of_A, length)
+        norm_of_A = largest_ratio(state.norm_of_A, image_length, length)
+        floor = self.check.noise * norm_of_A * length * length
         step = self.ratio(state.energy, curvature, curvature.real > floor)
         state.x = add_scaled(state.x, step, direction)
         state.residual = add_scaled(state.residual, -step, image)
         state.image = self.searched = None
         del image, pairs, lengths, searched  # freed before the next ones are made
         self.searched = self.preconditioned()
-        found = self.foreseen(state.energy, step, cross.real, image_length) if known else None
+        found = self.next_energy(step, cross.real, image_length) if known else None
         if found is None:
             vectors = (state.residual, self.searched)
             sizes = vectors if self.preconditioner or not self.is_read else ()
-            energy, *norms = self.scalars(*batch.measured([vectors], sizes))
+            energy, *norms = self.scalars(*space.measured([vectors], sizes))
             found = [energy, *(norms or [energy.real**0.5] * 2)]
-        cross, norm = cross if is_checked else None, state.norm_of_A
+        cross = cross if is_checked else None
         return Measured(
-            curvature, found[0], step, length, image_length, norm, found[1], found[2], cross
+            curvature, found[0], step, length, image_length, norm_of_A, found[1], found[2], cross
         )
 
-    def advance(self, measured: Measured) -> None:
-        """Note the numbers of a step that is checked."""
-        state = self.state
-        state.factor = self.ratio(measured.energy, state.energy, state.energy.real > 0)
-        state.energy, state.norm_of_A = measured.energy.real, measured.norm
-        state.length, state.iteration = measured.direction, state.iteration + 1
-
-    def plain_steps(self, limit: int) -> Measured | None:
-        """Do steps of one whole vector, up to the first one to which a rule of checks may apply.
-
-        A step takes two inner products; norms follow from the last step. The residual r is
-        orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2. As r^H A p is
-        p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2. The first steps
-        measure r^H A p and |A p|^2 instead, for the checks.
-
-        Return the numbers of the last step, which are to be checked. None if that step was not
-        done: the curvature is not surely positive, or autograd follows. The general step goes on
-        then.
-        """
-        state, check, noise = self.state, self.check, self.definite.noise
-        x, r, p = state.x, state.residual, state.direction
-        if not self.is_plain or state.unit_of_A is not None or is_followed(r, p):
-            return None
-        while True:
-            image, state.image, energy = state.image, None, state.energy
-            if image is None:
-                image = self.A_again(torch.add(r, p, alpha=state.factor, out=p))
-                check_like(_NAME, "the output of A", image, "y", p)
-            squared = energy + (state.factor * state.length) ** 2
-            curvature, cross = inner(p, image).item(), None
-            if image.requires_grad or not curvature.real > noise * state.norm_of_A * squared:
-                state.image = image
-                return None
-            step, length = energy / curvature.real, math.sqrt(squared)
-            if check.n_steps < N_CHECKED:
-                cross = inner(r, image).item()
-                of_image = math.sqrt(squared_norm(image).item())
-            x.add_(p, alpha=step)
-            r.add_(image, alpha=-step)
-            image = None  # freed before the next one is made
-            found = squared_norm(r).item()
-            if cross is None:
-                of_image = math.sqrt(energy + found) / step
-            norm, size = max(state.norm_of_A, of_image / length), math.sqrt(found)
-            measured = Measured(curvature, found, step, length, of_image, norm, size, size, cross)
-            if state.iteration + 1 >= limit or not check.passes(measured):
-                return measured
-            state.factor, state.energy, state.norm_of_A = found / energy, found, norm
-            state.length, state.iteration = length, state.iteration + 1
-
-    def foreseen(
-        self, energy: float, step: float, cross: float, image_length: float
-    ) -> list[Numbers] | None:
-        """Return |r - s q|^2 from |r|^2, Re r^H q and |q|^2, and twice a bound of its root.
+    def next_energy(self, step: float, cross: float, image_length: float) -> list[Numbers] | None:
+        """Return |r - s q|^2 by Meurant, from |r|^2, Re r^H q and |q|^2, and a bound of its root.
 
         None if the terms cancel, because too few digits would be left. The next step measures
         |r|^2 again, so errors do not accumulate.
         """
-        added = energy + (step * image_length) ** 2
-        found = added - 2 * step * cross
-        if not found > 0.01 * added:
+        terms = self.state.energy + (step * image_length) ** 2
+        found = terms - 2 * step * cross
+        if not found > 0.01 * terms:
             return None
-        bound = math.sqrt(found + 4 * torch.finfo(self.state.residual.dtype).eps * added)
+        bound = math.sqrt(found + 4 * torch.finfo(self.state.residual.dtype).eps * terms)
         return [found, bound, bound]
 
     def own_unit(self) -> Numbers:
@@ -308,11 +314,11 @@ class Run:
 
     def check_underflow(self, x: Tensor) -> None:
         """Raise an error if the result lost digits because the dtype cannot hold small numbers."""
-        exact, norm = self.state.x.detach(), self.batch.norm
+        exact, length = self.state.x.detach(), self.space.norm
         if self.state.unit_of_A is None and x.dtype == exact.dtype:
             return
-        lost = norm(widened(x.detach()) / self.own_unit() - exact)
-        if not bool((lost <= torch.finfo(x.dtype).eps * norm(exact)).all()):
+        lost = length(widened(x.detach()) / self.own_unit() - exact)
+        if not bool((lost <= torch.finfo(x.dtype).eps * length(exact)).all()):
             raise ArithmeticError(
                 f"{_NAME}: the scale of A must be such that the solution is in the range of "
                 f"{x.dtype}, got numbers too small for it"
@@ -321,16 +327,17 @@ class Run:
     def in_chosen_unit(self, image: Tensor) -> Tensor:
         """Choose the unit of A by its output for a vector near 1; return the scaled output."""
         state, unit = self.state, self.unit_of(image)
-        numbers: Numbers = 1.0
         if self.is_read:
             (numbers,) = reals_on_host(unit)
             check_scale(_NAME, numbers, self.y.dtype)
-        if not self.is_read or not is_moderate(numbers):
+            if is_moderate(numbers):
+                unit = None
+            else:
+                self.check.loss = self.check.loss * numbers
+        if unit is not None:
             state.unit_of_A, state.x, image = unit, state.x * unit, image / unit
-        if self.is_read and state.unit_of_A is not None:
-            self.check.loss = self.check.loss * numbers
         if self.is_read and self.is_guessed:
-            (self.check.length,) = reals_on_host(self.batch.norm(state.x))
+            (self.check.length,) = reals_on_host(self.space.norm(state.x))
         return image
 
     def norm(self) -> float:
@@ -338,27 +345,16 @@ class Run:
         unit = 1.0 if self.state.unit_of_A is None else float(self.state.unit_of_A)
         return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
-    def preconditioned(self) -> Tensor:
-        """Return the residual, preconditioned."""
-        residual = self.state.residual
-        if self.preconditioner is None:
-            return residual
-        return self.applied(self.preconditioner, residual, "the preconditioner")
-
     def scalars(self, *found: Tensor) -> list[Numbers]:
-        """Return numbers for the next vectors; for one system, on the host, which is fastest.
-
-        They stay tensors for several systems, if autograd follows, and if none is read.
-        """
-        is_kept = not self.is_read or self.batch.axes or is_followed(*found)
+        """Return numbers for the next vectors: floats of one system, unless autograd follows."""
+        is_kept = not self.is_read or self.space.systems or is_followed(*found)
         return [*found] if is_kept else on_host(*found)
 
     def ratio(self, over: Numbers, under: Numbers, is_valid: Numbers) -> Numbers:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""
         if not isinstance(is_valid, Tensor):
             return over.real / under.real if is_valid else 0.0
-        active = self.check.active if self.is_read else self.active
-        if isinstance(active, Tensor):
+        if isinstance(active := self.check.active, Tensor):
             is_valid = is_valid & active.reshape(over.shape).to(over.device)
         return torch.where(is_valid, over.real / torch.where(is_valid, under.real, 1), 0)
 
@@ -372,7 +368,7 @@ class Run:
             state.residual = y / state.unit - image
         else:
             state.residual = torch.div(y, state.unit, out=state.residual).sub_(image)
-        self.check.verify(*reals_on_host(self.batch.norm(state.residual), self.batch.norm(x)))
+        self.check.verify(*reals_on_host(self.space.norm(state.residual), self.space.norm(x)))
 
     def values(self, progress: Progress, is_shown: bool) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
@@ -382,7 +378,12 @@ class Run:
         unit, own_unit = reals_on_host(self.state.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses
-        return {"residual": self.check.relative, "loss": float(loss)} | rest
+        return {"residual": self.check.relative, "objective": float(loss)} | rest
+
+
+def norms_follow(space: Space, preconditioner: Operator | None, y: Tensor) -> bool:
+    """Whether norms of a step follow from others: half precision has too few digits."""
+    return space.is_whole and preconditioner is None and widened(y) is y
 
 
 def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:

@@ -1,31 +1,57 @@
 """The checks of conjugate gradients: is A Hermitian positive definite, and is a system solved?
 
-Numbers are those of Python for one system, and tensors on the host for several.
+Numbers are floats for one system, tensors on the host for several, and tensors of which no value is
+read for a compiler.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
+import torch
 from torch import Tensor
 
 from .._shared._precision import rounding_of
 from .._shared._progress import StopReason
-from ._definiteness import N_CHECKED, Definiteness, Measured, Numbers, over
 
 _NAME = "conjugate_gradients"
 _REMEDIES = {
     "A": "; minres solves indefinite Hermitian systems, gmres all square ones, lsqr least squares"
 }
+Numbers: TypeAlias = Any  # float or complex, or a Tensor of them
+N_CHECKED = 3
+"""Number of first steps in which directions must be conjugate; later rounding spoils it."""
+
+
+class Measured(NamedTuple):
+    """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
+
+    curvature: Numbers  # p^H A p
+    energy: Numbers  # r^H z
+    step: Numbers  # length of the step along p; 0 if the curvature is lost in rounding
+    direction: Numbers  # |p|
+    image: Numbers  # |A p|
+    norm: Numbers  # largest |A p| / |p| so far
+    residual: Numbers  # |r|
+    searched: Numbers  # |z|
+    cross: Numbers | None = None  # z'^H A p for the z' before the step; in the first steps
+
+    def on_host(self) -> Measured:
+        """Return the same numbers in double precision; one wait for the device."""
+        if not isinstance(self.curvature, Tensor) and not isinstance(self.energy, Tensor):
+            return self
+        curvature, energy, *reals, cross = on_host(*self)
+        return Measured._make([curvature, energy, *(number.real for number in reals), cross])
 
 
 class ConvergenceCheck:
-    """The state of all systems, in units in which each right-hand side is near 1.
+    """What is known of all systems, in units in which each right-hand side is near 1.
 
     A system converges when its residual plus a bound of its rounding is below the tolerance, and
     the loss no longer decreases. If only the residual of the recurrence is below the tolerance, the
-    system waits until the residual is computed anew.
+    system waits until the residual is computed anew. Without reading (``is_read``), a system ends
+    only where its residual is lost in rounding.
     """
 
     def __init__(
@@ -35,117 +61,123 @@ class ConvergenceCheck:
         residual: Numbers,  # |A x - y| there
         image: Numbers,  # |A| |x| there, or |A x| where the residual is above the tolerance
         tolerances: tuple[float, float],
-        definite: Definiteness,
-        preconditioner: object,
+        dtype: torch.dtype,  # of the output of A
+        has_preconditioner: bool,
+        is_read: bool = True,
         first_system: int | None = None,  # number of the system, if others are solved separately
     ) -> None:
-        self.first_system = first_system
-        self.reasons: list[StopReason | None] = [None] * len(_list(size))
+        self.first_system, self.dtype, self.is_read = first_system, dtype, is_read
+        self.has_preconditioner = has_preconditioner
+        self.gtol, self.ltol = tolerances
+        self.precision = precision = torch.finfo(dtype).eps
+        self.root, self.rounding = precision**0.5, rounding_of(dtype)
+        # Rounding of p^H A p relative to |A| |p|^2: sums, and half precision.
+        sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
+        self.noise = max(64 * sums, 4 * precision)
+        # Rounding of p'^H A p times the factor of p' in p, for two directions.
+        self.unconjugate: Numbers = 0.0
+        self.reasons: list[StopReason | None] = [None] * len(_list(size)) if is_read else []
+        self.active: Numbers = (size >= 0) | (size != size)
+        self.waiting: Numbers = size < 0
+        self.refused: Numbers = size < 0  # where an error is not raised because no value is read
         self._check_finite(size, loss, residual, image)
         # For a right-hand side of zero the tolerance is relative to this.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
-        self.gtol, self.ltol = tolerances
-        self.definite, self.dtype = definite, definite.dtype
-        self.precision = precision = definite.precision
-        self.rounding = rounding = rounding_of(self.dtype)
-        self.suspects = "A" if preconditioner is None else "A or the preconditioner"
         # Bounds of |A| and |x|. The steps show |A|; until then the second bound includes it.
         self.norm, self.length = 1.0, image
-        self.decrease = 0.0  # of the loss in the last step, relative to it; the largest
+        self.drop: Numbers = 0.0  # of the loss in the last step, relative to it
         self.age = 0  # number of steps since the residual was computed
         self.verified = math.inf + 0.0 * size
-        self.goal = self._reachable(rounding * size, precision * size)
+        self.goal = self._reachable(self.rounding * size, precision * size)
         self.energy = self.searched = residual
         self.n_steps = 0
-        self.active: Numbers = size >= 0
-        self.waiting: Numbers = size < 0
         self.stop(self._is_proved(), StopReason.CONVERGED)
         self.stop(residual <= precision * size, StopReason.ROUNDING)
 
     def restore(self, reasons: list[StopReason | None]) -> None:
         """Take the reasons of a checkpoint, whose numbers were loaded; move these to the host."""
         self.reasons = reasons
-        for part in (self, self.definite):
-            tensors = {k: v.cpu() for k, v in vars(part).items() if isinstance(v, Tensor)}
-            vars(part).update(tensors)
+        vars(self).update({k: v.cpu() for k, v in vars(self).items() if isinstance(v, Tensor)})
 
     @property
     def relative(self) -> float:
         """The largest relative residual."""
-        sizes, residuals = _list(self.size), _list(self.residual)
-        return max((r / (n or 1.0) for r, n in zip(residuals, sizes, strict=True)), default=0.0)
+        return max(_list(over(self.residual, self.size)), default=0.0)
+
+    @property
+    def decrease(self) -> float:
+        """The largest relative decrease of the loss in the last step."""
+        return max(_list(self.drop), default=0.0)
 
     def stop(self, which: Numbers, reason: StopReason) -> None:
         """Note the reason of those systems that are still active."""
-        if not is_any(which):
+        if self.is_read and not is_any(which):
             return
         which = which & self.active
         self.active = self.active ^ which
-        for index, stopped in enumerate(_list(which)):
-            if stopped:
-                self.reasons[index] = reason
+        if self.is_read:
+            pairs = zip(_list(which), self.reasons, strict=True)
+            self.reasons = [reason if stopped else before for stopped, before in pairs]
 
     def begin(self, energy: Numbers, searched: Numbers) -> None:
         """Note the first r^H z and |z|."""
+        searched = searched.real  # of complex numbers on the host
         self._check_finite(energy, searched)
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
 
     def step(self, measured: Measured) -> None:
         """Check A and the preconditioner by the numbers of a step, and stop solved systems."""
-        self.n_steps += 1
+        step, before = measured.step, self.energy
+        decrease = 0.5 * step * before
+        self.n_steps, self.age = self.n_steps + 1, self.age + 1
+        self.norm, self.residual = measured.norm, measured.residual
+        self.length = self.length + step * measured.direction
+        self.loss = self.loss - decrease
+        if not self._is_uneventful(measured, decrease):
+            self._check_and_stop(measured, decrease)
+        self.drop = over(decrease, abs(self.loss))
+        if self.n_steps <= N_CHECKED:
+            self._note_rounding(measured)
+        self.energy, self.searched = measured.energy.real, measured.searched
+
+    def _check_and_stop(self, measured: Measured, decrease: Numbers) -> None:
         self._check_curvature(measured)
         self._check_finite(measured.energy, measured.residual, measured.searched, measured.step)
-        step = measured.step
-        self.norm = measured.norm
-        self.length = self.length + step * measured.direction
-        self.age += 1
-        decrease = 0.5 * step * self.energy
-        self.stop(step == 0, StopReason.ROUNDING)
-        self.loss = self.loss - decrease
-        self.decrease = max(_list(over(decrease, abs(self.loss))), default=0.0)
-        self.residual = measured.residual
+        self.stop(measured.step == 0, StopReason.ROUNDING)
         # A residual that is lost in rounding does not decrease the loss.
-        is_still = decrease <= self.ltol * abs(self.loss)
-        is_still = is_still | (self.residual <= self.precision * self.size) | (self.ltol == 0)
-        if self.gtol or not self.ltol:
+        is_lost = self.residual <= self.precision * self.size
+        is_still = (decrease <= self.ltol * abs(self.loss)) | is_lost | (self.ltol == 0)
+        if not self.is_read:
+            self.stop(is_lost, StopReason.ROUNDING)
+        elif self.gtol or not self.ltol:
             self.stop(self._is_proved() & is_still, StopReason.CONVERGED)
             waits = self.active & (self.residual <= self.goal) & is_still
             self.waiting, self.active = self.waiting | waits, self.active ^ waits
         else:
             self.stop(is_still, StopReason.STALLED)
-        if is_any(self.active):
+        if not self.is_read or is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
-        if self.n_steps <= N_CHECKED:
-            self.definite.note_rounding(measured, self.energy)
-        self.energy, self.searched = measured.energy.real, measured.searched
 
-    def passes(self, measured: Measured) -> bool:
-        """Note a step of one system and return True, if it is sure that no rule applies.
-
-        It has the numbers of :meth:`step`, for a step in which overhead counts.
-        """
-        curvature, found, step, direction, image, norm, residual, _, cross = measured
-        root, ltol, size = self.definite.root, 0.0 if self.gtol else self.ltol, direction * image
-        decrease, length = 0.5 * step * self.energy, self.length + step * direction
-        loss = self.loss - decrease
-        if (
+    def _is_uneventful(self, measured: Measured, decrease: Numbers) -> bool:
+        """Whether it is sure that no rule applies, found fast: most steps of one system are so."""
+        if isinstance(measured.residual, Tensor) or self.has_preconditioner:
+            return False
+        curvature, _, _, direction, image, norm, residual, _, cross = measured
+        size, ltol = direction * image, 0.0 if self.gtol else self.ltol
+        return bool(
             residual > self.goal
             and residual > self.gtol * self.size
-            and curvature.real > self.definite.noise * norm * direction * direction
-            and abs(curvature.imag) <= root * size
-            and (cross is None or abs(cross - curvature) <= root * (size + self.searched * image))
-            and residual + image + length < math.inf
-            and (not ltol or decrease > ltol * abs(loss))
-        ):
-            if cross is not None:
-                self.definite.note_rounding(measured, self.energy)
-            self.n_steps, self.age = self.n_steps + 1, self.age + 1
-            self.norm, self.length, self.loss = norm, length, loss
-            self.energy, self.residual, self.searched = found, residual, residual
-            return True
-        return False
+            and curvature.real > self.noise * norm * direction * direction
+            and abs(curvature.imag) <= self.root * size
+            and (
+                cross is None
+                or abs(cross - curvature) <= self.root * (size + self.searched * image)
+            )
+            and residual + image + self.length < math.inf
+            and (not ltol or decrease > ltol * abs(self.loss))
+        )
 
     @property
     def has_to_verify(self) -> bool:
@@ -162,27 +194,24 @@ class ConvergenceCheck:
         """Take the residuals computed anew and |x|; systems above the tolerance go on."""
         self._check_finite(residual, length)
         self.residual, self.length, self.age = residual, length, 0
-        waited, self.waiting = self.waiting, self.waiting & False
-        self.active = waited
+        self.active, self.waiting = self.waiting, self.waiting & False
         self.stop(self._is_proved(), StopReason.CONVERGED)
         self.goal = self._reachable(self._drift(), self._drift())
         is_best = (residual <= self.goal) | (residual > 0.9 * self.verified)
         self.stop(is_best, StopReason.ROUNDING)
         self.verified = residual
-        self.definite.unconjugate = 0.0
+        self.unconjugate = 0.0
 
     def complaint(self) -> str | None:
         """Return the warning if a residual misses its tolerance by far, else None."""
-        root = math.sqrt(self.precision)
-        tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, root)
+        tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, self.root)
         growth = over(self.norm * self.length, self.size)
         systems = zip(self.reasons, *map(_list, (self.residual, self.size, growth)), strict=True)
         for index, (reason, residual, size, grown) in enumerate(systems):
-            is_over = reason is StopReason.ROUNDING or grown * root > 1
+            is_over = reason is StopReason.ROUNDING or grown * self.root > 1
             if residual > tolerance * size and reason is not StopReason.CONVERGED and is_over:
-                which = self._name_of(index)
                 return (
-                    f"{_NAME}: the residual |A x - y|{which} must fall to gtol |y|, "
+                    f"{_NAME}: the residual |A x - y|{self._name_of(index)} must fall to gtol |y|, "
                     f"{self.gtol:.2g} |y|, got {residual / size:.2g} |y| and |A| |x| of up to "
                     f"{grown:.2g} |y|, and more steps do not help in {self.dtype}: A is singular "
                     "or nearly so, and y may be out of its range; add a multiple of the identity "
@@ -211,33 +240,53 @@ class ConvergenceCheck:
         return proves + (lowest - proves) * (proves < floor)
 
     def _check_curvature(self, measured: Measured) -> None:
-        curvature, cross = measured.curvature, measured.cross
-        self._check_finite(curvature, measured.direction, measured.image, self.length)
-        size = measured.direction * measured.image
-        bad = self.definite.refutes_curvature(measured)
+        """Refuse systems whose p^H A p shows that A is not Hermitian positive definite."""
+        curvature, _, step, direction, image, norm, _, _, cross = measured
+        self._check_finite(curvature, direction, image, self.length)
+        # The rounding of an inner product is far below the root of the precision.
+        size, floor = direction * image, self.noise * norm * direction * direction
+        bad = (abs(_imaginary(curvature)) > self.root * size + floor) | (curvature.real < -floor)
+        # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
+        is_large = 2 * image >= norm * direction
+        bad = bad | ((curvature.real <= floor) & is_large) | (size == 0)
         found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
         self._refuse(bad, "A", found, curvature, size)
         if cross is None:
             return
         self._check_finite(cross)
-        apart = over(abs(cross - curvature), measured.image * (measured.direction + self.searched))
+        lengths, apart = direction + self.searched, abs(cross - curvature)
+        rounding = self.noise * norm * lengths**2 + self.unconjugate
+        bad = (apart > self.root * image * lengths + rounding) & (step != 0)
         found = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
-        bad = self.definite.refutes_conjugacy(measured, self.searched)
-        self._refuse(bad, self.suspects, found, cross, curvature, apart)
+        who = "A or the preconditioner" if self.has_preconditioner else "A"
+        self._refuse(bad, who, found, cross, curvature, over(apart, image * lengths))
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
-        bad = self.definite.refutes_energy(energy, self.residual, searched)
+        """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
+        size = self.residual * searched
+        bad = (abs(_imaginary(energy)) > self.root * size) | (energy.real <= self.precision * size)
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
+    def _note_rounding(self, measured: Measured) -> None:
+        """Note the rounding of conjugacy of the next direction."""
+        # The rounding of the residual is that of the larger term of its difference. The rounding of
+        # the step is that of the curvature, in which larger terms may cancel.
+        curvature = abs(measured.curvature.real)
+        cancelled = 1 + over(measured.norm * measured.direction**2, curvature)
+        scaling = over(measured.searched, measured.residual)
+        rounded = measured.searched + measured.step * measured.image * scaling * cancelled
+        factor = abs(over(measured.energy.real, self.energy))
+        self.unconjugate = self.noise * factor * measured.image * rounded
+
     def _check_finite(self, *numbers: Numbers) -> None:
-        total = sum(numbers)  # not finite where one of them is not
-        if not isinstance(total, Tensor) and math.isfinite(abs(total)):
-            return
-        for values in numbers:
-            for index, value in enumerate(_list(values)):
+        total: Numbers = sum(numbers)  # not finite where one of them is not
+        if not self.is_read:
+            self.refused = self.refused | self.active & ~abs(total).isfinite()
+        elif isinstance(total, Tensor) or not math.isfinite(abs(total)):
+            for index, value in ((i, v) for each in numbers for i, v in enumerate(_list(each))):
                 if not math.isfinite(abs(value)):
                     raise ArithmeticError(
                         f"{_NAME}: values{self._name_of(index)} must stay finite, got {abs(value)}"
@@ -245,16 +294,43 @@ class ConvergenceCheck:
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
-        if is_any(bad) and is_any(bad := bad & self.active):
-            systems = _list(bad)
-            index = systems.index(True)
-            which = self._name_of(index)
+        if not self.is_read:
+            self.refused = self.refused | self.active & bad
+        elif is_any(bad) and is_any(bad := bad & self.active):
+            index = _list(bad).index(True)
             values = [f"{_list(each)[index]:.3g}" for each in numbers]
             raise ValueError(
                 f"{_NAME}: {who} must be Hermitian and positive definite, got "
-                + found.format(*values, which=which)
+                + found.format(*values, which=self._name_of(index))
                 + _REMEDIES.get(who, "")
             )
+
+
+def over(numbers: Numbers, others: Numbers) -> Numbers:
+    """Return the ratio, 0 where the denominator is 0."""
+    return numbers / (others + (others == 0)) * (others != 0)
+
+
+def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
+    """Return numbers of each system in double precision; one wait for the device."""
+    tensors = [scalar.detach() for scalar in scalars if isinstance(scalar, Tensor)]
+    if not tensors:
+        return list(scalars)
+    values: list[Numbers]
+    if tensors[0].ndim:  # complex, because a real tensor has no imaginary part
+        values = list(torch.stack(tensors).flatten(1).cpu().to(torch.complex128))
+    elif tensors[0].is_cpu:  # one by one is faster here
+        values = [tensor.item() for tensor in tensors]
+    else:  # one complex number makes all of them complex
+        pairs = zip(tensors, torch.stack(tensors).tolist(), strict=True)
+        values = [value if tensor.is_complex() else value.real for tensor, value in pairs]
+    found = iter(values)
+    return [next(found) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
+
+
+def reals_on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
+    """Return real numbers of each system in double precision; one wait for the device."""
+    return [numbers.real for numbers in on_host(*scalars)]
 
 
 def _list(numbers: Numbers) -> list[Any]:
@@ -264,3 +340,8 @@ def _list(numbers: Numbers) -> list[Any]:
 def is_any(which: Numbers) -> bool:
     """Return whether it is so for a system."""
     return bool(which.any()) if isinstance(which, Tensor) else bool(which)
+
+
+def _imaginary(number: Numbers) -> Numbers:
+    is_real = isinstance(number, Tensor) and not number.is_complex()
+    return torch.zeros_like(number) if is_real else number.imag

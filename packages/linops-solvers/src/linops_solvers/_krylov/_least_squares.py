@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed, real_part
+from linops_core.siblings import check_vector, is_followed
 
-from .._shared._checkpoint import checkpoint_of, probed
-from .._shared._checks import Operator, check_count, check_like, check_output, checked_number
+from .._shared._checkpoint import probed
+from .._shared._checks import Operator, check_like, check_output, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import FAR, Callback, Iterate, Progress, StopReason, warn
-from .._shared._space import JoinedSpace
-from .._shared._stacked import Operators, Vectors, one_vector, stacked
+from .._shared._progress import FAR, Checkpointed, Iterate, Progress, StopReason, warn
+from .._shared._space import Space
+from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from ._bidiagonal import Bidiagonalization
 from ._implicit import attach, has_gradient
 
@@ -65,10 +64,7 @@ def least_squares(
     x0: Tensor | None,
     options: Options,
     max_num_iters: int | None,
-    tqdm_kwargs: Mapping[str, object] | None,
-    callback: Callback | None,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: int,
+    watching: Checkpointed,
 ) -> Tensor:
     """Return the solution, with the gradients of the exact solution."""
     A, adjoint = stacked(owner, "A", A, adjoint)
@@ -81,23 +77,17 @@ def least_squares(
             for name, value in options._asdict().items()
         )
     )
-    if max_num_iters is not None:
-        check_count(owner, "max_num_iters", max_num_iters)
 
-    saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
-
-    def solve(run: _Run, *watchers: Any) -> Tensor:
-        limit = max_num_iters
-        if limit is None:
-            limit = 2 * run.A.input.count(run.x)
-        progress = Progress(owner, limit, *watchers)
-        progress.follow(run.steps(method, progress), _Run.result)
-        if run.complaint is not None:
-            warn(run.complaint)
-        return run.result()
+    def solve(problem: _Problem, watching: Checkpointed | None = None) -> Tensor:
+        limit = 2 * problem.A.input.count(problem.x) if max_num_iters is None else max_num_iters
+        progress = Progress(owner, limit, watching, space=problem.A.input)
+        progress.follow(problem.steps(method, progress), _Problem.result)
+        if problem.complaint is not None:
+            warn(problem.complaint)
+        return problem.result()
 
     with torch.no_grad():
-        x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback, saved)
+        x = solve(_Problem(pair, y, x0, options), watching)
     if not (torch.is_grad_enabled() or is_followed()):
         return x
     if x.is_complex() and pair.is_complex_linear:
@@ -109,17 +99,20 @@ def least_squares(
         gradient = gradient + options.damp * (options.damp * x0)
     if not has_gradient(owner, gradient):
         return x
-    forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
-    undamped, there, output = options._replace(damp=0.0), pair.input, pair.output
+    (forth, back), there, output = pair.given, pair.input, pair.output
+    undamped = options._replace(damp=0.0)
     if options.damp:
-        output = JoinedSpace(
-            split=lambda z: (z[: y.numel()], z[y.numel() :]), spaces=(output, there)
-        )
+        both = StackedOperators(owner, "A", [forth, damped := _times(options.damp)], [back, damped])
+        both.joined([y, x])  # whose shapes it remembers
+        # If A is linear over the reals only, one side may be real and the other one complex.
+        both.are_real = [not y.is_complex(), not x.is_complex()]
+        forth, back = both.forward, both.adjoint
+        output = Space(blocks=(output, there), split=both.split)
 
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""
         first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
-        return solve(_Run(first, g, None, undamped))
+        return solve(_Problem(first, g, None, undamped))
 
     # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
     # and P = 1 - A^+ A (Golub and Pereyra 1973). P is 0 with damp.
@@ -134,32 +127,18 @@ def least_squares(
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
         second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
-        found = solve(_Run(second, z, None, undamped))
+        found = solve(_Problem(second, z, None, undamped))
         return torch.stack([found, g - back(z)] if has_free else [found])
 
     return attach(x, torch.stack(defects), to_defects, owner, pair.given)
 
 
-def _augmented(
-    A: Operator, adjoint: Operator, damp: float, x: Tensor, y: Tensor
-) -> tuple[Operator, Operator]:
-    """Return A stacked on damp times the identity, as one operator, and its adjoint."""
-    cut, x_shape, y_shape = y.numel(), x.shape, y.shape
-
-    def forth(x: Tensor) -> Tensor:
-        return torch.cat([A(x).flatten(), damp * x.flatten()])
-
-    def back(z: Tensor) -> Tensor:
-        # If A is linear over the reals only, one side may be real and the other one complex.
-        upper, lower = z[:cut].reshape(y_shape), z[cut:].reshape(x_shape)
-        upper = upper if y.is_complex() else real_part(upper)
-        return adjoint(upper) + damp * (lower if x.is_complex() else real_part(lower))
-
-    return forth, back
+def _times(factor: float) -> Operator:
+    return lambda x: factor * x
 
 
-class _Run:
-    """One run, in units in which y - A x0 and A are near 1."""
+class _Problem:
+    """One problem, in units in which y - A x0 and A are near 1."""
 
     def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
         self.A, self.options, self.dtype, self.owner = A, options, A.dtype, A.owner
@@ -186,10 +165,11 @@ class _Run:
         is_extreme = abs(self.exponent) > 16
         return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
 
-    def steps(self, method: type[Recurrence], progress: Progress) -> Iterator[Iterate[_Run]]:
+    def steps(self, method: type[Recurrence], progress: Progress) -> Iterator[Iterate[_Problem]]:
         """Do the steps."""
         pair, damp = self.pair, self.options.damp
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
+        values["objective"] = self.objective(pair.beta)
         if not pair.alpha:
             yield self, {**values, "condition": 1.0}, self.reason_at_start()
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
@@ -207,7 +187,7 @@ class _Run:
             if self.x0 is not None:
                 given["x0"] = self.A.input, self.x0
             limits = {"max_num_iters": progress.limit, **self.options._asdict()}
-            parts = {"run": self, "pair": pair, "recurrence": recurrence}
+            parts = {"problem": self, "pair": pair, "recurrence": recurrence}
             progress.checkpoint.begin(limits, given, **parts)
         yield self, {**values, "condition": 1.0}, None
         while True:
@@ -217,6 +197,7 @@ class _Run:
             values = {
                 "residual": norms.residual / self.size,
                 "gradient": norms.relative_gradient,
+                "objective": self.objective(norms.residual),
                 "condition": norms.condition,
             }
             yield self, values, reason
@@ -232,6 +213,10 @@ class _Run:
             return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
         is_proved = self.pair.unseen + rounding <= self.options.atol
         return StopReason.LEAST_SQUARES if is_proved else StopReason.ROUNDING
+
+    def objective(self, residual: float) -> float:
+        """Return |A x - y|^2 + damp^2 |x - x0|^2; infinity where a float does not hold it."""
+        return (residual * self.unit) * (residual * self.unit)
 
     def goal(self, norms: Norms) -> float:
         """Return the largest |r| allowed."""

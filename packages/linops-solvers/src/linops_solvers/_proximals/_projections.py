@@ -9,9 +9,8 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import checked_number
-from .._shared._precision import narrowed, widened
+from .._shared._precision import widened
 from .._shared._space import Space
-from .._shared._vectors import BatchedVectors
 from ._proximal import (
     Proximal,
     ProximalMap,
@@ -78,22 +77,23 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
     owner = "l2_ball"
     radius = checked_number(owner, "radius", radius, may_be_inf=True)
 
+    def measured(z: Tensor, space: Space) -> tuple[Tensor | float, Tensor, Tensor]:
+        """Return the centre, and the offset of z with its norm."""
+        middle = 0.0 if center is None else fitted_weight(owner, center, z, "center")
+        offset = z - middle
+        unit = space.unit(offset)
+        return middle, offset, space.norm(offset / unit) * unit
+
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
-            middle = 0.0 if center is None else fitted_weight(owner, center, widened(z), "center")
-            offset = widened(z) - middle
-            unit = BatchedVectors().unit(offset) if space.is_whole else space.unit_of(owner, offset)
-            length = space.norm(offset / unit) * unit
+            middle, offset, length = measured(z, space)
             factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
-            return narrowed(middle + offset * factor, z.dtype)
+            return middle + offset * factor
 
         return proximal
 
     def value(x: Tensor, space: Space) -> Tensor:
-        middle = 0.0 if center is None else fitted_weight(owner, center, widened(x), "center")
-        offset = widened(x) - middle
-        unit = BatchedVectors().unit(offset) if space.is_whole else space.unit_of(owner, offset)
-        length = space.norm(offset / unit) * unit
+        _, _, length = measured(widened(x), space)
         return outside(length / radius - 1 if radius else length)
 
     return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball", value_in=value)
@@ -123,13 +123,12 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     def proximal(z: Tensor, step: float) -> Tensor:
         if radius == math.inf or not z.numel():
             return z
-        wide = widened(z)
-        size = wide.abs()
+        size = z.abs()
         axes = axes_of("l1_ball", dims, size)
         is_inside = size.sum(axes, keepdim=True) <= radius
         rest = _above_level(size, radius, axes)
-        shrunk = wide / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
-        return narrowed(torch.where(is_inside, wide, shrunk), z.dtype)
+        shrunk = z / size.clamp(min=torch.finfo(size.dtype).tiny) * rest
+        return torch.where(is_inside, z, shrunk)
 
     def excess(x: Tensor) -> Tensor:
         total = x.abs().sum(axes_of("l1_ball", dims, x))
@@ -156,16 +155,13 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
     def proximal(z: Tensor, step: float) -> Tensor:
         if z.is_complex():
             raise TypeError(f"simplex: x must be real, got {z.dtype}")
-        wide = widened(z)
-        axes = axes_of("simplex", dims, wide)
+        axes = axes_of("simplex", dims, z)
         if not all(z.shape[axis] for axis in axes):
             raise ValueError(
                 f"simplex: x must have entries, because they must sum to {total}, got shape "
                 f"{tuple(z.shape)}"
             )
-        if not z.numel():
-            return z
-        return narrowed(_above_level(wide, total, axes), z.dtype)
+        return _above_level(z, total, axes) if z.numel() else z
 
     def excess(x: Tensor) -> Tensor:
         if x.is_complex():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .._shared._precision import narrowed, widened
 from ._proximal import ProximalMap, checked_weight, fitted_weight, summed
 
 
@@ -23,10 +22,8 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
     weight = checked_weight("l2_squared", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        wide = widened(z)
-        scaled = step * fitted_weight("l2_squared", weight, wide)
-        middle = fitted_weight("l2_squared", center, wide, "center")
-        return narrowed((wide + scaled * middle) / (1 + scaled), z.dtype)
+        scaled = step * fitted_weight("l2_squared", weight, z)
+        return (z + scaled * fitted_weight("l2_squared", center, z, "center")) / (1 + scaled)
 
     def value(x: Tensor) -> Tensor:
         offset = (x - fitted_weight("l2_squared", center, x, "center")).abs()

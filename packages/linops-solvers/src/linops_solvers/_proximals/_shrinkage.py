@@ -10,8 +10,7 @@ from torch import Tensor
 from linops_core.siblings import is_recorded
 
 from .._shared._checks import checked_number
-from .._shared._precision import narrowed, widened
-from .._shared._vectors import BatchedVectors
+from .._shared._space import Space
 from ._proximal import (
     ProximalMap,
     axes_of,
@@ -57,8 +56,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight(owner, weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        wide = widened(z)
-        size = wide.abs()
+        size = z.abs()
         own = fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
         if isinstance(own, Tensor):
@@ -66,10 +64,10 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
         else:
             rest = size - step * own
         if is_recorded(rest):
-            return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
+            return z * (rest.clamp(min=0) / size.clamp(min=tiny))
         rest.clamp_(min=0).div_(size.clamp_(min=tiny))
         del size  # before the result is made
-        return narrowed(wide * rest if wide.is_complex() else rest.mul_(wide), z.dtype)
+        return z * rest if z.is_complex() else rest.mul_(z)
 
     def value(x: Tensor) -> Tensor:
         size = x.abs()
@@ -116,11 +114,10 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
     dims = checked_axes(owner, dim)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        wide = widened(z)
-        size = _norms_along(wide, axes_of(owner, dims, wide))
+        size = _norms_along(z, axes_of(owner, dims, z))
         rest = size - step * fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
-        return narrowed(wide * (rest.clamp(min=0) / size.clamp(min=tiny)), z.dtype)
+        return z * (rest.clamp(min=0) / size.clamp(min=tiny))
 
     def value(x: Tensor) -> Tensor:
         size = _norms_along(x, axes_of(owner, dims, x))
@@ -152,7 +149,7 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     def proximal(z: Tensor, step: float) -> Tensor:
         own = fitted_weight("l0", weight, z)
         lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
-        return torch.where(widened(z).abs() <= lowest, 0, z)  # NaN stays
+        return torch.where(z.abs() <= lowest, 0, z)  # NaN stays
 
     def value(x: Tensor) -> Tensor:
         return (fitted_weight("l0", weight, x) * (x != 0).to(x.dtype.to_real())).sum()
@@ -182,13 +179,12 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
     delta = checked_number("huber", "delta", delta, is_positive=True)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        wide = widened(z)
-        scaled = step * fitted_weight("huber", weight, wide)
-        size = wide.abs().clamp(min=torch.finfo(wide.dtype).tiny)
+        scaled = step * fitted_weight("huber", weight, z)
+        size = z.abs().clamp(min=torch.finfo(z.dtype).tiny)
         shrunk = (scaled * delta / size).minimum(
             torch.as_tensor(scaled / (1 + scaled), device=size.device).to(size)
         )
-        return narrowed(wide * (1 - shrunk), z.dtype)
+        return z * (1 - shrunk)
 
     def value(x: Tensor) -> Tensor:
         size = x.abs()
@@ -237,16 +233,15 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
         raise ValueError(f"{owner}: dim must be two axes, of rows and of columns, got {dim!r}")
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        wide = widened(z)
-        axes = axes_of(owner, dims, wide)
-        threshold = torch.as_tensor(step * weight, dtype=wide.dtype.to_real(), device=wide.device)
+        axes = axes_of(owner, dims, z)
+        threshold = torch.as_tensor(step * weight, dtype=z.dtype.to_real(), device=z.device)
         try:
-            shrunk = shrunk_singular_values(wide.movedim(axes, (-2, -1)), threshold)
+            shrunk = shrunk_singular_values(z.movedim(axes, (-2, -1)), threshold)
         except RuntimeError as error:
             if z.isfinite().all():
                 raise
             raise ArithmeticError(f"{owner}: x must be finite, got NaN or infinity") from error
-        return narrowed(shrunk.movedim((-2, -1), axes), z.dtype)
+        return shrunk.movedim((-2, -1), axes)
 
     def value(x: Tensor) -> Tensor:
         lengths: Tensor = torch.linalg.svdvals(x.movedim(axes_of(owner, dims, x), (-2, -1)))
@@ -260,10 +255,11 @@ def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:
 
     Norms far below the precision of the largest part of x are rounded. Zeros have a gradient.
     """
-    unit = BatchedVectors().unit(x)  # in which squares are in the range
+    unit = Space().unit(x)  # in which squares are in the range
     parts = torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
     total = (parts / unit).square_().sum(list(axes), keepdim=True)
     if x.is_complex():
         total = total.sum(-1)
-    size: Tensor = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
-    return size
+    # The root of zero has no derivative.
+    size = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
+    return torch.where(total > 0, size, 0)

@@ -16,7 +16,6 @@ from linops_core.siblings import Processes, is_recorded
 from ._checks import check_count
 from ._precision import OperatorPair, widened
 from ._space import Space
-from ._vectors import BatchedVectors
 
 State: TypeAlias = Mapping[str, Any]
 """Numbers, strings and tensors by name, and mappings and lists of these."""
@@ -48,7 +47,7 @@ class Checkpoint:
     def begin(
         self,
         options: Mapping[str, object],
-        vectors: Mapping[str, tuple[Space | BatchedVectors, Tensor]],
+        vectors: Mapping[str, tuple[Space, Tensor]],
         **parts: object,
     ) -> None:
         """Load the newest state into objects, whose numbers and tensors are saved from now on.
@@ -118,8 +117,8 @@ class Checkpoint:
                     states[content["iteration"]] = path, content["state"]
 
         self._together(read, "what a checkpoint is of")
-        told = self._told([*states], "the iterations of checkpoints")
-        common = set.intersection(*map(set, told))
+        iterations = self._of_all([*states], "the iterations of checkpoints")
+        common = set.intersection(*map(set, iterations))
         path, found = states[max(common)] if common else (self.newest, None)
         state: State | None = _copied(found)
         del found
@@ -205,7 +204,7 @@ class Checkpoint:
         words = None if failure is None else str(failure)
         if failure is not None and not is_refused:
             words = f"{what} must succeed, got {type(failure).__name__}: {failure}"
-        for number, (refused, text) in enumerate(self._told((is_refused, words), what)):
+        for number, (refused, text) in enumerate(self._of_all((is_refused, words), what)):
             if text is not None:
                 is_one = self.processes is None or self.processes.count == 1
                 where = "" if is_one else f"rank {number}: "
@@ -213,7 +212,7 @@ class Checkpoint:
                     f"{self.owner}: {where}{text}"
                 ) from failure
 
-    def _told(self, value: Any, what: str) -> list[Any]:
+    def _of_all(self, value: Any, what: str) -> list[Any]:
         return [value] if self.processes is None else self.processes.told(value, what)
 
 
@@ -248,9 +247,9 @@ def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:
         )
 
 
-def _sketch(owner: str, space: Space | BatchedVectors, vector: Tensor) -> Tensor:
+def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
     """Return two numbers that another vector does not have: a product and the norm."""
-    unit = space.unit_of(owner, vector, is_output=True)
+    unit = space.unit(vector) if space.systems else space.unit_of(owner, vector, is_output=True)
     vector = vector / unit
     numbers = [space.inner(space.random_like(vector), vector), space.norm(vector)]
     unit = torch.as_tensor(unit).cpu()

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_vector, real_part, totals_of
 from nameddim import ELLIPSES
 
 from ._checks import Operator, check_callable, is_complex_linear
-from ._space import JoinedSpace, Space, common_input, spaces_of
+from ._space import Space, common_input, spaces_of
 
 Item = TypeVar("Item")
 
@@ -42,6 +42,8 @@ class StackedOperators(nn.Module):
         self.linops: list[NamedLinop] | None = None
         self.shapes: list[torch.Size] | None = None
         """Of what each returns, once that is known."""
+        self.are_real = [False] * len(operators)
+        """Whether to take the real part of each block, which was joined beside a complex one."""
         self.units = [1.0] * len(operators)
         """The outputs are multiplied by these numbers."""
         if adjoints is None:
@@ -64,7 +66,7 @@ class StackedOperators(nn.Module):
     def _check_inputs(self) -> None:
         """Raise an error if operators are known to have different inputs."""
         linops = [(n, A) for n, A in enumerate(self.operators) if isinstance(A, NamedLinop)]
-        if any(A.totals("input") is not None for _, A in linops):
+        if any(totals_of(A, "input") is not None for _, A in linops):
             return  # sizes of shares, which ranks compare
         known = [(n, A.sizes("input")) for n, A in linops if ELLIPSES not in A.ishape]
         for number, sizes in known[1:]:
@@ -84,7 +86,7 @@ class StackedOperators(nn.Module):
     def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
         """Return the space of the input and the space of the joined output."""
         there = common_input(self.owner, self.operators) if beside is None else beside
-        return there, JoinedSpace(split=self.split, spaces=self.output_spaces(there))
+        return there, Space(blocks=self.output_spaces(there), split=self.split)
 
     def output_spaces(self, beside: Space | None = None) -> tuple[Space, ...]:
         """Return the space of each output."""
@@ -137,8 +139,10 @@ class StackedOperators(nn.Module):
     def split(self, y: Tensor) -> list[Tensor]:
         """Return the output of each, as views of one vector."""
         assert self.shapes is not None  # a solver has applied it, or was given right-hand sides
-        parts = y.split([shape.numel() for shape in self.shapes])
-        return [part.reshape(shape) for part, shape in zip(parts, self.shapes, strict=True)]
+        parts = zip(
+            y.split([s.numel() for s in self.shapes]), self.shapes, self.are_real, strict=True
+        )
+        return [(real_part(z) if is_real else z).reshape(s) for z, s, is_real in parts]
 
 
 def stacked(

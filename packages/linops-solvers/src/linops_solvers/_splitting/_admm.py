@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from .._krylov._conjugate_steps import Run
+from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
     Operator,
     check_count,
@@ -25,16 +24,23 @@ from .._shared._checks import (
 )
 from .._shared._precision import rounding_of
 from .._shared._products import add_scaled, divided, scaled_sum
-from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
-from .._shared._space import magnitudes
+from .._shared._progress import (
+    Checkpointed,
+    Iterate,
+    Progress,
+    StopReason,
+    reason_of_both,
+    with_options,
+)
+from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
-from .._shared._vectors import BatchedVectors
 from ._problem import PenalizedProblem
 
 _NAME = "admm"
 _MOST = 2.0**60  # by which rho may change
 
 
+@with_options(Checkpointed)
 def admm(
     A: Operators,
     y: Vectors,
@@ -50,10 +56,7 @@ def admm(
     max_cg_iters: int = 20,
     adjoint: Operators | None = None,
     L_adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
 
@@ -89,7 +92,8 @@ def admm(
         eps_abs may be 0, and then the result does not depend on the unit of y.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
+    checkpoint_every
         See :mod:`linops_solvers`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
         a step are "rho", "primal" and "dual", the residuals divided by the factors of eps_rel, and,
         if the function of ``proximal`` is known, "objective": :math:`\frac12 |A x - y|^2 + g(z)`.
@@ -112,12 +116,12 @@ def admm(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
     rho = checked_number(_NAME, "rho", rho, is_positive=True)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
+    progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
     split = problem.L
     first_rho = rho
     last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
@@ -130,23 +134,21 @@ def admm(
     if split.name == "L":
         check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    vectors = BatchedVectors(
-        totals=pair.input.totals,
+    vectors = Space(
+        pair.input.totals,
         has_complex_products=pair.is_complex_linear and split.is_complex_linear,
     )
 
-    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
-
-    def start() -> _Loop:
+    def start() -> _State:
         x = torch.zeros_like(target) if problem.x0 is None else problem.x0
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         z = split.forward(x)
-        loop = _Loop(x, z, torch.zeros_like(z), rho)
-        if saved is not None:
+        state = _State(x, z, torch.zeros_like(z), rho)
+        if progress.checkpoint is not None:
             options = {"max_num_iters": max_num_iters, "rho": rho, "fixed": is_rho_fixed}
             options |= {"eps_abs": eps_abs, "eps_rel": eps_rel, "max_cg_iters": max_cg_iters}
-            saved.begin(options, problem.known(x), loop=loop)
-        return loop
+            progress.checkpoint.begin(options, problem.known(x), state=state)
+        return state
 
     @torch.no_grad()
     def objective(x: Tensor, slope: Tensor, z: Tensor) -> dict[str, float]:
@@ -156,32 +158,34 @@ def admm(
         square = of_slope - of_target + y_size**2  # which may be below 0 by rounding
         return problem.objective(math.sqrt(max(square, 0.0)), z)
 
-    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
-        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
-        root_of_z = math.sqrt(split.output.count(loop.z)) if eps_abs else 0.0
+    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
+        root_of_z = math.sqrt(split.output.count(state.z)) if eps_abs else 0.0
 
         # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
         right = argument = None
-        yield loop.x, {"primal": loop.primal, "dual": loop.dual, "rho": loop.rho}, None
+        yield state.x, {"primal": state.primal, "dual": state.dual, "rho": state.rho}, None
         while True:
-            rho, weighted = loop.rho, _Weighted(normal, normal_of_L, loop.rho)
-            argument = scaled_sum(loop.z, -1, loop.u, argument)
+            rho, weighted = state.rho, _Weighted(normal, normal_of_L, state.rho)
+            argument = scaled_sum(state.z, -1, state.u, argument)
             right = scaled_sum(target, rho, split.adjoint(argument), right)
-            check_like(_NAME, "the output of the adjoint of L", right, "x", loop.x)
-            gtol = max(0.1 * min(1.0, loop.primal, loop.dual), precision)
-            run = Run(weighted, None, vectors, right, loop.x, (gtol, 0.0), pair.dtype)
-            loop.x = run.state.x  # frees the x before
-            loop.x = x = run.solve(Progress(_NAME, max_cg_iters))
-            loop.norm = norm = (
-                run.norm() or loop.norm
+            check_like(_NAME, "the output of the adjoint of L", right, "x", state.x)
+            gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
+            system = ConjugateSteps(
+                weighted, None, vectors, right, state.x, (gtol, 0.0), pair.dtype
+            )
+            state.x = system.state.x  # frees the x before
+            state.x = x = system.solve(Progress(_NAME, max_cg_iters))
+            state.norm = norm = (
+                system.norm() or state.norm
             )  # of the system that is solved, once a step has shown it
-            del run, weighted  # freed, because the next lines need the memory
+            del system, weighted  # freed, because the next lines need the memory
             image = split.forward(x)
-            argument = scaled_sum(image, 1, loop.u, argument)
-            loop.z = z = problem.proximal(argument, 1 / rho)
+            argument = scaled_sum(image, 1, state.u, argument)
+            state.z = z = problem.proximal(argument, 1 / rho)
             check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
             argument = reusable(argument, problem.proximal, z)
-            loop.u = u = add_scaled(add_scaled(loop.u, 1, image), -1, z)
+            state.u = u = add_scaled(add_scaled(state.u, 1, image), -1, z)
             back = split.adjoint(u)
             product = normal(x)
             check_unchanged(_NAME, "the adjoint of A", target, version, product)
@@ -211,19 +215,18 @@ def admm(
             reason = reason_of_both((gap, slope), goals, noises)
             if eps_rel < precision and max(primal, dual) <= rounding:
                 reason = reason or StopReason.ROUNDING
-            loop.iteration += 1
+            state.iteration += 1
             values = {"primal": primal, "dual": dual, "rho": rho} | seen
-            if loop.iteration <= last_change_of_rho:
+            if state.iteration <= last_change_of_rho:
                 factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
                 if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
                     factor = 1.0  # a residual of zero would double it until it overflows
                 if factor != 1:
-                    loop.rho, loop.u = rho * factor, divided(u, factor, u)
-            loop.primal, loop.dual = primal, dual
+                    state.rho, state.u = rho * factor, divided(u, factor, u)
+            state.primal, state.dual = primal, dual
             del x, z, u, image, back  # freed when others take their places
-            yield loop.x, values, reason
+            yield state.x, values, reason
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
     return problem.solve(steps(start()), progress)
 
 
@@ -241,7 +244,7 @@ class _Weighted:
 
 
 @dataclass
-class _Loop:
+class _State:
     """The values that a step needs from the step before."""
 
     x: Tensor

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from .._proximals._proximal import reusable
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
-    check_count,
     check_like,
     check_output,
     check_unchanged,
@@ -24,13 +20,8 @@ from .._shared._checks import (
 )
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._products import extrapolated, scaled_sum
-from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._progress import Checkpointed, Iterate, Progress, StopReason
 from ._problem import PenalizedProblem
-
-Watchers: TypeAlias = tuple[
-    Mapping[str, object] | None, Callback | None, str | os.PathLike[str] | None, int
-]
-"""``tqdm_kwargs``, ``callback``, ``checkpoint`` and ``checkpoint_every`` of a solver."""
 
 
 def forward_backward(
@@ -38,25 +29,23 @@ def forward_backward(
     max_num_iters: int,
     tol: float,
     step: float | None,
-    watchers: Watchers,
+    watching: Checkpointed,
     *,
     has_momentum: bool = False,
     restart: bool = False,
 ) -> Tensor:
     """Return the x that minimises |A x - y|^2 / 2 + g; the options are those of FISTA."""
     owner = problem.owner
-    check_count(owner, "max_num_iters", max_num_iters)
     tol = checked_number(owner, "tol", tol)
+    space = problem.A.input
+    progress = Progress(owner, max_num_iters, watching, goals={"change": tol}, space=space)
     if step is not None:
         step = checked_number(owner, "step", step, is_positive=True)
     given = step
     pair, y = problem.A, problem.y
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    tqdm_kwargs, callback, file, every = watchers
-    saved = checkpoint_of(owner, file, every, pair.input.totals.processes)
-    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
 
-    def start() -> _Loop:
+    def start() -> _State:
         back = pair.adjoint(y)
         check_adjoint(pair, y, back)
         x = torch.zeros_like(back) if problem.x0 is None else problem.x0
@@ -65,22 +54,22 @@ def forward_backward(
         check_output(owner, pair, image, y)
         step = _first_step(pair, image - y) if given is None else given
         step = checked_number(owner, "step", step, is_positive=True)
-        loop = _Loop(x, image, x.clone(), image.clone(), step)
-        if saved is not None:
+        state = _State(x, image, x.clone(), image.clone(), step)
+        if progress.checkpoint is not None:
             options = {"tol": tol, "step": given, "max_num_iters": max_num_iters}
             options |= {"momentum": has_momentum, "restart": restart}
-            saved.begin(options, problem.known(x), loop=loop)
-        return loop
+            progress.checkpoint.begin(options, problem.known(x), state=state)
+        return state
 
-    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
-        misfit = _misfit(pair, loop.image, y)
+    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
+        misfit = _misfit(pair, state.image, y)
         # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
         argument = of_output = None
         (y_size,) = pair.magnitudes([], [y])
-        values = {"change": math.inf, "residual": misfit / (y_size or 1.0), "step": loop.step}
-        yield loop.x, values, None
+        values = {"change": math.inf, "residual": misfit / (y_size or 1.0), "step": state.step}
+        yield state.x, values, None
         while True:
-            x, image, z, z_image, step = loop.x, loop.image, loop.z, loop.z_image, loop.step
+            x, image, z, z_image, step = state.x, state.image, state.z, state.z_image, state.step
             versions = version_of(x), version_of(image)
             while True:
                 of_output = scaled_sum(z_image, -1, y, of_output)
@@ -124,26 +113,26 @@ def forward_backward(
                 elif length <= max(noise, precision * size):
                     reason = StopReason.ROUNDING
             if not has_momentum or (slope and slope[0] < 0):
-                loop.age = 1.0
-            before, loop.age = loop.age, (1 + math.sqrt(1 + 4 * loop.age**2)) / 2
-            momentum = 1 + (before - 1) / loop.age
-            loop.z = extrapolated(x, found, momentum, into=z)
-            loop.z_image = extrapolated(image, found_image, momentum, into=z_image)
-            loop.x, loop.image, loop.step = found, found_image, step
+                state.age = 1.0
+            before, state.age = state.age, (1 + math.sqrt(1 + 4 * state.age**2)) / 2
+            momentum = 1 + (before - 1) / state.age
+            state.z = extrapolated(x, found, momentum, into=z)
+            state.z_image = extrapolated(image, found_image, momentum, into=z_image)
+            state.x, state.image, state.step = found, found_image, step
             del found, found_image  # before others are made
             del x, image, z, z_image
-            misfit = _misfit(pair, loop.image, y) if progress.is_watched else math.nan
+            misfit = _misfit(pair, state.image, y) if progress.is_watched else math.nan
             values = {"change": length / (size or 1.0), "residual": misfit / (y_size or 1.0)}
             values |= {"step": step}
             if progress.is_watched:
-                values |= problem.objective(misfit, loop.x)
-            yield loop.x, values, reason
+                values |= problem.objective(misfit, state.x)
+            yield state.x, values, reason
 
     return problem.solve(steps(start()), progress)
 
 
 @dataclass
-class _Loop:
+class _State:
     """The values that a step needs from the step before."""
 
     x: Tensor

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -15,11 +15,18 @@ from linops_core.siblings import check_vector
 from .._proximals._proximal import Proximal, checked_proximal, probe, reusable, value_of
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import checkpoint_of, probed
-from .._shared._checks import check_count, check_like, check_unchanged, checked_number, version_of
+from .._shared._checkpoint import probed
+from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled, divided, extrapolated, scaled_sum
-from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._progress import (
+    Checkpointed,
+    Iterate,
+    Progress,
+    StopReason,
+    reason_of_both,
+    with_options,
+)
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
 from ._scales import first_sigma
@@ -27,6 +34,7 @@ from ._scales import first_sigma
 _NAME = "pdhg"
 
 
+@with_options(Checkpointed)
 def pdhg(
     K: Operators,
     proximal_f: Proximals,
@@ -40,10 +48,7 @@ def pdhg(
     eps_abs: float = 0.0,
     eps_rel: float = 1e-4,
     adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`f(K x) + g(x)` for convex f and g with proximal maps.
 
@@ -86,7 +91,8 @@ def pdhg(
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
         numbers of their entries. For several operators without tau and sigma, both norms count
         each output in its own unit, which is 1 for the first one.
-    K, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+    K, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
+    checkpoint_every
         See :mod:`linops_solvers`, where K is A. The ``values`` of a step are "primal" and "dual",
         the norms of these two vectors, "tau", "sigma" and, if both functions are known,
         "objective", which is infinite outside of a set.
@@ -115,12 +121,12 @@ def pdhg(
     tensor([1.5000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    check_count(_NAME, "max_num_iters", max_num_iters)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
     K, adjoint = stacked(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
+    progress = Progress(_NAME, max_num_iters, watching, space=pair.input)
     penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
     of_f, of_g = value_of(penalty, pair.output), value_of(proximal_g, pair.input)
     penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype, pair.output)
@@ -142,9 +148,7 @@ def pdhg(
             p0 = K.in_units(K.split(p0), -1)
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
-    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
-
-    def start(x: Tensor) -> _Loop:
+    def start(x: Tensor) -> _State:
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
@@ -156,27 +160,29 @@ def pdhg(
         image = pair.forward(x)
         p = torch.zeros_like(image) if p0 is None else p0
         check_like(_NAME, "p0", p, "the output of K", image)
-        loop = _Loop(x, p, image, image.clone(), *lengths)
-        if saved is not None:
+        state = _State(x, p, image, image.clone(), *lengths)
+        if progress.checkpoint is not None:
             known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
             known["the proximal map of f"] = pair.output, probe(penalty, known["K"][1], dtype)
             random = pair.input.random_like(x)
             known["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
             options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
-            saved.begin({"max_num_iters": max_num_iters, **options}, known, loop=loop)
-        return loop
+            progress.checkpoint.begin(
+                {"max_num_iters": max_num_iters, **options}, known, state=state
+            )
+        return state
 
-    def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
-        root_of_x = math.sqrt(pair.input.count(loop.x)) if eps_abs else 0.0
-        root_of_p = math.sqrt(pair.output.count(loop.p)) if eps_abs else 0.0
-        values = {"primal": math.inf, "dual": math.inf, "tau": loop.tau, "sigma": loop.sigma}
+    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
+        root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
+        root_of_p = math.sqrt(pair.output.count(state.p)) if eps_abs else 0.0
+        values = {"primal": math.inf, "dual": math.inf, "tau": state.tau, "sigma": state.sigma}
         # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
         of_p = of_x = argument = None
-        yield loop.x, values, None
+        yield state.x, values, None
         while True:
-            x, p, image, ahead = loop.x, loop.p, loop.image, loop.ahead
+            x, p, image, ahead = state.x, state.p, state.image, state.ahead
             versions = version_of(x), version_of(image)
-            tau, sigma, norm = loop.tau, loop.sigma, loop.norm
+            tau, sigma, norm = state.tau, state.sigma, state.norm
             of_p = scaled_sum(p, sigma, ahead, of_p)
             # The proximal map of the conjugate of f, by the identity of Moreau.
             argument = divided(of_p, sigma, argument)
@@ -214,35 +220,34 @@ def pdhg(
             reason = reason_of_both((primal, dual), goals, noises)
             if moved <= precision * x_size and p_moved <= precision * p_size:
                 reason = reason or StopReason.ROUNDING
-            loop.ahead = extrapolated(image, image_new, 2.0, into=ahead)
-            loop.x, loop.p, loop.image = x_new, p_new, image_new
+            state.ahead = extrapolated(image, image_new, 2.0, into=ahead)
+            state.x, state.p, state.image = x_new, p_new, image_new
             del x, p, image, ahead, x_new, p_new, image_new
             # At the level of rounding, the ratio of two moves does not show the norm.
             shown = 0.0
             if moved > 16 * precision * x_size:
                 shown = (bent - 2 * rounding * norm * x_size) / moved
             if shown > norm * (1 + 1e-3):
-                loop.norm = shown
+                state.norm = shown
                 if not are_given:
                     excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
-                    loop.tau, loop.sigma = tau / excess, sigma / excess
+                    state.tau, state.sigma = tau / excess, sigma / excess
             values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
             if progress.is_watched and of_f and of_g:
                 with torch.no_grad():
-                    values["objective"] = (of_f(loop.image) + of_g(loop.x)).item()
-            yield loop.x, values, reason
+                    values["objective"] = (of_f(state.image) + of_g(state.x)).item()
+            yield state.x, values, reason
             if are_given:
-                _check_lengths(tau, sigma, loop.norm)
+                _check_lengths(tau, sigma, state.norm)
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
     return result(progress.follow(steps(start(x)), lambda x: result(x).clone()))
 
 
 @dataclass
-class _Loop:
+class _State:
     """The values that a step needs from the step before."""
 
     x: Tensor

@@ -5,16 +5,16 @@ from __future__ import annotations
 import weakref
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core.siblings import choosing_steps
 
+from .._private_torch import FakeTensor, TorchDispatchMode
 from ._peak_inside import inside_nbytes
 from ._structure import Structure
 from ._without_data import tensors_in
@@ -25,8 +25,22 @@ _Counts: TypeAlias = dict[torch.device, tuple[int, int]]
 _DEVICE = torch.ops.prim.device.default
 
 
+@dataclass(frozen=True)
+class Peak:
+    """The highest number of bytes on each device, and what was there at the highest of all."""
+
+    nbytes: dict[torch.device, int]
+    held: tuple[tuple[torch.Size, int], ...]
+    """The shape of each tensor, as it was made, and its bytes."""
+
+
 def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
-    """Return the peak of the bytes that ``work`` allocates, by device.
+    """Return the peak of the bytes that ``work`` allocates, by device; see `peak_of`."""
+    return peak_of(work).nbytes
+
+
+def peak_of(work: Callable[[], object]) -> Peak:
+    """Return the peak of the bytes that ``work`` allocates.
 
     Counts storages, each once however many views it has, from the operation that makes or enlarges
     it until nothing refers to it any more. Also counts what operations are known to allocate
@@ -35,7 +49,7 @@ def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
     counting = _Counting()
     with counting, choosing_steps(counting.differing):
         work()
-    return dict(counting.peaks)
+    return Peak(dict(counting.peaks), counting.held)
 
 
 class _Counting(TorchDispatchMode):
@@ -46,7 +60,9 @@ class _Counting(TorchDispatchMode):
         self.peaks: dict[torch.device, int] = defaultdict(int)
         self._now: dict[torch.device, int] = defaultdict(int)
         # The weak references are stored with the sizes, so that they live only during the count.
-        self._made: dict[int, tuple[weakref.ref[torch.UntypedStorage], int]] = {}
+        self._made: dict[int, tuple[weakref.ref[torch.UntypedStorage], torch.Size, int]] = {}
+        self.held: tuple[tuple[torch.Size, int], ...] = ()
+        self._highest = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -71,15 +87,18 @@ class _Counting(TorchDispatchMode):
         more = nbytes - before.get(key, 0)
         if not more:
             return
-        reference, counted = self._made.get(key, (None, 0))
+        reference, _, counted = self._made.get(key, (None, None, 0))
         if reference is None:
             reference = weakref.ref(storage, partial(self._forget, key, device))
-        self._made[key] = reference, counted + more
+        self._made[key] = reference, tensor.shape, counted + more
         self._now[device] += more
         self._note(device)
 
     def _note(self, device: torch.device, inside: int = 0) -> None:
-        self.peaks[device] = max(self.peaks[device], self._now[device] + inside)
+        now = self._now[device] + inside
+        self.peaks[device] = max(self.peaks[device], now)
+        if now > self._highest:
+            self._highest, self.held = now, tuple([made[1:] for made in self._made.values()])
 
     def differing(self, steps: Iterable[Any], key: Callable[[Any], object]) -> Iterator[Any]:
         """Yield steps, but count a step that equals an earlier one as that one.
@@ -108,7 +127,7 @@ class _Counting(TorchDispatchMode):
                 self._now[device] += left
 
     def _forget(self, key: int, device: torch.device, _: object) -> None:
-        self._now[device] -= self._made.pop(key)[1]
+        self._now[device] -= self._made.pop(key)[-1]
 
 
 def _storage_of(tensor: Tensor) -> tuple[int, int]:

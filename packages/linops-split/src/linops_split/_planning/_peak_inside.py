@@ -15,6 +15,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from .._private_torch import convolution_backend
+
 Tensors: TypeAlias = Sequence[Tensor]
 Rule: TypeAlias = Callable[[Tensors, Tensors, Sequence[Any]], int]
 """A function of the tensors that an operation gets, those it returns, and its arguments."""
@@ -135,10 +137,8 @@ def _convolved(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
         x, weight = x.unsqueeze(2), weight.unsqueeze(2)
         stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
         output_padding = [0, *output_padding]
-    backend: object = torch._C._select_conv_backend(
-        x, weight, bias, stride, padding, dilation, transposed, output_padding, groups, None
-    )
-    if str(backend).endswith(".Mkldnn"):
+    given = x, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    if convolution_backend(*given) == "Mkldnn":
         return _reordered(x, weight, y, is_planar=x.ndim == 5 and groups > 1)
     taps: int = prod(weight.shape[1:])
     n_groups: int = groups

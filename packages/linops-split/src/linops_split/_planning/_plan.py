@@ -43,6 +43,8 @@ class BatchPlan:
     """The device on which the operator works."""
     work: tuple[str, ...]
     """The computations that were tried."""
+    methods: tuple[str, ...] = ()
+    """How parts work that choose it themselves, such as "NUFFT by finufft"."""
 
     @property
     def n_tiles(self) -> int:
@@ -61,7 +63,7 @@ class BatchPlan:
         """Return the choice and the reasons as text."""
         verb = "takes" if len(self.work) == 1 else "take"
         needs = f"{' and '.join(self.work)} {verb} {bytes_text(self.peak)}"
-        budget = f"of {bytes_text(self.budget)} on {self.device}"
+        budget = ", ".join([f"of {bytes_text(self.budget)} on {self.device}", *self.methods])
         if not self.batch_sizes:
             return f"uncut: {needs} {budget}"
         cuts = ", ".join(
@@ -128,10 +130,10 @@ def plan_batches(
 
     Notes
     -----
-    Starting with the whole operator, the search repeatedly halves the tiles of the dimension that
-    lowers the peak most, until the work fits. Then it reduces the number of tiles of each dimension
-    as far as the work still fits. The plan is a local optimum: another combination may have fewer
-    tiles.
+    Starting with the whole operator, the search repeatedly makes four times as many tiles along the
+    dimension that lowers the peak most, until the work fits. Then it reduces the number of tiles of
+    each dimension as far as the work still fits. The plan is a local optimum: another combination
+    may have fewer tiles.
 
     Examples
     --------
@@ -170,7 +172,12 @@ def plan_batches(
                 f"{linop.signature}: the memory must be at least the {trial.lowest} bytes of the "
                 f"result, got {budget}"
             )
-        counts = search.within(budget)
+        # Dimensions are recognised by their lengths, so this only decides what is tried first.
+        of_dims = [
+            sum(nbytes for shape, nbytes in trial.held if length in shape)
+            for length in lengths.values()
+        ]
+        counts = search.within(budget, dict(enumerate(of_dims)))
     if counts is None:
         raise SplitError(
             f"{linop.signature}: the memory must be at least {search.lowest_peak} bytes for "
@@ -187,6 +194,7 @@ def plan_batches(
         counts={dim: count for dim, count, _ in cut},
         device=device,
         work=works,
+        methods=_methods(linop),
     )
 
 
@@ -198,6 +206,13 @@ def _works(work: object) -> tuple[str, ...]:
             f"plan_batches: work must be one or several of {list(WORKS)}, got {work!r}"
         )
     return known
+
+
+def _methods(linop: NamedLinop) -> tuple[str, ...]:
+    parts = [part for part in linop.modules() if isinstance(part, NamedLinop)]
+    methods = [(part.name, getattr(part, "method", "auto")) for part in parts]
+    found = [f"{name} by {method}" for name, method in methods if method != "auto"]
+    return tuple(dict.fromkeys(found))
 
 
 def _refuse_threads(linop: NamedLinop) -> None:

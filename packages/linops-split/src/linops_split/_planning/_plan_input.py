@@ -94,18 +94,19 @@ def input_of(
             f"got none for ({', '.join(unknown)})"
         )
     shape = [length for length in lengths.values() if length is not None]
-    return torch.empty(shape, dtype=dtype or _dtype_of(linop), device="meta")
-
-
-def _dtype_of(linop: NamedLinop) -> torch.dtype:
-    """Return the dtype of complex weights; with them everything is complex for any input."""
-    dtypes = [weight.dtype for weight in _weights(linop) if weight.is_complex()]
-    if not dtypes:
+    dtype = complex_dtype(linop) if dtype is None else dtype
+    if dtype is None:
         raise ValueError(
             f"{linop.signature}: the dtype of the input must be known if no weight is complex; "
             "give dtype or like, got neither"
         )
-    return reduce(torch.promote_types, dtypes)
+    return torch.empty(shape, dtype=dtype, device="meta")
+
+
+def complex_dtype(linop: NamedLinop) -> torch.dtype | None:
+    """Return the dtype of complex weights, if any; with them everything is complex."""
+    dtypes = [weight.dtype for weight in _weights(linop) if weight.is_complex()]
+    return reduce(torch.promote_types, dtypes) if dtypes else None
 
 
 def _weights(linop: NamedLinop) -> list[Tensor]:

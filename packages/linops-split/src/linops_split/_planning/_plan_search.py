@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf, prod
 
 Counts = tuple[int, ...]
@@ -39,16 +39,18 @@ class Search:
         """The lowest of the measured peaks."""
         return min(self._peaks.values())
 
-    def within(self, budget: int) -> Counts | None:
+    def within(self, budget: int, expected: Mapping[int, float] | None = None) -> Counts | None:
         """Return numbers of tiles whose peak is at most ``budget``, or None if none was found.
 
-        Starting with one tile, repeatedly double the tiles of the dimension that lowers the peak
-        most (the first of equals, or one that is enough), until the peak fits. Then, last dimension
-        first, reduce the tiles of each dimension as far as they still fit, until no single
-        dimension can have one tile less. If nothing fits, ``lowest_peak`` is the smallest budget
-        with which something is found.
+        ``expected`` are the bytes that an axis may save, so that fewer axes are measured.
+
+        Starting with one tile, repeatedly make four times as many tiles along the dimension that
+        lowers the peak most (the first of equals, or one that is enough), until the peak fits.
+        Then, last dimension first, reduce the tiles of each dimension as far as they still fit,
+        until no single dimension can have one tile less. If nothing fits, ``lowest_peak`` is the
+        smallest budget with which something is found.
         """
-        counts, saved = (1,) * len(self._sizes), dict[int, float]()
+        counts, saved = (1,) * len(self._sizes), dict(expected or {})
         while self.peak(counts) > budget:
             axis = self._best_axis(counts, saved, budget)
             if axis is None:
@@ -59,11 +61,11 @@ class Search:
         return counts
 
     def _best_axis(self, counts: Counts, saved: dict[int, float], budget: int) -> int | None:
-        """Return the axis along which twice as many tiles lower the peak most, if one can be cut.
+        """Return the axis along which more tiles lower the peak most, if one can be cut.
 
-        ``saved`` has the bytes that each axis saved when it was measured last. Coarser tiles save
-        more, so an axis is not measured again if it saved less than another one saves now, and none
-        is measured after one that is enough for the budget.
+        ``saved`` has the bytes that each axis saved when it was measured last, or may save. Coarser
+        tiles save more, so an axis is not measured if it saves less than another one saves now, and
+        none is measured after one that is enough for the budget.
         """
         best = None
         for axis in sorted(range(len(counts)), key=lambda axis: -saved.get(axis, inf)):
@@ -81,9 +83,9 @@ class Search:
         return best
 
     def _finer(self, counts: Counts, axis: int) -> Counts:
-        """Return the counts with twice as many tiles along an axis, or as many as allowed."""
+        """Return the counts with four times as many tiles along an axis, or as many as allowed."""
         room = self._max_tiles // (prod(counts) // counts[axis])
-        return self._with_count(counts, axis, min(2 * counts[axis], self._sizes[axis], room))
+        return self._with_count(counts, axis, min(4 * counts[axis], self._sizes[axis], room))
 
     def _with_one_less(self, counts: Counts) -> list[Counts]:
         """Return all counts with one tile less in one dimension."""

@@ -15,7 +15,7 @@ from nameddim import NamedDimension
 
 from .._batch import batch_linop
 from .._slices import Sizes
-from ._peak import peak_nbytes
+from ._peak import Peak, peak_of
 from ._plan_input import refuse_several
 from ._without_data import QuickFakeMode
 
@@ -112,6 +112,8 @@ class Trial:
         self._linop = self._without_data.of(linop)
         self.lowest = 0
         """Bytes of the largest result, the least of all that was tried: no tiles can save them."""
+        self.held: tuple[tuple[torch.Size, int], ...] = ()
+        """The shapes and bytes of the tensors at the peak of the last computations."""
         with self._without_data.running():
             x = torch.empty_strided(x.shape, x.stride(), dtype=x.dtype, device=device)
             y = torch.empty_like(self._linop(x)) if "adjoint" in works else x
@@ -120,19 +122,21 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
-            peaks, results, largest = [], list[Tensor](), 0
+            peaks, results, largest = list[Peak](), list[Tensor](), 0
             for work, x in self._inputs.items():
                 run = WORKS[work](self._fresh(batch_sizes))
-                peaks.append(peak_nbytes(lambda: results.append(run(x))))  # noqa: B023 (called at once)
+                peaks.append(peak_of(lambda: results.append(run(x))))  # noqa: B023 (called at once)
                 own = {t.untyped_storage()._cdata for t in (x, *run.parameters(), *run.buffers())}
                 storage = results[-1].untyped_storage()
                 if storage._cdata not in own:  # a result that repeats elements has fewer bytes
                     largest = max(largest, min(results[-1].nbytes, storage.nbytes()))
         self.lowest = min(self.lowest, largest) if self.lowest else largest
-        devices = {device for peak in peaks for device in peak} - {self._device}
+        devices = {device for peak in peaks for device in peak.nbytes} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
-        return max(peak.get(self._device, 0) for peak in peaks)
+        highest = max(peaks, key=lambda peak: peak.nbytes.get(self._device, 0))
+        self.held = highest.held
+        return highest.nbytes.get(self._device, 0)
 
     def _fresh(self, batch_sizes: Mapping[NamedDimension, int]) -> NamedLinop:
         """Return the operator in tiles with empty caches, because the first call counts."""

@@ -7,13 +7,14 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_core import Cache
 from linops_core.siblings import WeightPart
 
+from .._private_torch import FakeTensor
+
 # Of modules: what calls do not read, or what they find again.
-_IGNORED = {"_found", "_adjoint", "_normal", "_has_relatives", "_name", "_tiles"}
+_IGNORED = {"_found", "_has_relatives", "_name", "_tiles"}
 
 
 class Structure:

@@ -8,10 +8,12 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import (
+
+from .._private_torch import (
     FakeTensor,
     FakeTensorMode,
     in_kernel_invocation_manager,
+    may_return_an_argument,
 )
 
 _Look: TypeAlias = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device, bool, bool]
@@ -85,8 +87,7 @@ def _is_known_by_looks(func: Any) -> bool:
         func.namespace == "aten"
         and not func._schema.is_mutable
         and not _DEPENDS_ON_VALUES & {*func.tags}
-        # These may return an argument, or a copy of it.
-        and not func.has_kernel_for_dispatch_key(torch._C.DispatchKey.CompositeImplicitAutograd)
+        and not may_return_an_argument(func)
     )
 
 

@@ -13,6 +13,7 @@ from torch.autograd.function import Function
 from linops_core.siblings import writing_is_safe
 
 from .._execution import Work
+from .._private_torch import is_batch
 from .._tiles import Tiles
 from ._gradient_sums import GradientSums
 from ._hooks import has_hooks
@@ -90,9 +91,7 @@ class Backward(Work):
             return False
         return not has_hooks(self.tiles.parts[number].linop)
 
-    def compute(
-        self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
-    ) -> Tensor | None:
+    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
         """Return the gradient to the slice that a part read; sum the gradients to its weights."""
         gradient, *read = operands
         whole = self.tensors[1]
@@ -165,11 +164,6 @@ class _Recorded(Function):
         else:
             found = recording.gradients(x, gradient, ctx.needs_input_grad[2])
         return None, None, *found
-
-
-def is_batch(gradient: Tensor) -> bool:
-    """Whether it is a batch, as in ``torch.autograd.grad(..., is_grads_batched=True)``."""
-    return "Batched" in str(torch._C._dispatch_keys(gradient))  # the key has no name in Python
 
 
 def recorded(y: Tensor, recording: Recording, x: Tensor) -> Tensor:

@@ -18,13 +18,12 @@ from .._copies._plan import plan_of
 from .._copies._spans import Span
 from .._errors import CheckpointError
 from .._modules._traverse import Found
+from .._reports._archive import PORTION, Portions, data_start, portions_of, write_record
 from .._reports._checkpoint import kind_of_file, open_archive, read_checkpoint
-from .._reports._checkpoint_pickle import Node, parse
+from .._reports._checkpoint_pickle import Node, PlacedInt, PlacingUnpickler
 from .._reports._checkpoint_tensors import Storage, TensorWalk
 from .._reports._numbers import Entry, storages_of
 from .._reports._uncollected import uncollected
-from ._archive import PORTION, Portions, data_start, portions_of, write_record
-from ._placed_pickle import PlacedInt, PlacingUnpickler
 
 _CPU = torch.device("cpu")
 _ALIGNMENT = 64  # of each part of a storage that moves alone
@@ -108,14 +107,12 @@ def compact_checkpoint(
 
 
 class _Walk(TensorWalk):
-    """A walk that notes the descriptions of the tensors in each storage, and of the storage."""
+    """A walk that notes every use of a storage, also by elements below a byte."""
 
     opens_meshes = True
 
     def __init__(self, root: object) -> None:
-        self.tensors: dict[str, list[tuple[Node, Entry]]] = defaultdict(list)
         self.uses: dict[str, list[tuple[Storage, object]]] = defaultdict(list)
-        self.whole: set[str] = set()  # keys of storages that stay as they are
         super().__init__(root)
 
     def _storage(self, node: object) -> Storage:
@@ -124,20 +121,15 @@ class _Walk(TensorWalk):
             self.uses[storage.key].append((storage, node.arguments[0][4]))
         return storage
 
-    def _add_tensor(self, node: Node, maker: str, name: str) -> None:
-        super()._add_tensor(node, maker, name)
-        entry, key = self.entries.of(node), self._storage(node.arguments[0]).key
-        if entry is None:  # elements below a byte
-            self.whole.add(key)
-        else:
-            self.tensors[key].append((node, entry))
-
-    def wasteful(self) -> set[str]:
-        """Keys of the storages with bytes that no tensor touches."""
+    def wasteful(self) -> dict[str, list[tuple[Node, Entry]]]:
+        """The tensors in each storage that has bytes that no tensor touches, by its key."""
+        tensors: dict[str, list[tuple[Node, Entry]]] = defaultdict(list)
+        for node, entry in self.entries.known():
+            tensors[str(entry.view.space)].append((cast(Node, node), entry))
         storages = storages_of(self.entries.placed)
-        # A storage is the address space of its tensors.
-        keys = {str(s.tensors[0].entry.view.space) for s in storages if s.numbers.wasted}
-        return keys - self.whole
+        # A storage is the address space of its tensors. Elements below a byte have no place in it.
+        keys = [str(s.tensors[0].entry.view.space) for s in storages if s.numbers.wasted]
+        return {key: tensors[key] for key in keys if len(tensors[key]) == len(self.uses[key])}
 
 
 def _write_archive(source: Path, opened: IO[bytes], out: IO[bytes]) -> None:
@@ -147,7 +139,7 @@ def _write_archive(source: Path, opened: IO[bytes], out: IO[bytes]) -> None:
     """
     pickled, name, _ = open_archive(source)
     unpickler = PlacingUnpickler(pickled)
-    walk = _Walk(parse(unpickler))
+    walk = _Walk(unpickler.parsed())
     wasteful, new = walk.wasteful(), _NewIntegers()
     if not wasteful:
         return
@@ -162,7 +154,8 @@ def _write_archive(source: Path, opened: IO[bytes], out: IO[bytes]) -> None:
                 changed = unpickler.replaced(new.values.values())
                 record, nbytes = [changed], len(changed)
             elif key in wasteful:
-                compact = _CompactStorage(mapped[start : start + nbytes], key, walk)
+                stored = mapped[start : start + nbytes]
+                compact = _CompactStorage(stored, wasteful[key], walk.uses[key])
                 if compact.nbytes < nbytes:
                     new.put(compact)
                     record, nbytes = compact.portions(), compact.nbytes
@@ -172,11 +165,16 @@ def _write_archive(source: Path, opened: IO[bytes], out: IO[bytes]) -> None:
 class _CompactStorage:
     """A storage without untouched bytes: the parts that tensors touch, one after the other."""
 
-    def __init__(self, storage: torch.UntypedStorage, key: str, walk: _Walk) -> None:
-        self.uses = walk.uses[key]
+    def __init__(
+        self,
+        storage: torch.UntypedStorage,
+        tensors: list[tuple[Node, Entry]],
+        uses: list[tuple[Storage, object]],
+    ) -> None:
+        self.uses = uses
         self._nodes: dict[int, Node] = {}
         found = []
-        for node, entry in walk.tensors[key]:
+        for node, entry in tensors:
             view, empty = entry.view, torch.empty(0, dtype=_TYPES[entry.view.itemsize])
             sizes = [int(size) for size in view.sizes]
             strides = [stride // view.itemsize for stride in view.strides]

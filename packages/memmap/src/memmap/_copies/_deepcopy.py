@@ -15,6 +15,7 @@ from .._modules._named import Source
 from .._modules._rebuild import with_class_of
 from .._modules._reconstruct import reconstruct
 from .._modules._traverse import Found, attributes_of, path_text, traverse
+from .._torch import swap_memory
 from ._aliases import warn_of_copy
 from ._by_class import sent_by_class
 from ._checks import check_module_type
@@ -116,8 +117,8 @@ def memory_aware_deepcopy(
     plan = plan_of(others, detach)
     if is_outermost:
         warn_of_copy(plan, unshared)
-    # The memo keeps these objects alive, so that their ids stay valid.
-    memo.setdefault(id(memo), []).append((reached, plan))
+    # Objects that were met only for a moment stay alive, so that no other one gets their ids.
+    memo.setdefault(id(memo), []).append(reached)
     # Clones come first: parts of sparse tensors may be views of them.
     sources = [item.tensor for item in unshared]
     memo |= storages.clone([source for source in sources if id(source) not in cloned])
@@ -169,7 +170,7 @@ def put_copies(
     for source in sources:
         made = with_class_of(plain[id(source)], source)
         if id(source) in cloned:
-            torch._C._swap_tensor_impl(memo[id(source)], made)
+            swap_memory(memo[id(source)], made)
         else:
             memo[id(source)] = made
     return sources

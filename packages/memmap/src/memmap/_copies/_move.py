@@ -11,6 +11,7 @@ from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._composite import take_apart
 from .._modules._named import Source, modules_in, tensors_of
 from .._modules._traverse import Found, traverse
+from .._torch import TORCH_APPLY
 from .._views._address import is_wrapper
 from ._aliases import held_outside, warn_of_move
 from ._buffers import new_views
@@ -186,13 +187,10 @@ def move(
                 part._init_flat_weights()
 
 
-_TORCH_APPLY = (torch.nn.Module._apply, torch.nn.RNNBase._apply)
-
-
 def _call_overrides(source: Source, target: Target) -> None:
     """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for further tensors."""
     parts = [part for _, part in modules_in(source)]
-    if all(getattr(part._apply, "__func__", None) in _TORCH_APPLY for part in parts):
+    if all(getattr(part._apply, "__func__", None) in TORCH_APPLY for part in parts):
         return
     inner = {id(child) for part in parts for child in part.modules() if child is not part}
 

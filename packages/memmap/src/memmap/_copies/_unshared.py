@@ -2,37 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from .._modules._traverse import Found
+from .._torch import data_address, n_holders
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
+from .._views._runs import joined
 from ._allocate import HUGE_FROM
-
-_data_address: Callable[[torch.Tensor], int] = vars(torch._C)["_data_address"]
-_use_count = torch._C._storage_Use_Count
 
 
 def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
     """Split tensors into those that fill a storage alone (a clone copies it) and the others."""
-    starts, stops, are_filled = [], [], []
-    for tensor, _, owned in found:
+    places: list[tuple[int, int, int]] = []
+    are_filled = [False] * len(found)
+    for position, (tensor, _, owned) in enumerate(found):
         try:
-            start, storage = _data_address(tensor), tensor.untyped_storage()
+            start, storage = data_address(tensor), tensor.untyped_storage()
         except (RuntimeError, ValueError):  # no strided memory, or none yet
-            start, nbytes, is_filled = 0, 0, False
-        else:
-            nbytes = storage.nbytes()
-            is_filled = start != 0 and owned and _fills(tensor, storage, nbytes)
-        starts.append(start)
-        stops.append(start + nbytes)
-        are_filled.append(is_filled)
+            continue
+        nbytes = storage.nbytes()
+        places.append((start, start + nbytes, position))
+        are_filled[position] = start != 0 and owned and _fills(tensor, storage, nbytes)
+    # Equal addresses on two devices only cost time.
+    apart = {part[0][2] for part in joined(places) if len(part) == 1}
     unshared: list[Found] = []
     others: list[Found] = []
-    for item, is_filled, is_apart in zip(found, are_filled, _apart(starts, stops), strict=True):
-        (unshared if is_filled and is_apart else others).append(item)
+    for position, item in enumerate(found):
+        (unshared if are_filled[position] and position in apart else others).append(item)
     return unshared, others
 
 
@@ -48,18 +46,5 @@ def _fills(tensor: torch.Tensor, storage: torch.UntypedStorage, nbytes: int) -> 
         and not tensor.is_conj()
         and not tensor.is_quantized
         and tensor.dtype not in SUB_BYTE_DTYPES
-        and _use_count(storage._cdata) == 2  # the tensor, and the Python object
+        and n_holders(storage._cdata) == 2  # the tensor, and the Python object
     )
-
-
-def _apart(starts: Sequence[int], stops: Sequence[int]) -> list[bool]:
-    """Whether each interval meets no other. (Equal addresses on two devices only cost time.)"""
-    start, stop = np.array(starts, np.int64), np.array(stops, np.int64)
-    order = np.argsort(start, kind="stable")
-    start, stop = start[order], stop[order]
-    apart = np.ones(len(order), np.bool_)
-    meets = start[1:] < np.maximum.accumulate(stop)[:-1]
-    apart[order[1:][meets]] = False
-    apart[order[:-1][start[1:] < stop[:-1]]] = False
-    found: list[bool] = apart.tolist()
-    return found

@@ -15,6 +15,8 @@ from typing import ParamSpec, TypeAlias, TypeVar
 
 import torch
 
+from .._torch import WithoutFunctions, set_grad_enabled
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -22,7 +24,6 @@ Call: TypeAlias = Callable[[], object]
 """A `functools.partial` of a C function that runs no Python code, with all its arguments."""
 
 _call: Callable[[Call], object] = operator.call
-_set_grad_enabled = torch._C._set_grad_enabled
 
 
 def at_once(calls: Iterable[Call]) -> None:
@@ -31,7 +32,7 @@ def at_once(calls: Iterable[Call]) -> None:
     If a call fails, the calls before it have been made and the calls after it have not.
     """
     # Torch function modes and subclasses (a default device is a mode) would run Python code.
-    guard = torch._C.DisableTorchFunction()
+    guard = WithoutFunctions()
     leave = partial(guard.__exit__, None, None, None)
     prepared: list[Call] = [guard.__enter__, *calls, leave]
     results: Iterator[object] = map(_call, prepared)
@@ -51,7 +52,7 @@ def keeps_grad_mode(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         finally:
-            _set_grad_enabled(before)
+            set_grad_enabled(before)
 
     return keeping
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd.graph import Node, get_gradient_edge
 
 from .._errors import MoveError
+from .._torch import FakeTensor, fits_in_place, set_data, set_grad, set_hooks, swap_memory
 from .._views._address import PLAIN_TENSORS, is_wrapper
 from ._at_once import Call, at_once, attribute_set
 from ._classes import slot_names
@@ -18,10 +18,6 @@ from ._gradients import give_gradient, is_of_other_layout
 from ._rebuild import with_class_of
 from ._refcounts import known_uses, n_uses_inside
 from ._traverse import Found, path_text
-
-_attributes = vars(torch._C.TensorBase)
-_set_data, _set_grad = _attributes["data"].__set__, _attributes["grad"].__set__
-_swap = torch._C._swap_tensor_impl
 
 
 def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Changes) -> None:
@@ -101,7 +97,7 @@ def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bo
         and tensor.layout in (torch.strided, torch.sparse_coo)
         and not isinstance(tensor, FakeTensor)
         and not is_wrapper(tensor)
-        and torch._has_compatible_shallow_copy_type(tensor, new)
+        and fits_in_place(tensor, new)
         and (tensor.requires_grad or n_uses_inside(tensor) <= n_known)
     )
 
@@ -153,7 +149,7 @@ class Changes:
 
     def point(self, tensor: torch.Tensor, new: torch.Tensor) -> None:
         """Point a tensor to other memory."""
-        self._add(partial(_set_data, tensor, new), partial(_set_data, tensor, tensor.data))
+        self._add(partial(set_data, tensor, new), partial(set_data, tensor, tensor.data))
 
     def exchange(
         self, tensor: torch.Tensor, new: torch.Tensor, gradient: torch.Tensor | None = None
@@ -172,11 +168,11 @@ class Changes:
             self._add(*attribute_set(block, "is_active", True, False))
         # torch.utils.swap_tensors also exchanges attributes, and refuses bases of known views.
         # Hooks are listed in the Python object but called by the C++ tensor.
-        swap: list[Call] = [partial(_swap, tensor, other)]
-        for name in ("_backward_hooks", "_post_accumulate_grad_hooks"):
+        swap: list[Call] = [partial(swap_memory, tensor, other)]
+        for name, set_to in set_hooks.items():
             hooks = getattr(tensor, name, None)
             if hooks is not None:
-                swap.append(partial(_attributes[name].__set__, tensor, hooks))
+                swap.append(partial(set_to, tensor, hooks))
         identity, attributes = tensor._cdata, tensor.__dict__
         restore: list[Call] = [attributes.clear, partial(attributes.update, attributes.copy())]
         self._calls += swap
@@ -192,7 +188,7 @@ class Changes:
         self, owner: torch.Tensor, new: torch.Tensor | None, old: torch.Tensor | None
     ) -> None:
         """Give a tensor another gradient, or none."""
-        self._add(partial(_set_grad, owner, new), partial(_set_grad, owner, old))
+        self._add(partial(set_grad, owner, new), partial(set_grad, owner, old))
 
     def _add(self, call: Call, back: Call) -> None:
         self._calls.append(call)

@@ -6,7 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+from torch.nn.parameter import is_lazy
+
+from .._torch import nested_from, shows_its_parts
+from .._views._address import view_of
+from .._views._view import View
 
 _COMPRESSED = {
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -30,9 +34,19 @@ class Composite(NamedTuple):
     has_own: bool
 
 
+def place_of(tensor: torch.Tensor) -> View | Composite | None:
+    """Where a strided tensor lies, or the parts of another one; None if it shows neither."""
+    if is_lazy(tensor):
+        return None
+    try:
+        return view_of(tensor)
+    except TypeError:
+        return take_apart(tensor)
+
+
 def take_apart(tensor: Any) -> Composite | None:
     """Parts of a tensor without its own strided memory; None if it cannot be taken apart."""
-    if is_traceable_wrapper_subclass(tensor):
+    if shows_its_parts(tensor):
         names, context = tensor.__tensor_flatten__()
         size, stride, unflatten = tensor.size(), tensor.stride(), type(tensor).__tensor_unflatten__
         inner = {name: getattr(tensor, name) for name in names}
@@ -82,7 +96,7 @@ def take_apart(tensor: Any) -> Composite | None:
         return Composite(
             [tensor.values().data],
             ("values",),
-            lambda parts: torch._nested_view_from_buffer(parts[0], sizes, strides, offsets),
+            lambda parts: nested_from(parts[0], sizes, strides, offsets),
             True,
         )
     if tensor._is_zerotensor():

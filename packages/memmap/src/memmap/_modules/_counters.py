@@ -12,13 +12,10 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
 
+from .._torch import FakeTensor, fits_in_place, of_class, set_versions, version_of
 from .._views._address import is_wrapper
 from ._at_once import at_once
-
-_set_versions = torch._C._autograd._unsafe_set_version_counter
-_version_of = vars(torch._C.TensorBase)["_version"].__get__
 
 
 class Counters:
@@ -69,7 +66,7 @@ def is_counted(tensor: torch.Tensor) -> bool:
 def _has_version(tensor: torch.Tensor) -> bool:
     # A tensor of inference mode never counts, also when it has got ordinary memory since.
     try:
-        _version_of(tensor)
+        version_of(tensor)
     except RuntimeError:
         return False
     return True
@@ -77,10 +74,10 @@ def _has_version(tensor: torch.Tensor) -> bool:
 
 def _counted_with(plain: torch.Tensor, anchor: torch.Tensor) -> torch.Tensor:
     """The same tensor, with the version counter of another one."""
-    if not torch._has_compatible_shallow_copy_type(anchor, plain):
+    if not fits_in_place(anchor, plain):
         return plain  # one of them is on meta: the two cannot share a counter
     # Not detach(): torch would refuse to resize what it returns.
-    made = torch.Tensor._make_subclass(torch.Tensor, anchor, False)
+    made = of_class(torch.Tensor, anchor, False)
     made.data = plain
     return made
 
@@ -91,12 +88,12 @@ def _labels(tensors: Sequence[torch.Tensor]) -> list[int]:
     if len(set(before)) == len(before):
         return before
     counted, labels = tuple(tensors), list[int]()
-    put_back = partial(_set_versions, counted, tuple(before))
+    put_back = partial(set_versions, counted, tuple(before))
     try:
         at_once(
             [
-                partial(_set_versions, counted, tuple(range(len(counted)))),
-                partial(labels.extend, map(_version_of, counted)),
+                partial(set_versions, counted, tuple(range(len(counted)))),
+                partial(labels.extend, map(version_of, counted)),
                 put_back,
             ]
         )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import torch
 
+from .._torch import swap_memory
+
 
 def is_of_other_layout(tensor: torch.Tensor) -> bool:
     """Whether a sparse tensor has a strided gradient, which autograd makes and its setter refuses.
@@ -31,4 +33,4 @@ def give_gradient(tensor: torch.Tensor, gradient: torch.Tensor) -> None:
     made = tensor.grad
     assert made is not None  # it was accumulated just now
     made.data = gradient
-    torch._C._swap_tensor_impl(made.requires_grad_(gradient.requires_grad), gradient)
+    swap_memory(made.requires_grad_(gradient.requires_grad), gradient)

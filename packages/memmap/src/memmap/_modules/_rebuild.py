@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import TypeVar, cast
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
+
+from .._torch import FakeTensor, of_class, set_bits
 
 T = TypeVar("T", bound=torch.Tensor)
 
@@ -51,10 +52,7 @@ def view_like(
     else:
         empty = torch.empty(0, dtype=dtype or source.dtype, device=device)
     tensor = strided(data, offset, source.shape, strides or source.stride(), empty)
-    if source.is_conj():
-        torch._C._set_conj(tensor, True)
-    if source.is_neg():
-        torch._C._set_neg(tensor, True)
+    set_bits(tensor, source.is_conj(), source.is_neg())
     if isinstance(source, FakeTensor):
         pretended = data if isinstance(data, FakeTensor) else source
         return FakeTensor(source.fake_mode, tensor, pretended.device)
@@ -65,5 +63,5 @@ def with_class_of(plain: torch.Tensor, source: T) -> T:
     """Turn a plain tensor into the class of `source`, with the same ``requires_grad``."""
     cls = type(source)
     if type(plain) is not cls:
-        return torch.Tensor._make_subclass(cls, plain, source.requires_grad)
+        return of_class(cls, plain, source.requires_grad)
     return cast(T, plain.requires_grad_() if source.requires_grad else plain)

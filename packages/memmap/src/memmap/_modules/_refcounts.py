@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 
-_use_count = torch._C._storage_Use_Count
+from .._torch import n_holders, set_bits
+
 one_at_a_time = RLock()
 """Held while a thread counts the holders of storages, or holds them itself for a moment."""
 
@@ -63,7 +64,7 @@ def outside_references(
     is_used -= {storage for storage in is_used if storages[storage].device.type == "meta"}
     # One reference is the Python object's.
     n_others = {
-        identity: max(_use_count(identity) - 1 - n_known[identity], int(identity in is_used))
+        identity: max(n_holders(identity) - 1 - n_known[identity], int(identity in is_used))
         for identity in storages
     }
     return {identity: number for identity, number in n_others.items() if number > 0}
@@ -129,14 +130,11 @@ def _uses_of_base(view: torch.Tensor, base: torch.Tensor) -> tuple[int, int]:
     twin = torch.empty(n_elements, dtype=dtype, device="meta")
     storage = twin.untyped_storage()
     twin.set_(storage, base.storage_offset(), base.shape, base.stride())
-    if base.is_conj():
-        torch._C._set_conj(twin, True)
-    if base.is_neg():
-        torch._C._set_neg(twin, True)
+    set_bits(twin, base.is_conj(), base.is_neg())
     with torch.no_grad():
         again = view._view_func_unsafe(twin)
     # The storage is also held by its Python object, the twin and the view.
-    n_between = _use_count(storage._cdata) - 3
+    n_between = n_holders(storage._cdata) - 3
     number = n_uses_inside(twin)
     del again
     return number, n_between

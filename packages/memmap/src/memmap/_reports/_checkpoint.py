@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import IO, cast
 
 from .._errors import CheckpointError
-from ._checkpoint_pickle import LIST, Node, parse_pickle
+from ._archive import data_start
+from ._checkpoint_pickle import LIST, InertUnpickler, Node
 from ._checkpoint_safetensors import read_safetensors
 from ._checkpoint_sharded import INDEX, read_folder, read_index
 from ._checkpoint_tensors import TensorWalk, key_text
@@ -62,7 +63,7 @@ def kind_of_file(path: Path) -> str:
 def _read_archive(path: Path) -> Entries:
     """Tensors of a zip archive, which holds a pickle and one record for each storage."""
     pickled, _, records = open_archive(path)
-    walk = TensorWalk(parse_pickle(io.BytesIO(pickled)))
+    walk = TensorWalk(InertUnpickler(io.BytesIO(pickled)).parsed())
     for key, storage in walk.storages.items():
         if records.get(key) != storage.nbytes:
             raise CheckpointError(
@@ -104,23 +105,15 @@ def open_archive(path: Path) -> tuple[bytes, str, dict[str, int]]:
             pickled = archive.getinfo(names[0])
             if pickled.CRC:
                 return archive.read(pickled), names[0], records
-        return _stored(path, pickled), names[0], records  # torch can save without checksums
+        with path.open("rb") as file:  # torch can save without checksums
+            file.seek(data_start(file, pickled))
+            return file.read(pickled.file_size), names[0], records
     except CheckpointError:
         raise
     except (
         zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, EOFError, OSError
     ) as error:  # fmt: skip
         raise CheckpointError(f"the archive must be whole, got a damaged one: {error}") from error
-
-
-def _stored(path: Path, info: zipfile.ZipInfo) -> bytes:
-    """The bytes of an uncompressed record, without a test of its checksum."""
-    with path.open("rb") as file:
-        # The lengths of the name and of the extra field end the local header of 30 bytes.
-        file.seek(info.header_offset + 26)
-        n_name, n_extra = (int.from_bytes(file.read(2), "little") for _ in range(2))
-        file.seek(n_name + n_extra, io.SEEK_CUR)
-        return file.read(info.file_size)
 
 
 def _read_legacy(path: Path) -> Entries:
@@ -131,7 +124,7 @@ def _read_legacy(path: Path) -> Entries:
     ):
         # A mapped file can be read like a file, and never yields more bytes than there are.
         file = cast("IO[bytes]", mapped)
-        _magic, version, _system, root, keys = [parse_pickle(file) for _ in range(5)]
+        _magic, version, _system, root, keys = [InertUnpickler(file).parsed() for _ in range(5)]
         if version != _LEGACY_VERSION:
             raise CheckpointError(
                 f"the version of the format must be {_LEGACY_VERSION}, got {key_text(version)}"

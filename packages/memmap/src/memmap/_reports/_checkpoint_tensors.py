@@ -11,6 +11,7 @@ import torch
 from .._errors import CheckpointError
 from .._modules._classes import MESH
 from .._modules._traverse import Path, path_text
+from .._torch import storage_names
 from .._views._address import SUB_BYTE_DTYPES
 from .._views._view import View
 from ._checkpoint_pickle import DICT, LIST, PERSISTENT, SET, Global, Node
@@ -21,9 +22,9 @@ Parts: TypeAlias = Iterator[tuple[str, object]]
 # Names are looked up in tables, never as attributes, because a module may import on access.
 DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
 NAMES = {dtype: str(dtype).removeprefix("torch.") for dtype in DTYPES.values()}
-_STORAGE_DTYPES = {
-    f"torch.{name}": dtype for dtype, name in torch.storage._dtype_to_storage_type_map().items()
-} | {"torch.storage.UntypedStorage": torch.uint8}
+_STORAGE_DTYPES = {f"torch.{name}": dtype for dtype, name in storage_names().items()} | {
+    "torch.storage.UntypedStorage": torch.uint8
+}
 _UTILS = "torch._utils."
 _TYPED = _UTILS + "_rebuild_tensor_v3"  # the dtype is the last argument
 _TENSORS = (

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import torch
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from .._torch import (
+    FakeTensor,
+    computes_in_python,
+    data_address,
+    is_copy_on_write,
+    shows_its_parts,
+)
 from ._arrays import Array
 from ._layout import Layout, normalise
+from ._runs import joined
 from ._view import StorageSpace, View
 
 # Devices whose data pointers are addresses: two storages share memory exactly if their address
@@ -28,11 +34,7 @@ SUB_BYTE_DTYPES = frozenset(
     if hasattr(torch, name)
 )  # fmt: skip
 
-_data_address = vars(torch._C)["_data_address"]  # not in the stubs
 _new_view = tuple.__new__  # skips the validation, which a tensor does not need
-_is_copy_on_write = vars(torch._C)["_is_cow_tensor"]
-_keys_of = vars(torch._C)["_dispatch_keys"]
-_PYTHON = torch._C.DispatchKey.Python
 
 
 def is_wrapper(tensor: torch.Tensor) -> bool:
@@ -42,9 +44,7 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
     """
     if type(tensor) in PLAIN_TENSORS or isinstance(tensor, FakeTensor):
         return False
-    if is_traceable_wrapper_subclass(tensor):
-        return True
-    return _keys_of(tensor).has(_PYTHON) and not _data_address(tensor)
+    return shows_its_parts(tensor) or (computes_in_python(tensor) and not data_address(tensor))
 
 
 def view_of(tensor: torch.Tensor | Array | View) -> View:
@@ -97,6 +97,24 @@ def by_space(
     return found
 
 
+def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[int]]:
+    """Positions of views whose storages share memory, directly or through others.
+
+    An empty storage shares no byte: views of such ones are joined if `storages`, the identities of
+    their storages, are equal.
+    """
+    spaces: dict[Hashable, list[tuple[int, int, int]]] = {}
+    for position, (view, storage) in enumerate(zip(views, storages, strict=True)):
+        start, stop = view.storage_span
+        key = view.space if start < stop else (view.space, start, storage)
+        spaces.setdefault(key, []).append((start, stop, position))
+    return [
+        sorted(position for _, _, position in part)
+        for places in spaces.values()
+        for part in joined(places)
+    ]
+
+
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:
     """Whether two tensors lie in one storage, whichever bytes of it they touch.
 
@@ -144,10 +162,10 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
             )
     else:
         strides = tuple([stride * itemsize for stride in strides])
-    address: int = _data_address(tensor)
+    address = data_address(tensor)
     # A fake tensor reports the device that it simulates; its storage reports the real one.
     space: Hashable = storage.device
-    if storage.device.type not in _ADDRESSED_DEVICES or _is_copy_on_write(tensor):
+    if storage.device.type not in _ADDRESSED_DEVICES or is_copy_on_write(tensor):
         space, address = StorageSpace(storage), 0
     elif not address and storage.nbytes():
         raise _without_memory(tensor)

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence, Set
 from enum import Enum
 
 import torch
-from torch._ops import OpOverload
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.utils import _pytree as pytree
 
+from .._torch import OpOverload, pytree
 from .._views._address import same_storage
 from ..dataflow._operators import Arguments, OperatorMode, tensor_arguments, use_of
 from ._expressions import Allocating, Computed, Expression, Operand

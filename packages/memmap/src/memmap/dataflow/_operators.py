@@ -11,8 +11,8 @@ from functools import cache
 from typing import NamedTuple, TypeAlias
 
 import torch
-from torch._ops import OpOverload
-from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from .._torch import OpOverload, TorchDispatchMode, without_modes
 
 Arguments: TypeAlias = Mapping[str, object]
 
@@ -184,6 +184,6 @@ def state_of(source: torch.Generator | torch.device | None) -> bytes | None:
     """State of a generator; None for a device, because torch does not show its generator."""
     if not isinstance(source, torch.Generator):
         return None
-    with _disable_current_modes():
+    with without_modes():
         state: bytes = source.get_state().numpy().tobytes()
         return state

@@ -8,10 +8,8 @@ from itertools import chain, compress
 from types import FrameType
 
 import torch
-from torch._ops import OpOverload
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from .._torch import OpOverload, pytree, shows_its_parts
 from .._views._view import View
 from ._operation import Operation, SelfHazard, ViewUse, hazards_inside
 from ._operators import (
@@ -71,8 +69,8 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     """
     recorder = _Recorder(replayable)
     for name, tensor in _named_tensors(fn, args):
-        # An unusual tensor raises when it is used, not when it is passed. Not `with suppress`: see
-        # `_parts_of` in _copies/_placement.py.
+        # An unusual tensor raises when it is used, not when it is passed. Not `with suppress`: if
+        # an interrupt arrives where such a block ends with an error, Python 3.11 keeps the frames.
         try:
             recorder.storages.locate(tensor, name)
         except TypeError:
@@ -139,7 +137,7 @@ class _Recorder(OperatorMode):
 
     def run(self, function: OpOverload, args: Sequence[object], kwargs: Arguments) -> object:
         leaves = pytree.tree_leaves((args, kwargs))
-        if any(is_traceable_wrapper_subclass(leaf) for leaf in leaves):
+        if any(shows_its_parts(leaf) for leaf in leaves):
             return NotImplemented  # torch calls again with the tensors inside the subclass
         use = use_of(function)
         if not use.moves_data:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from hypothesis import strategies as st
 
+from .._torch import set_bits
 from .._views._view import View
 
 DTYPES: tuple[torch.dtype, ...] = (
@@ -118,8 +119,7 @@ def drawn_view(
     offset = draw(st.integers(0, room))
     made = torch.empty(0, dtype=dtype, device=storage.device)
     made.set_(storage, offset, sizes, strides)
-    if bits and dtype.is_complex and draw(st.booleans()):
-        torch._C._set_conj(made, True)
-    if bits and dtype.itemsize > 1 and draw(st.integers(0, 3)) == 3:
-        torch._C._set_neg(made, True)
+    conjugate = bits and dtype.is_complex and draw(st.booleans())
+    negative = bits and dtype.itemsize > 1 and draw(st.integers(0, 3)) == 3
+    set_bits(made, conjugate, negative)
     return made

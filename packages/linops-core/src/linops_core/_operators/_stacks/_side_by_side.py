@@ -14,12 +14,13 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ..._algebra._add import Add
-from ..._algebra._composite import Composite
+from ..._algebra._composite import Composite, operands_without_fftshift
 from ..._algebra._normal_of import normal_of
 from ..._algebra._same_space import why_not_alike
 from ..._algebra._supports import supports_side_by_side
 from ..._algebra._threads import check_workers, combined
 from ..._algebra._zero import Zero, lengths_of, zero_between
+from ..._base._centre import without_fftshift
 from ..._base._linop import NamedLinop, tile_of
 from ..._base._places import WHOLE, Seam, side_by_side
 from ..._base._roles import Role
@@ -241,13 +242,6 @@ class SideBySide(Composite):
 
     conj = Composite._conj_of_operands
 
-    def without_fftshift(self, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-        """Return the operands, side by side; see :meth:`NamedLinop.without_fftshift`."""
-        concerned = set(dims)
-        if concerned & {self.idim, self.odim}:
-            return None
-        return self._operands_without_fftshift(concerned)
-
     def own_normal(self) -> NamedLinop:
         """Return the normal in closed form: a sum for a block column, a block diagonal for another.
 
@@ -378,3 +372,12 @@ class SideBySide(Composite):
         ishape, oshape = self._without_new(shape.ishape), self._without_new(shape.oshape)
         operands = [linop.resolved(ishape=ishape, oshape=oshape) for linop in self.linops]
         return self._with(operands, shape, _blocks=moved)
+
+
+@without_fftshift.register(SideBySide)
+def _blocks_without_fftshift(
+    linop: SideBySide, dims: Iterable[NamedDimension]
+) -> NamedLinop | None:
+    concerned = set(dims)
+    is_divided = concerned & {linop.idim, linop.odim}
+    return None if is_divided else operands_without_fftshift(linop, concerned)

@@ -9,9 +9,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 
-from .._device import DEVICE_TYPE, conjugated_like, without_memory
+from .._device import DEVICE_TYPE, OpOverload, conjugated_like, without_memory
 from .._machine._machine import Machine
 
 Arguments = tuple[Any, ...]

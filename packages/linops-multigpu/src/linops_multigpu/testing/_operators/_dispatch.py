@@ -8,13 +8,13 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch._ops import OpOverload
 from torch.autograd.graph import increment_version
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from .._device import (
     DEVICE_TYPE,
+    OpOverload,
+    TorchDispatchMode,
     counts_its_writes,
     outside_of_function_modes,
     without_memory,

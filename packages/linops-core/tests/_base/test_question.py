@@ -1,0 +1,65 @@
+"""An answer is about the functions of its class."""
+
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import FFT, Diagonal, NamedLinop
+from linops_core._algebra._shifted import has_number_as_normal
+from linops_core.siblings import along, without_fftshift
+from nameddim import ND
+
+
+class Twice(FFT):
+    @staticmethod
+    def fn(linop: FFT, x: Tensor, /) -> Tensor:
+        return 2 * FFT.fn(linop, x)
+
+
+class WithAdjoint(FFT):
+    @staticmethod
+    def adj_fn(linop: FFT, x: Tensor, /) -> Tensor:
+        return 2 * FFT.adj_fn(linop, x)
+
+
+class WithForward(FFT):
+    def forward(self, x: Tensor) -> Tensor:
+        return 2 * super().forward(x)
+
+
+class BelowTwice(Twice):
+    """It overrides nothing."""
+
+
+class Named(FFT):
+    def describe(self) -> str:
+        return "a transform"
+
+
+def answers(A: NamedLinop) -> list[bool]:
+    grid = [ND("Nx"), ND("Kx")]
+    found = without_fftshift(A, grid), along(A, A.ishape[-1:], A.ishape)
+    return [has_number_as_normal(A), *(part is not None for part in found)]
+
+
+@pytest.mark.parametrize("kind", [Twice, WithAdjoint, WithForward, BelowTwice])
+def test_a_class_with_other_functions_does_not_inherit_the_answer(kind: type[FFT]) -> None:
+    A = kind(1, ("C",), centered=True)
+    assert answers(A) == answers(A.H) == [False] * 3
+
+
+def test_a_class_with_the_same_functions_inherits_it() -> None:
+    A = Named(1, ("C",), centered=True)
+    assert answers(A) == answers(A.H) == [True] * 3
+
+
+def test_an_answer_of_a_subclass_is_its_own() -> None:
+    class Own(Diagonal):
+        @staticmethod
+        def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+            return linop.weight * x
+
+    A = Own(torch.ones(2), ("N",))
+    assert without_fftshift(A, [ND("N")]) is not None  # of sliceable operators of any functions
+    without_fftshift.register(Own)(lambda linop, dims: linop)
+    assert without_fftshift(A, [ND("N")]) is A

@@ -1,0 +1,151 @@
+"""Reconstruction of volumes from circular scans of a cone by Feldkamp, Davis and Kress."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import grid_sample, pad
+
+from linops_core import Chain, NamedLinop
+
+from ._beams import FanRays
+from ._cone_beam import ConeBeam
+from ._fbp import check_window, filtered, of_chain, response
+from ._plane_by_plane import is_constant
+from ._rays import centred, value_of
+from ._scan_weights import scan_weights
+from ._side_by_side import blocks
+
+_AT_ONCE, _ON_GPU = 2**17, 2**22
+"""Voxels that are computed at a time."""
+
+
+def fdk(
+    sinogram: Tensor, A: NamedLinop, window: str = "ramp", *, allow_gaps: bool = False
+) -> Tensor:
+    r"""Return the volume by the method of Feldkamp, Davis and Kress (FDK).
+
+    Each row of the detector is filtered as in :func:`fbp`, after a weight with the cosine of the
+    angle between a ray and the middle ray. A voxel is found by bilinear interpolation where its ray
+    crosses the detector, with the weight :math:`R^2 / l^2` for the distance l from the source along
+    the middle ray (for curved detectors, the distance from the source in the middle plane). It is
+    exact in the middle plane, and for objects that do not change along the axis of rotation.
+    Elsewhere the error grows with the angle of the cone. Short scans and detectors that see one
+    side of the object have the weights of :func:`fbp`.
+
+    Parameters
+    ----------
+    sinogram : Tensor
+        (..., A, V, U), real or complex. Half precision and integers are computed in float32.
+    A : ConeBeam
+        With angles and without heights. Or one composed with numbers and unitary operators. A tile
+        of A along the axes of the volume gives that part of the volume.
+    window : {"ramp", "shepp-logan", "cosine", "hamming", "hann"}
+        Multiplies the ramp, to reduce noise.
+    allow_gaps : bool
+        Whether angles may be missing, as in :func:`fbp`.
+
+    Returns
+    -------
+    Tensor
+        (..., Nx, Ny, Nz).
+
+    Raises
+    ------
+    TypeError
+        If the sinogram is not a tensor, or A is another operator.
+    ValueError
+        If the scan is not circular, if A is a tile of the detector, if there is no such window, if
+        the sinogram does not have the size of A's output, or if angles are missing.
+
+    References
+    ----------
+    L. A. Feldkamp, L. C. Davis and J. W. Kress, "Practical cone-beam algorithm", Journal of the
+    Optical Society of America A 1 (1984).
+
+    Examples
+    --------
+    >>> angles = torch.arange(60) * torch.pi / 30
+    >>> A = ConeBeam(angles, (9, 36), (24, 24, 5), 60, 0)
+    >>> rod = torch.zeros(24, 24, 5)
+    >>> rod[8:16, 8:16] = 1
+    >>> abs(fdk(A(rod), A)[12, 12, 2] - 1) < 0.05
+    tensor(True)
+    """
+    if not isinstance(sinogram, Tensor):
+        raise TypeError(f"fdk: the sinogram must be a torch.Tensor, got {type(sinogram)}")
+    if isinstance(A, Chain):
+        return of_chain(
+            "fdk", sinogram, A, ConeBeam, lambda y, own: fdk(y, own, window, allow_gaps=allow_gaps)
+        )
+    if not isinstance(A, ConeBeam) or A.is_adjoint:
+        raise TypeError(f"fdk: A must be a ConeBeam, got {A!r}")
+    check_window("fdk", window)
+    if not A.is_circular:
+        raise ValueError(
+            "fdk: the scan must be a circle, made from angles without heights, got other poses; "
+            "find the volume by a solver, such as linops_solvers.conjugate_gradients"
+        )
+    sizes, angles, shape = A.grid_size, A.weight_part("angles"), A.n_detectors
+    if not A.has_whole_detector:
+        raise ValueError("fdk: A must have the whole detector, got a tile of it")
+    if sinogram.shape[-3:] != (len(angles), *shape):
+        raise ValueError(
+            f"fdk: the sinogram must have {len(angles)} views of {shape} detectors, got shape "
+            f"{tuple(sinogram.shape)}"
+        )
+    sinogram = sinogram.to(torch.promote_types(sinogram.dtype, torch.float32))
+    if not sinogram.numel():
+        empty: Tensor = A.H(sinogram)
+        return empty
+    if sinogram.is_complex():
+        parts = torch.stack([sinogram.real, sinogram.resolve_conj().imag])
+        return torch.complex(*fdk(parts, A, window, allow_gaps=allow_gaps))
+    lines = sinogram.reshape(-1, *sinogram.shape[-3:])
+    (dv, du), (v, u) = A.pair("detector_spacing"), A.pair("detector_offset")
+    origin = A.origin_of_tile(angles.double())
+    lengths = A.source_distance, A.detector_distance
+    beam = FanRays(angles, shape[1], du, u, origin[:2].unbind(), *lengths, A.detector == "curved")
+    weights, n_missing = scan_weights(beam, A.whole_size[:2], allow_gaps)
+    radius = beam.source + beam.detector
+    at_v = (centred(shape[0], weights) * dv + v).unsqueeze(1)
+    across, level = radius * beam.fan().tan(), radius
+    if beam.is_curved:
+        weights, across = weights * beam.fan().cos(), torch.zeros_like(across)
+    cosine = radius / (across.square() + at_v.square() + level**2).sqrt()
+    zeros = max(-n_missing, 0), max(n_missing, 0)
+    beam = beam.with_more_detectors(*zeros)
+    spacing, bend = value_of(du), value_of(du) / radius if beam.is_curved else 0.0
+    ramp = response(beam.n_detectors, spacing * beam.source / radius, window, bend).to(lines)
+    weights, cosine = weights.to(lines.dtype), cosine.to(lines.dtype)
+    z = torch.arange(sizes[2], dtype=torch.float64, device=angles.device) - origin[2]
+    x0, x1 = (
+        torch.arange(size, dtype=torch.float64, device=angles.device) - at
+        for size, at in zip(sizes[:2], origin, strict=False)
+    )
+    volume = lines.new_zeros(len(lines), *sizes)
+    may_write = is_constant(lines, angles, weights)
+    most = _AT_ONCE if lines.is_cpu else _ON_GPU
+    rows = [*blocks(sizes[0], max(1, most // (sizes[1] * sizes[2])) if may_write else sizes[0])]
+    for view in range(len(angles)):
+        shadow = lines[:, view] * (weights[view] * cosine)
+        shadow = filtered(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
+        one = beam.at_angles(angles[view : view + 1])
+        for part in rows:
+            ((s, away),) = one.distances(x0[part], x1, torch.float64)
+            distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
+            column = beam.place(s, away)
+            row = (z * (radius / distance).unsqueeze(2) - v) / dv + (shape[0] - 1) / 2
+            column, row = (
+                (2 * at + 1) / size - 1
+                for at, size in zip((column, row), reversed(shadow.shape[2:]), strict=True)
+            )
+            places = torch.stack([column.unsqueeze(2).expand_as(row), row], 3)
+            places = places.flatten(0, 1).unsqueeze(0).to(lines.dtype)
+            found = grid_sample(shadow, places, align_corners=False).view(-1, *row.shape)
+            found = found * beam.nearness(s, away).to(lines.dtype).unsqueeze(2)
+            if may_write:
+                volume[:, part] += found
+            else:
+                volume = volume + found
+    return volume.view(*sinogram.shape[:-3], *sizes)

@@ -1,0 +1,188 @@
+r"""Line integrals of a voxel grid by Joseph's method, and their adjoint.
+
+A ray is followed along the axis to which it is closest. In each plane of voxels across that axis
+the volume is interpolated bilinearly, and each value is weighted by the length of the ray between
+two planes. The adjoint adds the same products to the voxels.
+
+B volumes, R rays, P planes; X Y Z voxels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import reduce
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import grid_sample, pad
+
+from .._plain import is_plain
+
+_AT_ONCE, _ON_GPU = 2**18, 2**22
+"""Numbers of places in planes that are computed at a time."""
+
+
+class Lines(NamedTuple):
+    """The lines of the rays of some views, in float64; index 0 is at the first voxel of an axis."""
+
+    start: Tensor
+    """Index of a point of each ray, (R, 3)."""
+    step: Tensor
+    """Direction of each ray, (R, 3), of any length."""
+
+
+class Followed(NamedTuple):
+    """Rays that are followed along one axis, in the dtype of the volume."""
+
+    axis: int
+    rays: Tensor | None
+    """Numbers of the rays, or None for all."""
+    first: Tensor
+    """Place in plane 0 along the two other axes, the last one first, (R, 2), from -1 to 1."""
+    step: Tensor
+    """From one plane to the next, (R, 2)."""
+    length: Tensor
+    """Of a ray between two planes, (R,); 0 for rays that are closer to another axis."""
+
+
+def followed(
+    lines: Lines, sizes: Sequence[int], dtype: torch.dtype, is_known: bool
+) -> Iterator[Followed]:
+    """Yield the rays along each axis; those that cross the volume if their values are known."""
+    start, step = lines
+    main = step.abs().argmax(1)
+    norm = torch.linalg.vector_norm(step, dim=1)
+    numbers = step.new_tensor(sizes)
+    for axis in range(3):
+        rays = None
+        is_along = main == axis
+        if is_known:
+            rays = is_along.nonzero().squeeze(1)
+            own_start, own_step, own_norm = (t.index_select(0, rays) for t in (start, step, norm))
+        else:
+            # Rays along other axes may not divide by zero.
+            own_start, own_norm = start, torch.where(is_along, norm, 0.0)
+            own_step = torch.where(is_along[:, None], step, 1.0)
+        others = [other for other in (2, 1, 0) if other != axis]
+        along = own_step[:, axis : axis + 1]
+        slope = own_step[:, others] / along
+        first = own_start[:, others] - own_start[:, axis : axis + 1] * slope
+        length = own_norm / along.squeeze(1).abs()
+        if rays is not None:
+            last = first + slope * (sizes[axis] - 1)
+            low, high = torch.minimum(first, last), torch.maximum(first, last)
+            # Comparisons with NaN are false: such a ray stays.
+            misses = ((high <= -1) | (low >= numbers[others])).any(1)
+            crosses = (~misses).nonzero().squeeze(1)
+            if not len(crosses):
+                continue
+            if len(crosses) < len(rays):
+                rays, first, slope, length = (
+                    t.index_select(0, crosses) for t in (rays, first, slope, length)
+                )
+        scale = 2 / numbers[others]
+        # NaN has no place among the voxels; the lengths of these rays are NaN already.
+        places = ((first + 0.5) * scale - 1).nan_to_num(), (slope * scale).nan_to_num()
+        first, slope, length = (t.to(dtype) for t in (*places, length))
+        yield Followed(axis, rays, first, slope, length)
+
+
+def _planes(own: Followed, size: int, is_known: bool) -> Iterator[tuple[slice, Tensor]]:
+    """Yield some planes at a time, or all, and the places of the rays there, (P, R, 2)."""
+    most = _AT_ONCE if own.first.is_cpu else _ON_GPU
+    n = max(1, most // (2 * len(own.first))) if is_known else size
+    number = torch.arange(size, dtype=own.first.dtype, device=own.first.device)
+    for at in range(0, size, n):
+        part = number[at : at + n]
+        places = torch.addcmul(own.first, part.view(-1, 1, 1), own.step)
+        yield slice(at, at + len(part)), places
+
+
+def integrals(x: Tensor, lines: Lines) -> Tensor:
+    """Return the line integrals of volumes (B, X, Y, Z), (B, R)."""
+    is_known = is_constant(x, *lines)
+    function = _interpolated if is_known else _interpolated_and_recorded
+    found = x.new_zeros(len(x), len(lines.start))
+    for own in followed(lines, x.shape[1:], x.dtype, is_known):
+        by_plane = x.movedim(own.axis + 1, 0)
+        parts = [
+            function(by_plane[planes], places).sum(0)
+            for planes, places in _planes(own, len(by_plane), is_known)
+        ]
+        sums = reduce(torch.add, parts) * own.length
+        found = found + sums if own.rays is None else found.index_add_(1, own.rays, sums)
+    return found
+
+
+def add_back(volume: Tensor, y: Tensor, lines: Lines) -> Tensor:
+    """Return volumes (B, X, Y, Z) plus the back projection of values of rays (B, R)."""
+    is_known = is_constant(volume, y, *lines)
+    function = _spread if is_known else _spread_and_recorded
+    for own in followed(lines, volume.shape[1:], volume.dtype, is_known):
+        values = (y if own.rays is None else y.index_select(1, own.rays)) * own.length
+        sizes = [size for axis, size in enumerate(volume.shape[1:]) if axis != own.axis]
+        for planes, places in _planes(own, volume.shape[own.axis + 1], is_known):
+            part = function(values.expand(len(places), -1, -1), places, sizes)
+            part = part.movedim(0, own.axis + 1)
+            if is_known:
+                n = planes.stop - planes.start
+                volume.narrow(own.axis + 1, planes.start, n).add_(part)
+            else:
+                volume = volume + part
+    return volume
+
+
+def is_constant(*tensors: Tensor) -> bool:
+    """Return whether neither autograd nor a transform records the tensors."""
+    is_recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
+    return is_plain(*tensors) and not is_recorded
+
+
+def _interpolated(x: Tensor, places: Tensor) -> Tensor:
+    """Return images (P, B, H, W) at places (P, R, 2) from -1 to 1, with 0 outside: (P, B, R)."""
+    return grid_sample(x, places.unsqueeze(1), align_corners=False).squeeze(2)
+
+
+def _spread(y: Tensor, places: Tensor, sizes: Sequence[int]) -> Tensor:
+    """Return the adjoint of :func:`_interpolated` applied to (P, B, R): (P, B, *sizes)."""
+    x = y.new_zeros(()).expand(*y.shape[:2], *sizes)
+    gradient = torch.ops.aten.grid_sampler_2d_backward
+    wants = [True, False]
+    found: Tensor = gradient(y.unsqueeze(2), x, places.unsqueeze(1), 0, 0, False, wants)[0]
+    return found
+
+
+# torch has no forward derivatives and no second derivatives of the functions above.
+
+
+def _interpolated_and_recorded(x: Tensor, places: Tensor) -> Tensor:
+    padded = pad(x, (1, 2, 1, 2)).flatten(2)
+    parts = [
+        padded.gather(2, index.expand(-1, x.shape[1], -1)) * weight
+        for index, weight in _corners(places, x.shape[2:])
+    ]
+    return reduce(torch.add, parts)
+
+
+def _spread_and_recorded(y: Tensor, places: Tensor, sizes: Sequence[int]) -> Tensor:
+    height, width = sizes
+    total: Tensor = y.new_zeros(*y.shape[:2], (height + 3) * (width + 3))
+    for index, weight in _corners(places, sizes):
+        total = total.scatter_add(2, index.expand_as(y), y * weight)
+    images: Tensor = total.unflatten(2, (height + 3, width + 3))
+    return images[:, :, 1:-2, 1:-2]
+
+
+def _corners(places: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the indices of pixels around places, with zeros about the image, and their weights."""
+    height, width = sizes
+    numbers = places.new_tensor([width, height])
+    at = torch.minimum((((places + 1) * numbers - 1) / 2).clamp(min=-1), numbers)
+    low = at.detach().floor()
+    share = (at - low).unsqueeze(1)
+    column, row = (low + 1).long().unsqueeze(1).unbind(3)
+    right, below = share.unbind(3)
+    for down, of_row in ((0, 1 - below), (1, below)):
+        for over, of_column in ((0, 1 - right), (1, right)):
+            yield (row + down) * (width + 3) + column + over, of_row * of_column

@@ -1,0 +1,215 @@
+"""The base class of X-ray transforms of volumes: views, tiles, and the handling of batches.
+
+A views, V rows and U columns of detectors, R = V U rays of a view, X Y Z voxels.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple, TypeAlias
+
+import torch
+from torch import Tensor
+
+from linops_core import GridOperator, SliceableLinop
+from nameddim import NamedDimension, NamedShape
+
+from .._checks import sizes_of_grid
+from ._line_integrals import Function, LineIntegrals, Names, shape_of
+from ._plane_by_plane import Lines, add_back, integrals, is_constant
+from ._rays import centred
+from ._side_by_side import blocks
+
+_RAYS, _RAYS_ON_GPU = 2**14, 2**18
+"""Rays, of one or more views, that are computed at a time."""
+
+Side: TypeAlias = Literal["input", "output"]
+
+
+class Part(NamedTuple):
+    """The part of an axis that a tile has."""
+
+    size: int
+    start: int
+    stop: int
+
+    @property
+    def lengths(self) -> tuple[int]:
+        """Length of the part."""
+        return (self.stop - self.start,)
+
+    @property
+    def supports(self) -> tuple[None]:
+        """All of it."""
+        return (None,)
+
+    def cut(self, piece: slice | None) -> Part:
+        """Return a part of the part."""
+        if piece is None:
+            return self
+        return Part(self.size, self.start + piece.start, self.start + piece.stop)
+
+
+class Poses(NamedTuple):
+    """Where the sources and detectors of views are, (A, 3) each, in float64."""
+
+    source: Tensor
+    """Places of the sources, or directions of parallel rays."""
+    detector: Tensor
+    """Middle of the detectors."""
+    u: Tensor
+    """From one column of detectors to the next."""
+    v: Tensor
+    """From one row to the next."""
+
+
+class VolumeTransform(LineIntegrals, GridOperator[Part]):
+    """Line integrals of a volume along the rays of poses of a source and a detector."""
+
+    saved_with: ClassVar[tuple[type, ...]] = (Part,)
+    grid_keys = ("grid",)
+    _is_axis_by_axis = False
+    _geometry = (
+        *LineIntegrals._geometry,
+        "heights",
+        "source",
+        "direction",
+        "detector_middle",
+        "u",
+        "v",
+    )
+
+    origin: Tensor | tuple[float, ...]
+
+    def __init__(
+        self,
+        poses: Mapping[str, Tensor] | None,
+        n_detectors: int | Sequence[int],
+        grid_size: int | Sequence[int],
+        origin: Sequence[float] | Tensor | None,
+        names: tuple[Names, Names, Names | None],
+    ) -> None:
+        owner = type(self).__name__
+        detectors = sizes_of_grid(owner, n_detectors, 2, name="n_detectors")
+        sizes = sizes_of_grid(owner, grid_size, 3)
+        lengths = dict.fromkeys(("detector_spacing", "detector_offset", "origin", "vector"), True)
+        lengths["tilt"] = False
+        shape = shape_of(owner, *names, 3, lengths)
+        rays = shape.other_shapes["rays"]
+        of_poses = (*rays[:1], *shape.other_shapes["vector_shape"])
+        others = dict(shape.other_shapes)
+        others |= {"grid": (*others["image"], *rays[1:]), "pose_shape": of_poses}
+        shape = NamedShape(shape.ishape, shape.oshape, **others)
+        GridOperator.__init__(self, shape, [Part(n, 0, n) for n in (*sizes, *detectors)])
+        middle = [(size - 1) / 2 for size in sizes]
+        self.register_lengths("origin", middle if origin is None else origin, 3)
+        for name, value in (poses or {}).items():
+            if not isinstance(value, Tensor) or not value.is_floating_point():
+                kind = value.dtype if isinstance(value, Tensor) else type(value)
+                raise TypeError(f"{owner}: {name} must be a tensor of real numbers, got {kind}")
+            if value.ndim != 2 or value.shape[1] != 3:
+                raise ValueError(
+                    f"{owner}: {name} must have the shape (views, 3), got {tuple(value.shape)}"
+                )
+            self.register_weight(name, value, "pose_shape")
+        if len({len(value) for value in (poses or {}).values()}) > 1:
+            counts = {name: len(value) for name, value in (poses or {}).items()}
+            raise ValueError(f"{owner}: poses must have equally many views, got {counts}")
+
+    def pair(self, name: str) -> tuple[float | Tensor, float | Tensor]:
+        """Return two lengths, which may be tensors with gradients."""
+        value = self.weight_part(name).double() if name in self._weights else getattr(self, name)
+        first, second = value
+        return first, second
+
+    @property
+    def grid_size(self) -> tuple[int, ...]:
+        """Sizes of the volume, or of the part of a tile."""
+        return tuple([part.lengths[0] for part in self._axes[:3]])
+
+    @property
+    def n_detectors(self) -> tuple[int, ...]:
+        """Rows and columns of detectors, or of the part of a tile."""
+        return tuple([part.lengths[0] for part in self._axes[3:]])
+
+    @property
+    def whole_size(self) -> tuple[int, ...]:
+        """Sizes of the whole volume."""
+        return tuple([part.size for part in self._axes[:3]])
+
+    @property
+    def has_whole_detector(self) -> bool:
+        """Whether this is no tile of the rows and columns of the detector."""
+        return all(part.lengths[0] == part.size for part in self._axes[3:])
+
+    @abstractmethod
+    def poses(self) -> Poses:
+        """Return the poses for the current weights."""
+
+    @abstractmethod
+    def rays(self, pose: Poses, along_u: Tensor, along_v: Tensor) -> tuple[Tensor, Tensor]:
+        """Return a point and the direction of each ray, which broadcast to (A, V, U, 3).
+
+        ``along_u`` (U, 1) and ``along_v`` (V, 1, 1) number the detectors from the middle ones. The
+        parts of the pose are (A, 1, 1, 3).
+        """
+
+    def lines(self, poses: Poses) -> Lines:
+        """Return the rays of some views, in indices of the voxels of the tile."""
+        rows, columns = (
+            centred(part.size, poses.u)[part.start : part.stop] for part in self._axes[3:]
+        )
+        # (A, 1, 1, 3), with the detectors in the middle.
+        of_views = Poses(*[part[:, None, None] for part in poses])
+        point, step = self.rays(of_views, columns[:, None], rows[:, None, None])
+        shape = len(poses.u), len(rows), len(columns), 3
+        start = (point + self.origin_of_tile(poses.u)).expand(shape)
+        return Lines(start.reshape(-1, 3), step.expand(shape).reshape(-1, 3))
+
+    def origin_of_tile(self, like: Tensor) -> Tensor:
+        """Return the index of the voxel of the tile that is at the origin, (3,)."""
+        origin = self.origin
+        whole = self.weight_part("origin").to(like) if isinstance(origin, Tensor) else origin
+        return torch.as_tensor(whole, dtype=like.dtype, device=like.device) - torch.tensor(
+            [part.start for part in self._axes[:3]], dtype=like.dtype, device=like.device
+        )
+
+    def functions(self) -> tuple[Function, Function]:
+        """Return the transform of volumes (B, X, Y, Z) and its adjoint."""
+        shape = self.n_detectors
+
+        # Poses are computed within: transforms of torch call these functions at other levels.
+        def forward(x: Tensor) -> Tensor:
+            parts = [integrals(x, self.lines(some)) for _, some in self._some_views(x)]
+            found = torch.cat(parts, 1) if parts else x.new_zeros(len(x), 0)
+            return found.unflatten(1, (-1, *shape)) if parts else found.view(len(x), 0, *shape)
+
+        def adjoint(y: Tensor) -> Tensor:
+            volume = y.new_zeros(len(y), *self.grid_size)
+            for views, some in self._some_views(y):
+                volume = add_back(volume, y[:, views].flatten(1), self.lines(some))
+            return volume
+
+        return forward, adjoint
+
+    def _some_views(self, values: Tensor) -> Iterator[tuple[slice, Poses]]:
+        """Yield the poses of some views at a time, of all if autograd or a transform records."""
+        poses = self.poses()
+        n_views, n_rays = len(poses.u), math.prod(self.n_detectors)
+        step = max(1, (_RAYS if values.is_cpu else _RAYS_ON_GPU) // n_rays)
+        for views in blocks(n_views, step if is_constant(values, *poses) else n_views):
+            yield views, Poses(*[part[views] for part in poses])
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim``."""
+        dims = self.shape.other_shapes["grid"]
+        dim = NamedDimension.infer(dim)
+        if dim in dims:
+            return self._axes[dims.index(dim)].lengths[0]
+        return SliceableLinop.size(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the dimensions of the input or output."""
+        return tuple(map(self.size, self.ishape if side == "input" else self.oshape))
