@@ -39,15 +39,19 @@ WITNESSES = [
     "deepinv",
     "finufft",
     "ismrmrd",
+    "mri-nufft",
     "mrpro",
     "pylops",
+    "pynufft",
     "pyproximal",
     "pywavelets",
     "scikit-image",
     "sigpy",
+    "torchkbnufft",
 ]
-# Extras that the tests of a package do without: DeepInverse brings torchvision along.
-ONLY_WITNESSED = ["deepinv"]
+# Extras that the tests of a package do without: libraries whose operators are read, and DeepInverse
+# brings torchvision along.
+ONLY_WITNESSED = ["astra", "deepinv", "mrinufft", "pynufft", "torchkbnufft"]
 # Files that GitHub reads, and the schema of each.
 FOR_GITHUB = {
     "github-workflows": ".github/workflows/*.yml",

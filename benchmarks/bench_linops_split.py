@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -105,7 +106,7 @@ def planning() -> None:
             plan = plan_batches(A, budget, work=work)
             elapsed = time.perf_counter() - start
             # The first call, which a plan predicts: later ones may take less.
-            batched = batch_linop(A.with_weights(lambda w: w), plan.batch_sizes)
+            batched = batch_linop(copy.deepcopy(A), plan.batch_sizes)
             run = {"forward": batched, "adjoint": batched.H, "normal": batched.N}[work]
             ratio = plan.peak / allocated(partial(run, x))
             what = f"{work}, {name}"

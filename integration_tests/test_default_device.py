@@ -242,7 +242,12 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
-    "IsmrmrdScan": lambda _: SCAN.on_grid(),
+    "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
+    "write_ismrmrd": lambda path: io.write_ismrmrd(path / "b.h5", SCAN),
+    "write_nifti": lambda path: (
+        pytest.importorskip("nibabel"),
+        io.write_nifti(path / "b.nii", X2, torch.eye(4, device="cpu")),
+    )[1],
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),
         phantoms.shepp_logan_kspace(LOCS, (6, 6), COILS),
@@ -271,7 +276,8 @@ ELSEWHERE = {
     "classes of tiles, which batch_linop makes": "Tiled Tile Tiles Part assemble narrowed",
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
-        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv"
+        "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show "
+        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra"
     ),
 }
 """What is not run here, and why."""

@@ -28,8 +28,16 @@ ORDER = [
 ]
 
 
+IMPORTED_AS = {
+    "astra-toolbox": "astra",
+    "mri-nufft": "mrinufft",
+    "pywavelets": "pywt",
+    "scikit-image": "skimage",
+}
+
+
 def import_name(distribution: str) -> str:
-    return distribution.replace("-", "_")
+    return IMPORTED_AS.get(distribution, distribution.replace("-", "_"))
 
 
 def imports(tree: ast.Module) -> Iterator[tuple[str, bool]]:

@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import pytest
 import torch
 
-from linops_core import Dense, NamedLinop
+from linops_core import Convolution, Dense, NamedLinop
 from linops_core._kernels._interpolation import _gridding
 from linops_imaging import NUFFT
 from linops_imaging._non_uniform import _nufft, _oversampled_fft, _toeplitz
@@ -29,6 +29,14 @@ def sense(how: str) -> NamedLinop:
     batch, method, is_toeplitz = ("T", "C"), METHODS[how], how == "toeplitz"
     F = NUFFT(locs, (8, 6), ("T", "K"), batch_shape=batch, method=method, toeplitz=is_toeplitz)
     return F @ S
+
+
+@pytest.mark.parametrize("how", ["table", "no table"])
+def test_a_plan_says_by_which_method_a_nufft_works(how: str) -> None:
+    A = Convolution(torch.ones(1, 1, dtype=torch.complex128)) @ sense(how).N
+    plan = plan_batches(A, "1 GiB")
+    assert plan.methods == (f"NUFFT by {METHODS[how]}",)
+    assert str(plan).endswith(f" of 1 GiB on cpu, NUFFT by {METHODS[how]}")
 
 
 @pytest.mark.each_value

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -22,17 +20,8 @@ MASK = masks.variable_density([32, 32], acceleration=2)
 
 
 @pytest.fixture(scope="module")
-def deepinv() -> Iterator[Any]:
-    """DeepInverse imports torchvision, which looks for operators that it brings for GPUs alone."""
-    if not importlib.util.find_spec("deepinv"):
-        pytest.skip("deepinv is not installed")
-    library = torch.library.Library("torchvision", "FRAGMENT")
-    for name in ("nms", "qnms"):
-        if not hasattr(torch.ops.torchvision, name):
-            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("MPLBACKEND", "agg")
-        yield pytest.importorskip("deepinv")
+def deepinv(torchvision_operators: None) -> Any:
+    return pytest.importorskip("deepinv")
 
 
 def scanner() -> NamedLinop:

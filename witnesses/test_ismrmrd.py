@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from linops_core import FFT
-from linops_imaging.io import read_ismrmrd
+from linops_imaging.io import IsmrmrdScan, read_ismrmrd, write_ismrmrd
 
 h5py = pytest.importorskip("h5py")
 GENERATOR = "ismrmrd_generate_cartesian_shepp_logan"
@@ -86,3 +86,25 @@ def test_what_its_package_writes_is_read(tmp_path: Path) -> None:
     assert scan.trajectory is not None
     np.testing.assert_array_equal(scan.trajectory, np.stack([a.traj for a in written]))
     assert scan.counters["slice"].tolist() == [0, 1, 2]
+
+
+def test_its_package_reads_what_is_written(tmp_path: Path) -> None:
+    ismrmrd = pytest.importorskip("ismrmrd")
+    kspace = torch.randn(3, 2, 5, 6, dtype=torch.complex64)
+    scan = IsmrmrdScan.from_grid(kspace, (60, 100, 20), dwell_time=2.5)
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    dataset = ismrmrd.Dataset(str(tmp_path / "a.h5"), "dataset", create_if_needed=False)
+    header = ismrmrd.xsd.CreateFromDocument(dataset.read_xml_header())
+    (encoding,) = header.encoding
+    size, fov = encoding.encodedSpace.matrixSize, encoding.reconSpace.fieldOfView_mm
+    assert (size.x, size.y, size.z, fov.x, fov.y, fov.z) == (6, 5, 2, 60, 100, 20)
+    assert encoding.trajectory.value == "cartesian"
+    assert dataset.number_of_acquisitions() == 10
+    for number in range(10):
+        line = dataset.read_acquisition(number)
+        z, y = line.idx.kspace_encode_step_2, line.idx.kspace_encode_step_1
+        np.testing.assert_array_equal(line.data, kspace[:, z, y])
+        assert (line.center_sample, line.sample_time_us) == (3, 2.5)
+        assert [*line.read_dir] == [1, 0, 0] and [*line.slice_dir] == [0, 0, 1]
+        assert line.active_channels == 3 and line.isChannelActive(2)
+        assert not line.isChannelActive(3)

@@ -82,10 +82,7 @@ print(record)
 
 figure, axes = pyplot.subplots(1, 4, figsize=(11, 2.9), layout="constrained")
 pictures = {"image": image, "blurred, with noise": blurred, "restored": restored}
-for place, (title, picture) in zip(axes, pictures.items(), strict=False):
-    place.imshow(picture.numpy(), cmap="gray", vmin=0, vmax=1)
-    place.set_title(title)
-    place.set_axis_off()
+tl.show(pictures, limits=(0, 1), axes=axes[:3])
 axes[3].semilogy(record.values["residual"])
 axes[3].set(title="residual", xlabel="step")
 

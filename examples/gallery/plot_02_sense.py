@@ -17,7 +17,6 @@ import math
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 
 import torchlinops as tl
 
@@ -98,23 +97,15 @@ def error(x: torch.Tensor) -> float:
     return float((x - image).norm() / image.norm())
 
 
-def show(place: Axes, title: str, picture: torch.Tensor, largest: float = 1.0) -> None:
-    place.imshow(picture.abs().numpy(), cmap="gray", vmin=0, vmax=largest)
-    place.set_title(title)
-    place.set(xticks=[], yticks=[])  # a frame: white points may lie at the rim
-
-
 figure, axes = pyplot.subplots(2, 4, figsize=(10, 5.2), layout="constrained")
-show(axes[0, 0], "object", image)
-show(axes[1, 0], "as one coil sees it", maps[0] * image)
-show(axes[0, 1], "lines measured", mask.float())
+pictures = {"object": image, "lines measured": mask, "zero-filled": zero_filled, "SENSE": found}
+tl.show(pictures, limits=(0, 1), axes=axes[0])
+tl.show(maps[0] * image, title="as one coil sees it", limits=(0, 1), axes=axes[1, 0])
 axes[1, 1].semilogy(record.values["residual"])
 axes[1, 1].set(title="residual", xlabel="step")
-for column, title, picture in zip(
-    axes.T[2:], ("zero-filled", "SENSE"), (zero_filled, found), strict=True
-):
-    show(column[0], title, picture)
-    show(column[1], f"error {error(picture):.3f}", picture - image, 0.2)
+for place, picture in zip(axes[1, 2:], (zero_filled, found), strict=True):
+    title = f"error {error(picture):.3f}"
+    tl.show(picture - image, title=title, limits=(0, 0.2), axes=place)
 
 assert error(found) < 0.1 * error(zero_filled)
 
@@ -139,9 +130,8 @@ data += 0.01 * torch.randn_like(data)
 plain = tl.conjugate_gradients(B.N, B.H(data), max_num_iters=20, gtol=0, ltol=0)
 smooth = tl.admm(B, data, tl.soft_threshold(0.003), D, max_num_iters=20, rho=0.1)
 
-figure, axes = pyplot.subplots(1, 2, figsize=(6, 3.2), layout="constrained")
-show(axes[0], f"SENSE, error {error(plain):.3f}", plain)
-show(axes[1], f"total variation, error {error(smooth):.3f}", smooth)
+found_by = {"SENSE": plain, "total variation": smooth}
+tl.show({f"{name}, error {error(x):.3f}": x for name, x in found_by.items()}, limits=(0, 1))
 
 assert error(smooth) < 0.2 * error(plain)
 

@@ -17,7 +17,6 @@ of k-space by ESPIRiT, and solve SENSE by conjugate gradients.
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 
 import torchlinops as tl
 
@@ -58,18 +57,8 @@ print(f"half of the coils have {data.norm() ** 2 / white.norm() ** 2:.2%} of the
 maps, eigenvalues = tl.coil_maps.espirit(data, "C", ("Kx", "Ky"), return_eigenvalues=True)
 
 
-def show(place: Axes, title: str, picture: torch.Tensor, largest: float = 1.0) -> None:
-    """Show the head upright: axis 0 points to the right, axis 1 up."""
-    place.imshow(picture.abs().T.flip(0).numpy(), cmap="gray", vmin=0, vmax=largest)
-    place.set_title(title)
-    place.set(xticks=[], yticks=[])  # a frame: white points may lie at the rim
-
-
-figure, axes = pyplot.subplots(1, 5, figsize=(10, 2.4), layout="constrained")
-show(axes[0], "measured", mask.float())
-show(axes[1], "eigenvalue", eigenvalues)
-for number, place in enumerate(axes[2:]):
-    show(place, f"map {number}", maps[number])
+pictures = {"measured": mask, "eigenvalue": eigenvalues, "map": maps[:3]}
+tl.show(pictures, limits=(0, 1), upright=True)
 
 # %%
 # The picture
@@ -101,13 +90,13 @@ pictures = {"root of squares": root_sum_of_squares(data), "SENSE": found.abs()}
 errors = []
 figure, axes = pyplot.subplots(2, 3, figsize=(7.5, 5.4), layout="constrained")
 largest = 0.5 * float(expected.max())
-show(axes[0, 0], "without noise, all measured", expected, largest)
-one = F.H(data[0])
-show(axes[1, 0], "one of the 8 coils", one, 0.5 * float(one.abs().max()))
-for (above, below), (title, picture) in zip(axes.T[1:], pictures.items(), strict=True):
+above = {"without noise, all measured": expected} | pictures
+tl.show(above, limits=(0, largest), upright=True, axes=axes[0])
+below = {"one of the 8 coils, twice as bright": F.H(data[0])}
+for picture in pictures.values():
     errors.append(float((picture - expected).norm() / expected.norm()))
-    show(above, title, picture, largest)
-    show(below, f"error {errors[-1]:.2f}, twice as bright", picture - expected, largest / 2)
+    below[f"error {errors[-1]:.2f}, twice as bright"] = (picture - expected).abs()
+tl.show(below, limits=(0, largest / 2), upright=True, axes=axes[1])
 
 assert errors[1] < 0.6 * errors[0]
 

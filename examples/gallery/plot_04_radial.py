@@ -19,7 +19,6 @@ import time
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 
 import torchlinops as tl
 from torchlinops.imaging import phantoms, trajectories
@@ -105,21 +104,15 @@ def error(x: torch.Tensor) -> float:
     return float((x - head).norm() / head.norm())
 
 
-def show(place: Axes, title: str, picture: torch.Tensor, largest: float) -> None:
-    place.imshow(picture.abs().T.flip(0).numpy(), cmap="gray", vmin=0, vmax=largest)
-    place.set_title(title)
-    place.set_axis_off()
-
-
 pictures = {
     "adjoint, weighted": gridded,
     "4 iterations, weighted": weighted,
     "12 iterations": found,
 }
 figure, axes = pyplot.subplots(2, 3, figsize=(7.5, 5.4), layout="constrained")
-for (above, below), (title, picture) in zip(axes.T, pictures.items(), strict=True):
-    show(above, title, picture, 0.5)
-    show(below, f"error {error(picture):.3f}, 5 x", picture - head, 0.1)
+tl.show(pictures, limits=(0, 0.5), upright=True, axes=axes[0])
+differences = {f"error {error(x):.3f}, 5 x": x - head for x in pictures.values()}
+tl.show(differences, limits=(0, 0.1), upright=True, axes=axes[1])
 
 assert error(found) < error(gridded) and error(weighted) < error(gridded)
 

@@ -14,7 +14,6 @@ edges (total variation, TV [1]_), or the one with few large wavelet coefficients
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 
 import torchlinops as tl
 from torchlinops.imaging import masks, phantoms
@@ -87,19 +86,12 @@ def error(x: torch.Tensor) -> float:
     return float((x - head).norm() / head.norm())
 
 
-def show(place: Axes, title: str, picture: torch.Tensor, largest: float) -> None:
-    place.imshow(picture.abs().numpy().T[::-1], cmap="gray", vmin=0, vmax=largest)
-    place.set_title(title)
-    place.set(xticks=[], yticks=[])  # a frame: white points may lie at the rim
-
-
 images = {"least squares": plain, "total variation": flat, "wavelets": sparse}
 figure, axes = pyplot.subplots(2, 4, figsize=(10, 5.2), layout="constrained")
-show(axes[0, 0], "head", head, 0.5)
-show(axes[1, 0], "points measured", mask.float(), 1.0)
-for column, (name, image) in zip(axes.T[1:], images.items(), strict=True):
-    show(column[0], name, image, 0.5)
-    show(column[1], f"error {error(image):.3f}", image - head, 0.1)
+tl.show({"head": head} | images, limits=(0, 0.5), upright=True, axes=axes[0])
+tl.show(mask, title="points measured", upright=True, axes=axes[1, 0])
+differences = {f"error {error(image):.3f}": (image - head).abs() for image in images.values()}
+tl.show(differences, limits=(0, 0.1), upright=True, axes=axes[1, 1:])
 
 assert error(flat) < error(sparse) < error(plain)
 
@@ -109,9 +101,8 @@ assert error(flat) < error(sparse) < error(plain)
 # Total variation penalises the lengths of the gradients, shown on the left. The other penalty is on
 # the wavelet coefficients, on the right. Both have few large values in this head.
 
-figure, axes = pyplot.subplots(1, 2, figsize=(6.5, 3.3), layout="constrained")
-show(axes[0], "lengths of gradients", G(head).norm(dim=0), 0.3)
-show(axes[1], "wavelet coefficients", W(head), 0.3)
+penalised = {"lengths of gradients": G(head).norm(dim=0), "wavelet coefficients": W(head).abs()}
+tl.show(penalised, limits=(0, 0.3), upright=True)
 
 # %%
 # .. [1] L. I. Rudin, S. Osher, E. Fatemi, "Nonlinear total variation based noise removal

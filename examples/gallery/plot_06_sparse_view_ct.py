@@ -17,7 +17,6 @@ import math
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 
 import torchlinops as tl
 from torchlinops.imaging import Gradient, ParallelBeam, fbp, phantoms
@@ -102,20 +101,12 @@ flat = tl.alg.admm(
 # Below each image is its difference from the head, five times as bright.
 
 
-def show(place: Axes, title: str, picture: torch.Tensor, largest: float) -> None:
-    place.imshow(picture.numpy().T[::-1], cmap="gray", vmin=0, vmax=largest)
-    place.set_title(title)
-    place.set_axis_off()
-
-
 images = {"filtered back projection": direct, "least squares": early, "total variation": flat}
 figure, axes = pyplot.subplots(2, 4, figsize=(10, 5.4), layout="constrained")
-show(axes[0, 0], "head", head, 0.5)
-axes[1, 0].imshow(sinogram.numpy(), cmap="gray", aspect="auto")
-axes[1, 0].set(title="sinogram", xlabel="detector", ylabel="view")
-for column, (name, image) in zip(axes.T[1:], images.items(), strict=True):
-    show(column[0], name, image, 0.5)
-    show(column[1], f"error {error(image):.3f}", (image - head).abs(), 0.1)
+tl.show({"head": head} | images, limits=(0, 0.5), upright=True, axes=axes[0])
+tl.show(sinogram, A.oshape, title="sinogram", aspect="auto", axes=axes[1, 0])
+differences = {f"error {error(image):.3f}": (image - head).abs() for image in images.values()}
+tl.show(differences, limits=(0, 0.1), upright=True, axes=axes[1, 1:])
 
 assert error(flat) < 0.7 * error(direct)
 assert error(flat) < 0.7 * error(early)

@@ -123,17 +123,15 @@ sinogram += 0.2 * torch.randn(sinogram.shape, generator=torch.Generator().manual
 found = tl.lsmr(tl.batch_linop(A, {"T": 30}), sinogram, max_num_iters=15, atol=0, btol=0)
 back = A.H(sinogram)
 
-figure, axes = pyplot.subplots(1, 4, figsize=(11, 3), layout="constrained")
 pictures = {
     "object": image,
     "sinogram (T, R)": sinogram,
     "back projection": back / back.max(),
     "least squares": found,
 }
-for place, (title, picture) in zip(axes, pictures.items(), strict=True):
-    place.imshow(picture.numpy(), cmap="gray", aspect="auto")
-    place.set_title(title)
-    place.set_axis_off()
+figure, axes = pyplot.subplots(1, 4, figsize=(11, 3), layout="constrained")
+for place, (title, picture) in zip(axes, pictures.items(), strict=True):  # each in its own grays
+    tl.show(picture, title=title, aspect="auto", axes=place)
 
 error = float((found - image).norm() / image.norm())
 print(f"error {error:.3f}")

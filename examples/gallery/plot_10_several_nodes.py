@@ -16,7 +16,6 @@ plans that for a cluster, and runs it with four ranks in threads of one process.
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 from torch import Tensor
 
 import torchlinops as tl
@@ -76,18 +75,14 @@ for image in images:
 # ranks is :math:`A^H y`. The last image is the solution, which every rank has.
 
 
-def show(place: Axes, title: str, picture: Tensor, largest: float) -> None:
-    place.imshow(picture.abs().numpy().T[::-1], cmap="gray", vmin=0, vmax=largest)
-    place.set_title(title)
-    place.set_axis_off()
-
-
 figure, axes = pyplot.subplots(1, RANKS + 2, figsize=(11, 2.3), layout="constrained")
 brightest = 0.7 * float(parts[0].abs().max())
-for rank, (place, part) in enumerate(zip(axes, parts, strict=False)):
-    show(place, f"rank {rank}", part, brightest)
-show(axes[RANKS], "their sum", A.H(samples), 0.5 * float(A.H(samples).abs().max()))
-show(axes[RANKS + 1], "solution", images[0], 0.5)
+by_rank = {f"rank {rank}": part for rank, part in enumerate(parts)}
+tl.show(by_rank, limits=(0, brightest), upright=True, axes=axes[:RANKS])
+total = A.H(samples)
+limits = (0, 0.5 * float(total.abs().max()))
+tl.show(total, title="their sum", limits=limits, upright=True, axes=axes[RANKS])
+tl.show(images[0], title="solution", limits=(0, 0.5), upright=True, axes=axes[RANKS + 1])
 
 # %%
 # How long would it take?

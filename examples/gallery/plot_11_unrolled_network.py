@@ -16,7 +16,6 @@ network is trained on images [1]_. The operator is a layer like any other: gradi
 
 import torch
 from matplotlib import pyplot
-from matplotlib.axes import Axes
 from torch import Tensor, nn
 
 import torchlinops as tl
@@ -129,16 +128,13 @@ def error(images: Tensor) -> float:
     return float((images - test).norm() / test.norm())
 
 
-def show(place: Axes, title: str, picture: Tensor) -> None:
-    place.imshow(picture.abs().numpy(), cmap="gray", vmin=0, vmax=float(test[0].abs().max()))
-    place.set_title(title)
-    place.set_axis_off()
-
-
 figure, axes = pyplot.subplots(1, 4, figsize=(11, 3), layout="constrained")
-show(axes[0], "object", test[0])
-show(axes[1], f"least squares, error {error(plain):.3f}", plain[0])
-show(axes[2], f"unrolled, error {error(found):.3f}", found[0])
+pictures = {
+    "object": test[0],
+    f"least squares, error {error(plain):.3f}": plain[0],
+    f"unrolled, error {error(found):.3f}": found[0],
+}
+tl.show(pictures, limits=(0, float(test[0].abs().max())), axes=axes[:3])
 axes[3].semilogy(losses)
 axes[3].set(title="loss", xlabel="training step")
 

@@ -8,6 +8,7 @@ from ._differences._finite_differences import SymmetrizedGradient as Symmetrized
 from ._non_uniform._density import density_compensation as density_compensation
 from ._non_uniform._nufft import NUFFT as NUFFT
 from ._non_uniform._toeplitz_kernel import toeplitz_kernel as toeplitz_kernel
+from ._show import show as show
 from ._wavelet import Wavelet as Wavelet
 from ._xray._fan_beam import FanBeam as FanBeam
 from ._xray._fbp import fbp as fbp
@@ -31,6 +32,7 @@ __all__ = [
     "io",
     "masks",
     "phantoms",
+    "show",
     "toeplitz_kernel",
     "trajectories",
 ]

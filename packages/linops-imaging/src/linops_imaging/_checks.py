@@ -26,7 +26,7 @@ def check_number(owner: str, name: str, value: SupportsIndex, least: int) -> int
 
 
 def check_real(
-    owner: str, name: str, value: SupportsFloat, least: float, *, more: bool = False
+    owner: str, name: str, value: SupportsFloat, least: float = -math.inf, *, more: bool = False
 ) -> float:
     """Return ``value``; raise an error unless it is finite and >= ``least`` (``more``: > it)."""
     try:
@@ -35,6 +35,7 @@ def check_real(
         raise TypeError(f"{owner}: {name} must be a real number, got {value!r}") from None
     if not is_finite or float(value) < least or (more and float(value) == least):
         rule = f"{'more than' if more else 'at least'} {least:g} and finite"
+        rule = "finite" if least == -math.inf else rule
         raise ValueError(f"{owner}: {name} must be {rule}, got {value!r}")
     return float(value)
 

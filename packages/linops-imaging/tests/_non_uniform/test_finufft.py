@@ -20,7 +20,7 @@ from linops_core import NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging import NUFFT
 from linops_imaging._non_uniform import _finufft
-from linops_imaging._non_uniform._finufft_plan import ACCURACY, PlanPair, Way, way_for
+from linops_imaging._non_uniform._finufft_plan import ACCURACY, PlanPair, Way, library_for, way_for
 from nameddim import ND
 
 finufft = pytest.importorskip("finufft")
@@ -112,18 +112,20 @@ def test_the_adjoint_is_matched(sizes: tuple[int, ...], n_threads: int) -> None:
         torch.set_num_threads(threads)
 
 
-def test_threads_do_not_choose_the_accuracy() -> None:
+@pytest.mark.parametrize("method", ["finufft", "table"])
+def test_the_result_is_the_same_for_any_number_of_threads(method: str) -> None:
     """The library's own choice of upsampling depends on them."""
     sizes, threads, found = (12, 12, 12), torch.get_num_threads(), []
-    locs, x = locations(200, sizes=sizes), torch.randn(3, 12, 12, 12, dtype=torch.complex64)
-    A = NUFFT(locs, sizes, ("K",), method="finufft", tol=1e-2)
+    locs, x = locations(200, sizes=sizes), torch.randn(3, 12, 12, 12, dtype=torch.complex128)
+    A = NUFFT(locs, sizes, ("K",), method=method, tol=1e-2)
     try:
-        for n_threads in (1, 2):
+        for n_threads in (1, 2, 3):
             torch.set_num_threads(n_threads)
-            found.append((A.interpolate(x), A.interpolate.H(A.interpolate(x))))
+            found.append((A(x), A.H(A(x))))
     finally:
         torch.set_num_threads(threads)
-    torch.testing.assert_close(found[0], found[1], rtol=1e-4, atol=1e-5)
+    for others in found[1:]:
+        torch.testing.assert_close(others, found[0], rtol=1e-12, atol=1e-12)
 
 
 def test_a_small_tol_is_kept_where_single_precision_does_not() -> None:
@@ -211,10 +213,9 @@ def _only(z: Tensor, start: int, stop: int, n: int) -> Tensor:
     return result
 
 
-def test_one_plan_serves_both_directions_relatives_and_tiles(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    made = []
+def counted(monkeypatch: pytest.MonkeyPatch) -> list[ref[PlanPair]]:
+    """Return a list of all plans that will be made."""
+    made = list[ref[PlanPair]]()
 
     class Counted(PlanPair):
         def __init__(self, *args: Any) -> None:
@@ -222,6 +223,13 @@ def test_one_plan_serves_both_directions_relatives_and_tiles(
             made.append(ref(self))
 
     monkeypatch.setattr(_finufft, "PlanPair", Counted)
+    return made
+
+
+def test_one_plan_serves_both_directions_relatives_and_tiles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = counted(monkeypatch)
     monkeypatch.setattr(torch, "get_num_threads", lambda: 1)
     locs = locations(2, 6, sizes=(5, 4))
     A = NUFFT(locs, (5, 4), ("T", "K"), batch_shape=("C", "T"), method="finufft")
@@ -237,6 +245,24 @@ def test_one_plan_serves_both_directions_relatives_and_tiles(
     A(x)
     assert [plan() is not None for plan in made[:2]] == [False, False]
     del A
+    gc.collect()
+    assert not any(plan() for plan in made)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_the_transforms_of_one_gradient_share_a_plan(
+    create_graph: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = counted(monkeypatch)
+    locs = locations(2, 6, sizes=(5, 4)).requires_grad_()
+    A = NUFFT(locs, (5, 4), ("T", "K"), batch_shape=("C", "T"))
+    x = torch.randn(3, 2, 5, 4, dtype=torch.complex128, requires_grad=True)
+    y = A(x)
+    n_frames = len(locs)
+    assert len(made) == n_frames
+    found = torch.autograd.grad(y.abs().square().sum(), [x, locs], create_graph=create_graph)
+    assert len(made) == 2 * n_frames
+    del found
     gc.collect()
     assert not any(plan() for plan in made)
 
@@ -326,10 +352,16 @@ def test_other_devices_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         A(torch.ones(4, 4))
 
 
-def test_it_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "finufft", None)
-    with pytest.raises(ImportError, match=r"pip install 'linops-imaging\[finufft\]'"):
-        NUFFT(LOCS, (4, 4), ("K",), method="finufft")
+@pytest.mark.parametrize(("device", "library"), [("cpu", "finufft"), ("cuda", "cufinufft")])
+def test_it_says_how_to_install_it(
+    device: str, library: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ImportError, match=rf"pip install 'linops-imaging\[{library}\]'"):
+        library_for(device)
+    if device == "cpu":
+        with pytest.raises(ImportError, match="pip install"):
+            NUFFT(LOCS, (4, 4), ("K",), method="finufft")
 
 
 def test_it_takes_tol_alone() -> None:

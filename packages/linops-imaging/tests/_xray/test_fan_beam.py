@@ -1,9 +1,10 @@
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -22,15 +23,17 @@ class TestFanBeam(BaseNamedLinopTests):
         return {"Nz": 2}
 
 
-def integral(source: Tensor, detector: Tensor, sizes: tuple[int, int]) -> Tensor:
+def integral(
+    source: Tensor, detector: Tensor, sizes: tuple[int, int], origin: tuple[float, float]
+) -> Tensor:
     """Follow a ray through the rows of pixels, and return the weight of each pixel."""
     weights = torch.zeros(sizes, dtype=torch.float64)
     step = detector - source
     main = int(step.abs().argmax()) if step[0].abs() != step[1].abs() else 1
     length = step.norm() / step[main].abs()
     for j in range(sizes[main]):
-        t = (j - (sizes[main] - 1) / 2 - source[main]) / step[main]
-        at = float(source[1 - main] + t * step[1 - main]) + (sizes[1 - main] - 1) / 2
+        t = (j - origin[main] - source[main]) / step[main]
+        at = float(source[1 - main] + t * step[1 - main]) + origin[1 - main]
         for i in (math.floor(at), math.floor(at) + 1):
             if 0 <= i < sizes[1 - main]:
                 weights[(i, j) if main == 1 else (j, i)] += (1 - abs(at - i)) * length
@@ -38,15 +41,27 @@ def integral(source: Tensor, detector: Tensor, sizes: tuple[int, int]) -> Tensor
 
 
 def matrix(
-    angles: Tensor, n_detectors: int, sizes: tuple[int, int], near: float, far: float, step: float
+    angles: Tensor,
+    n_detectors: int,
+    sizes: tuple[int, int],
+    near: float,
+    far: float,
+    step: float,
+    offset: float,
+    origin: tuple[float, float],
+    curved: bool,
 ) -> Tensor:
     rows = []
     for angle in angles:
         across = torch.stack([angle.cos(), angle.sin()])
         along = torch.stack([-angle.sin(), angle.cos()])
         for d in range(n_detectors):
-            u = (d - (n_detectors - 1) / 2) * step
-            rows.append(integral(-near * along, u * across + far * along, sizes))
+            u = (d - (n_detectors - 1) / 2) * step + offset
+            source, place = -near * along, u * across + far * along
+            if curved:
+                gamma, radius = u / (near + far), near + far
+                place = source + radius * (math.sin(gamma) * across + math.cos(gamma) * along)
+            rows.append(integral(source, place, sizes, origin))
     return torch.stack(rows).flatten(1)
 
 
@@ -57,6 +72,9 @@ def matrix(
     st.sampled_from([0.01, 0.3, 2.0, 100.0]),
     st.sampled_from([0.0, 3.0, 200.0]),
     st.sampled_from([1e-9, 0.13, 0.5, 1.0, 2.5]),
+    st.sampled_from([0.0, 0.4, -1.1]),
+    st.none() | st.tuples(st.floats(-3, 6), st.floats(-3, 6)),
+    st.sampled_from(["flat", "curved"]),
 )
 def test_it_and_its_adjoint_are_the_matrix(
     angles: list[float],
@@ -65,11 +83,26 @@ def test_it_and_its_adjoint_are_the_matrix(
     outside: float,
     far: float,
     step: float,
+    offset: float,
+    origin: tuple[float, float] | None,
+    detector: Literal["flat", "curved"],
 ) -> None:
-    near = math.hypot(sizes[0] - 1, sizes[1] - 1) / 2 + 1 + outside
+    at = origin or ((sizes[0] - 1) / 2, (sizes[1] - 1) / 2)
+    near = math.hypot(*(max(o, n - 1 - o) for o, n in zip(at, sizes, strict=True))) + 1 + outside
+    assume(detector == "flat" or 3 * step + abs(offset) < 1.5 * (near + far))
     theta = torch.tensor(angles, dtype=torch.float64)
-    A = FanBeam(theta, n_detectors, sizes, near, far, step)
-    expected = matrix(theta, n_detectors, sizes, near, far, step)
+    lengths = near, far, step
+    A = FanBeam(
+        theta,
+        n_detectors,
+        sizes,
+        *lengths,
+        detector_offset=offset,
+        origin=origin,
+        detector=detector,
+    )
+    is_curved = detector == "curved"
+    expected = matrix(theta, n_detectors, sizes, *lengths, offset, at, is_curved)
     pixels = torch.eye(math.prod(sizes), dtype=torch.float64).view(-1, *sizes)
     rays = torch.eye(len(angles) * n_detectors, dtype=torch.float64)
     found = A(pixels).flatten(1).T
@@ -79,6 +112,13 @@ def test_it_and_its_adjoint_are_the_matrix(
     theta_of_rays = theta.unsqueeze(1) - A.beam().fan()
     is_clear = ((2 * theta_of_rays).cos().abs() > 1e-9).flatten()
     torch.testing.assert_close(found[is_clear], expected[is_clear], atol=1e-11, rtol=0)
+
+
+def test_detectors_behind_the_source_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"less than 90 degrees away .* got 143\.2 degrees"):
+        FanBeam(torch.zeros(2), 6, 4, 5, 5, 10.0, detector="curved")
+    with pytest.raises(ValueError, match="detector must be 'flat' or 'curved', got 'round'"):
+        FanBeam(torch.zeros(2), 6, 4, 5, 5, 10.0, detector="round")  # type: ignore[arg-type]
 
 
 def test_far_away_sources_have_parallel_rays() -> None:
@@ -110,16 +150,32 @@ def test_the_adjoint_finds_all_rays_of_a_pixel_near_the_source() -> None:
     dottest(A)
 
 
-def test_gradients() -> None:
+@pytest.mark.parametrize("detector", ["flat", "curved"])
+def test_gradients(detector: Literal["flat", "curved"]) -> None:
     angles = torch.tensor([0.13, 1.21, 2.9], dtype=torch.float64, requires_grad=True)
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     y = torch.randn(3, 5, dtype=torch.complex128)
 
-    def both(angles: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
-        A = FanBeam(angles, 5, (4, 3), 5.0, 2.0, 0.9)
+    numbers = (0.9, -0.3, [1.2, 1.7])
+    lengths = [torch.tensor(n, dtype=torch.float64, requires_grad=True) for n in numbers]
+
+    def both(
+        angles: Tensor, x: Tensor, spacing: Tensor, offset: Tensor, origin: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        A = FanBeam(
+            angles,
+            5,
+            (4, 3),
+            5.0,
+            2.0,
+            spacing,
+            detector_offset=offset,
+            origin=origin,
+            detector=detector,
+        )
         return A(x), A.H(y)
 
-    assert torch.autograd.gradcheck(both, (angles, x), fast_mode=True)
+    assert torch.autograd.gradcheck(both, (angles, x, *lengths))
 
 
 def test_tiles_of_angles_are_rows_of_the_whole() -> None:

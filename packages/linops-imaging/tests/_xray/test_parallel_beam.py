@@ -1,6 +1,7 @@
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,17 +25,24 @@ class TestParallelBeam(BaseNamedLinopTests):
         return {"Nz": 2}
 
 
-def matrix(angles: Tensor, n_detectors: int, sizes: tuple[int, int], spacing: float) -> Tensor:
+def matrix(
+    angles: Tensor,
+    n_detectors: int,
+    sizes: tuple[int, int],
+    spacing: float,
+    offset: float,
+    origin: tuple[float, float],
+) -> Tensor:
     """Return the matrix of Joseph's method, entry by entry."""
     result = torch.zeros(len(angles), n_detectors, *sizes, dtype=torch.float64)
     n0, n1 = sizes
     for a, angle in enumerate(angles.tolist()):
         cosine, sine = math.cos(angle), math.sin(angle)
         for d in range(n_detectors):
-            s = (d - (n_detectors - 1) / 2) * spacing
+            s = (d - (n_detectors - 1) / 2) * spacing + offset
             for i in range(n0):
                 for j in range(n1):
-                    x, y = i - (n0 - 1) / 2, j - (n1 - 1) / 2
+                    x, y = i - origin[0], j - origin[1]
                     if abs(cosine) >= abs(sine):
                         away, length = (s - y * sine) / cosine - x, 1 / abs(cosine)
                     else:
@@ -51,13 +59,21 @@ exactly = st.sampled_from([0, math.pi / 4, math.pi / 2, 3 * math.pi / 4, math.pi
     st.integers(1, 6),
     st.tuples(st.integers(1, 5), st.integers(1, 5)),
     st.sampled_from([1e-9, 0.02, 0.13, 0.5, 0.7, 1.0, 1.4, 2.5]),
+    st.sampled_from([0.0, 0.25, -1.3]),
+    st.none() | st.tuples(st.floats(-3, 6), st.floats(-3, 6)),
 )
 def test_it_and_its_adjoint_are_the_matrix(
-    angles: list[float], n_detectors: int, sizes: tuple[int, int], spacing: float
+    angles: list[float],
+    n_detectors: int,
+    sizes: tuple[int, int],
+    spacing: float,
+    offset: float,
+    origin: tuple[float, float] | None,
 ) -> None:
     theta = torch.tensor(angles, dtype=torch.float64)
-    A = ParallelBeam(theta, n_detectors, sizes, spacing)
-    expected = matrix(theta, n_detectors, sizes, spacing)
+    A = ParallelBeam(theta, n_detectors, sizes, spacing, detector_offset=offset, origin=origin)
+    middle = (sizes[0] - 1) / 2, (sizes[1] - 1) / 2
+    expected = matrix(theta, n_detectors, sizes, spacing, offset, origin or middle)
     pixels = torch.eye(math.prod(sizes), dtype=torch.float64).view(-1, *sizes)
     rays = torch.eye(len(angles) * n_detectors, dtype=torch.float64)
     found = A(pixels).flatten(1).T
@@ -89,16 +105,18 @@ def test_gradients_are_the_adjoint() -> None:
     assert torch.autograd.gradgradcheck(A, x, fast_mode=True)
 
 
-def test_gradients_reach_the_angles() -> None:
+def test_gradients_reach_the_geometry() -> None:
     angles = torch.tensor([0.13, 1.21, 2.9], dtype=torch.float64, requires_grad=True)
     x = torch.randn(4, 3, dtype=torch.float64)
     y = torch.randn(3, 5, dtype=torch.complex128)
+    numbers = (0.9, -0.3, [1.2, 1.7])
+    lengths = [torch.tensor(n, dtype=torch.float64, requires_grad=True) for n in numbers]
 
-    def both(angles: Tensor) -> tuple[Tensor, Tensor]:
-        A = ParallelBeam(angles, 5, (4, 3), 0.9)
+    def both(angles: Tensor, spacing: Tensor, c: Tensor, at: Tensor) -> tuple[Tensor, Tensor]:
+        A = ParallelBeam(angles, 5, (4, 3), spacing, detector_offset=c, origin=at)
         return A(x), A.H(y)
 
-    assert torch.autograd.gradcheck(both, angles, fast_mode=True)
+    assert torch.autograd.gradcheck(both, (angles, *lengths))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.float32, torch.complex64, torch.int64])
@@ -186,6 +204,9 @@ ANGLES = torch.zeros(2)
         ((ANGLES, 0, 4), ValueError, "n_detectors must be at least 1, got 0"),
         ((ANGLES, 3, (4, 4, 4)), ValueError, "grid_size must be 2 positive integers"),
         ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be more than 0 and finite, got 0"),
+        ((ANGLES, 3, 4, ANGLES), ValueError, r"detector_spacing must have the shape \(\), got"),
+        ((ANGLES, 3, 4, ANGLES[0].int()), TypeError, "detector_spacing must have real numbers"),
+        ((ANGLES, 3, 4, ANGLES[0]), ValueError, "detector_spacing must be more than 0 and finite"),
         ((ANGLES, 3, 4, "1"), TypeError, "detector_spacing must be a real number, got '1'"),
         ((ANGLES, 2.0, 4), TypeError, "n_detectors must be an integer, got 2.0"),
         ((ANGLES, 3, 4, 1.0, ("Nx", "D")), ValueError, "other names than input_shape"),
@@ -196,6 +217,51 @@ ANGLES = torch.zeros(2)
 def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=f"ParallelBeam: .*{match}"):
         ParallelBeam(*arguments)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("origin", "error", "match"),
+    [
+        ((1.0,), ValueError, r"an index along 2 axes, got \(1\.0,\)"),
+        (torch.zeros(3), ValueError, r"origin must have the shape \(2,\), got \(3,\)"),
+        ((1.0, math.nan), ValueError, "origin must be finite, got nan"),
+    ],
+)
+def test_bad_origins(origin: object, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=f"ParallelBeam: .*{match}"):
+        ParallelBeam(ANGLES, 3, 4, origin=origin)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("is_fan", [False, True])
+def test_a_geometry_of_tensors_is_that_of_numbers(is_fan: bool) -> None:
+    numbers = 0.75, 0.5, (2.25, 1.0)
+    angles = torch.tensor([0.1, 1.2, 2.0, 3.0])
+
+    def beam_of(spacing: object, offset: object, origin: object) -> ParallelBeam | FanBeam:
+        far = (20.0, 5.0) if is_fan else ()
+        beam = FanBeam if is_fan else ParallelBeam
+        lengths: Any = {"detector_spacing": spacing, "detector_offset": offset, "origin": origin}
+        return beam(angles, 7, (5, 4), *far, **lengths)
+
+    A = beam_of(*numbers)
+    B = beam_of(*[nn.Parameter(torch.tensor(number, dtype=torch.float64)) for number in numbers])
+    x = torch.rand(2, 5, 4)
+    torch.testing.assert_close(B(x), A(x))
+    part = B.split(B, {ND("A"): slice(1, 3)})
+    torch.testing.assert_close(part(x), A(x)[:, 1:3])
+    assert [*B.state_dict()] == ["detector_spacing", "detector_offset", "origin", "angles"]
+    B(x).sum().backward()
+    assert all(weight.grad is not None for weight in B.parameters())
+
+
+def test_an_axis_of_rotation_beside_the_middle_is_an_offset() -> None:
+    angles = torch.rand(5, dtype=torch.float64) * 7
+    x = torch.rand(6, 6, dtype=torch.float64)
+    whole = ParallelBeam(angles, 16, 6)
+    part = ParallelBeam(angles, 13, 6, detector_offset=1.5)
+    torch.testing.assert_close(part(x), whole(x)[:, 3:])
+    moved = ParallelBeam(angles, 16, (9, 6), origin=(2.5, 2.5))
+    torch.testing.assert_close(moved(torch.nn.functional.pad(x, (0, 0, 0, 3))), whole(x))
 
 
 def test_angles_that_change_before_the_gradient_are_refused() -> None:

@@ -18,10 +18,10 @@ Sizes = tuple[int, int]
 TURNS = torch.arange(4, dtype=torch.float64) * math.pi / 2
 
 
-def beam_of(angles: Tensor, is_fan: bool, sizes: Sizes) -> Beam:
+def beam_of(angles: Tensor, is_fan: bool, sizes: Sizes, offset: float = 0.0) -> Beam:
     if is_fan:
-        return FanBeam(angles, 7, sizes, 9.0, 4.0, 1.1).beam()
-    return ParallelBeam(angles, 7, sizes, 0.9).beam()
+        return FanBeam(angles, 7, sizes, 9.0, 4.0, 1.1, detector_offset=offset).beam()
+    return ParallelBeam(angles, 7, sizes, 0.9, detector_offset=offset).beam()
 
 
 def n_shared(beam: Beam, n_images: int, sizes: Sizes, dtype: torch.dtype) -> int | None:
@@ -52,17 +52,24 @@ def back_one_by_one(y: Tensor, beam: Beam, sizes: Sizes) -> Tensor:
     sizes=st.sampled_from([(5, 5), (4, 4), (4, 5), (6, 3)]),
     n_images=st.sampled_from([1, 2, 3, 5]),
     order=st.permutations(range(8)),
+    offset=st.sampled_from([0.0, 0.7]),
 )
 def test_shared_views_are_those_computed_one_by_one(
-    first: list[float], is_fan: bool, sizes: Sizes, n_images: int, order: list[int]
+    first: list[float],
+    is_fan: bool,
+    sizes: Sizes,
+    n_images: int,
+    order: list[int],
+    offset: float,
 ) -> None:
     theta = torch.tensor(first, dtype=torch.float64).unsqueeze(1)
     angles = torch.cat([TURNS + theta, TURNS - theta], 1)[:, order].flatten()
-    beam = beam_of(angles, is_fan, sizes)
+    beam = beam_of(angles, is_fan, sizes, offset)
     x = torch.randn(n_images, *sizes, dtype=torch.float64)
     y = torch.randn(n_images, len(angles), 7, dtype=torch.float64)
     n = n_shared(beam, n_images, sizes, torch.float64)
-    assert n is not None and n <= len(first) * (1 if sizes[0] == sizes[1] else 2)
+    n_kinds = (1 if sizes[0] == sizes[1] else 2) * (2 if offset else 1)
+    assert n is not None and n <= len(first) * n_kinds
     torch.testing.assert_close(projected(x, beam), there_one_by_one(x, beam), atol=1e-12, rtol=0)
     expected = back_one_by_one(y, beam, sizes)
     torch.testing.assert_close(back_projected(y, beam, sizes), expected, atol=1e-12, rtol=0)
@@ -214,6 +221,12 @@ def test_equally_spaced_angles_have_few_views(dtype: torch.dtype) -> None:
     for angles, square, others in ((half, 46, 91), (whole, 46, 91)):
         for sizes, n in (((8, 8), square), ((8, 9), others)):
             assert n_shared(beam_of(angles, False, sizes), 1, sizes, dtype) == n
+
+
+def test_no_views_are_shared_where_the_axis_of_rotation_is_not_in_the_middle() -> None:
+    angles = torch.cat([TURNS + 0.3, TURNS - 0.3])
+    beam = ParallelBeam(angles, 7, 6, origin=(3, 3)).beam()
+    assert n_shared(beam, 1, (6, 6), torch.float64) is None
 
 
 def test_views_are_shared_where_that_saves_steps_and_memory() -> None:

@@ -204,6 +204,36 @@ def test_each_line_is_read_for_what_it_is(tmp_path: Path) -> None:
     assert read_ismrmrd(path, encoding=1).counters["kspace_encode_step_1"].tolist() == [7]
 
 
+def test_lines_of_every_kind_are_read(tmp_path: Path) -> None:
+    """A line of calibration and imaging is not one of navigation, whatever is asked for."""
+    kinds = {"navigation": 22, "phase correction": 23, "feedback": 25, "dummy": 26}
+    kinds |= {"coil correction": 28, "phase stabilization": 29}
+    data = lines(len(kinds) + 1)
+    flags = [*(1 << bit for bit in kinds.values()), BOTH]
+    rows = [line(x, flags=flag) for x, flag in zip(data, flags, strict=True)]
+    path = write(tmp_path / "a.h5", rows)
+    for number, kind in enumerate([*kinds, "calibration"]):
+        assert torch.equal(read_ismrmrd(path, lines=kind).kspace, data[number].unsqueeze(1))
+
+
+def test_details_that_are_no_numbers(tmp_path: Path) -> None:
+    names = HEAD.names or ()
+    head = np.dtype([(n, "S4" if n == "position" else HEAD[n]) for n in names])
+    row = np.dtype([("head", head), ("traj", FLOATS), ("data", FLOATS)])
+    with h5py.File(write(tmp_path / "a.h5", cartesian(lines())), "r+") as file:
+        old = file["dataset/data"][:]
+        new = np.empty(len(old), row)
+        new["traj"], new["data"] = old["traj"], old["data"]
+        for name in names:
+            if name != "position":
+                new["head"][name] = old["head"][name]
+        del file["dataset/data"]
+        file["dataset"].create_dataset("data", data=new)
+    message = r"position in the header of lines must be numbers, got .S4"
+    with pytest.raises(ValueError, match=message):
+        read_ismrmrd(tmp_path / "a.h5")
+
+
 def test_lines_that_differ_are_selected(tmp_path: Path) -> None:
     """One line with more samples, one with another bandwidth, noise with other coils."""
     data = lines(4)
@@ -508,7 +538,10 @@ def test_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         read_ismrmrd(tmp_path / "no.h5")
     path = write(tmp_path / "a.h5", cartesian(lines()))
-    with pytest.raises(ValueError, match="lines must be 'imaging', 'calibration' or 'noise', got"):
+    with pytest.raises(
+        ValueError,
+        match=r"lines must be one of \('imaging', .*'navigation', .*, got",
+    ):
         read_ismrmrd(path, lines="all")
     with pytest.raises(ValueError, match="encoding must be at least 0, got -1"):
         read_ismrmrd(path, encoding=-1)

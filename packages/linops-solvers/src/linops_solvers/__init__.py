@@ -26,8 +26,10 @@ These rules hold for all of them:
   tolerance, the solver ends with ``ROUNDING`` at the precision of the dtype.
 - For half precision, vectors are kept in single precision, and operators are applied in half
   precision.
-- ``tqdm_kwargs``, a mapping, shows a progress bar. ``callback`` gets a :class:`Step` after every
-  step; each solver documents the ``values`` of its steps.
+- ``progress=True`` shows a progress bar, and ``tqdm_kwargs``, a mapping, one with options of tqdm.
+  ``callback`` gets a :class:`Step` after every step. Each solver documents the ``values`` of its
+  steps. Solvers that minimise a function report it as "objective", where the function is known:
+  that of linear systems by ``gmres`` and ``minres``, and of ``omp``, is the "residual".
 - If the process ends, a call with ``checkpoint``, the path of a file, continues from the file and
   returns the same bits. The file has the values that a step needs from the step before. It is
   written after every ``checkpoint_every`` steps and after the last one. :func:`conjugate_gradients`

@@ -117,7 +117,7 @@ def test_it_stops_when_the_gradient_is_small() -> None:
 def test_it_stops_when_the_loss_stands_still() -> None:
     seen = steps(max_num_iters=50, gtol=0, ltol=1e-3)
     assert seen[-1].reason is StopReason.STALLED
-    losses = [step.values["loss"] for step in seen]
+    losses = [step.values["objective"] for step in seen]
     drops = [before - after for before, after in pairwise(losses)]
     assert drops[-1] <= 1e-3 * abs(losses[-1])
     assert all(drop > 1e-3 * abs(loss) for drop, loss in zip(drops[:-1], losses[1:-1], strict=True))
@@ -131,7 +131,7 @@ def test_it_stops_at_the_first_step_where_both_tolerances_hold(
     gtol, ltol = 10**gtol, 10**ltol
     seen: list[Step] = []
     solve(matrix.mv, y, max_num_iters=100, gtol=gtol, ltol=ltol, callback=seen.append)
-    losses = [0.0, *(step.values["loss"] for step in seen)]
+    losses = [0.0, *(step.values["objective"] for step in seen)]
     holds = [
         step.values["residual"] <= gtol and before - after <= ltol * abs(after)
         for step, (before, after) in zip(seen, pairwise(losses), strict=True)
@@ -157,7 +157,7 @@ def test_a_step_reports_the_true_residual_and_loss() -> None:
         residual = matrix @ step.x - y
         loss = torch.vdot(step.x, matrix @ step.x) / 2 - torch.vdot(step.x, y)
         assert step.values["residual"] == pytest.approx(float(residual.norm() / y.norm()), abs=1e-9)
-        assert step.values["loss"] == pytest.approx(loss.real.item(), rel=1e-9)
+        assert step.values["objective"] == pytest.approx(loss.real.item(), rel=1e-9)
 
     guess = torch.randn(5, dtype=torch.complex128)
     solve(matrix.mv, y, x0=guess, callback=compare, gtol=1e-9, ltol=0)
@@ -519,8 +519,8 @@ def test_the_unit_of_the_operator_does_not_matter(
         x, record = solution(exponent)
         torch.testing.assert_close(x * 2.0**exponent, plain)
         assert record.reasons == told.reasons
-        loss = record.values["loss"][-1] * 2.0**exponent
-        assert loss == pytest.approx(told.values["loss"][-1])
+        loss = record.values["objective"][-1] * 2.0**exponent
+        assert loss == pytest.approx(told.values["objective"][-1])
         assert record.last is not None and torch.equal(record.last.x, x)
 
 

@@ -109,7 +109,7 @@ def test_it_goes_on_from_every_step_to_the_same_bits(
             again = Record()  # of a solve that is done
             assert torch.equal(solve(callback=again, **files), wanted)  # type: ignore[arg-type]
             assert again.iterations == whole.iterations
-            assert len(again.values["loss"]) == 1
+            assert len(again.values["objective"]) == 1
 
 
 MATRIX, Y, _ = (each[0] for each in system(5, 1, torch.float64, 1.0, 1))

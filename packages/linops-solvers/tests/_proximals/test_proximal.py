@@ -538,3 +538,14 @@ def test_solvers_for_convex_functions_refuse_others_alone_and_in_a_list(proximal
         with pytest.raises(ValueError, match=message + r".* be convex, got .* of l0, .*gradient"):
             call()
     assert proximal_gradient(A, y, l0(0.1)).tolist() == [1.0, 1.0]
+
+
+@pytest.mark.parametrize("g", [soft_threshold(), lambda z, step: z])
+def test_steps_of_a_conjugate_are_positive_numbers(g: Any) -> None:
+    with pytest.raises(ValueError, match=r"conjugate: step must be positive, got 0; at step 0 use"):
+        conjugate(g)(torch.ones(2), 0.0)
+    for map_of in (conjugate(g), soft_threshold()):
+        with pytest.raises(TypeError, match=r"step must be a real number, got '1'"):
+            map_of(torch.ones(2), "1")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"conjugate: proximal must be an operator or a function"):
+        conjugate(3)  # type: ignore[arg-type]

@@ -200,3 +200,24 @@ def test_a_map_of_the_user_has_no_objective_unless_its_function_is_given() -> No
     own = separable(lambda z, t: G(z, t), value=lambda x: 0.3 * x.abs().sum())
     x = fista(A, Y, own, max_num_iters=300, callback=record)
     assert record.values["objective"][-1] == pytest.approx(of_lasso(x), rel=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
+def test_the_value_of_groups_of_zeros_is_zero_and_has_a_gradient(dtype: torch.dtype) -> None:
+    x = torch.zeros(2, 3, dtype=dtype, requires_grad=True)
+    value = group_soft_threshold(2.0).value(x)
+    assert value == 0
+    (slope,) = torch.autograd.grad(value, x)
+    assert torch.equal(slope, torch.zeros_like(slope))
+    assert group_soft_threshold()(x, 1.0).isfinite().all()
+
+
+@pytest.mark.parametrize("found", [torch.ones(2), torch.tensor(1j), 1.0])
+def test_a_value_that_is_not_one_real_number_is_refused(found: Any) -> None:
+    g = separable(lambda z, step: z, value=lambda x: found)
+    with pytest.raises(
+        TypeError, match=r"separable: value must return a tensor with one real .*su"
+    ):
+        g.value(torch.ones(2))
+    with pytest.raises(TypeError, match=r"separable: proximal must be an operator or a function"):
+        separable(3)  # type: ignore[arg-type]

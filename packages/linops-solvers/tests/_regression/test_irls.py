@@ -34,7 +34,7 @@ def test_the_gradient_of_the_function_vanishes(
     (gradient,) = torch.autograd.grad(value, point)
     (scale,) = torch.autograd.grad(loss(origin := (0 * x).requires_grad_()), origin)
     assert gradient.norm() <= 1e-4 * max(float(scale.norm()), 1.0)
-    assert record.values["loss"][-1] == pytest.approx(float(value.detach()))
+    assert record.values["objective"][-1] == pytest.approx(float(value.detach()))
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -78,7 +78,7 @@ def test_the_gap_of_each_step_bounds_the_excess(
     A = Dense.from_einstr(matrix, "MN,N->M")
     irls(A, y, tol=1e-11, p=p, damp=damp, epsilon=1e-2, callback=record)
     assert record.reason is StopReason.CONVERGED
-    losses, gaps = record.values["loss"], record.values["gap"]
+    losses, gaps = record.values["objective"], record.values["gap"]
     for loss, gap in zip(losses, gaps, strict=True):
         assert loss - losses[-1] <= gap * loss + 1e-12 * loss
 

@@ -1,5 +1,6 @@
 """The loop that all solvers share, and what it tells of each step."""
 
+import inspect
 import warnings
 import weakref
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import linops_solvers
 from linops_core import Dense, Diagonal
 from linops_solvers import (
     ConvergenceWarning,
@@ -18,6 +20,8 @@ from linops_solvers import (
     admm,
     conjugate_gradients,
     douglas_rachford,
+    estimate_diagonal,
+    estimate_trace,
     fista,
     gmres,
     irls,
@@ -27,6 +31,7 @@ from linops_solvers import (
     lsmr,
     lsqr,
     minres,
+    omp,
     operator_norm,
     pdhg,
     power_method,
@@ -47,7 +52,7 @@ def halved(x: Tensor, least: float = 0.0) -> Iterator[Iterate[Tensor]]:
 
 def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
     seen: list[Step] = []
-    progress = Progress("halved", limit, None, seen.append)
+    progress = Progress("halved", limit, {"callback": seen.append})
     return progress.follow(halved(torch.ones(2), least), torch.clone), seen
 
 
@@ -82,7 +87,7 @@ def test_several_problems_go_on_until_the_last_has_stopped() -> None:
         yield torch.ones(1), {}, [StopReason.STALLED, StopReason.CONVERGED]
 
     record = Record()
-    Progress("solver", 9, None, record).follow(steps(), torch.clone)
+    Progress("solver", 9, {"callback": record}).follow(steps(), torch.clone)
     assert (record.iterations, record.reason) == (2, StopReason.STALLED)
 
 
@@ -222,3 +227,80 @@ def test_the_warning_of_operator_norm_names_it() -> None:
     A = Diagonal(torch.linspace(1, 2, 9), ("N",))
     with pytest.warns(ConvergenceWarning, match="operator_norm: the result must"):
         operator_norm(A, max_iters=2, tol=1e-9)
+
+
+MORE: dict[str, Callable[..., Any]] = {
+    "conjugate_gradients": lambda **o: conjugate_gradients(A, Y, **o),
+    "gmres": lambda **o: gmres(A, Y, **o),
+    "minres": lambda **o: minres(A, Y, **o),
+    "lsqr": lambda **o: lsqr(A, Y, **o),
+    "lsmr": lambda **o: lsmr(A, Y, **o),
+    "fista": lambda **o: fista(A, Y, L1, **o),
+    "proximal_gradient": lambda **o: proximal_gradient(A, Y, L1, **o),
+    "pdhg": lambda **o: pdhg(A, l2_squared(1.0, center=Y), L1, 0 * Y, **o),
+    "admm": lambda **o: admm(A, Y, L1, **o),
+    "split_bregman": lambda **o: split_bregman(A, Y, L1, **o),
+    "douglas_rachford": lambda **o: douglas_rachford(l1_ball(1.0), L1, 9 * Y, **o),
+    "irls": lambda **o: irls(A, Y, **o),
+    "lbfgs": lambda **o: lbfgs(lambda x: (A(x) - Y).square().sum(), 0 * Y, **o),
+    "omp": lambda **o: omp(A, Y, **o),
+    "power_method": lambda **o: power_method(A, Y, **o),
+    "operator_norm": lambda **o: operator_norm(A, **o),
+    "svd": lambda **o: svd(A, 2, **o),
+    "estimate_trace": lambda **o: estimate_trace(A, **o),
+    "estimate_diagonal": lambda **o: estimate_diagonal(A, **o),
+}
+COUNTED = {"max_num_iters": 2}
+COUNTS = {
+    "power_method": {"max_iters": 2},
+    "operator_norm": {"max_iters": 2},
+    "estimate_trace": {"num_samples": 3},
+    "estimate_diagonal": {"num_samples": 3},
+}
+WITHOUT_OBJECTIVE = {"gmres", "minres", "omp", "power_method", "operator_norm", "svd"} | {
+    "estimate_trace",
+    "estimate_diagonal",
+}
+
+
+@pytest.mark.filterwarnings("ignore::linops_solvers.ConvergenceWarning")
+@pytest.mark.parametrize("solver", MORE)
+def test_every_solver_shows_its_steps(solver: str, capsys: pytest.CaptureFixture[str]) -> None:
+    record, options = Record(), COUNTS.get(solver, COUNTED)
+    MORE[solver](progress=True, callback=record, **options)
+    shown = capsys.readouterr().err
+    assert {"split_bregman": "admm"}.get(solver, solver) in shown
+    assert record.iterations
+    if solver not in WITHOUT_OBJECTIVE:
+        assert len(record.values["objective"]) == record.iterations and "objective=" in shown
+    MORE[solver](**options)
+    assert not capsys.readouterr().err
+
+
+@pytest.mark.filterwarnings("ignore::linops_solvers.ConvergenceWarning")
+@pytest.mark.parametrize("solver", MORE)
+def test_options_that_no_solver_has_are_refused_by_name(solver: str) -> None:
+    name = {"split_bregman": "admm"}.get(solver, solver)
+    with pytest.raises(TypeError, match=rf"{name}\(\) got an unexpected keyword argument 'shw'"):
+        MORE[solver](shw=True)
+    with pytest.raises(TypeError, match="callback must be an operator or a function, got 'print'"):
+        MORE[solver](callback="print")
+    with pytest.raises(TypeError, match=r"tqdm_kwargs must be a mapping .*progress=True shows"):
+        MORE[solver](tqdm_kwargs=True)
+    parameters = inspect.signature(getattr(linops_solvers, solver)).parameters
+    assert {"progress", "tqdm_kwargs", "callback"} <= {*parameters} and "watching" not in parameters
+    if "checkpoint" not in parameters:
+        with pytest.raises(TypeError, match="unexpected keyword argument 'checkpoint'"):
+            MORE[solver](checkpoint="file")
+
+
+@pytest.mark.parametrize("solve", [lsqr, lsmr])
+@pytest.mark.parametrize("damp", [0.0, 0.5])
+def test_the_objective_of_least_squares_is_that_of_its_x(solve: Any, damp: float) -> None:
+    matrix = torch.tensor([[1.0, 2.0], [3.0, 1.0], [0.0, 5.0]]).double()
+    y, x0 = 1e3 * torch.tensor([1.0, -2.0, 4.0]).double(), torch.ones(2).double()
+    seen: list[Step] = []
+    solve(Dense.from_einstr(matrix, "MN,N->M"), y, x0, damp=damp, callback=seen.append)
+    for one in seen:
+        rest = (matrix @ one.x - y).square().sum() + damp**2 * (one.x - x0).square().sum()
+        assert one.values["objective"] == pytest.approx(float(rest), rel=1e-6)

@@ -64,13 +64,10 @@ class Work(ABC):
         return len(self.tensors)
 
     @abstractmethod
-    def compute(
-        self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
-    ) -> Tensor | None:
+    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
         """Return the result of a part, or None if there is nothing to collect.
 
-        ``operands`` are the slices that the part reads. A part may write its result into ``out``
-        and return that.
+        ``operands`` are the slices that the part reads.
         """
 
 
@@ -88,7 +85,7 @@ class Forward(Work):
         self.called: Called = called or tiles.linops.__getitem__
         self.again = again
 
-    def compute(self, number: int, operands: Sequence[Tensor], out: Tensor | None = None) -> Tensor:
+    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor:
         """Return the result of a part; raise `RecordedByAutograd` if autograd follows it."""
         (x,) = operands
         if self.again:
@@ -117,12 +114,8 @@ class Output:
         place = self.slice_for(number, result)
         if self.layout.adds[number]:
             place.add_(result)
-        elif place is not result:
+        else:
             place.copy_(result)
-
-    def room(self, number: int) -> Tensor | None:
-        """Return the slice into which a part may write directly; None if there is none yet."""
-        return self.slices[number] if self.slices and not self.layout.adds[number] else None
 
     def slice_for(self, number: int, result: Tensor) -> Tensor:
         """Return the slice of the output for the result of a part; check its shape."""
@@ -178,7 +171,7 @@ def run_in_order(
 
     numbers = steps_that_differ(work.tensors[0], range(len(operands)), key)
     for number in watched(numbers):
-        result = work.compute(number, operands[number], output.room(number))
+        result = work.compute(number, operands[number])
         if result is not None:
             output.put(number, result)
         del result  # free it before the next one is made

@@ -3,6 +3,7 @@
 C coils, M rows, N columns, K samples.
 """
 
+import copy
 import dataclasses
 import math
 import re
@@ -28,6 +29,7 @@ from linops_core import (
     NamedLinop,
     Repeat,
     Role,
+    Sampling,
     SimpleLinop,
     SplitError,
     SumReduce,
@@ -62,11 +64,15 @@ WORKS = {
 
 def held(known: Known, batch_sizes: dict[ND, int], work: str) -> int:
     """Return what the work holds at a time, with data."""
-    fresh = known.linop.with_weights(lambda w: w)  # which keeps nothing of other calls
-    run = WORKS[work](batch_linop(fresh, batch_sizes))
     x = torch.rand(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
+    return held_by(known.linop, x, batch_sizes, work)
+
+
+def held_by(linop: NamedLinop, x: Tensor, batch_sizes: dict[ND, int], work: str) -> int:
+    """Return what the work on x holds at a time in its first call: a copy keeps nothing."""
+    run = WORKS[work](batch_linop(copy.deepcopy(linop), batch_sizes))
     with torch.no_grad():
-        x = torch.rand_like(known.linop(x)) if work == "adjoint" else x
+        x = torch.rand_like(linop(x)) if work == "adjoint" else x
         return peak_nbytes(lambda: run(x)).get(CPU, 0)
 
 
@@ -112,6 +118,31 @@ def test_equal_tiles_are_counted_as_if_all_were_run(data: st.DataObject) -> None
     x = torch.empty(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
     found = Trial(known.linop, x, CPU, [work], None).peak(sizes)
     assert found == held(known, sizes, work)
+
+
+MASK = Sampling((torch.tensor([1, 3, 4]),), (5,), ("K",), ("A",), batch_shape=())
+MASKED = {
+    "mask": MASK.N,
+    "renamed": Identity(("A",), ("B",)) @ MASK.N,
+    "surrounded": Diagonal(torch.rand(5) + 0j, ("A",))
+    @ MASK.N
+    @ Dense(torch.rand(5, 2) + 0j, "AN"),
+    "summed": MASK.N + Diagonal(torch.rand(5) + 0j, ("A",)),
+    "from samples": MASK.H,
+}
+
+
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("A", MASKED.values(), ids=MASKED)
+def test_masks_are_counted_whether_or_not_another_call_has_made_them(
+    A: NamedLinop, work: str
+) -> None:
+    x = torch.rand({"K": 3, "N": 2}.get(A.ishape[-1].name, 5), dtype=torch.complex128)
+    cuttable = [dim for dim in sorted(A.dims, key=str) if A.role(dim) is not Role.OPAQUE]
+    for sizes in [*({dim: 1} for dim in cuttable), dict.fromkeys(cuttable, 2)]:
+        found = Trial(A, x, CPU, [work], None).peak(sizes)
+        assert found == held_by(A, x, sizes, work)  # which calls A
+        assert found == Trial(A, x, CPU, [work], None).peak(sizes)
 
 
 def coils_of_frames() -> NamedLinop:

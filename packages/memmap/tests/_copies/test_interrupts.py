@@ -276,7 +276,7 @@ def test_an_interrupt_after_a_tensor_without_a_view_was_met_leaves_no_storage(
         change(of_other_layouts())
     files = [file for file, _ in trace.lines]
     for at in range(1, len(files)):
-        if files[at - 1 : at + 1] == ["_address.py", "_placement.py"]:
+        if files[at - 1 : at + 1] == ["_address.py", "_composite.py"]:
             allocated.clear()
             with Trace(at, KeyboardInterrupt) as interrupt, suppress(KeyboardInterrupt):
                 change(of_other_layouts())

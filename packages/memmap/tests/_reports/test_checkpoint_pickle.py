@@ -14,7 +14,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap import CheckpointError
-from memmap._reports._checkpoint_pickle import DICT, LIST, SET, Global, Node, parse_pickle
+from memmap._reports._checkpoint_pickle import DICT, LIST, SET, Global, InertUnpickler, Node
 
 ATOMS = (
     st.none()
@@ -40,7 +40,7 @@ PROTOCOLS = st.integers(0, pickle.HIGHEST_PROTOCOL)
 
 
 def parsed(data: bytes) -> object:
-    return parse_pickle(io.BytesIO(data))
+    return InertUnpickler(io.BytesIO(data)).parsed()
 
 
 class Call:

@@ -76,7 +76,7 @@ def test_an_interrupt_of_its_first_step_leaves_the_collector_as_it_was(
     ("where", "name", "work"),
     [
         (_report, "entries_of", lambda path: MemoryReport({"x": torch.zeros(2)})),
-        (_checkpoint, "parse_pickle", MemoryReport.from_file),
+        (_checkpoint, "InertUnpickler", MemoryReport.from_file),
         (_report, "table", lambda path: str(MemoryReport.from_file(path))),
         (_report, "html_table", lambda path: MemoryReport.from_file(path)._repr_html_()),
         (_report, "picture", lambda path: MemoryReport.from_file(path).to_svg()),

@@ -70,21 +70,13 @@ def asked_as_a_whole(patch: pytest.MonkeyPatch) -> None:
 
 def searched_by_numpy(patch: pytest.MonkeyPatch) -> None:
     asked_as_a_whole(patch)
-    patch.setattr(_equation, "MIN_CANDIDATES", 1_000_000)
     patch.setattr(_equation, "MAX_CANDIDATES", 1_000_000)
-    patch.setattr(_equation, "_listed_sums", refuse)
     patch.setattr(_equation, "_reaches_by_bits", refuse)
 
 
-def answered_by_listing_sums(patch: pytest.MonkeyPatch) -> None:
+def answered_by_bits(patch: pytest.MonkeyPatch) -> None:
     asked_as_a_whole(patch)
     patch.setattr(_equation, "_search", give_up)
-
-
-def answered_by_bits(patch: pytest.MonkeyPatch) -> None:
-    answered_by_listing_sums(patch)
-    patch.setattr(_equation, "MIN_LISTED", 0)
-    patch.setattr(_equation, "BYTES_PER_SUM", 1 << 40)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +85,6 @@ def answered_by_bits(patch: pytest.MonkeyPatch) -> None:
         asked_as_usual,
         asked_as_a_whole,
         searched_by_numpy,
-        answered_by_listing_sums,
         answered_by_bits,
     ],
 )

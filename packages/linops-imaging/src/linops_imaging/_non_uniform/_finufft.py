@@ -13,7 +13,13 @@ from torch._subclasses.fake_tensor import FakeTensor
 from linops_core import Interpolate
 from nameddim import NamedDimension
 
-from ._finufft_function import computed, non_uniform_transform, register_operation, transformed
+from ._finufft_function import (
+    Shared,
+    computed,
+    non_uniform_transform,
+    register_operation,
+    transformed,
+)
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for, way_for
 from ._kaiser_bessel import check_tol
 from ._kept import Kept, may_be_kept, place_of
@@ -48,7 +54,7 @@ class FinufftTransform(Interpolate):
     ) -> None:
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
-        check_tol(tol, least_tol(sizes), sizes, torch.float64)
+        check_tol(tol, least_tol(sizes), sizes)
         super().__init__(locs, sizes, batch, points, image, table_budget=0)
         self.tol = tol
         self._plans = Plans()
@@ -85,7 +91,9 @@ class FinufftTransform(Interpolate):
         y = transformed(values, flat, is_back, self.grid_size, self.tol, self._computed)
         return y.reshape(*batch, *frames, *own).movedim(last, at)
 
-    def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
+    def _computed(
+        self, x: Tensor, locs: Tensor, is_back: bool, shared: Shared | None = None
+    ) -> Tensor:
         if not (torch._C._has_storage(x) and torch._C._has_storage(locs)):  # batches of gradients
             return non_uniform_transform(x, locs, is_back, self.grid_size, self.tol)
         weight, part = self.locs, self.weight_part("locs")
@@ -99,12 +107,17 @@ class FinufftTransform(Interpolate):
                     of_frame, self.grid_size, n, way_for(self.tol, self.grid_size, dtype)
                 )
 
-            if not is_own:
+            if is_own:
+                is_gpu = x.device.type == "cuda" and not is_fake
+                runs_on = torch.cuda.current_stream(x.device) if is_gpu else torch.get_num_threads()
+                place = (*place_of(part), *place_of(of_frame), n, dtype, runs_on)
+                return self._plans.of([weight], place, make)
+            if shared is None:
                 return make()
-            is_gpu = x.device.type == "cuda" and not is_fake
-            runs_on = torch.cuda.current_stream(x.device) if is_gpu else torch.get_num_threads()
-            place = (*place_of(part), *place_of(of_frame), n, dtype, runs_on)
-            return self._plans.of([weight], place, make)
+            at = (id(locs), frame, n, dtype)
+            if at not in shared:
+                shared[at] = locs, make()
+            return shared[at][1]
 
         return computed(x, locs, is_back, self.grid_size, pair_for)
 

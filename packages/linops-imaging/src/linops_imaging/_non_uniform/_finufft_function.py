@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import torch
@@ -18,8 +18,14 @@ from ._finufft_plan import PlanPair, way_for
 
 _get_dispatch_mode, _PROXY = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.PROXY
 
-Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
-"""Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True."""
+Compute: TypeAlias = Callable[..., Tensor]
+"""Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True.
+
+A further argument ``shared``, `Shared`, keeps plans for the transforms of one gradient.
+"""
+
+Shared: TypeAlias = dict[tuple[object, ...], tuple[Tensor, PlanPair]]
+"""Plans by the identity of their locations, which are kept alive."""
 
 MakePair: TypeAlias = Callable[[Tensor, int, int, torch.dtype], PlanPair]
 """Returns the plans for the locations (P, D) of frame number f, some images and a dtype."""
@@ -80,9 +86,10 @@ class _Transform(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         is_back, sizes, compute = ctx.others
+        sharing = partial(compute, shared={})
 
         def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
-            y: Tensor = _Transform.apply(x, locs, is_back, sizes, compute)  # type: ignore[no-untyped-call]
+            y: Tensor = _Transform.apply(x, locs, is_back, sizes, sharing)  # type: ignore[no-untyped-call]
             return y
 
         return *_gradients(ctx, grad, is_back, sizes, other), None, None, None

@@ -110,7 +110,7 @@ def way_for(tol: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Way:
 
     Where single precision cannot keep it, the plan is in double precision.
     """
-    check_tol(tol, least_tol(sizes), sizes, torch.float64)
+    check_tol(tol, least_tol(sizes), sizes)
     return next(way for way in ways(dtype) if way.largest_error(sizes) <= tol)
 
 

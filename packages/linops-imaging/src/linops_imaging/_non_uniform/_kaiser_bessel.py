@@ -14,17 +14,15 @@ from torch import Tensor
 LEAST_OVERSAMPLING, _MOST_OVERSAMPLING = 1.125, 4.0
 _WIDTHS = range(2, 17)
 
-# Time to transform a point of the finer grid there and back, in units of that to read a neighbour.
-_POINT_OF_GRID = 20.0
+# Time to transform a point of the finer grid there and back, in units of that to read a weight of
+# a table for 8 images: `benchmarks/bench_nufft.py` measures both.
+_POINT_OF_GRID = 50.0
 
-# The smallest error of entries for which rounding in single precision is allowed for.
-_LEAST_OF_SINGLE = 1e-5
+LEAST_OF_SINGLE = 1e-5
+"""The smallest error of entries for which rounding in single precision is allowed for."""
 
-# Pixels of images for which errors near tol matter more than time.
-_SMALL = 2**12
-
-# Estimated errors, as parts of tol, among which one is found that was measured to be near tol.
-_PARTS = (1.2, 1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
+# A way whose error is a smaller part of tol takes more time than it must.
+_LEAST_PART = 0.2
 
 
 class Gridding(NamedTuple):
@@ -50,13 +48,9 @@ class Gridding(NamedTuple):
 
         An error is relative to the absolute value of the entry. Errors of the axes add up.
         """
-        errors = [largest_error(self.width, self.beta, edge) for edge in self._edges(sizes)]
+        axes = zip(sizes, self.padded, strict=True)
+        errors = [largest_error(self.width, self.beta, size, larger) for size, larger in axes]
         return math.prod([1 + error for error in errors]) - 1 + self._rounding(sizes, dtype)
-
-    def estimated_error(self, sizes: Sequence[int], dtype: torch.dtype) -> float:
-        """Return about the same in a hundredth of the time, from the two nearest aliases."""
-        errors = [max(map(self._aliases, (edge, 0.9 * edge))) for edge in self._edges(sizes)]
-        return math.prod([1 + 1.2 * error for error in errors]) - 1 + self._rounding(sizes, dtype)
 
     def _edges(self, sizes: Sequence[int]) -> list[float]:
         """Return the largest frequencies n / M along each axis."""
@@ -74,10 +68,6 @@ class Gridding(NamedTuple):
         of_locations = torch.finfo(torch.float64).eps * sum(sizes)
         return torch.finfo(dtype).eps * (len(sizes) * self.beta * h / 4 + whole / 2) + of_locations
 
-    def _aliases(self, frequency: float) -> float:
-        aliases = [abs(self._transform(frequency + alias)) for alias in (-1, 1)]
-        return (sum(aliases) + 0.2 / self.width) / self._transform(frequency)
-
     def _transform(self, frequency: float) -> float:
         r"""Return the transform of the kernel, divided by its width and by its value at its ends.
 
@@ -90,21 +80,22 @@ class Gridding(NamedTuple):
 
 
 @lru_cache(maxsize=4096)
-def largest_error(width: float, beta: float, edge: float) -> float:
-    """Measure the error along an axis at many locations and frequencies up to ``edge``.
+def largest_error(width: float, beta: float, size: int, padded: int) -> float:
+    """Measure the error along an axis at many locations, and at all or many pixels.
 
     The kernel ends on grid points for some locations, and there the error may be the largest.
     """
     locations = np.array([1e-9, 0.5 - 1e-9, *np.linspace(0, 0.5, 11)])[:, None]
-    nodes = np.floor(locations - width / 2) + 1 + np.arange(math.ceil(width))
-    distances = nodes - locations
-    squares = 1 - (2 * distances / width) ** 2
+    first, reach = np.floor(locations - width / 2) + 1 - locations, np.arange(math.ceil(width))
+    squares = 1 - (2 * (first + reach) / width) ** 2
     kernel = np.where(squares > 0, np.i0(beta * np.sqrt(np.maximum(squares, 0))), 0)
-    frequencies = edge * (1 - np.linspace(0, 1, 64) ** 2)  # errors change faster near the edge
-    phases = np.exp(2j * np.pi * frequencies[:, None, None] * distances)
+    last = size // 2
+    many = last * (1 - np.linspace(0, 1, 64) ** 2)  # errors change faster near the edge
+    frequencies = (np.arange(last + 1) if last < len(many) else many) / padded
+    sums = kernel @ np.exp(2j * np.pi * reach[:, None] * frequencies)
     a = np.emath.sqrt(beta**2 - (np.pi * width * frequencies) ** 2 + 1e-30)
     transform = width * (np.sinh(a) / a).real
-    found = np.abs((kernel * phases).sum(-1) / transform[:, None] - 1).max()
+    found = np.abs(np.exp(2j * np.pi * first * frequencies) * sums / transform - 1).max()
     return 1.05 * float(found)  # it may be larger between them
 
 
@@ -112,54 +103,40 @@ def largest_error(width: float, beta: float, edge: float) -> float:
 def chosen(tol: float, sizes: tuple[int, ...]) -> Gridding:
     """Return the fastest way, for as many points as pixels, with errors of at most ``tol``.
 
-    They are measured errors of entries, also in single precision if that is possible.
+    They are measured errors of entries, also in single precision if that is possible. Of ways for
+    small images, for which there are few grids, one is preferred that is not much more exact.
 
     Raises
     ------
     ValueError
         If the error is larger even in double precision.
     """
-    dtype = torch.float32 if tol >= _LEAST_OF_SINGLE else torch.float64
-    best = Gridding.given(sizes, 2.0, _WIDTHS[-1])
-    largest = best.error(sizes, torch.float64)
-    check_tol(tol, largest, sizes, torch.float64)
-    for part in _PARTS:
-        way = _fastest(part * tol, sizes, dtype)
-        error = math.inf if way is None else way.error(sizes, dtype)
-        if way is not None and largest < error <= tol:
-            best, largest = way, error
-        if largest > 0.4 * tol:
-            break
-    return best
+    check_tol(tol, Gridding.given(sizes, 2.0, _WIDTHS[-1]).error(sizes, torch.float64), sizes)
+    dtypes = (torch.float32, torch.float64) if tol >= LEAST_OF_SINGLE else (torch.float64,)
+    for dtype in dtypes:
+        best: tuple[bool, float, Gridding] | None = None
+        for width in _WIDTHS:
+            way = _coarsest(tol, sizes, width, dtype)
+            if way is None:
+                continue
+            n_weights = math.prod(sizes) * width ** len(sizes)
+            cost = n_weights + _POINT_OF_GRID * math.prod(way.padded)
+            key = way.error(sizes, torch.float64) < _LEAST_PART * tol, cost
+            if best is None or key < best[:2]:
+                best = *key, way
+            elif not best[0]:
+                break
+        if best is not None:
+            return best[2]
+    return Gridding.given(sizes, 2.0, _WIDTHS[-1])
 
 
-def _fastest(target: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Gridding | None:
-    """Return the fastest way whose estimated error is at most ``target``."""
-    best: tuple[bool, float, Gridding] | None = None
-    for width in _WIDTHS:
-        way = _coarsest(target, sizes, width, dtype)
-        if way is None:
-            continue
-        n_neighbours = math.prod(sizes) * width ** len(sizes)
-        cost = n_neighbours + _POINT_OF_GRID * math.prod(way.padded)
-        # The next grid of a small image may be much more accurate; its time does not matter.
-        is_small = math.prod(sizes) <= _SMALL
-        is_wasteful = is_small and way.estimated_error(sizes, torch.float64) < target / 2
-        if best is None or (is_wasteful, cost) < best[:2]:
-            best = is_wasteful, cost, way
-        elif not best[0]:
-            break
-    return None if best is None else best[2]
-
-
-def check_tol(tol: float, least: float, sizes: Sequence[int], dtype: torch.dtype) -> None:
+def check_tol(tol: float, least: float, sizes: Sequence[int]) -> None:
     """Refuse a ``tol`` below ``least``."""
     if not least <= tol < math.inf:
-        advice = "" if dtype == torch.float64 else "; give them in double precision: locs.double()"
-        rounded_up = f"{1.05 * least:.1e}"
         raise ValueError(
-            f"NUFFT: tol must be finite and at least {rounded_up} for a grid of {tuple(sizes)} and "
-            f"locations of {dtype}, got {tol!r}{advice}"
+            f"NUFFT: tol must be finite and at least {1.05 * least:.1e} for a grid of "
+            f"{tuple(sizes)}, got {tol!r}"
         )
 
 
@@ -169,12 +146,12 @@ def _coarsest(
     """Return the way with this width and the smallest grid that is accurate enough."""
     low, high = LEAST_OVERSAMPLING, _MOST_OVERSAMPLING
     way = Gridding.given(sizes, high, width)
-    if not way.estimated_error(sizes, dtype) <= tol:
+    if not way.error(sizes, dtype) <= tol:
         return None
     while high - low > 0.02:
         middle = (low + high) / 2
         tried = Gridding.given(sizes, middle, width)
-        if tried.estimated_error(sizes, dtype) <= tol:
+        if tried.error(sizes, dtype) <= tol:
             way, high = tried, middle
         else:
             low = middle
@@ -184,7 +161,7 @@ def _coarsest(
                 continue
             padded = (*way.padded[:axis], smaller, *way.padded[axis + 1 :])
             tried = Gridding.of(sizes, padded, width)
-            if tried.estimated_error(sizes, dtype) > tol:
+            if tried.error(sizes, dtype) > tol:
                 break
             way = tried
     return way

@@ -2,57 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
-import torch
-
-from linops_core import Interpolate
-
-from ._finufft_plan import is_installed, way_for
-from ._kaiser_bessel import padded_size
-
-# Nanoseconds of one thread for an image of 8 coils and back in single precision, measured by
-# `benchmarks/bench_nufft.py`: for each point of the finer grid and each weight.
-_TABLE_NODE, _TABLE_WEIGHT = 20.0, 1.0
-_PLAN_NODE, _PLAN_WEIGHT = 15.0, 2.2
+from ._finufft_plan import is_installed
+from ._kaiser_bessel import LEAST_OF_SINGLE
 
 
-def plans_are_faster(sizes: tuple[int, ...], device_type: str, *, is_for_coils: bool) -> bool:
-    """Return whether plans of finufft take less time than any table, or about as much.
+def plans_are_faster(
+    sizes: tuple[int, ...], tol: float, device_type: str, *, is_for_coils: bool, has_table: bool
+) -> bool:
+    """Return whether plans of finufft take less time of many calls than the other methods.
 
-    A table gains time where many calls read it, each for several images (``is_for_coils``).
+    On a CPU a table takes less time for images in one and two dimensions that share it
+    (``is_for_coils``), in single precision, for any number of locations and threads, as
+    `benchmarks/bench_nufft.py` measures. Data that need a small ``tol`` are in double precision.
+    On a GPU, of which few measurements are known, a table is taken if there is one. Without a
+    table, plans are always faster.
     """
-    is_table_slow = len(sizes) == 3 or not is_for_coils
-    return is_table_slow and device_type == "cpu" and is_installed(device_type)
-
-
-def fastest_method(
-    sizes: tuple[int, ...], tol: float, interpolate: Interpolate, device_type: str
-) -> str:
-    """Return the method that takes the least time in many calls for coils, "finufft" or another.
-
-    Parameters
-    ----------
-    sizes : tuple of int
-        Sizes of the image.
-    tol : float
-        The error that all methods keep.
-    interpolate : Interpolate
-        The interpolation of the finer grid that keeps it without finufft.
-    device_type : str
-        On a GPU, of which few measurements are known, a table is taken if there is one.
-    """
-    has_table = interpolate.table_nbytes > 0
-    gridding = "table" if has_table else "interpolate"
-    if not is_installed(device_type) or (has_table and device_type != "cpu"):
-        return gridding
-    way = way_for(tol, sizes, torch.complex64)
-    if not has_table or way.dtype != torch.complex64:
-        return "finufft"  # data that need a small tol are in double precision
-    n_frame_axes = len(interpolate.shape.other_shapes["frames"])
-    n_points = interpolate.locs.shape[n_frame_axes:-1].numel()
-    nodes = math.prod([padded_size(size, way.upsampling) for size in sizes])
-    of_plans = _PLAN_NODE * nodes + _PLAN_WEIGHT * n_points * way.width ** len(sizes)
-    n_weights = n_points * math.ceil(interpolate.width) ** len(sizes)
-    of_table = _TABLE_NODE * math.prod(interpolate.grid_size) + _TABLE_WEIGHT * n_weights
-    return "finufft" if of_plans < of_table else gridding
+    is_table_fast = len(sizes) < 3 and is_for_coils and tol >= LEAST_OF_SINGLE
+    is_table_taken = has_table and (is_table_fast or device_type != "cpu")
+    return is_installed(device_type) and not is_table_taken

@@ -19,7 +19,7 @@ from .._checks import sizes_of_grid, unused_names
 from .._units import warn_of_locations
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
-from ._method import fastest_method, plans_are_faster
+from ._method import plans_are_faster
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
 
@@ -85,10 +85,10 @@ class NUFFT(Wrapper):
         and takes neither ``oversamp`` nor ``width``; where single precision does not keep ``tol``,
         it computes in double precision inside. Gradients to the locations are those of the exact
         sum, so they agree with differences up to ``tol``. "auto" takes the fastest of many calls by
-        a model of measured times, and keeps the same ``tol``. On a CPU, that is a table for coils
-        in one or two dimensions, if ``batch_shape`` names a dimension beside frames and without
-        ``toeplitz``, which applies A and A.H rarely; otherwise it is finufft. ``A.method`` and
-        ``repr`` say which it is.
+        measured times, and keeps the same ``tol``. On a CPU, that is a table for coils in one or
+        two dimensions and a ``tol`` of at least 1e-5, if ``batch_shape`` names a dimension beside
+        frames and without ``toeplitz``, which applies A and A.H rarely; otherwise it is finufft.
+        ``A.method`` and ``repr`` say which it is.
     toeplitz : bool
         If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
         convolution: two Fourier transforms of twice the size, for any number of locations. The
@@ -104,7 +104,7 @@ class NUFFT(Wrapper):
         If the locations are not real numbers of single or double precision.
     ValueError
         If locations are not finite or out of range, a number is out of range, there is a wrong
-        number of dimensions, or ``tol`` is less than the precision of the locations allows.
+        number of dimensions, or ``tol`` is smaller than double precision allows.
 
     Notes
     -----
@@ -193,9 +193,9 @@ class NUFFT(Wrapper):
             )
         tol, device = _TOL if tol is None else tol, locs.device.type
         is_for_coils = not toeplitz and not {*batch} <= {ELLIPSES, *points}
-        if method == "auto" and not is_given:
-            if plans_are_faster(sizes, device, is_for_coils=is_for_coils):
-                method = "finufft"
+        is_faster = partial(plans_are_faster, sizes, tol, device, is_for_coils=is_for_coils)
+        if method == "auto" and not is_given and is_faster(has_table=True):
+            method = "finufft"
         if method != "finufft":
             way = way if is_given else chosen(tol, sizes)
             make = partial(gridded_transform, locs, sizes, way, points, image, grid, batch)
@@ -203,8 +203,9 @@ class NUFFT(Wrapper):
             interpolate = _interpolate_of(operand)
             if method == "table" and locs.numel() and not interpolate.table_nbytes:
                 _refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
-            if method == "auto" and not is_given:
-                method = fastest_method(sizes, tol, interpolate, device)
+            has_table = interpolate.table_nbytes > 0
+            if method == "auto" and not is_given and is_faster(has_table=has_table):
+                method = "finufft"
         if method == "finufft":
             operand = FinufftTransform(locs, sizes, tol, points, image, batch)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
@@ -387,7 +388,9 @@ def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
         return  # there are no values to look at
     largest = locs.detach().abs().flatten(0, -2).amax(0).tolist()
     if not all(map(math.isfinite, largest)):
-        raise ValueError(f"{owner}: the locations must be finite, got some that are not")
+        raise ValueError(
+            f"{owner}: the locations must be finite, got some that are not; leave these points out"
+        )
     # Allow for rounding of N / 2.
     if any(far > size / 2 * (1 + 1e-4) for far, size in zip(largest, sizes, strict=True)):
         raise ValueError(

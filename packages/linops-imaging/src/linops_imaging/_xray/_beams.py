@@ -13,36 +13,43 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import NO_ROOM, Near, Rays, Room, Tables, centred, hat, tables_at_once
+from ._rays import NO_ROOM, Near, Number, Rays, Room, Tables, centred, hat, tables_at_once, value_of
 
 
 class ParallelRays(NamedTuple):
-    """Rays ``spacing`` apart along (-sin, cos), the middle one of a view through the origin."""
+    """Rays ``spacing`` apart along (-sin, cos), the middle one of a view at s = ``offset``."""
 
     angles: Tensor
     n_detectors: int
-    spacing: float
+    spacing: Number
+    offset: Number
+    origin: Sequence[Number]
 
     def at_angles(self, angles: Tensor) -> ParallelRays:
         """Return the same beam at other angles."""
         return self._replace(angles=angles)
 
+    def with_more_detectors(self, n_before: int, n_after: int) -> ParallelRays:
+        """Return the same beam with more detectors at both ends."""
+        offset = self.offset + self.spacing * ((n_after - n_before) / 2)
+        return self._replace(n_detectors=self.n_detectors + n_before + n_after, offset=offset)
+
     def reach(self, sizes: Sequence[int]) -> int:
         """Return how many rays to each side are less than a pixel away from any pixel, at most."""
-        return min(math.ceil(1 / self.spacing), self.n_detectors)
+        return min(math.ceil(1 / value_of(self.spacing)), self.n_detectors)
 
     def rays(self) -> Iterator[Rays]:
         """Yield the rays, of some views at a time."""
         for angles in self.angles.double().unsqueeze(1).split(tables_at_once(self.angles)):
-            offset = (centred(self.n_detectors, angles) * self.spacing).unsqueeze(0)
-            yield Rays(angles.cos(), angles.sin(), offset)
+            offset = centred(self.n_detectors, angles) * self.spacing + self.offset
+            yield Rays(angles.cos(), angles.sin(), offset.unsqueeze(0))
 
     def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
         """Return the place among the detectors and the place across the rays, and their step."""
         angles, middle = self.angles.double().unsqueeze(1), (self.n_detectors - 1) / 2
         cosine, sine = angles.cos(), angles.sin()
         main = torch.maximum(cosine.abs(), sine.abs())
-        s0, s1 = x0 * cosine, x1 * sine
+        s0, s1 = x0 * cosine, x1 * sine - self.offset
         numbers = (
             # NaN cannot become an index; the lengths of these rays are NaN already.
             (s0 / self.spacing).nan_to_num(),
@@ -72,37 +79,48 @@ class ParallelRays(NamedTuple):
 
 
 class FanRays(NamedTuple):
-    """Rays from a source at s = 0, t = -``source`` to flat detectors at t = ``detector``.
+    """Rays from a source at s = 0, t = -``source`` to detectors that cross s = 0 at ``detector``.
 
-    A ray at the angle gamma to the middle ray has its normal at angle - gamma, and the distance
-    source sin(gamma) from the origin.
+    The detectors are on a line along s, or on a circle about the source. A ray at the angle gamma
+    to the one along t has its normal at angle - gamma, and the distance source sin(gamma) from the
+    origin.
     """
 
     angles: Tensor
     n_detectors: int
-    spacing: float
+    spacing: Number
+    offset: Number
+    origin: Sequence[Number]
     source: float
     detector: float
+    is_curved: bool
 
     def at_angles(self, angles: Tensor) -> FanRays:
         """Return the same beam at other angles."""
         return self._replace(angles=angles)
 
+    def with_more_detectors(self, n_before: int, n_after: int) -> FanRays:
+        """Return the same beam with more detectors at both ends."""
+        offset = self.offset + self.spacing * ((n_after - n_before) / 2)
+        return self._replace(n_detectors=self.n_detectors + n_before + n_after, offset=offset)
+
     def reach(self, sizes: Sequence[int]) -> int:
         """Return how many rays to each side are less than a pixel away from any pixel, at most.
 
         The place on the detectors moves by at most (source + detector) / (q cos(gamma)^2) for a
-        step of 1 at the distance q from the source. Steps end in a disc about the image.
+        step of 1 at the distance q from the source, on a circle by (source + detector) / q. Steps
+        end in a disc about the image.
         """
-        radius = math.hypot(*(size - 1 for size in sizes)) / 2 + 1
-        square = 1 - (radius / self.source) ** 2
-        most = (self.source + self.detector) / ((self.source - radius) * square * self.spacing)
-        return min(math.ceil(most), self.n_detectors)
+        radius = radius_of(sizes, self.origin) + 1
+        square = 1 if self.is_curved else 1 - (radius / self.source) ** 2
+        least = (self.source - radius) * square * value_of(self.spacing)
+        return min(math.ceil((self.source + self.detector) / least), self.n_detectors)
 
     def fan(self) -> Tensor:
         """Return gamma, (D,)."""
-        at = centred(self.n_detectors, self.angles.double()) * self.spacing
-        return (at / (self.source + self.detector)).atan()
+        at = centred(self.n_detectors, self.angles.double()) * self.spacing + self.offset
+        at = at / (self.source + self.detector)
+        return at if self.is_curved else at.atan()
 
     def rays(self) -> Iterator[Rays]:
         """Yield the rays, of some views at a time."""
@@ -110,6 +128,12 @@ class FanRays(NamedTuple):
         for angles in self.angles.double().unsqueeze(1).split(tables_at_once(self.angles)):
             theta = angles - fan
             yield Rays(theta.cos(), theta.sin(), (self.source * fan.sin()).unsqueeze(0))
+
+    def nearness(self, s: Tensor, away: Tensor) -> Tensor:
+        """Return the weight of filtered back projection of a point."""
+        if self.is_curved:
+            return self.source**2 / (s.square() + away.square())
+        return (self.source / away).square()
 
     def distances(
         self, x0: Tensor, x1: Tensor, dtype: torch.dtype
@@ -123,19 +147,23 @@ class FanRays(NamedTuple):
     def place(self, s: Tensor, away: Tensor) -> Tensor:
         """Return the detector of the ray through a point, from 0 and with a fraction."""
         step = (self.source + self.detector) / self.spacing
-        return s / away * step + (self.n_detectors - 1) / 2
+        tangent = s / away
+        at = tangent.atan() if self.is_curved else tangent
+        return at * step + ((self.n_detectors - 1) / 2 - self.offset / self.spacing)
 
     def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
         """Return s and the distance from the source along t, and a share of each ray."""
         fan, angles = self.fan(), self.angles.double().unsqueeze(1)
         main = torch.maximum((angles - fan).cos().abs(), (angles - fan).sin().abs())
         shares = pad((fan.cos() / main).to(dtype), (reach, reach))
+        # Where there is no detector, the share is 0.
+        tangents = pad(fan.tan().to(dtype), (reach, reach)).expand_as(shares)
         # NaN cannot become an index; the lengths of these rays are NaN already.
         cosine, sine = angles.cos().nan_to_num(), angles.sin().nan_to_num()
         numbers = (x0 * cosine, x1 * sine, self.source - x0 * sine, x1 * cosine)
-        return Tables(
-            by_pixel(numbers, dtype), first_rays(angles, shares.shape[1]), shares.flatten()
-        )
+        start = first_rays(angles, shares.shape[1])
+        others = tangents.flatten() if self.is_curved else None
+        return Tables(by_pixel(numbers, dtype), start, shares.flatten(), others)
 
     def near(self, tables: Tables, reach: int, room: Room = NO_ROOM) -> Near:
         """Return the rays near pixels."""
@@ -146,14 +174,27 @@ class FanRays(NamedTuple):
         before = _before(self.place(s, away), self.n_detectors, None)
         index = _index(before, tables, index)
         number = before.sub_((self.n_detectors - 1) / 2)
-        step = self.spacing / (self.source + self.detector)
+        step, middle = (
+            length / (self.source + self.detector) for length in (self.spacing, self.offset)
+        )
+        tangents = tables.tangents
 
         def weight(k: int) -> Tensor:
             # Along s, the ray is away * tangent from the middle one.
-            across = torch.addcmul(s, away, (number + (k - reach)) * step, value=-1)
+            if tangents is None:
+                tangent = (number + (k - reach)) * step + middle
+            else:
+                tangent = tangents[k:].index_select(0, index.flatten()).view_as(s)
+            across = torch.addcmul(s, away, tangent, value=-1)
             return hat(across * shares[k:].index_select(0, index.flatten()).view_as(s))
 
         return Near(index, weight)
+
+
+def radius_of(sizes: Sequence[int], origin: Sequence[Number]) -> float:
+    """Return the distance from the origin to the pixel that is farthest away."""
+    at = [value_of(number) for number in origin]
+    return math.hypot(*(max(o, n - 1 - o) for o, n in zip(at, sizes, strict=True)))
 
 
 def by_pixel(numbers: Sequence[Tensor], dtype: torch.dtype) -> tuple[Tensor, ...]:

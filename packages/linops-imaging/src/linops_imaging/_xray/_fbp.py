@@ -9,12 +9,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from linops_core import Chain, NamedLinop, Scalar
+from linops_core.siblings import is_unitary
+
 from .._some_at_a_time import some_at_a_time
 from ._beams import FanRays
 from ._fan_beam import FanBeam
 from ._joseph import MOST_IMAGES
 from ._parallel_beam import ParallelBeam
-from ._rays import centred, is_constant
+from ._rays import coordinates, is_constant, value_of
+from ._scan_weights import scan_weights
 
 _AT_ONCE = 2**17
 """Numbers of a sinogram or an image that are computed at a time."""
@@ -30,7 +34,7 @@ _WINDOWS: Mapping[str, Callable[[Tensor], Tensor]] = {
 
 def fbp(
     sinogram: Tensor,
-    A: ParallelBeam | FanBeam,
+    A: NamedLinop,
     window: str = "ramp",
     *,
     allow_gaps: bool = False,
@@ -40,22 +44,30 @@ def fbp(
     Each projection is convolved with a windowed ramp filter that is band-limited to the Nyquist
     frequency of the detectors. Then it is back projected: with ``A.H`` for parallel rays, and for a
     fan with the weight :math:`R^2 / l^2` of a pixel at the distance l from the source along the
-    middle ray. The angles need not be equally spaced: the weight of an angle is half the distance
-    between its two neighbours, modulo pi, or modulo 2 pi for a fan.
+    middle ray. (For curved detectors l is the distance from the source, and the filter is that of
+    equal angles.) The angles need not be equally spaced: the weight of an angle is half the
+    distance between its two neighbours, modulo pi, or modulo 2 pi for a fan.
+
+    A fan may cover less than a circle: a short scan covers 180 degrees and the part of the fan
+    that crosses the image. Then rays that are seen twice share a weight, as with Parker's weights,
+    which goes to zero at both ends of the scan. With a ``detector_offset``, one side of the
+    detectors may see the image in part; then the angles must cover the whole circle, for parallel
+    rays, too. Rays that only one side sees have the full weight.
 
     Parameters
     ----------
     sinogram : Tensor
         (..., A, D), real or complex. Half precision and integers are computed in float32.
     A : ParallelBeam or FanBeam
-        Its angles must cover the half circle, or the whole circle for a fan. Its detectors must
-        see the whole object and must not be farther apart than a pixel, or the image has
-        artefacts; this is not checked.
+        Or one of them composed with numbers and unitary operators, such as ``FourierShift``. Its
+        detectors must see the whole object (with the whole circle, one side of them must) and must
+        not be farther apart than a pixel, or the image has artefacts; this is not checked.
     window : {"ramp", "shepp-logan", "cosine", "hamming", "hann"}
         Multiplies the ramp, to reduce noise; "ramp" is the bare ramp.
     allow_gaps : bool
-        Whether angles may be missing. The angles at both ends of a gap then get larger weights, and
-        the image has streaks and blurred edges.
+        Whether angles may be missing; the image then has streaks and blurred edges. The angles at
+        both ends of a gap get larger weights, but a fan with one gap has the weights of a short
+        scan.
 
     Returns
     -------
@@ -65,16 +77,22 @@ def fbp(
     Raises
     ------
     TypeError
-        If the sinogram is not a tensor, or A is neither ParallelBeam nor FanBeam.
+        If the sinogram is not a tensor, or A is another operator.
     ValueError
-        If there is no such window, if the sinogram does not have the size of A's output, or if a
-        gap between angles is too large: larger than 5 degrees and than 3 times the distance of
-        equally spaced angles, or larger than half of the circle to cover.
+        If there is no such window, if the sinogram does not have the size of A's output, if all
+        detectors are on one side of the axis of rotation, or if a gap between angles is too large:
+        larger than 5 degrees and than 3 times the distance of equally spaced angles, or larger than
+        half of the circle to cover.
 
     References
     ----------
     A. C. Kak and M. Slaney, "Principles of computerized tomographic imaging", IEEE Press (1988),
     sections 3.3 and 3.4.
+    D. L. Parker, "Optimal short scan convolution reconstruction for fan beam CT", Medical Physics 9
+    (1982).
+    F. Noo, M. Defrise, R. Clackdoyle and H. Kudo, "Image reconstruction from fan-beam projections
+    on less than a short scan", Physics in Medicine and Biology 47 (2002).
+    G. Wang, "X-ray micro-CT with a displaced detector array", Medical Physics 29 (2002).
 
     Examples
     --------
@@ -87,8 +105,10 @@ def fbp(
     """
     if not isinstance(sinogram, Tensor):
         raise TypeError(f"fbp: the sinogram must be a torch.Tensor, got {type(sinogram)}")
+    if isinstance(A, Chain):
+        return _of_chain(sinogram, A, window, allow_gaps)
     if not isinstance(A, ParallelBeam | FanBeam) or A.is_adjoint:
-        raise TypeError(f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}")
+        raise _of_other_kind(A)
     if window not in _WINDOWS:
         raise ValueError(f"fbp: window must be one of {[*_WINDOWS]}, got {window!r}")
     angles = A.weight_part("angles")
@@ -103,26 +123,29 @@ def fbp(
         empty: Tensor = A.H(sinogram)
         return empty
     beam = A.beam()
-    is_fan = isinstance(beam, FanRays)
-    weights = _angular_weights(angles, 2 * math.pi if is_fan else math.pi, allow_gaps)
-    weights = weights.to(sinogram.real.dtype).unsqueeze(-1)
-    spacing = A.detector_spacing
+    weights, n_missing = scan_weights(beam, A.grid_size, allow_gaps)
+    weights = weights.to(sinogram.real.dtype)
+    spacing, bend = value_of(beam.spacing), 0.0
     if isinstance(beam, FanRays):
-        # The detectors are scaled to the origin. A whole circle sees each ray twice.
-        weights = weights * beam.fan().cos().to(weights.dtype) / 2
+        # The detectors are scaled to the origin.
+        weights = weights * beam.fan().cos().to(weights.dtype)
+        bend = spacing / (beam.source + beam.detector) if beam.is_curved else 0.0
         spacing *= beam.source / (beam.source + beam.detector)
     else:
         weights = weights * spacing
-    n_samples, sizes = sinogram.shape[-1], A.grid_size
-    response = _response(n_samples, spacing, window).to(sinogram.device, weights.dtype)
+    sizes, zeros = A.grid_size, (max(-n_missing, 0), max(n_missing, 0))
+    beam = beam.with_more_detectors(*zeros)
+    n_samples = beam.n_detectors
+    response = _response(n_samples, spacing, window, bend).to(sinogram.device, weights.dtype)
 
     def filtered(lines: Tensor) -> Tensor:
         """Return lines (B, A, D) convolved with the ramp filter along their last axis."""
-        n = len(response)
+        n, lines = len(response), lines * weights
+        lines = pad(lines, zeros) if n_missing else lines
         if lines.is_complex():
-            found: Tensor = torch.fft.ifft(torch.fft.fft(lines * weights, n).mul_(response))
+            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(response))
         else:
-            half = torch.fft.rfft(lines * weights, n).mul_(response[: n // 2 + 1])
+            half = torch.fft.rfft(lines, n).mul_(response[: n // 2 + 1])
             found = torch.fft.irfft(half, n)
         return found[..., :n_samples]
 
@@ -138,31 +161,46 @@ def fbp(
         own = some_at_a_time(filtered, own, n_lines)
         if isinstance(beam, FanRays):
             return _of_fan(own, beam, sizes, n_rows)
-        return A.adj_fn(A, own)
+        return A.onto_images(own, beam)
 
     images = some_at_a_time(image_of, lines, n_images)
     return images.view(*sinogram.shape[:-2], *sizes)
 
 
-def _angular_weights(angles: Tensor, period: float, allow_gaps: bool) -> Tensor:
-    """Return half the distance between the two neighbours of each angle, modulo the period."""
-    turned, order = angles.to(torch.float64).remainder(period).sort()
-    gaps = turned.diff(append=turned[:1] + period)
-    largest = float(gaps.max())
-    allowed = min(max(math.radians(5), 3 * period / len(angles)), 0.51 * period)
-    if not allow_gaps and largest > allowed:
-        raise ValueError(
-            f"fbp: the angles must cover {math.degrees(period):.0f} degrees without gaps, got a "
-            f"gap of {math.degrees(largest):.1f} degrees; find the image by a solver, such as "
-            "linops_solvers.conjugate_gradients, or set allow_gaps=True"
-        )
-    return torch.empty_like(gaps).index_copy(0, order, (gaps + gaps.roll(1)) / 2)
+def _of_chain(sinogram: Tensor, A: Chain, window: str, allow_gaps: bool) -> Tensor:
+    """Return the image for a beam between operators that have an inverse."""
+    at = [n for n, part in enumerate(A.linops) if isinstance(part, ParallelBeam | FanBeam)]
+    if len(at) != 1:
+        raise _of_other_kind(A)
+    for part in reversed(A.linops[at[0] + 1 :]):
+        sinogram = _undone(part, sinogram, A)
+    image = fbp(sinogram, A.linops[at[0]], window, allow_gaps=allow_gaps)
+    for part in reversed(A.linops[: at[0]]):
+        image = _undone(part, image, A)
+    return image
+
+
+def _undone(part: NamedLinop, y: Tensor, A: Chain) -> Tensor:
+    """Return the inverse of an operator applied to y."""
+    if isinstance(part, Scalar):
+        scaled: Tensor = y / part.weight
+        return scaled
+    if not is_unitary(part):
+        raise _of_other_kind(A)
+    return part.H(y)
+
+
+def _of_other_kind(A: object) -> TypeError:
+    return TypeError(
+        "fbp: A must be a ParallelBeam or a FanBeam, or one of them composed with numbers and "
+        f"unitary operators, got {A!r}"
+    )
 
 
 def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> Tensor:
     """Return the images from filtered projections (B, A, D), some rows of pixels at a time."""
     lines = pad(lines, (1, 2))
-    x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
+    x0, x1 = coordinates(beam, sizes)
     parts = []
     for own in x0.split(max(1, n_rows)):
         rows = lines.new_zeros(len(lines), len(own), len(x1))
@@ -171,17 +209,21 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
             at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
             index = at.long().flatten()
             left, right = (line[:, k:].index_select(1, index).view_as(rows) for k in (0, 1))
-            rows = rows + (left + at.frac() * (right - left)) * (beam.source / away).square()
+            rows = rows + (left + at.frac() * (right - left)) * beam.nearness(s, away)
         parts.append(rows)
     return torch.cat(parts, 1)
 
 
-def _response(n: int, spacing: float, window: str) -> Tensor:
-    """Return the frequency response of the ramp filter for lines of n samples."""
+def _response(n: int, spacing: float, window: str, bend: float) -> Tensor:
+    """Return the frequency response of the ramp filter for lines of n samples.
+
+    ``bend`` is the angle between neighbouring detectors on a circle, or 0.
+    """
     padded = 2 ** math.ceil(math.log2(max(2 * n, 2)))  # so that no projection wraps around
     at = torch.arange(padded // 2 + 1, dtype=torch.float64, device="cpu")
     odd = (at % 2 == 1).double()
     ramp = -odd / (math.pi * at.clamp(min=1) * spacing).square()
+    ramp /= torch.sinc(at.clamp(max=n) * (bend / math.pi)).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
     response: Tensor = torch.fft.fft(whole).real * spacing

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import Beam, Tables, centred, followed, is_constant, paths, views_at_once
+from ._rays import Beam, Tables, coordinates, followed, is_constant, paths, views_at_once
 from ._side_by_side import Images, blocks, integrals_of_many, onto_rows_of_many
 
 MOST_IMAGES = 16
@@ -89,7 +89,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
         n_own = part.stop - part.start
         start = width * torch.arange(n_own, dtype=torch.int32, device=like.device).unsqueeze(1)
         values = _in_turn(images, axes, part, like)
-        for first, slope, length, is_turned in paths(beam, size0, size1, like.dtype, n_views):
+        for first, slope, length, is_turned in paths(beam, like.dtype, n_views):
             at = torch.addcmul(first.unsqueeze(1), row[part], slope.unsqueeze(1))
             at = at.clamp(0, longest + 1)
             index = at.int()
@@ -161,7 +161,7 @@ def onto_rows(
     """
     reach = beam.reach(sizes)
     lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])
-    x0, x1 = (centred(size, beam.angles.double()) for size in sizes)
+    x0, x1 = coordinates(beam, sizes)
     is_known = is_constant(y, beam)
     if is_known and _are_many(y, len(y)):
         return onto_rows_of_many(y, lengths.to(y.dtype), beam, x0, x1, reach)

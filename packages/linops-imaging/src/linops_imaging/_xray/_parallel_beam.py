@@ -12,9 +12,9 @@ class ParallelBeam(XRayTransform):
     .. math:: p(\phi, s) = \int x(s \cos \phi - t \sin \phi, \; s \sin \phi + t \cos \phi) \, dt,
 
     by Joseph's method: where a ray crosses a row of pixels, the image is interpolated linearly.
-    Lengths are in pixels. Coordinate 0 belongs to image axis 0. The origin is the middle of the
-    image, index (N - 1) / 2, and the middle of the detectors. The adjoint is matched: it is the
-    transpose of the same matrix.
+    Lengths are in pixels. Coordinate 0 belongs to image axis 0. The axis of rotation is the origin.
+    Detector d is at :math:`s = (d - (D - 1) / 2) \, \Delta + c` for the spacing :math:`\Delta` and
+    the offset c. The adjoint is matched: it is the transpose of the same matrix.
 
     Parameters
     ----------
@@ -25,8 +25,9 @@ class ParallelBeam(XRayTransform):
         D, at least 1.
     grid_size : (int, int)
         Size of the image.
-    detector_spacing : float
-        Distance between neighbouring rays, positive.
+    detector_spacing : float or Tensor
+        Distance between neighbouring rays, positive. For this and the next two, a tensor is a
+        weight that gradients reach; a number is not.
     output_shape : (dimension, dimension)
         Dimensions of angles and detectors.
     input_shape : (dimension, dimension)
@@ -34,13 +35,19 @@ class ParallelBeam(XRayTransform):
     batch_shape : sequence of dimensions, optional
         Dimensions before the image, such as the slices of a volume. They can be sliced. Any
         dimensions by default.
+    detector_offset : float or Tensor
+        c, of the middle of the detectors from the projected axis of rotation. If that is seen at
+        the detector with index i, this is :math:`((D - 1) / 2 - i) \, \Delta`.
+    origin : (float, float) or Tensor, optional
+        Index of the pixel, with fractions, that the axis of rotation crosses. The middle of the
+        image by default, :math:`(N - 1) / 2`.
 
     Raises
     ------
     TypeError
-        If the angles are not real numbers, or a number is not an integer.
+        If the angles or other tensors are not of real numbers, or a number is not an integer.
     ValueError
-        If a number is out of range, or there is a wrong number of dimensions.
+        If a number is out of range, or a tensor or argument has a wrong number of dimensions.
 
     Notes
     -----
@@ -49,11 +56,12 @@ class ParallelBeam(XRayTransform):
     degrees if the image is not square). Differences of the angles up to 4 times the machine epsilon
     are ignored. So angles that divide a half circle equally, beginning at 0, take about half the
     time of other angles. The images of a batch share the weights as well: 16 images at once take a
-    quarter to a third of the time of 16 images one by one. Nothing is shared while gradients to the
-    angles are recorded, or under transforms.
+    quarter to a third of the time of 16 images one by one. Views are shared by turns only if there
+    is a ``detector_offset``, and not at all with another ``origin`` than the middle. Nothing is
+    shared while gradients to the geometry are recorded, or under transforms.
 
     The result has the dtype of the input, for angles of any dtype; integers give float32. Half
-    precision is computed in float32. Gradients to the angles have their dtype. An angle that is NaN
+    precision is computed in float32. Gradients to the geometry have its dtype. An angle that is NaN
     or infinite makes its projection NaN. For a ``detector_spacing`` below 1, the time of the
     adjoint is proportional to its inverse.
 
@@ -75,4 +83,5 @@ class ParallelBeam(XRayTransform):
 
     def beam(self) -> ParallelRays:
         """Return the geometry of the rays for the current angles."""
-        return ParallelRays(self.weight_part("angles"), self.n_detectors, self.detector_spacing)
+        lengths = self._length("detector_spacing"), self._length("detector_offset")
+        return ParallelRays(self.weight_part("angles"), self.n_detectors, *lengths, self._origin())

@@ -21,6 +21,8 @@ _NUMBERS_ON_GPU = 2**22
 Room: TypeAlias = Sequence[Tensor | None]
 """Memory for two numbers and an index of each ray and pixel."""
 NO_ROOM: Room = (None, None, None)
+Number: TypeAlias = float | Tensor
+"""A length; a tensor has no dimensions and may have a gradient."""
 
 
 class Rays(NamedTuple):
@@ -51,16 +53,19 @@ class Tables(NamedTuple):
     """Index of the first ray of each view, or None for one view."""
     shares: Tensor | None = None
     """One number for each ray, view after view."""
+    tangents: Tensor | None = None
+    """Another number for each ray, where rays are not equally spaced on a line."""
 
     def of_views(self, views: slice) -> Tables:
         """Return the tables of some views, whose first ray has the index 0."""
         numbers = tuple([table[views] for table in self.numbers])
         n_views, n_own = len(self.numbers[0]), len(numbers[0])
-        shares = self.shares
-        if shares is not None:
-            shares = shares.unflatten(0, (n_views, -1))[views].flatten()
+        shares, tangents = (
+            None if of_rays is None else of_rays.unflatten(0, (n_views, -1))[views].flatten()
+            for of_rays in (self.shares, self.tangents)
+        )
         start = None if n_own == 1 or self.start is None else self.start[:n_own]
-        return Tables(numbers, start, shares)
+        return Tables(numbers, start, shares, tangents)
 
     def of_rows(self, rows: slice) -> Tables:
         """Return the tables of some rows of pixels."""
@@ -117,6 +122,18 @@ class Beam(Protocol):
     def n_detectors(self) -> int:
         """Return D."""
 
+    @property
+    def offset(self) -> Number:
+        """Return the place of the middle of the detectors."""
+
+    @property
+    def origin(self) -> Sequence[Number]:
+        """Return the index of the pixel at the origin, along both axes."""
+
+    @property
+    def spacing(self) -> Number:
+        """Return the distance between neighbouring detectors."""
+
     def at_angles(self, angles: Tensor) -> Self:
         """Return the same beam at other angles."""
 
@@ -133,6 +150,11 @@ class Beam(Protocol):
         """Return the rays near pixels, in the memory of ``room`` if it has any."""
 
 
+def value_of(number: Number) -> float:
+    """Return a length as a number without a gradient."""
+    return float(number.detach() if isinstance(number, Tensor) else number)
+
+
 def tables_at_once(values: Tensor) -> int:
     """Return for how many views to compute the numbers of all rays at a time."""
     return _VIEWS if values.is_cpu else _VIEWS_ON_GPU
@@ -144,19 +166,20 @@ def views_at_once(values: Tensor, n_numbers: int) -> int:
 
 
 def paths(
-    beam: Beam, size0: int, size1: int, dtype: torch.dtype, n_views: int
+    beam: Beam, dtype: torch.dtype, n_views: int
 ) -> Iterator[tuple[Tensor, Tensor, Tensor, Tensor]]:
     """Yield the positions of the rays of at most ``n_views`` in row 0, in pixels from the padding.
 
     Also yield the step from one row to the next, the length of a ray between two rows, and whether
     the rows are those along axis 1.
     """
+    origin0, origin1 = beam.origin
     for rays in beam.rays():
         is_turned, main = rays.is_turned(), rays.main()
         slope = -torch.where(is_turned, rays.cosine, rays.sine) / main
-        n_pixels = torch.where(is_turned, size1, size0)
-        n_rows = torch.where(is_turned, size0, size1)
-        first = rays.offset / main - slope * ((n_rows - 1) / 2) + (n_pixels + 1) / 2
+        turned = is_turned.double()
+        along = origin1 + turned * (origin0 - origin1)
+        first = rays.offset / main - slope * along + (origin0 + origin1 - along + 1)
         # NaN cannot become an index; the lengths of these rays are NaN already.
         first, slope = (part.to(dtype).nan_to_num() for part in (first, slope))
         numbers = first, slope, (1 / main.abs()).to(dtype), is_turned
@@ -173,8 +196,10 @@ def followed(beam: Beam) -> tuple[int, ...]:
 
 def is_constant(images: Tensor, beam: Beam) -> bool:
     """Return whether neither autograd nor a transform records the images and the angles."""
-    is_recorded = images.requires_grad or beam.angles.requires_grad
-    return is_plain(images, beam.angles) and not (is_recorded and torch.is_grad_enabled())
+    numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
+    tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]
+    is_recorded = any(tensor.requires_grad for tensor in tensors)
+    return is_plain(*tensors) and not (is_recorded and torch.is_grad_enabled())
 
 
 def hat(t: Tensor) -> Tensor:
@@ -185,3 +210,12 @@ def hat(t: Tensor) -> Tensor:
 def centred(size: int, like: Tensor) -> Tensor:
     """Return 0, ..., size - 1 minus their mean."""
     return torch.arange(size, dtype=like.dtype, device=like.device) - (size - 1) / 2
+
+
+def coordinates(beam: Beam, sizes: Sequence[int]) -> list[Tensor]:
+    """Return the coordinates of the rows and of the columns of pixels, in float64."""
+    device, dtype = beam.angles.device, torch.float64
+    return [
+        torch.arange(size, dtype=dtype, device=device) - origin
+        for size, origin in zip(sizes, beam.origin, strict=True)
+    ]

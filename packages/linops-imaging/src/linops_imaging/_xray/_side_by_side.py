@@ -48,7 +48,7 @@ def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Ten
     memory = like.new_empty(len(axes) * parts[0].stop * width, n_images)
     sums = like.new_zeros(n_views, n_detectors, n_images)
     step = n_numbers // most
-    views = [*paths(beam, size0, size1, like.dtype, step)]
+    views = [*paths(beam, like.dtype, step)]
     for part in parts:
         n_rows = part.stop - part.start
         values = _side_by_side(images, axes, part, memory[: len(axes) * n_rows * width])

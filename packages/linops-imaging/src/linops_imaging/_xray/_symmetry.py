@@ -7,7 +7,8 @@ With T the turn of an image by 90 degrees, and M its mirror image along axis 0, 
     p_{-\theta}(x)_d = p_\theta(M x)_{D - 1 - d}.
 
 So each view is a view of the image in one of 8 poses, at an angle between 0 and 45 degrees. (For
-images that are not square: 4 poses, and 90 degrees.) Equally spaced angles need few such views, and
+images that are not square: 4 poses, and 90 degrees. If the middle of the detectors is not on the
+middle ray: half as many poses, and twice the angle.) Equally spaced angles need few such views, and
 one view of several images takes less time than several views of one image.
 
 A views of D detectors, S shared views, P poses, B images.
@@ -23,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ._joseph import MOST_IMAGES, back_projection, line_integrals, of_rows, onto_rows
-from ._rays import Beam, is_constant, tables_at_once
+from ._rays import Beam, is_constant, tables_at_once, value_of
 from ._side_by_side import blocks
 
 # Bytes of the images, in all poses, that are computed at a time.
@@ -137,7 +138,10 @@ def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedVie
     """Return the views that are shared, or None where that does not save time."""
     if not is_constant(values, beam) or not len(values):
         return None
-    found = _grouped(beam.angles, sizes[0] == sizes[1], torch.finfo(values.dtype).eps)
+    if any(value_of(at) != (n - 1) / 2 for at, n in zip(beam.origin, sizes, strict=True)):
+        return None  # a turn about the middle of the image is not one about the origin
+    is_square, may_mirror = sizes[0] == sizes[1], value_of(beam.offset) == 0
+    found = _grouped(beam.angles, is_square, may_mirror, torch.finfo(values.dtype).eps)
     if found is None:
         return None
     angles, poses, place, is_mirrored = found
@@ -157,7 +161,7 @@ def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedVie
 
 
 def _grouped(
-    angles: Tensor, is_square: bool, accuracy: float
+    angles: Tensor, is_square: bool, may_mirror: bool, accuracy: float
 ) -> tuple[Tensor, list[Pose], Tensor, Tensor] | None:
     """Return the shared angles, the poses, and the place and mirroring of each view.
 
@@ -168,11 +172,13 @@ def _grouped(
     if not len(theta) or not theta.abs().max() * digits <= closest:
         return None
     n_quarters = 1 if is_square else 2
-    turns = (theta / (n_quarters * math.pi / 2)).round()
+    quarters = theta / (n_quarters * math.pi / 2)
+    # Angles just below a turn belong to it, too.
+    turns = quarters.round() if may_mirror else (quarters + 1e-3).floor()
     rest = theta - turns * (n_quarters * math.pi / 2)
-    is_mirrored = rest < 0
+    is_mirrored = (rest < 0) & may_mirror
     # Angles that differ by rounding only are replaced by their mean.
-    ordered, order = rest.abs().sort()
+    ordered, order = torch.where(is_mirrored, -rest, rest).sort()
     group = (ordered.diff(prepend=ordered[:1]) > closest).cumsum(0)
     n = int(group[-1]) + 1
     means = theta.new_zeros(n).index_add_(0, group, ordered) / group.bincount()

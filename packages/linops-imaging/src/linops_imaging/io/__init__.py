@@ -10,5 +10,16 @@ from ._ismrmrd import read_ismrmrd as read_ismrmrd
 from ._ismrmrd_header import Encoding as Encoding
 from ._ismrmrd_scan import IsmrmrdScan as IsmrmrdScan
 from ._nifti import read_nifti as read_nifti
+from ._write_ismrmrd import write_ismrmrd as write_ismrmrd
+from ._write_nifti import write_nifti as write_nifti
 
-__all__ = ["Encoding", "IsmrmrdScan", "read_cfl", "read_ismrmrd", "read_nifti", "write_cfl"]
+__all__ = [
+    "Encoding",
+    "IsmrmrdScan",
+    "read_cfl",
+    "read_ismrmrd",
+    "read_nifti",
+    "write_cfl",
+    "write_ismrmrd",
+    "write_nifti",
+]

@@ -50,6 +50,20 @@ _OTHER_KINDS = {
     30: "phase stabilization",
     31: "phase stabilization",
 }
+_KINDS = ("imaging", "calibration", "noise", *dict.fromkeys(_OTHER_KINDS.values()))
+_DETAILS = (
+    "measurement_uid",
+    "scan_counter",
+    "acquisition_time_stamp",
+    "physiology_time_stamp",
+    "position",
+    "read_dir",
+    "phase_dir",
+    "slice_dir",
+    "patient_table_position",
+    "user_int",
+    "user_float",
+)
 _AT_ONCE = 64
 """Lines that are read together."""
 
@@ -72,9 +86,11 @@ def read_ismrmrd(
         An HDF5 file.
     dataset : str
         The HDF5 group of the dataset.
-    lines : {"imaging", "calibration", "noise"}
-        Which lines to read. Lines with both flags are in both selections. ``left_out`` counts the
-        lines that are neither selected nor noise.
+    lines : str
+        Which lines to read: "imaging", "calibration", "noise", "navigation", "phase correction",
+        "feedback", "dummy", "coil correction" or "phase stabilization". Lines with the flag of both
+        calibration and imaging are in both of these. ``left_out`` counts the lines that are neither
+        selected nor noise.
     encoding : int
         Index of the encoding in the header, if there are several.
     where : mapping of str to number, optional
@@ -102,10 +118,8 @@ def read_ismrmrd(
     S. J. Inati et al., "ISMRM Raw data format: a proposed standard for MRI raw datasets", Magnetic
     Resonance in Medicine 77 (2017).
     """
-    if lines not in ("imaging", "calibration", "noise"):
-        raise ValueError(
-            f"read_ismrmrd: lines must be 'imaging', 'calibration' or 'noise', got {lines!r}"
-        )
+    if lines not in _KINDS:
+        raise ValueError(f"read_ismrmrd: lines must be one of {_KINDS}, got {lines!r}")
     check_number("read_ismrmrd", "encoding", encoding, 0)
     where = dict(where or {})
     if strange := where.keys() - {*_SELECTABLE}:
@@ -164,6 +178,7 @@ def read_ismrmrd(
         dwell_time=dwell_time,
         noise_dwell_time=_only(heads, noise, "sample_time_us") if noise.any() else None,
         encoding=encodings[encoding],
+        details=_details(heads_of),
         left_out=_counted(kinds[~chosen & ~noise]),
         header=header,
     )
@@ -235,11 +250,11 @@ def _heads(h5py: Any, table: Any, size: int) -> Array:
 
 
 def _kinds(heads: Array, lines: str, encoding: int) -> Array:
-    """Return the kind of each line; if it has two kinds, and one is ``lines``, that one."""
+    """Return the kind of each line; of calibration and imaging together, ``lines`` if it can be."""
     both = _has_flag(heads, _CALIBRATION_AND_IMAGING)
     kinds = np.full(len(heads), "imaging", dtype=object)
     kinds[_has_flag(heads, _CALIBRATION) & ~both] = "calibration"
-    kinds[both] = lines
+    kinds[both] = "calibration" if lines == "calibration" else "imaging"
     kinds[heads["encoding_space_ref"] != encoding] = "other encodings"
     for flag, kind in _OTHER_KINDS.items():
         kinds[_has_flag(heads, flag)] = kind
@@ -310,6 +325,22 @@ def _rows(table: Any, heads: Array, chosen: Array) -> Iterator[tuple[int, Array,
             traj = np.ascontiguousarray(row["traj"], np.float32)
             yield number, data.reshape(n_coils, n_samples), traj.reshape(n_samples, n_dims)
             number += 1
+
+
+def _details(heads: Array) -> dict[str, Tensor]:
+    """Return the further numbers of the headers that the file has."""
+    found = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
+    if "user" in (heads["idx"].dtype.names or ()):
+        found["user"] = heads["idx"]["user"]
+    for name, values in found.items():
+        if values.dtype.kind not in "uif":
+            raise ValueError(
+                f"read_ismrmrd: {name} in the header of lines must be numbers, got {values.dtype}"
+            )
+    return {
+        name: _integers(values) if values.dtype.kind in "ui" else torch.from_numpy(values + 0.0)
+        for name, values in found.items()
+    }
 
 
 def _integers(values: Array) -> Tensor:

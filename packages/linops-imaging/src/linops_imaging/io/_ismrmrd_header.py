@@ -86,3 +86,35 @@ def _encoding(element: ElementTree.Element) -> Encoding:
         recon_fov=lengths("reconSpace"),
         centre=(centre(1, encoded[1]), centre(2, encoded[2])),
     )
+
+
+def header_of(encoding: Encoding, n_coils: int) -> str:
+    """Return the XML header of one encoding, with what the schema of the standard asks for."""
+
+    def space(name: str, size: tuple[int, int, int], fov: tuple[float, float, float]) -> str:
+        sizes = "".join(f"<{axis}>{n}</{axis}>" for axis, n in zip("xyz", size, strict=True))
+        lengths = "".join(f"<{axis}>{mm:g}</{axis}>" for axis, mm in zip("xyz", fov, strict=True))
+        return (
+            f"<{name}><matrixSize>{sizes}</matrixSize>"
+            f"<fieldOfView_mm>{lengths}</fieldOfView_mm></{name}>"
+        )
+
+    limits = "".join(
+        f"<kspace_encoding_step_{step}><minimum>0</minimum>"
+        f"<maximum>{encoding.encoded_size[step] - 1}</maximum>"
+        f"<center>{centre}</center></kspace_encoding_step_{step}>"
+        for step, centre in zip((1, 2), encoding.centre, strict=True)
+    )
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>'
+        '<ismrmrdHeader xmlns="http://www.ismrm.org/ISMRMRD">'
+        "<acquisitionSystemInformation>"
+        f"<receiverChannels>{n_coils}</receiverChannels></acquisitionSystemInformation>"
+        # Required by the schema; 0 says that it is not known.
+        "<experimentalConditions><H1resonanceFrequency_Hz>0</H1resonanceFrequency_Hz>"
+        "</experimentalConditions><encoding>"
+        f"{space('encodedSpace', encoding.encoded_size, encoding.encoded_fov)}"
+        f"{space('reconSpace', encoding.recon_size, encoding.recon_fov)}"
+        f"<encodingLimits>{limits}</encodingLimits>"
+        f"<trajectory>{encoding.trajectory}</trajectory></encoding></ismrmrdHeader>"
+    )

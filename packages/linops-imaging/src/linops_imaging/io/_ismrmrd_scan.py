@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from ._ismrmrd_header import Encoding
+from .._checks import check_real
+from ._ismrmrd_header import Encoding, header_of
 
 COUNTERS = (
     "kspace_encode_step_1",
@@ -64,6 +67,90 @@ class IsmrmrdScan:
     selected" by ``where``."""
     header: str = field(repr=False)
     """The whole XML header. Refuse a DOCTYPE when you parse it."""
+    details: Mapping[str, Tensor] = field(default_factory=dict, repr=False)
+    """Further numbers of the header of each line, (L,) or (L, n), by the names of the standard, if
+    the file has them: ``acquisition_time_stamp`` and ``physiology_time_stamp`` in ticks of the
+    scanner; ``position``, ``read_dir``, ``phase_dir``, ``slice_dir`` and
+    ``patient_table_position``; ``user`` (counters), ``user_int``, ``user_float``; ``scan_counter``
+    and ``measurement_uid``. Positions are in mm; the axes point to the left, the back and the top
+    of the patient."""
+
+    @classmethod
+    def from_grid(
+        cls,
+        kspace: Tensor,
+        fov: Sequence[float],
+        *,
+        mask: Tensor | None = None,
+        dwell_time: float = 1.0,
+    ) -> IsmrmrdScan:
+        """Return the scan of a Cartesian grid, for :func:`write_ismrmrd`.
+
+        Parameters
+        ----------
+        kspace : Tensor
+            Complex, (C, [Z,] Y, X), with the centre of k-space at index N // 2.
+        fov : sequence of float
+            Field of view along X, Y and Z in mm; for two axes Z is the thickness of the slice.
+        mask : Tensor, optional
+            Which lines were measured, bool, ([Z,] Y). Default: all.
+        dwell_time : float
+            Time from one sample to the next in microseconds.
+
+        Returns
+        -------
+        IsmrmrdScan
+            Of complex64. Its position is the centre of the scanner, and its axes X, Y, Z point to
+            the left, the back and the top of the patient. Change ``details`` with
+            ``dataclasses.replace``.
+
+        Raises
+        ------
+        ValueError
+            If ``kspace`` does not have three or four axes, ``fov`` is not three positive numbers,
+            or ``mask`` has another shape or no line.
+        """
+        if kspace.ndim not in (3, 4) or not kspace.numel() or not kspace.is_complex():
+            raise ValueError(
+                "IsmrmrdScan: kspace must be complex with the axes (C, [Z,] Y, X), got "
+                f"{kspace.dtype} of the shape {tuple(kspace.shape)}"
+            )
+        if len(fov) != 3 or not all(0 < length < math.inf for length in fov):
+            raise ValueError(f"IsmrmrdScan: fov must be three lengths in mm, got {fov!r}")
+        check_real("IsmrmrdScan", "dwell_time", dwell_time, 0, more=True)
+        grid = kspace if kspace.ndim == 4 else kspace.unsqueeze(1)
+        n_coils, *sizes = grid.shape
+        z, y, x = sizes
+        if mask is None:
+            mask = torch.ones(kspace.shape[1:-1], dtype=torch.bool, device=kspace.device)
+        if mask.shape != kspace.shape[1:-1] or mask.dtype != torch.bool or not mask.any():
+            raise ValueError(
+                f"IsmrmrdScan: mask must be of bool, of the shape {tuple(kspace.shape[1:-1])} and "
+                f"have a line, got {mask.dtype} of the shape {tuple(mask.shape)}"
+            )
+        steps = mask.view(z, y).nonzero()
+        zeros = torch.zeros_like(steps[:, 0])
+        lengths = (float(fov[0]), float(fov[1]), float(fov[2]))
+        encoding = Encoding("cartesian", (x, y, z), lengths, (x, y, z), lengths, (y // 2, z // 2))
+        ones = torch.eye(3, device=kspace.device)
+        axes = ("read_dir", "phase_dir", "slice_dir")
+        return cls(
+            kspace=grid[:, steps[:, 0], steps[:, 1]].to(torch.complex64),
+            counters=dict.fromkeys(COUNTERS, zeros)
+            | {"kspace_encode_step_1": steps[:, 1], "kspace_encode_step_2": steps[:, 0]},
+            centre_sample=torch.full_like(zeros, x // 2),
+            discarded=torch.zeros_like(steps),
+            is_reversed=torch.zeros_like(zeros, dtype=torch.bool),
+            trajectory=None,
+            noise=None,
+            dwell_time=dwell_time,
+            noise_dwell_time=None,
+            encoding=encoding,
+            left_out={},
+            header=header_of(encoding, n_coils),
+            details={"position": torch.zeros(len(steps), 3, device=kspace.device)}
+            | {name: one.expand(len(steps), 3) for name, one in zip(axes, ones, strict=True)},
+        )
 
     def on_grid(self) -> tuple[Tensor, Tensor]:
         """Return Cartesian lines on the encoded grid, and which of its points were measured.
@@ -151,6 +238,73 @@ class IsmrmrdScan:
             mask.narrow(1, column, n_used)[to] = True
         shape = [*sizes[:-2], *([z] if z > 1 else []), y, x]
         return kspace.view(-1, *shape), mask.view(shape)
+
+    def affine(self, grid: Literal["recon", "encoded"] = "recon") -> Tensor:
+        """Return the map from indices to positions in the scanner, for ``io.write_nifti``.
+
+        It is for an image with the axes X, Y, Z (or X, Y and slices), with indices that grow along
+        the directions of reading, phase encoding and slices. The position in the header is that of
+        index N // 2 of X, Y and Z, as a centred :class:`linops_core.FFT` has it.
+
+        Parameters
+        ----------
+        grid : {"recon", "encoded"}
+            Whose sizes and field of view to take. An image on the encoded grid becomes one on the
+            grid of the image by a :class:`linops_core.Crop`, which removes oversampling.
+
+        Returns
+        -------
+        Tensor
+            float64, (4, 4), in mm: ``affine @ [i, j, k, 1]`` is a position. Its axes point to the
+            right, the front and the top of the patient, as in NIfTI.
+
+        Raises
+        ------
+        ValueError
+            If the file lacks the positions or directions; if the directions differ between lines,
+            or the positions within a slice; or if slices are not equally spaced in the order of
+            their counter.
+        """
+        if grid not in ("recon", "encoded"):
+            raise ValueError(f"IsmrmrdScan: grid must be 'recon' or 'encoded', got {grid!r}")
+        names = ("position", "read_dir", "phase_dir", "slice_dir")
+        if missing := [name for name in names if name not in self.details]:
+            raise ValueError(f"IsmrmrdScan: the file must have {', '.join(missing)}, got none")
+        position, *directions = (self.details[name].double() for name in names)
+        matrix = torch.stack([direction[0] for direction in directions], 1)
+        for name, direction in zip(names[1:], directions, strict=True):
+            if (direction - direction[0]).abs().max() > 1e-4 or not direction[0].any():
+                raise ValueError(
+                    f"IsmrmrdScan: {name} must be one direction for all lines, got "
+                    f"{direction.unique(dim=0)[:3].tolist()}; select lines by where"
+                )
+        if grid == "recon":
+            sizes, fov = self.encoding.recon_size, self.encoding.recon_fov
+        else:
+            sizes, fov = self.encoding.encoded_size, self.encoding.encoded_fov
+        steps = matrix * (matrix.new_tensor(fov) / matrix.new_tensor(sizes))
+        number = self.counters["slice"]
+        slices = number.unique()
+        centres = torch.stack([position[number == one][0] for one in slices])
+        if (position - centres[torch.searchsorted(slices, number)]).abs().max() > 1e-2:
+            raise ValueError("IsmrmrdScan: position must be the same for all lines of a slice")
+        index = matrix.new_tensor([size // 2 for size in sizes])
+        if len(slices) > 1:
+            step = (centres[-1] - centres[0]) / (len(slices) - 1)
+            expected = centres[0] + matrix.new_tensor(range(len(slices)))[:, None] * step
+            worst = (centres - expected).norm(dim=1).max()
+            if sizes[2] > 1 or not step.any() or worst > 0.01 * step.norm():
+                raise ValueError(
+                    "IsmrmrdScan: slices must be single and equally spaced in the order of their "
+                    f"counter, got {sizes[2]} partitions and the positions {centres.tolist()}; "
+                    "select one by where={'slice': ...}"
+                )
+            steps[:, 2] = step
+        affine = torch.eye(4, dtype=torch.float64, device=matrix.device)
+        affine[:3, :3] = steps
+        affine[:3, 3] = centres[0] - steps @ index
+        affine[:2] *= -1  # from left and back to right and front
+        return affine
 
     def _place(self, step: int, size: int) -> Tensor:
         """Return the index on the grid of each line."""

@@ -7,8 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from linops_core.siblings import norm
-
 from .._shared._adjoint_check import adjoint_rounding
 from .._shared._checks import check_like, check_scale, finite
 from .._shared._precision import OperatorPair
@@ -64,7 +62,7 @@ class Bidiagonalization:
         del image  # freed here, because the result of the adjoint needs the memory
         beta = _normalize(self.u, self.A.output)
         self._move(self.v, -beta, self.A.adjoint(self.u), "the adjoint", "that before")
-        alpha, *lengths = _norms(self.A.input, self.v, *others)
+        alpha, *lengths = self.A.input.measured([], [self.v, *others])
         self.v.div_(torch.where(alpha > 0, alpha, 1))
         before = self.alpha
         self.alpha, self.beta, *found = self._numbers(alpha, beta, *lengths)
@@ -79,13 +77,6 @@ class Bidiagonalization:
     def _numbers(self, *scalars: Tensor) -> list[float]:
         numbers = torch.stack(scalars).tolist()
         return [finite(self.A.owner, number, self.u.dtype) for number in numbers]
-
-
-def _norms(space: Space, *vectors: Tensor) -> list[Tensor]:
-    """Return the norms of vectors, in one reduction."""
-    if space.is_whole:
-        return [*map(norm, vectors)]
-    return [square.sqrt() for square in space.squares(*vectors)]
 
 
 def _normalize(x: Tensor, space: Space) -> Tensor:

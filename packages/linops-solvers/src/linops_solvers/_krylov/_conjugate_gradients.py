@@ -12,7 +12,6 @@ from torch import Tensor
 from linops_core import NamedLinop
 from linops_core.siblings import check_vector
 
-from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
     Operator,
     check_count,
@@ -23,8 +22,8 @@ from .._shared._checks import (
     is_complex_linear,
 )
 from .._shared._graphs import solved_in_steps
-from .._shared._progress import Callback, Progress
-from .._shared._vectors import BatchDims, batched_vectors, check_batch_axes
+from .._shared._progress import Callback, Checkpointed, Progress, reading_options
+from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._chunks import chunks_of
 from ._conjugate_steps import Run
 from ._fixed_steps import fixed_steps
@@ -45,6 +44,7 @@ def conjugate_gradients(
     preconditioner: Operator | None = None,
     batch_dims: BatchDims = 0,
     implicit: bool = False,
+    progress: bool = False,
     callback: Callback | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int = 10,
@@ -123,9 +123,9 @@ def conjugate_gradients(
         function, or does not know of the other processes, give each process a different file name.
     checkpoint_every : int
         The number of steps between checkpoints.
-    x0, max_num_iters, tqdm_kwargs, callback
+    x0, max_num_iters, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. The ``values`` of a step are "residual",
-        :math:`|A x - y| / |y|` (the largest of all systems), and "loss", f(x) (the sum). With
+        :math:`|A x - y| / |y|` (the largest of all systems), and "objective", f(x) (the sum). With
         ``gtol=0`` there is "decrease", which ``ltol`` bounds.
 
     Warns
@@ -170,18 +170,24 @@ def conjugate_gradients(
     gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
-    batch = batched_vectors(_NAME, A, y, batch_dims)
-    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, batch.totals.processes)
+    batch = space_of_systems(_NAME, A, y, batch_dims)
     if isinstance(preconditioner, NamedLinop):
-        check_batch_axes(_NAME, preconditioner, batch.axes, y.ndim, "the preconditioner")
+        check_batch_axes(_NAME, preconditioner, batch.systems, y.ndim, "the preconditioner")
     if preconditioner is not None and not is_complex_linear(preconditioner):
         batch = replace(batch, has_complex_products=False)
+    watching: Checkpointed = {
+        "progress": progress,
+        "tqdm_kwargs": tqdm_kwargs,
+        "callback": callback,
+        "checkpoint": checkpoint,
+        "checkpoint_every": checkpoint_every,
+    }
     is_implicit = implicit and torch.is_grad_enabled()
     goals = {"residual": gtol} if gtol else {"decrease": ltol}
 
     def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> tuple[Tensor, str | None]:
         found, complaints, n_systems = [], [], 0
-        axes = () if progress.is_watched or progress.checkpoint else batch.axes
+        axes = () if progress.is_watched or progress.checkpoint else batch.systems
         for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
             guess, first = None if x0 is None else x0[part], n_systems if part else None
             run = Run(A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first)
@@ -193,11 +199,11 @@ def conjugate_gradients(
         return whole, next(filter(None, complaints), None)
 
     def solve_and_check() -> Tensor:
-        progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved, goals)
+        own = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_implicit):
-            x, complaint = solve(y, x0, progress)
+            x, complaint = solve(y, x0, own)
         if complaint is not None:
-            progress.warn_once(complaint)
+            own.warn_once(complaint)
         if not is_implicit:
             return x
         again = Progress(_NAME, max_num_iters, goals=goals)
@@ -214,9 +220,6 @@ def conjugate_gradients(
         return fixed_steps(Run(A, preconditioner, batch, y, x0), max_num_iters)
 
     numbers = {"gtol": gtol, "ltol": ltol, "implicit": is_implicit}
-    reading = numbers | {
-        "tqdm_kwargs": tqdm_kwargs,
-        "callback": callback,
-        "checkpoint": checkpoint,
-    }
-    return solved_in_steps(_NAME, reading, solve_and_check, solve_in_graph)
+    return solved_in_steps(
+        _NAME, numbers | reading_options(watching), solve_and_check, solve_in_graph
+    )

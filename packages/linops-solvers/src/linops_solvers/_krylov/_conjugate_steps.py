@@ -23,7 +23,7 @@ from .._shared._checks import Operator, check_like, check_scale, in_own_space
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import add_scaled, copied, divided, is_moderate
 from .._shared._progress import Iterate, Progress, StopReason
-from .._shared._vectors import BatchedVectors
+from .._shared._space import Space
 from ._convergence_check import ConvergenceCheck, is_any
 from ._definiteness import (
     N_CHECKED,
@@ -68,7 +68,7 @@ class Run:
         self,
         A: Operator,
         preconditioner: Operator | None,
-        batch: BatchedVectors,
+        batch: Space,
         y: Tensor,
         x0: Tensor | None,
         tolerances: tuple[float, float] | None = None,
@@ -94,14 +94,14 @@ class Run:
             scaled = divided(image, unit, state.direction)
             loss = batch.inner(x, scaled).real / 2 - product
             image_size = batch.norm(scaled)
-        if batch.axes or tolerances is None:
+        if batch.systems or tolerances is None:
             state.norm_of_A = torch.zeros_like(norm)
         self.definite = Definiteness(dtype or self.y.dtype)
         if tolerances is None:
             return
         size, loss, norm, image_size = reals_on_host(self.size, loss, norm, image_size)
         # One whole vector on a CPU, not in half precision: see plain_steps.
-        is_whole = not batch.axes and batch.totals.add is None and batch.has_complex_products
+        is_whole = not batch.systems and batch.totals.add is None and batch.has_complex_products
         self.is_plain = is_whole and y.is_cpu and y is self.y and preconditioner is None
         if self.is_guessed and is_any(norm <= tolerances[0] * size):
             image_size = self.largest_image()
@@ -110,13 +110,14 @@ class Run:
 
     def unit_of(self, *vectors: Tensor) -> Numbers:
         """Return a power of two for each system, below the largest entry; 1 for zeros."""
-        return self.batch.unit_of(_NAME, *vectors, is_read=self.is_read)
+        is_one = self.is_read and not self.batch.systems
+        return self.batch.unit_of(_NAME, *vectors) if is_one else self.batch.unit(*vectors)
 
     @torch.no_grad()
     def largest_image(self) -> Numbers:
         """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
         x = self.state.x
-        first = self.forward(self.batch.space.random_like(x.detach()))
+        first = self.forward(self.batch.random_like(x.detach()))
         first = first / self.batch.unit(first)
         second = self.batch.norm(self.forward(first)) / self.batch.norm(first)
         return reals_on_host((second * self.batch.norm(x)).nan_to_num(0.0))[0]
@@ -142,14 +143,14 @@ class Run:
         vectors = {"y": y, "x0": self.state.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
-                probe = batch.space.random_like(y.detach())
+                probe = batch.random_like(y.detach())
                 vectors[name] = in_own_space(_NAME, operator, probe, name)
         advice = "pass implicit=True, or call it"
         check_not_recorded(_NAME, *vectors.values(), advice=advice)
         options = {"gtol": check.gtol, "ltol": check.ltol, "max_num_iters": int(limit)}
         parts = {"state": self.state, "check": check, "definite": self.definite}
         spaces = {name: (batch, vector) for name, vector in vectors.items()}
-        checkpoint.begin(options | {"axes of systems": [*batch.axes]}, spaces, **parts)
+        checkpoint.begin(options | {"axes of systems": [*batch.systems]}, spaces, **parts)
         if checkpoint.step is not None:
             names = checkpoint.step["reasons"]
             check.restore([None if name is None else StopReason[name] for name in names])
@@ -350,7 +351,7 @@ class Run:
 
         They stay tensors for several systems, if autograd follows, and if none is read.
         """
-        is_kept = not self.is_read or self.batch.axes or is_followed(*found)
+        is_kept = not self.is_read or self.batch.systems or is_followed(*found)
         return [*found] if is_kept else on_host(*found)
 
     def ratio(self, over: Numbers, under: Numbers, is_valid: Numbers) -> Numbers:
@@ -382,7 +383,7 @@ class Run:
         unit, own_unit = reals_on_host(self.state.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses
-        return {"residual": self.check.relative, "loss": float(loss)} | rest
+        return {"residual": self.check.relative, "objective": float(loss)} | rest
 
 
 def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor
@@ -12,10 +12,11 @@ from linops_core.siblings import inner_products
 
 from .._shared._checks import Operator, check_count, in_own_space
 from .._shared._precision import applied_in_half, rounding_of
-from .._shared._progress import Callback, Iterate
+from .._shared._progress import Iterate, Watching, with_options
 from ._square_system import SquareSystem, solved
 
 
+@with_options(Watching)
 def gmres(
     A: Operator,
     y: Tensor,
@@ -26,8 +27,7 @@ def gmres(
     restart: int = 30,
     preconditioner: Operator | None = None,
     adjoint: Operator | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Tensor:
     r"""Solve :math:`A x = y` for any square A.
 
@@ -52,7 +52,7 @@ def gmres(
         :math:`x = M u`, so the residual is :math:`|A x - y|`. The backward pass does not use it.
     adjoint : function, optional
         Adjoint of A, for gradients if A is a function.
-    A, y, x0, max_num_iters, tqdm_kwargs, callback
+    A, y, x0, max_num_iters, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|`.
 
@@ -78,8 +78,8 @@ def gmres(
     def method(system: SquareSystem, M: Operator | None) -> tuple[Iterator[Iterate[Any]], Any]:
         return _steps(system, M, restart), Cycle.solution
 
-    watchers = (tqdm_kwargs, callback)
-    return solved("gmres", method, A, adjoint, preconditioner, y, x0, max_num_iters, tol, *watchers)
+    operators = A, adjoint, preconditioner
+    return solved("gmres", method, operators, y, x0, max_num_iters, tol, watching)
 
 
 def _steps(

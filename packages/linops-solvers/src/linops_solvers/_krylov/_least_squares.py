@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Protocol
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
 from linops_core.siblings import check_vector, is_followed, real_part
 
-from .._shared._checkpoint import checkpoint_of, probed
-from .._shared._checks import Operator, check_count, check_like, check_output, checked_number
+from .._shared._checkpoint import probed
+from .._shared._checks import Operator, check_like, check_output, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import FAR, Callback, Iterate, Progress, StopReason, warn
-from .._shared._space import JoinedSpace
+from .._shared._progress import FAR, Checkpointed, Iterate, Progress, StopReason, warn
+from .._shared._space import Space
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
 from ._bidiagonal import Bidiagonalization
 from ._implicit import attach, has_gradient
@@ -65,10 +64,7 @@ def least_squares(
     x0: Tensor | None,
     options: Options,
     max_num_iters: int | None,
-    tqdm_kwargs: Mapping[str, object] | None,
-    callback: Callback | None,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: int,
+    watching: Checkpointed,
 ) -> Tensor:
     """Return the solution, with the gradients of the exact solution."""
     A, adjoint = stacked(owner, "A", A, adjoint)
@@ -81,23 +77,17 @@ def least_squares(
             for name, value in options._asdict().items()
         )
     )
-    if max_num_iters is not None:
-        check_count(owner, "max_num_iters", max_num_iters)
 
-    saved = checkpoint_of(owner, checkpoint, checkpoint_every, pair.input.totals.processes)
-
-    def solve(run: _Run, *watchers: Any) -> Tensor:
-        limit = max_num_iters
-        if limit is None:
-            limit = 2 * run.A.input.count(run.x)
-        progress = Progress(owner, limit, *watchers)
+    def solve(run: _Run, watching: Checkpointed | None = None) -> Tensor:
+        limit = 2 * run.A.input.count(run.x) if max_num_iters is None else max_num_iters
+        progress = Progress(owner, limit, watching, space=run.A.input)
         progress.follow(run.steps(method, progress), _Run.result)
         if run.complaint is not None:
             warn(run.complaint)
         return run.result()
 
     with torch.no_grad():
-        x = solve(_Run(pair, y, x0, options), tqdm_kwargs, callback, saved)
+        x = solve(_Run(pair, y, x0, options), watching)
     if not (torch.is_grad_enabled() or is_followed()):
         return x
     if x.is_complex() and pair.is_complex_linear:
@@ -112,9 +102,7 @@ def least_squares(
     forth, back = _augmented(*pair.given, options.damp, x, y) if options.damp else pair.given
     undamped, there, output = options._replace(damp=0.0), pair.input, pair.output
     if options.damp:
-        output = JoinedSpace(
-            split=lambda z: (z[: y.numel()], z[y.numel() :]), spaces=(output, there)
-        )
+        output = Space(blocks=(output, there), split=lambda z: (z[: y.numel()], z[y.numel() :]))
 
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""
@@ -190,6 +178,7 @@ class _Run:
         """Do the steps."""
         pair, damp = self.pair, self.options.damp
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
+        values["objective"] = self.objective(pair.beta)
         if not pair.alpha:
             yield self, {**values, "condition": 1.0}, self.reason_at_start()
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
@@ -217,6 +206,7 @@ class _Run:
             values = {
                 "residual": norms.residual / self.size,
                 "gradient": norms.relative_gradient,
+                "objective": self.objective(norms.residual),
                 "condition": norms.condition,
             }
             yield self, values, reason
@@ -232,6 +222,10 @@ class _Run:
             return StopReason.CONVERGED if is_proved else StopReason.ROUNDING
         is_proved = self.pair.unseen + rounding <= self.options.atol
         return StopReason.LEAST_SQUARES if is_proved else StopReason.ROUNDING
+
+    def objective(self, residual: float) -> float:
+        """Return |A x - y|^2 + damp^2 |x - x0|^2; infinity where a float does not hold it."""
+        return (residual * self.unit) * (residual * self.unit)
 
     def goal(self, norms: Norms) -> float:
         """Return the largest |r| allowed."""

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from .._shared._products import add_scaled
-from .._shared._progress import Callback
+from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
 from ._least_squares import Norms, Options, least_squares
 
 
+@with_options(Checkpointed)
 def lsmr(
     A: Operators,
     y: Vectors,
@@ -27,10 +27,7 @@ def lsmr(
     btol: float = 1e-6,
     conlim: float = 1e8,
     adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
@@ -51,8 +48,7 @@ def lsmr(
     tensor([1., 2.])
     """
     options = Options(damp, atol, btol, conlim)
-    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
-    return least_squares("lsmr", LSMR, A, adjoint, y, x0, options, max_num_iters, *watchers)
+    return least_squares("lsmr", LSMR, A, adjoint, y, x0, options, max_num_iters, watching)
 
 
 class LSMR:

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Mapping
+from typing import Unpack
 
 from torch import Tensor
 
 from .._shared._products import add_scaled
-from .._shared._progress import Callback
+from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
 from ._least_squares import Norms, Options, least_squares
 
 
+@with_options(Checkpointed)
 def lsqr(
     A: Operators,
     y: Vectors,
@@ -26,10 +26,7 @@ def lsqr(
     btol: float = 1e-6,
     conlim: float = 1e8,
     adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`|A x - y|^2 + \mathrm{damp}^2 |x - x_0|^2`.
 
@@ -54,12 +51,14 @@ def lsqr(
         solver computes r (and A^H r) anew to confirm the recurrence.
     conlim : float
         Stop when the estimated condition number of A reaches it; 0 for no limit.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
+    checkpoint_every
         See :mod:`linops_solvers`. By default there are at most twice as many steps as unknowns. If
         the steps show that ``adjoint`` is not the adjoint of A, a ValueError is raised. The
         ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",
-        :math:`|A^H r| / (|A| |r|)`, and "condition", of the (damped) A. They come from the
-        recurrence, and in the last step from x itself. With x0, read y - A x0 for y.
+        :math:`|A^H r| / (|A| |r|)`, "objective", the minimised function, and "condition", of the
+        (damped) A. They come from the recurrence, and in the last step from x itself. With x0, read
+        y - A x0 for y.
 
     Warns
     -----
@@ -85,8 +84,7 @@ def lsqr(
     tensor([1., 2.])
     """
     options = Options(damp, atol, btol, conlim)
-    watchers = (tqdm_kwargs, callback, checkpoint, checkpoint_every)
-    return least_squares("lsqr", LSQR, A, adjoint, y, x0, options, max_num_iters, *watchers)
+    return least_squares("lsqr", LSQR, A, adjoint, y, x0, options, max_num_iters, watching)
 
 
 class LSQR:

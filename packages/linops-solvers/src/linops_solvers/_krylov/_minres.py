@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -11,20 +12,19 @@ from torch import Tensor
 from linops_core.siblings import inner
 
 from .._shared._checks import Operator
-from .._shared._progress import Callback, Iterate, StopReason
+from .._shared._progress import Iterate, StopReason, Watching, with_options
 from ._bidiagonal import rotation
 from ._square_system import SquareSystem, solved
 
 
+@with_options(Watching)
 def minres(
     A: Operator,
     y: Tensor,
     x0: Tensor | None = None,
     max_num_iters: int = 200,
     tol: float = 1e-5,
-    *,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Tensor:
     r"""Solve :math:`A x = y` for a Hermitian A, which may be indefinite or singular.
 
@@ -41,7 +41,7 @@ def minres(
     ----------
     tol : float
         Bound of the residual, relative to y (relative to the residual of x0 if y is zero).
-    A, y, x0, max_num_iters, tqdm_kwargs, callback
+    A, y, x0, max_num_iters, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|`.
 
@@ -65,8 +65,7 @@ def minres(
     def method(system: SquareSystem, M: object) -> tuple[Iterator[Iterate[Tensor]], Operator]:
         return _steps(system), lambda x: x
 
-    watchers = (tqdm_kwargs, callback)
-    return solved("minres", method, A, A, None, y, x0, max_num_iters, tol, *watchers)
+    return solved("minres", method, (A, A, None), y, x0, max_num_iters, tol, watching)
 
 
 def _steps(system: SquareSystem) -> Iterator[Iterate[Tensor]]:

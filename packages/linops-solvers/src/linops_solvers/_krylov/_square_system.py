@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed, norm, squared_norm
+from linops_core.siblings import check_vector, is_followed, squared_norm
 
 from .._shared._checks import (
     Operator,
     check_complex_linear,
-    check_count,
     check_like,
     check_square,
     checked_number,
@@ -28,7 +27,7 @@ from .._shared._precision import (
     rounding_of,
     widened,
 )
-from .._shared._progress import Callback, Iterate, Progress, StopReason, warn
+from .._shared._progress import Iterate, Progress, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach, check_solved, has_gradient
 
@@ -64,8 +63,6 @@ class SquareSystem:
 
     def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
         """Return the norm of x and the inner products, each summed over processes."""
-        if self.space.is_whole:
-            return [norm(x), *products]
         square, *found = self.space.total(squared_norm(x), *products)
         return [square.sqrt(), *found]
 
@@ -149,30 +146,30 @@ Method = Callable[[SquareSystem, "Operator | None"], tuple[Iterator[Iterate[Any]
 def solved(
     owner: str,
     method: Method,
-    A: Operator,
-    adjoint: Operator | None,
-    preconditioner: Operator | None,
+    operators: tuple[Operator, Operator | None, Operator | None],
     y: Tensor,
     x0: Tensor | None,
     max_num_iters: int,
     tol: float,
-    tqdm_kwargs: Mapping[str, object] | None,
-    callback: Callback | None,
+    watching: Watching,
 ) -> Tensor:
-    """Return the solution, with the gradients of the exact solution."""
+    """Return the solution, with the gradients of the exact solution.
+
+    The operators are A, its adjoint, and a preconditioner.
+    """
+    A, adjoint, preconditioner = operators
     check_vector(owner, "y", y)
     check_square(owner, A, "lsqr(A, y) solves least squares")
-    check_count(owner, "max_num_iters", max_num_iters)
     tol = checked_number(owner, "tol", tol)
     if x0 is not None:
         check_like(owner, "x0", x0, "y", y)
 
     def solve(
-        A: Operator, y: Tensor, x0: Tensor | None, M: Any, bar: Any = None, called: Any = None
+        A: Operator, y: Tensor, x0: Tensor | None, M: Any, watching: Watching | None = None
     ) -> tuple[Tensor, SquareSystem]:
+        progress = Progress(owner, max_num_iters, watching, goals={"residual": tol})
         system = SquareSystem(owner, A, y, x0, tol)
         steps, x_of = method(system, M)
-        progress = Progress(owner, max_num_iters, bar, called, goals={"residual": tol})
         state = progress.follow(steps, lambda state: system.result(x_of(state)))
         x = x_of(state)
         if x is not system.x:  # stopped by max_num_iters before its residual was computed anew
@@ -180,7 +177,7 @@ def solved(
         return system.result(system.x).clone(), system
 
     with torch.no_grad():
-        x, system = solve(A, y, x0, preconditioner, tqdm_kwargs, callback)
+        x, system = solve(A, y, x0, preconditioner, watching)
     complaint = system.complaint
     if complaint is not None and not system.is_least_squares:
         warn(complaint)

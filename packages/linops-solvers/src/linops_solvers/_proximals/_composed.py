@@ -11,8 +11,9 @@ from torch import Tensor
 from linops_core import NamedLinop
 from linops_core.siblings import is_unitary
 
+from .._shared._checks import check_callable
 from .._shared._space import Space, spaces_of
-from ._proximal import Proximal, ProximalMap, checked_proximal
+from ._proximal import Proximal, ProximalMap, check_arguments, checked_proximal
 
 
 def in_basis(W: NamedLinop, proximal: Proximal) -> ProximalMap:
@@ -84,6 +85,7 @@ def conjugate(proximal: Proximal) -> ProximalMap:
     >>> conjugate(soft_threshold())(torch.tensor([3.0, -0.5]), 7.0)
     tensor([ 1.0000, -0.5000])
     """
+    check_callable("conjugate", "proximal", proximal)
     if not isinstance(proximal, ProximalMap):
         return ProximalMap(_conjugate_of(proximal), None)
     if not proximal.is_convex:
@@ -101,4 +103,10 @@ def conjugate(proximal: Proximal) -> ProximalMap:
 
 
 def _conjugate_of(proximal: Proximal) -> Proximal:
-    return lambda z, step: torch.sub(z, proximal(z / step, 1 / step), alpha=step)
+    def of_conjugate(z: Tensor, step: float) -> Tensor:
+        check_arguments("conjugate", z, step)
+        if not isinstance(step, Tensor) and not step:
+            raise ValueError("conjugate: step must be positive, got 0; at step 0 use z itself")
+        return torch.sub(z, proximal(z / step, 1 / step), alpha=step)
+
+    return of_conjugate

@@ -11,7 +11,6 @@ from torch import Tensor
 from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
 from .._shared._space import Space
-from .._shared._vectors import BatchedVectors
 from ._proximal import (
     Proximal,
     ProximalMap,
@@ -82,7 +81,7 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
         def proximal(z: Tensor, step: float) -> Tensor:
             middle = 0.0 if center is None else fitted_weight(owner, center, widened(z), "center")
             offset = widened(z) - middle
-            unit = BatchedVectors().unit(offset) if space.is_whole else space.unit_of(owner, offset)
+            unit = Space().unit(offset) if space.is_whole else space.unit_of(owner, offset)
             length = space.norm(offset / unit) * unit
             factor = torch.where(length > radius, radius / torch.where(length > 0, length, 1), 1)
             return narrowed(middle + offset * factor, z.dtype)
@@ -92,7 +91,7 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
     def value(x: Tensor, space: Space) -> Tensor:
         middle = 0.0 if center is None else fitted_weight(owner, center, widened(x), "center")
         offset = widened(x) - middle
-        unit = BatchedVectors().unit(offset) if space.is_whole else space.unit_of(owner, offset)
+        unit = Space().unit(offset) if space.is_whole else space.unit_of(owner, offset)
         length = space.norm(offset / unit) * unit
         return outside(length / radius - 1 if radius else length)
 

@@ -6,7 +6,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import TypeAlias
 
 import torch
@@ -40,7 +40,7 @@ class ProximalMap:
     def __call__(self, z: Tensor, step: float) -> Tensor:
         """Apply the map."""
         if self.owner is not None:
-            _check_arguments(self.owner, z, step)
+            check_arguments(self.owner, z, step)
         return self.proximal(z, step)
 
     def value(self, x: Tensor) -> Tensor:
@@ -59,7 +59,7 @@ class ProximalMap:
                 "give separable(map, value=function)"
             )
         if self.owner is not None:
-            _check_arguments(self.owner, x, 0.0)
+            check_arguments(self.owner, x, 0.0)
         return self.value_in(x, Space())
 
 
@@ -108,11 +108,25 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
     >>> quartic.value(torch.tensor([1.0, 2.0]))
     tensor(17.)
     """
+    check_callable("separable", "proximal", proximal)
     if value is not None:
         check_callable("separable", "value", value)
     known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal)
-    value_in = known.value_in if value is None else summed(value)
+    value_in = known.value_in if value is None else summed(partial(_checked_value, value))
     return ProximalMap(proximal, is_convex=known.is_convex, value_in=value_in)
+
+
+def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
+    found = function(x)
+    if not isinstance(found, Tensor) or found.ndim or found.is_complex():
+        what = (
+            f"shape {tuple(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else found
+        )
+        raise TypeError(
+            "separable: value must return a tensor with one real number, without dimensions, got "
+            f"{what}; sum over the entries, as x.abs().sum()"
+        )
+    return found
 
 
 def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
@@ -127,7 +141,7 @@ def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proxima
         )
     if proximal.of_parts is not None:
         return proximal.of_parts(space)
-    dims, axes = proximal.dims, space.axes
+    dims, axes = proximal.dims, space.cut
     if dims == ():
         return proximal
     names = ", ".join(sorted(map(str, space.totals.cut)))
@@ -231,14 +245,14 @@ def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
     return widened(weight)
 
 
-def _check_arguments(owner: str, z: Tensor, step: float) -> None:
+def check_arguments(owner: str, z: Tensor, step: float) -> None:
     """Raise an error for a tensor that cannot hold the result, or a negative step."""
     if not isinstance(z, Tensor):
         raise TypeError(
             f"{owner}: x must be a torch.Tensor, got {type(z)}; convert it by torch.as_tensor(x)"
         )
-    if not isinstance(step, Tensor) and not step >= 0:
-        raise ValueError(f"{owner}: step must be at least 0, got {step}")
+    if not isinstance(step, Tensor):
+        checked_number(owner, "step", step, may_be_inf=True)
     if not (z.is_floating_point() or z.is_complex()):
         raise TypeError(
             f"{owner}: x must have floating-point or complex numbers, got {z.dtype}; convert it by "

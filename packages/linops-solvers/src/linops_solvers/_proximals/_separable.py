@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import Operator, check_like
-from .._shared._space import JoinedSpace, Space
+from .._shared._space import Space
 from .._shared._stacked import StackedOperators, of_each
 from ._proximal import Proximal, ProximalMap, checked_proximal, value_of
 
@@ -28,7 +28,7 @@ def of_all_blocks(
         return cast(Proximal, proximal)  # which is checked as one
     maps = maps_of_blocks(owner, name, proximal, A, space, torch.float32)
     given = of_each(owner, name, proximal, A, "proximal map")
-    spaces = cast(JoinedSpace, space).spaces
+    spaces = space.blocks
 
     def of_sum(z: Tensor, step: float) -> Tensor:
         found = []
@@ -61,7 +61,7 @@ def maps_of_blocks(
 ) -> list[Proximal]:
     """Return the map of each block of the output, in the order of the operators."""
     given = of_each(owner, name, proximal, A, "proximal map")
-    spaces = cast(JoinedSpace, space).spaces
+    spaces = space.blocks
     return [
         checked_proximal(owner, f"{name}[{number}]", each, dtype, own)
         for number, (each, own) in enumerate(zip(given, spaces, strict=True))

@@ -11,7 +11,7 @@ from linops_core.siblings import is_recorded
 
 from .._shared._checks import checked_number
 from .._shared._precision import narrowed, widened
-from .._shared._vectors import BatchedVectors
+from .._shared._space import Space
 from ._proximal import (
     ProximalMap,
     axes_of,
@@ -260,10 +260,11 @@ def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:
 
     Norms far below the precision of the largest part of x are rounded. Zeros have a gradient.
     """
-    unit = BatchedVectors().unit(x)  # in which squares are in the range
+    unit = Space().unit(x)  # in which squares are in the range
     parts = torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
     total = (parts / unit).square_().sum(list(axes), keepdim=True)
     if x.is_complex():
         total = total.sum(-1)
-    size: Tensor = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
-    return size
+    # The root of zero has no derivative.
+    size = total.clamp(min=torch.finfo(total.dtype).tiny).sqrt() * unit
+    return torch.where(total > 0, size, 0)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -15,15 +16,15 @@ from linops_core.siblings import check_vector
 from .._krylov._conjugate_steps import Run
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._space import added
-from .._shared._vectors import BatchedVectors
+from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
+from .._shared._space import Space, added
 
 _NAME = "irls"
 _LENGTHS = (0.0, *(2.0**n for n in range(-5, 4)))
 """The multiples of a step at which the slope along it is known."""
 
 
+@with_options(Watching)
 def irls(
     A: Operator,
     y: Tensor,
@@ -36,8 +37,7 @@ def irls(
     damp: float = 0.0,
     max_cg_iters: int = 100,
     adjoint: Operator | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Tensor:
     r"""The x that minimises :math:`\frac1p \sum_n (|A x - y|_n^2 + e^2)^{p/2} + \frac{d^2}2 |x|^2`.
 
@@ -69,9 +69,9 @@ def irls(
         d. It must not be 0 if the columns of A are dependent.
     max_cg_iters : int
         Largest number of steps of conjugate gradients in one step.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback
+    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. The ``values`` of a step are "gap", which ``tol`` bounds, and
-        "loss", the function, in the unit of y.
+        "objective", the function, in the unit of y.
 
     References
     ----------
@@ -94,9 +94,9 @@ def irls(
     tensor([3.])
     """
     check_vector(_NAME, "y", y)
-    check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
     tol, damp = checked_number(_NAME, "tol", tol), checked_number(_NAME, "damp", damp)
+    progress = Progress(_NAME, max_num_iters, watching, goals={"gap": tol})
     p = checked_number(_NAME, "p", p)
     epsilon = checked_number(_NAME, "epsilon", epsilon, is_positive=True)
     if not 1 <= p <= 2:
@@ -141,7 +141,7 @@ def irls(
                 reason = StopReason.CONVERGED
             elif gap <= noise:
                 reason = StopReason.ROUNDING
-            yield x, {"gap": gap, "loss": loss * unit**p}, reason
+            yield x, {"gap": gap, "objective": loss * unit**p}, reason
             softer = max(misfit.e, min(softer, (p * gap * loss / (2 * count)) ** (1 / p)))
             weights = _Weights(_Misfit(p, softer), residual, dual)
             descent = torch.sub(pair.adjoint(weights.slopes), x, alpha=damping)
@@ -162,7 +162,7 @@ def irls(
             return torch.add(pair.adjoint(weights(pair.forward(x))), x, alpha=damping)
 
         # The weights are linear over the reals only.
-        vectors = BatchedVectors(totals=pair.input.totals, has_complex_products=False)
+        vectors = Space(pair.input.totals, has_complex_products=False)
         run = Run(normal, None, vectors, descent, None, (tolerance, 0.0), pair.dtype)
         return run.solve(Progress(_NAME, max_cg_iters))
 
@@ -190,7 +190,6 @@ def irls(
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x * unit, y.dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"gap": tol})
     return result(progress.follow(steps(), result))
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -11,13 +12,14 @@ from linops_core.siblings import check_vector
 
 from .._shared._checks import check_callable, check_count, checked_number, finite
 from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
 from .._shared._space import Space, magnitudes
 
 _NAME = "lbfgs"
 _MOST_EVALUATIONS = 25  # in the search along a line, as torch has it for steps all at once
 
 
+@with_options(Watching)
 def lbfgs(
     function: Callable[[Tensor], Tensor],
     x0: Tensor,
@@ -25,8 +27,7 @@ def lbfgs(
     tol: float = 1e-5,
     *,
     history_size: int = 10,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Tensor:
     r"""A minimum of a smooth real function, whose gradient comes from autograd.
 
@@ -47,8 +48,8 @@ def lbfgs(
         Bound of the gradient, relative to the gradient at x0.
     history_size : int
         Number of steps from which the curvature is estimated.
-    max_num_iters, tqdm_kwargs, callback
-        See :mod:`linops_solvers`. The ``values`` of a step are "loss", the function, and
+    max_num_iters, progress, tqdm_kwargs, callback
+        See :mod:`linops_solvers`. The ``values`` of a step are "objective", the function, and
         "gradient", which ``tol`` bounds.
 
     References
@@ -65,9 +66,9 @@ def lbfgs(
     """
     check_callable(_NAME, "function", function)
     check_vector(_NAME, "x0", x0)
-    check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "history_size", history_size, 1)
     tol = checked_number(_NAME, "tol", tol)
+    progress = Progress(_NAME, max_num_iters, watching, goals={"gradient": tol})
     x = _leaf(x0)
     optimizer = torch.optim.LBFGS(
         [x],
@@ -107,7 +108,7 @@ def lbfgs(
         loss, slope = measured()
         steepest = slope or 1.0
         reason = None if slope else StopReason.CONVERGED
-        yield x, {"loss": loss, "gradient": slope / steepest}, reason
+        yield x, {"objective": loss, "gradient": slope / steepest}, reason
         while True:
             before, last = x.detach().clone(), loss
             optimizer.step(lambda: float(loss_of()))
@@ -117,12 +118,11 @@ def lbfgs(
                 reason = StopReason.CONVERGED
             elif loss == last and torch.equal(before, x.detach()):
                 reason = StopReason.ROUNDING
-            yield x, {"loss": loss, "gradient": slope / steepest}, reason
+            yield x, {"objective": loss, "gradient": slope / steepest}, reason
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x.detach().clone(), x0.dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"gradient": tol})
     return result(progress.follow(steps(), result))
 
 

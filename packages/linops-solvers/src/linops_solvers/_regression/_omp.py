@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -13,17 +14,17 @@ from linops_core.siblings import check_vector, inner_products
 from .._shared._checks import (
     Operator,
     check_complex_linear,
-    check_count,
     check_like,
     checked_number,
     finite,
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
 
 _NAME = "omp"
 
 
+@with_options(Watching)
 @torch.no_grad()
 def omp(
     A: Operator,
@@ -33,8 +34,7 @@ def omp(
     *,
     column_norms: Tensor | None = None,
     adjoint: Operator | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Tensor:
     r"""An x with few nonzeros and a small residual :math:`|A x - y|`, by choosing columns.
 
@@ -55,7 +55,7 @@ def omp(
     column_norms : Tensor, optional
         The norms :math:`|a_n|` of the columns of A, of the shape of x: the root of the diagonal of
         ``A.N``. All equal by default.
-    A, y, adjoint, tqdm_kwargs, callback
+    A, y, adjoint, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. The ``values`` of a step are "residual",
         :math:`|A x - y| / |y|`, and "nonzeros".
 
@@ -73,7 +73,7 @@ def omp(
     tensor([0., 2., 0.])
     """
     check_vector(_NAME, "y", y)
-    check_count(_NAME, "max_num_iters", max_num_iters)
+    progress = Progress(_NAME, max_num_iters, watching)
     tol = checked_number(_NAME, "tol", tol)
     check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
     pair = OperatorPair(_NAME, A, adjoint, y.dtype)
@@ -83,7 +83,6 @@ def omp(
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x * unit, y.dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback)
     return result(progress.follow(pursuit.steps(), lambda state: result(state.x())).x())
 
 

@@ -16,7 +16,6 @@ from linops_core.siblings import Processes, is_recorded
 from ._checks import check_count
 from ._precision import OperatorPair, widened
 from ._space import Space
-from ._vectors import BatchedVectors
 
 State: TypeAlias = Mapping[str, Any]
 """Numbers, strings and tensors by name, and mappings and lists of these."""
@@ -48,7 +47,7 @@ class Checkpoint:
     def begin(
         self,
         options: Mapping[str, object],
-        vectors: Mapping[str, tuple[Space | BatchedVectors, Tensor]],
+        vectors: Mapping[str, tuple[Space, Tensor]],
         **parts: object,
     ) -> None:
         """Load the newest state into objects, whose numbers and tensors are saved from now on.
@@ -248,9 +247,9 @@ def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:
         )
 
 
-def _sketch(owner: str, space: Space | BatchedVectors, vector: Tensor) -> Tensor:
+def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
     """Return two numbers that another vector does not have: a product and the norm."""
-    unit = space.unit_of(owner, vector, is_output=True)
+    unit = space.unit(vector) if space.systems else space.unit_of(owner, vector, is_output=True)
     vector = vector / unit
     numbers = [space.inner(space.random_like(vector), vector), space.norm(vector)]
     unit = torch.as_tensor(unit).cpu()

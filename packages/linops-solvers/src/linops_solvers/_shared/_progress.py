@@ -6,18 +6,21 @@ A solver checks its options, and has a generator that yields an :data:`Iterate` 
 from __future__ import annotations
 
 import inspect
+import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from ._checkpoint import Checkpoint
+from ._checkpoint import Checkpoint, checkpoint_of
+from ._checks import check_callable, check_count
+from ._space import Space
 
 FAR = 100.0  # times its tolerance
 _INSIDE = ("linops_solvers.", "linops_core.", "torch.")
@@ -94,7 +97,7 @@ class Record:
     >>> record.values["residual"]
     [0.0]
     >>> print(record)
-    conjugate_gradients: the tolerance is reached after 1 step (residual 0, loss -0.75)
+    conjugate_gradients: the tolerance is reached after 1 step (residual 0, objective -0.75)
     """
 
     values: dict[str, list[float]] = field(default_factory=dict)
@@ -129,24 +132,92 @@ class Record:
 
 
 State = TypeVar("State")
+Solver = TypeVar("Solver", bound=Callable[..., object])
 Reasons: TypeAlias = list[StopReason | None] | StopReason | None
 Iterate: TypeAlias = tuple[State, Mapping[str, float], Reasons]
 """After a step: the state, the measured values, and the reasons to stop, if any."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """The largest number of steps of a solver, its callback and its progress bar."""
+class Watching(TypedDict, total=False):
+    """Options of all solvers, which show their steps."""
 
-    solver: str
-    limit: int
-    tqdm_kwargs: Mapping[str, object] | None = None
-    callback: Callback | None = None
-    checkpoint: Checkpoint | None = None
-    goals: dict[str, float] = field(default_factory=dict)
-    """The tolerances of values; the steps may change them. 0 is none."""
-    warned: list[str] = field(default_factory=list)
-    """The warning that was given, if any."""
+    progress: bool
+    tqdm_kwargs: Mapping[str, object] | None
+    callback: Callback | None
+
+
+class Checkpointed(Watching, total=False):
+    """Options of solvers that also continue from a file."""
+
+    checkpoint: str | os.PathLike[str] | None
+    checkpoint_every: int
+
+
+_DEFAULTS = Checkpointed(
+    progress=False, tqdm_kwargs=None, callback=None, checkpoint=None, checkpoint_every=10
+)
+
+
+def with_options(options: type) -> Callable[[Solver], Solver]:
+    """Let ``help`` and editors show the options that a solver takes as ``**watching``."""
+
+    def shown(solver: Solver) -> Solver:
+        found = inspect.signature(solver)
+        parameters = [*found.parameters.values()][:-1]
+        for name, kind in options.__annotations__.items():
+            kind, default = kind.__forward_arg__, _DEFAULTS[name]  # type: ignore[literal-required]
+            parameters.append(
+                inspect.Parameter(
+                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
+                )
+            )
+        vars(solver)["__signature__"] = found.replace(parameters=parameters)
+        return solver
+
+    return shown
+
+
+def reading_options(watching: Checkpointed) -> dict[str, object]:
+    """Return the options that need values of tensors, so that a graph cannot have them."""
+    return {name: watching.get(name) for name in [*_DEFAULTS][:-1]}
+
+
+class Progress:
+    """The largest number of steps of a solver, its callback, its progress bar and its files."""
+
+    def __init__(
+        self,
+        solver: str,
+        limit: int,
+        watching: Watching | Checkpointed | None = None,
+        *,
+        goals: dict[str, float] | None = None,
+        space: Space | None = None,
+        count: tuple[str, int] = ("max_num_iters", 0),
+    ) -> None:
+        check_count(solver, count[0], limit, count[1])
+        known = Watching if space is None else Checkpointed
+        for name in watching or ():
+            if name not in known.__annotations__:
+                raise TypeError(f"{solver}() got an unexpected keyword argument {name!r}")
+        options: dict[str, Any] = {**_DEFAULTS, **(watching or {})}
+        self.solver, self.limit, self.callback = solver, limit, options["callback"]
+        if self.callback is not None:
+            check_callable(solver, "callback", self.callback)
+        bar = options["tqdm_kwargs"]
+        if not isinstance(bar, Mapping | None):
+            raise TypeError(
+                f"{solver}: tqdm_kwargs must be a mapping of options of tqdm, got {bar!r}; "
+                "progress=True shows a bar with those of this package"
+            )
+        self.tqdm_kwargs = {} if options["progress"] and bar is None else bar
+        self.checkpoint: Checkpoint | None = None
+        if space is not None:
+            files = options["checkpoint"], options["checkpoint_every"]
+            self.checkpoint = checkpoint_of(solver, *files, space.totals.processes)
+        self.goals = goals or {}
+        """The tolerances of values; the steps may change them. 0 is none."""
+        self.warned = False
 
     @property
     def is_watched(self) -> bool:
@@ -196,7 +267,7 @@ class Progress:
     def warn_once(self, message: str) -> None:
         """Give a ConvergenceWarning, unless there was one for this solve."""
         if not self.warned:
-            self.warned.append(message)
+            self.warned = True
             warn(message)
 
     def complain(self, values: Mapping[str, float]) -> None:

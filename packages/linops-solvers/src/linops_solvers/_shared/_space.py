@@ -1,11 +1,17 @@
-"""The vectors of an operator: tensors are whole vectors, or the parts that processes have."""
+"""The vectors of one side of an operator, and all that solvers need to know of them.
+
+A tensor is a whole vector; or the part of one that this process has; or several parts side by side,
+each of which may be cut over other processes; or many independent vectors.
+"""
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from functools import reduce
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Generator, Tensor
@@ -35,48 +41,53 @@ _MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds t
 
 def added(*numbers: Terms) -> list[Tensor]:
     """Return the sums of terms of one shape over the processes, in one reduction."""
-    found: list[Tensor | None] = [None] * len(numbers)
-
-    def take(place: int, number: Tensor) -> None:
-        before = found[place]
-        found[place] = number if before is None else before + number
-
-    of_parts: dict[Hashable, list[tuple[int, Tensor]]] = {}
+    found: list[Tensor | int] = [0] * len(numbers)
+    of_parts: dict[Hashable, list[tuple[int, Tensor]]] = defaultdict(list)
     for place, terms in enumerate(numbers):
         for totals, number in terms:
             if totals.add is None:
-                take(place, number)
+                found[place] = found[place] + number
             else:
-                of_parts.setdefault(totals.add, []).append((place, number))
+                of_parts[totals.add].append((place, number))
     for add, members in of_parts.items():
         reals = [torch.view_as_real(one) if one.is_complex() else one for _, one in members]
-        dtype = max((real.dtype for real in reals), key=lambda each: torch.finfo(each).bits)
-        total = cast(Callable[[Tensor], Tensor], add)(
-            torch.cat([real.reshape(-1).to(dtype) for real in reals])
-        )
+        total = cast(Any, add)(torch.cat([real.flatten() for real in reals]))
         parts = total.split([real.numel() for real in reals])
         for (place, number), real, part in zip(members, reals, parts, strict=True):
             shaped = part.reshape(real.shape).to(real.dtype)
-            take(place, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
+            whole = torch.view_as_complex(shaped) if number.is_complex() else shaped
+            found[place] = found[place] + whole
     return cast(list[Tensor], found)
 
 
 @dataclass(frozen=True)
 class Space:
-    """The vectors of one side of an operator; a tensor is a whole vector or a part of it."""
+    """What a tensor is of a vector: the inner products, norms and random vectors of its space."""
 
     totals: Totals = WHOLE
-    axes: tuple[int, ...] | None = ()
+    """How the numbers of the parts of a vector are added over processes."""
+    cut: tuple[int, ...] | None = ()
     """Axes along which vectors are cut into parts, negative behind a ``...``; None if unknown."""
+    systems: tuple[int, ...] = ()
+    """Axes that number independent vectors, each with its own numbers; () for one vector."""
+    has_complex_products: bool = True
+    """Whether inner products are x^H z; else Re x^H z, for operators linear over the reals only."""
+    blocks: tuple[Space, ...] = ()
+    """The spaces of which flat vectors are a concatenation; () for none."""
+    split: Callable[[Tensor], Sequence[Tensor]] = lambda x: [x]
+    """Returns the blocks of a flat vector."""
 
     @property
     def is_whole(self) -> bool:
         """Whether a tensor is all of a vector."""
-        return self.totals.add is None
+        return self.totals.add is None and all([block.is_whole for block in self.blocks])
 
     def pieces(self, x: Tensor) -> list[tuple[Totals, Tensor]]:
         """Return the pieces of a vector that are reduced over different processes."""
-        return [(self.totals, x)]
+        blocks = zip(self.blocks, self.split(x), strict=True) if self.blocks else ()
+        return [piece for block, part in blocks for piece in block.pieces(part)] or [
+            (self.totals, x)
+        ]
 
     def terms(self, function: Callable[..., Tensor], *vectors: Tensor) -> Terms:
         """Return numbers of each piece of vectors, or of whole ones."""
@@ -89,17 +100,51 @@ class Space:
         """Return numbers of whole vectors, given the numbers of the parts, in one reduction."""
         return added(*([(self.totals, number)] for number in numbers))
 
+    def scalars_shape(self, x: Tensor) -> list[int]:
+        """Return the shape of one number for each vector, which broadcasts to x."""
+        shape = [size if axis in self.systems else 1 for axis, size in enumerate(x.shape)]
+        return shape if self.systems else []
+
+    def measured(
+        self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor] = ()
+    ) -> list[Tensor]:
+        """Return inner products of pairs and norms, in ``scalars_shape`` and in one reduction.
+
+        There are no temporaries of the size of a vector.
+        """
+        if self.is_whole:
+            systems = self.systems
+            products = [inner(x, z, systems).reshape(self.scalars_shape(x)) for x, z in pairs]
+            lengths = [norm(x, systems).reshape(self.scalars_shape(x)) for x in vectors]
+        else:
+            found = added(
+                *(self.terms(inner, *pair) for pair in pairs),
+                *(self.terms(squared_norm, vector) for vector in vectors),
+            )
+            products, squares = found[: len(pairs)], found[len(pairs) :]
+            lengths = [square.sqrt() for square in squares]
+        if not self.has_complex_products:
+            products = [product.real for product in products]
+        return products + lengths
+
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
-        """Return x^H z of whole vectors, without a temporary of the size of x."""
-        return inner(x, z) if self.is_whole else added(self.terms(inner, x, z))[0]
+        """Return x^H z of each vector."""
+        return self.measured([(x, z)])[0]
 
     def norm(self, x: Tensor) -> Tensor:
-        """Return the root of the sum of squares of a whole vector."""
-        return norm(x) if self.is_whole else self.squares(x)[0].sqrt()
+        """Return the norm of each vector."""
+        return self.measured([], [x])[0]
 
-    def squares(self, *vectors: Tensor) -> list[Tensor]:
-        """Return the sums of squares of whole vectors, in one reduction."""
-        return added(*(self.terms(_square, vector) for vector in vectors))
+    def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the norm of each, safe at any scale, and the same on the host in float64."""
+        length = self.norm(x)
+        on_host = length.detach().flatten().cpu().double()
+        lowest, highest = self.bounds(x)
+        if ((on_host > lowest) & (on_host < highest)).all():
+            return length, on_host
+        unit = self.unit(x)
+        length = self.norm(x / unit) * unit
+        return length, length.detach().flatten().cpu().double()
 
     def count(self, x: Tensor) -> int:
         """Return the number of entries of the whole vector."""
@@ -115,29 +160,46 @@ class Space:
         """Return the range of norms whose squares neither overflow nor vanish; all parts agree."""
         return safe_norms(x.dtype, x.numel() if self.is_whole else _MOST_ENTRIES)
 
-    def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
-        """Return a power of two below the largest entry, 1 for zeros; squares are safe in it.
+    def unit(self, *vectors: Tensor, of_zeros: float = 1.0) -> Tensor:
+        """Return a power of two for each below its largest entry; squares are safe in it.
 
         Real and imaginary parts count as entries. For vectors in parts, the sum of the largest
-        entries of the parts takes the place of the largest entry.
+        entries of the parts takes the place of the largest entry. No value is read.
         """
+        largest = reduce(torch.maximum, self._largest(*vectors))
+        unit = torch.ldexp(torch.ones_like(largest), torch.frexp(largest).exponent - 1)
+        unit = unit.clamp(min=torch.finfo(unit.dtype).tiny)
+        return torch.where(largest > 0, unit, of_zeros)
+
+    def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
+        """Return the unit of one vector on the host; raise an error unless all are finite."""
         dtype = vectors[0].dtype
-        found = added(*(self.terms(_largest, vector) for vector in vectors))
+        found = self._largest(*vectors)
         largest = max(finite(owner, one.item(), dtype if is_output else None) for one in found)
         # The inverse must be in range as well, because some devices multiply by it.
         lowest = torch.finfo(dtype).tiny
         return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
 
-    def generator(self, seed: int = 0) -> Generator:
-        """Return a different generator for each part, the same one for copies of the whole."""
-        return self.totals.generator(seed)
+    def _largest(self, *vectors: Tensor) -> list[Tensor]:
+        if self.systems:
+            others = [axis for axis in range(vectors[0].ndim) if axis not in self.systems]
+            return [
+                largest_part(x, others, keepdim=True)
+                if x.numel()
+                else x.detach().abs().new_zeros(self.scalars_shape(x))
+                for x in vectors
+            ]
+        return added(*(self.terms(_largest, vector) for vector in vectors))
 
     def random_like(
         self, x: Tensor, generator: Generator | None = None, count: int | None = None
     ) -> Tensor:
-        """Return normal numbers of the shape of x, or ``count`` rows of as many."""
+        """Return normal numbers of the shape of x, or ``count`` rows of as many.
+
+        Each part of a vector has different ones, and copies of the whole have the same.
+        """
         if generator is not None or count is not None:
-            return _random(x, generator or self.generator(), count)
+            return _random(x, generator or self.totals.generator(), count)
         drawn = [_random(piece, totals.generator()) for totals, piece in self.pieces(x)]
         return drawn[0] if len(drawn) == 1 else torch.cat([one.flatten() for one in drawn])
 
@@ -160,28 +222,6 @@ class Space:
         first = self.totals.part * width
         return basis @ turn[first : first + height], triangle
 
-    def is_like(self, other: Space) -> bool:
-        """Whether tensors are the same parts of vectors in both spaces."""
-        return (self.totals.add, self.axes) == (other.totals.add, other.axes)
-
-
-@dataclass(frozen=True)
-class JoinedSpace(Space):
-    """Flat vectors that are concatenations of others."""
-
-    split: Callable[[Tensor], Sequence[Tensor]] = lambda x: [x]
-    spaces: tuple[Space, ...] = ()
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether a tensor is all of a vector."""
-        return all(space.is_whole for space in self.spaces)
-
-    def pieces(self, x: Tensor) -> list[tuple[Totals, Tensor]]:
-        """Return the pieces of a vector that are reduced over different processes."""
-        parts = zip(self.spaces, self.split(x), strict=True)
-        return [piece for space, part in parts for piece in space.pieces(part)]
-
 
 def _random(x: Tensor, generator: Generator, count: int | None = None) -> Tensor:
     shape = x.shape if count is None else (count, x.numel())
@@ -191,10 +231,6 @@ def _random(x: Tensor, generator: Generator, count: int | None = None) -> Tensor
 
 def _real_inner(x: Tensor, z: Tensor) -> Tensor:
     return inner(x, z).real
-
-
-def _square(x: Tensor) -> Tensor:
-    return squared_norm(x)
 
 
 def _largest(x: Tensor) -> Tensor:
@@ -211,7 +247,9 @@ def magnitudes(
     One reduction, and one wait for the device.
     """
     vectors = [(space, vector.detach()) for space, group in groups for vector in group]
-    terms = [space.terms(norm if space.is_whole else _square, vector) for space, vector in vectors]
+    terms = [
+        space.terms(norm if space.is_whole else squared_norm, vector) for space, vector in vectors
+    ]
     pairs = [space.terms(_real_inner, x.detach(), z.detach()) for space, x, z in products]
     numbers = added(*terms, *pairs)
     found: list[float] = torch.stack(numbers).tolist()
@@ -238,7 +276,7 @@ def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Spa
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
             for side, totals in zip(SIDES, found, strict=True)
         )
-        if beside is not None and not there.is_like(beside):
+        if beside is not None and _parts(there) != _parts(beside):
             raise NotImplementedError(
                 f"{owner}: all operators must have the same parts of x, got {A.signature} with "
                 "other parts; place the dimensions of the input in the same way for all operators"
@@ -253,6 +291,10 @@ def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Spa
         )
     check_parts_pass(A, beside.totals)
     return beside, Space(beside.totals, _axes(A, "output", beside.totals.cut))
+
+
+def _parts(space: Space) -> tuple[object, ...]:
+    return space.totals.add, space.cut
 
 
 def common_input(owner: str, operators: Iterable[Operator]) -> Space:

@@ -14,7 +14,7 @@ from linops_core.siblings import check_vector, totals_of
 from nameddim import ELLIPSES
 
 from ._checks import Operator, check_callable, is_complex_linear
-from ._space import JoinedSpace, Space, common_input, spaces_of
+from ._space import Space, common_input, spaces_of
 
 Item = TypeVar("Item")
 
@@ -84,7 +84,7 @@ class StackedOperators(nn.Module):
     def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
         """Return the space of the input and the space of the joined output."""
         there = common_input(self.owner, self.operators) if beside is None else beside
-        return there, JoinedSpace(split=self.split, spaces=self.output_spaces(there))
+        return there, Space(blocks=self.output_spaces(there), split=self.split)
 
     def output_spaces(self, beside: Space | None = None) -> tuple[Space, ...]:
         """Return the space of each output."""

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
 from linops_core.siblings import inner, inner_products
 
-from .._shared._checks import Operator, check_complex_linear, check_count, finite, in_own_space
+from .._shared._checks import Operator, check_complex_linear, finite, in_own_space
 from .._shared._precision import applied_in_half, widened
-from .._shared._progress import Callback, Iterate, Progress
-from .._shared._space import spaces_of
-from .._shared._vectors import BatchedVectors, input_or_random
+from .._shared._progress import Iterate, Progress, Watching, with_options
+from .._shared._space import Space, spaces_of
+from .._shared._vectors import input_or_random
 
 
 class Estimate(NamedTuple):
@@ -27,6 +27,7 @@ class Estimate(NamedTuple):
     """Its standard deviation, estimated from the samples: real, of the shape of ``value``."""
 
 
+@with_options(Watching)
 def estimate_trace(
     A: Operator,
     num_samples: int = 30,
@@ -35,8 +36,7 @@ def estimate_trace(
     method: Literal["hutchinson", "hutch++"] = "hutchinson",
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Estimate:
     r"""An estimate of the trace of A, a tensor without dimensions.
 
@@ -56,7 +56,7 @@ def estimate_trace(
     num_samples : int
         Number of applications of A: at least 2, and at least 6 for Hutch++.
     method : {"hutchinson", "hutch++"}
-    like, sizes, seed, tqdm_kwargs, callback
+    like, sizes, seed, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. A step is a sample. Its ``x`` is the estimate so far. Its
         ``values`` are "size", the norm of x, and "standard_error", the norm of the standard error.
 
@@ -79,13 +79,14 @@ def estimate_trace(
     owner = "estimate_trace"
     if method not in ("hutchinson", "hutch++"):
         raise ValueError(f'{owner}: method must be "hutchinson" or "hutch++", got {method!r}')
-    check_count(owner, "num_samples", num_samples, 2 if method == "hutchinson" else 6)
+    count = "num_samples", 2 if method == "hutchinson" else 6
+    progress = Progress(owner, num_samples, watching, count=count)
     check_complex_linear(owner, A, "the trace is the trace of its complex matrix")
     mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
     basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
         third = min(num_samples // 3, mean.space.count(mean.like))
-        num_samples -= 2 * third
+        progress.limit -= 2 * third
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
         known = sum(inner(*pair) for pair in zip(basis, images, strict=True))
@@ -98,9 +99,10 @@ def estimate_trace(
             z = z - parts @ basis
         return mean.space.inner(z, mean.applied(z))
 
-    return mean.of(sample, Progress(owner, num_samples, tqdm_kwargs, callback))
+    return mean.of(sample, progress)
 
 
+@with_options(Watching)
 def estimate_diagonal(
     A: Operator,
     num_samples: int = 30,
@@ -108,8 +110,7 @@ def estimate_diagonal(
     *,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Estimate:
     r"""An estimate of the diagonal of A, of the shape of the input.
 
@@ -132,7 +133,7 @@ def estimate_diagonal(
     tensor([1., 2., 4.])
     """
     owner = "estimate_diagonal"
-    check_count(owner, "num_samples", num_samples, 2)
+    progress = Progress(owner, num_samples, watching, count=("num_samples", 2))
     check_complex_linear(owner, A, "the diagonal is the diagonal of its complex matrix")
     mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
 
@@ -140,7 +141,7 @@ def estimate_diagonal(
         z = mean.signs()
         return z.conj() * mean.applied(z).reshape(z.shape)
 
-    return mean.of(sample, Progress(owner, num_samples, tqdm_kwargs, callback))
+    return mean.of(sample, progress)
 
 
 class _Mean:
@@ -208,7 +209,7 @@ class _Mean:
         if self.count == 1:
             self.mean = sample
             # Squares of differences in this unit stay in range.
-            self.unit = BatchedVectors().unit(sample)
+            self.unit = Space().unit(sample)
             self.squares = torch.zeros_like(sample.detach().abs())
             return
         apart = sample - self.mean

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import Operator, check_count, checked_number, finite, in_own_space
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
-from .._shared._progress import Callback, Iterate, Progress, StopReason
-from .._shared._vectors import BatchDims, BatchedVectors, batched_vectors, input_or_random
+from .._shared._progress import (
+    Checkpointed,
+    Iterate,
+    Progress,
+    StopReason,
+    Watching,
+    reading_options,
+    with_options,
+)
+from .._shared._space import Space
+from .._shared._vectors import BatchDims, input_or_random, space_of_systems
 
 
+@with_options(Checkpointed)
 def power_method(
     A: Operator,
     v_init: Tensor,
@@ -26,10 +35,7 @@ def power_method(
     tol: float = 1e-5,
     *,
     batch_dims: BatchDims = 0,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> tuple[Tensor, Tensor]:
     """The eigenvector of the largest eigenvalue in magnitude, and that magnitude.
 
@@ -56,7 +62,8 @@ def power_method(
         the next eigenvalue has nearly the same magnitude.
     batch_dims : int, or dimensions
         As in :func:`conjugate_gradients`, but all systems go on until the last one has converged.
-    max_iters, tqdm_kwargs, callback, checkpoint, checkpoint_every
+    max_iters, progress, tqdm_kwargs, callback, checkpoint,
+    checkpoint_every
         See :mod:`linops_solvers`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
         v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest
         one of a batch.
@@ -83,33 +90,28 @@ def power_method(
     check_vector(owner, "v_init", v_init)
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
-    batch = batched_vectors(owner, A, v_init, batch_dims)
+    batch = space_of_systems(owner, A, v_init, batch_dims)
     dtype, wide = v_init.dtype, applied_in_half(owner, A, v_init.dtype)
-    saved = checkpoint_of(owner, checkpoint, checkpoint_every, batch.totals.processes)
 
     def solve() -> tuple[Tensor, Tensor]:
+        goals, count = {"change": tol}, ("max_iters", 1)
+        progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
         loop = _start(widened(v_init), batch)
-        if saved is not None:
+        if progress.checkpoint is not None:
             first = widened(v_init)
-            space, options = batch.space, {"tol": tol, "max_iters": max_iters}
+            space, options = batch, {"tol": tol, "max_iters": max_iters}
             image = in_own_space(owner, wide, space.random_like(first.detach()))
             known = {"v_init": (space, first), "A": (space, image)}
-            saved.begin({**options, "axes": [*batch.axes]}, known, loop=loop)
-        progress = Progress(owner, max_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
+            progress.checkpoint.begin({**options, "axes": [*batch.systems]}, known, loop=loop)
         steps = _steps(wide, loop, tol, batch, dtype)
         return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
         return _fixed_steps(wide, widened(v_init), batch, max_iters)
 
-    reading = {
-        "tol": tol,
-        "tqdm_kwargs": tqdm_kwargs,
-        "callback": callback,
-        "checkpoint": checkpoint,
-    }
+    reading = {"tol": tol, **reading_options(watching)}
     v, eigenvalue = solved_in_steps(owner, reading, solve, solve_in_graph)
-    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.axes])
+    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
 @dataclass
@@ -122,7 +124,7 @@ class _Loop:
     """Whether no step was done, so that a v with A v = 0 is replaced."""
 
 
-def _start(v: Tensor, batch: BatchedVectors) -> _Loop:
+def _start(v: Tensor, batch: Space) -> _Loop:
     """Return the first v, of norm 1."""
     length, numbers = batch.magnitude(v)
     if not (numbers > 0).all():
@@ -135,7 +137,7 @@ def _steps(
     A: Operator,
     loop: _Loop,
     tol: float,
-    batch: BatchedVectors,
+    batch: Space,
     dtype: torch.dtype,
     unit: float = 1.0,
 ) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
@@ -152,7 +154,7 @@ def _steps(
         is_lost = numbers == 0
         if is_lost.any():
             if loop.may_restart:  # v is in the null space, and only it if A is not zero
-                fresh = batch.space.random_like(v.detach())
+                fresh = batch.random_like(v.detach())
                 v = fresh / batch.norm(fresh)
             v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
         else:
@@ -176,9 +178,7 @@ def _steps(
         yield (loop.v, eigenvalue), values, reasons
 
 
-def _fixed_steps(
-    A: Operator, v: Tensor, batch: BatchedVectors, n_steps: int
-) -> tuple[Tensor, Tensor]:
+def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
     """Return v and the eigenvalue after a fixed number of steps that read no values."""
     unit = batch.unit(v)
     v = v / unit
@@ -194,6 +194,7 @@ def _fixed_steps(
     return v, eigenvalue
 
 
+@with_options(Watching)
 def operator_norm(
     A: Operator,
     v_init: Tensor | None = None,
@@ -204,8 +205,7 @@ def operator_norm(
     like: Tensor | None = None,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Tensor:
     r"""The norm :math:`\max |A x| / |x|`, by the power method on :math:`A^H A`.
 
@@ -218,7 +218,7 @@ def operator_norm(
     ----------
     tol : float
         Stop when the relative change of the norm is at most half of this.
-    A, v_init, max_iters, adjoint, like, sizes, seed, tqdm_kwargs, callback
+    A, v_init, max_iters, adjoint, like, sizes, seed, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers` and :func:`power_method`, whose "eigenvalue" is the square of the
         norm here. v_init is random by default, and if A v_init is zero.
 
@@ -233,12 +233,12 @@ def operator_norm(
     tensor(4.)
     """
     owner = "operator_norm"
-    check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
+    goals, count = {"change": tol}, ("max_iters", 1)
+    progress = Progress(owner, max_iters, watching, goals=goals, count=count)
     v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)
     dtype, v = v.dtype, widened(v)
     pair = OperatorPair(owner, A, adjoint, dtype)
-    progress = Progress(owner, max_iters, tqdm_kwargs, callback, goals={"change": tol})
     return norm_of(pair, v, max_iters, tol, progress)
 
 
@@ -266,7 +266,7 @@ def norm_of(
         v = v.real  # A, linear over the reals only, is as large as it is on real vectors
     pair, unit = pair.in_moderate_unit(unit, back)
     del image, back  # freed before the steps
-    vectors = BatchedVectors(totals=pair.input.totals)
+    vectors = Space(pair.input.totals)
     steps = _steps(pair.normal(), _start(v, vectors), tol, vectors, dtype, unit)
     _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
     return eigenvalue.sqrt() * unit

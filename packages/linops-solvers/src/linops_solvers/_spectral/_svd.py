@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
@@ -12,7 +12,7 @@ from linops_core.siblings import inner_products, norm, real_part
 
 from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
-from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
 from .._shared._space import Space
 from .._shared._vectors import input_or_random
 
@@ -30,6 +30,7 @@ class SVD(NamedTuple):
     """(k, *input shape), orthonormal."""
 
 
+@with_options(Watching)
 @torch.no_grad()
 def svd(
     A: Operator,
@@ -42,8 +43,7 @@ def svd(
     adjoint: Operator | None = None,
     sizes: Mapping[str, int] | None = None,
     seed: int = 0,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> SVD:
     r"""The k largest singular values of A, with their vectors.
 
@@ -69,7 +69,7 @@ def svd(
         ValueError.
     oversampling : int
         Number of vectors in a block in excess of k.
-    A, like, max_num_iters, adjoint, sizes, seed, tqdm_kwargs, callback
+    A, like, max_num_iters, adjoint, sizes, seed, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. A step is a block. Its ``x`` is the singular values so far. Its
         ``values`` are "norm", the largest singular value, and "residual", the largest
         :math:`|A^H u_i - s_i v_i|` divided by it.
@@ -91,9 +91,10 @@ def svd(
     tensor([5., 5., 3.])
     """
     check_count(_NAME, "k", k, 1)
-    check_count(_NAME, "max_num_iters", max_num_iters, 1)
     check_count(_NAME, "oversampling", oversampling)
     tol = checked_number(_NAME, "tol", tol)
+    goals, count = {"residual": tol}, ("max_num_iters", 1)
+    progress = Progress(_NAME, max_num_iters, watching, goals=goals, count=count)
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
     pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
     output = pair.forward(pair.input.random_like(like))
@@ -152,7 +153,6 @@ def svd(
             values = {"norm": float(S[0]) * unit, "residual": relative}
             yield (P, S[:k] * unit, Qh), values, reason
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"residual": tol})
     P, S, Qh = progress.follow(steps(), lambda found: found[1] * 1)
     U, V = left.combined(P[:, :k].mT), right.combined(Qh[:k].conj())
     U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))

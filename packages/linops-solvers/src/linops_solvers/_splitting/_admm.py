@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -14,7 +14,6 @@ from .._krylov._conjugate_steps import Run
 from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
     Operator,
     check_count,
@@ -25,16 +24,23 @@ from .._shared._checks import (
 )
 from .._shared._precision import rounding_of
 from .._shared._products import add_scaled, divided, scaled_sum
-from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
-from .._shared._space import magnitudes
+from .._shared._progress import (
+    Checkpointed,
+    Iterate,
+    Progress,
+    StopReason,
+    reason_of_both,
+    with_options,
+)
+from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
-from .._shared._vectors import BatchedVectors
 from ._problem import PenalizedProblem
 
 _NAME = "admm"
 _MOST = 2.0**60  # by which rho may change
 
 
+@with_options(Checkpointed)
 def admm(
     A: Operators,
     y: Vectors,
@@ -50,10 +56,7 @@ def admm(
     max_cg_iters: int = 20,
     adjoint: Operators | None = None,
     L_adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
 
@@ -89,7 +92,8 @@ def admm(
         eps_abs may be 0, and then the result does not depend on the unit of y.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
+    checkpoint_every
         See :mod:`linops_solvers`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
         a step are "rho", "primal" and "dual", the residuals divided by the factors of eps_rel, and,
         if the function of ``proximal`` is known, "objective": :math:`\frac12 |A x - y|^2 + g(z)`.
@@ -112,12 +116,12 @@ def admm(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    check_count(_NAME, "max_num_iters", max_num_iters)
     check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
     rho = checked_number(_NAME, "rho", rho, is_positive=True)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
+    progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
     split = problem.L
     first_rho = rho
     last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
@@ -130,22 +134,20 @@ def admm(
     if split.name == "L":
         check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    vectors = BatchedVectors(
-        totals=pair.input.totals,
+    vectors = Space(
+        pair.input.totals,
         has_complex_products=pair.is_complex_linear and split.is_complex_linear,
     )
-
-    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
 
     def start() -> _Loop:
         x = torch.zeros_like(target) if problem.x0 is None else problem.x0
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         z = split.forward(x)
         loop = _Loop(x, z, torch.zeros_like(z), rho)
-        if saved is not None:
+        if progress.checkpoint is not None:
             options = {"max_num_iters": max_num_iters, "rho": rho, "fixed": is_rho_fixed}
             options |= {"eps_abs": eps_abs, "eps_rel": eps_rel, "max_cg_iters": max_cg_iters}
-            saved.begin(options, problem.known(x), loop=loop)
+            progress.checkpoint.begin(options, problem.known(x), loop=loop)
         return loop
 
     @torch.no_grad()
@@ -223,7 +225,6 @@ def admm(
             del x, z, u, image, back  # freed when others take their places
             yield loop.x, values, reason
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
     return problem.solve(steps(start()), progress)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -11,15 +12,16 @@ from torch import Tensor
 from linops_core.siblings import check_vector
 
 from .._proximals._proximal import Proximal, checked_proximal, reusable, value_of
-from .._shared._checks import check_count, check_like, check_unchanged, checked_number, version_of
+from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled, scaled_sum
-from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
 from .._shared._space import Space, magnitudes
 
 _NAME = "douglas_rachford"
 
 
+@with_options(Watching)
 def douglas_rachford(
     proximal_f: Proximal,
     proximal_g: Proximal,
@@ -29,8 +31,7 @@ def douglas_rachford(
     *,
     step: float = 1.0,
     relaxation: float = 1.0,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
+    **watching: Unpack[Watching],
 ) -> Tensor:
     r"""The x that minimises :math:`f(x) + g(x)` for convex f and g with proximal maps.
 
@@ -55,7 +56,7 @@ def douglas_rachford(
         t. It changes the speed and not the solution.
     relaxation : float
         r, between 0 and 2.
-    max_num_iters, tqdm_kwargs, callback
+    max_num_iters, progress, tqdm_kwargs, callback
         See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
         and, if both functions are known, "objective", :math:`f(x) + g(w)`.
 
@@ -73,8 +74,8 @@ def douglas_rachford(
     tensor([1.0000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    check_count(_NAME, "max_num_iters", max_num_iters)
     tol = checked_number(_NAME, "tol", tol)
+    progress = Progress(_NAME, max_num_iters, watching, goals={"change": tol})
     step = checked_number(_NAME, "step", step, is_positive=True)
     relaxation = checked_number(_NAME, "relaxation", relaxation, is_positive=True)
     if relaxation >= 2:
@@ -118,6 +119,5 @@ def douglas_rachford(
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, goals={"change": tol})
     start = widened(x0).clone()
     return result(progress.follow(steps(start), lambda x: result(x).clone())).clone()

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from typing import Unpack
 
 from torch import Tensor
 
 from .._proximals._proximal import Proximal
-from .._shared._progress import Callback
+from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._forward_backward import forward_backward
 from ._problem import PenalizedProblem
 
 
+@with_options(Checkpointed)
 def fista(
     A: Operators,
     y: Vectors,
@@ -25,10 +25,7 @@ def fista(
     step: float | None = None,
     restart: bool = True,
     adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)` for a convex g.
 
@@ -55,7 +52,8 @@ def fista(
     restart : bool
         Reset the momentum when it increases the function. This helps if the function is strongly
         convex.
-    A, y, x0, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
+    checkpoint_every
         See :mod:`linops_solvers`. The ``values`` of a step are "change", which ``tol`` bounds,
         "residual", :math:`|A x - y| / |y|`, "step" and, if the function of ``proximal`` is known,
         "objective".
@@ -78,6 +76,5 @@ def fista(
     tensor([2., 0.])
     """
     problem = PenalizedProblem("fista", A, adjoint, y, proximal, x0)
-    watchers = tqdm_kwargs, callback, checkpoint, checkpoint_every
     momentum = {"has_momentum": True, "restart": restart}
-    return forward_backward(problem, max_num_iters, tol, step, watchers, **momentum)
+    return forward_backward(problem, max_num_iters, tol, step, watching, **momentum)

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from .._proximals._proximal import reusable
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import checkpoint_of
 from .._shared._checks import (
-    check_count,
     check_like,
     check_output,
     check_unchanged,
@@ -24,13 +20,8 @@ from .._shared._checks import (
 )
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._products import extrapolated, scaled_sum
-from .._shared._progress import Callback, Iterate, Progress, StopReason
+from .._shared._progress import Checkpointed, Iterate, Progress, StopReason
 from ._problem import PenalizedProblem
-
-Watchers: TypeAlias = tuple[
-    Mapping[str, object] | None, Callback | None, str | os.PathLike[str] | None, int
-]
-"""``tqdm_kwargs``, ``callback``, ``checkpoint`` and ``checkpoint_every`` of a solver."""
 
 
 def forward_backward(
@@ -38,23 +29,21 @@ def forward_backward(
     max_num_iters: int,
     tol: float,
     step: float | None,
-    watchers: Watchers,
+    watching: Checkpointed,
     *,
     has_momentum: bool = False,
     restart: bool = False,
 ) -> Tensor:
     """Return the x that minimises |A x - y|^2 / 2 + g; the options are those of FISTA."""
     owner = problem.owner
-    check_count(owner, "max_num_iters", max_num_iters)
     tol = checked_number(owner, "tol", tol)
+    space = problem.A.input
+    progress = Progress(owner, max_num_iters, watching, goals={"change": tol}, space=space)
     if step is not None:
         step = checked_number(owner, "step", step, is_positive=True)
     given = step
     pair, y = problem.A, problem.y
     precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    tqdm_kwargs, callback, file, every = watchers
-    saved = checkpoint_of(owner, file, every, pair.input.totals.processes)
-    progress = Progress(owner, max_num_iters, tqdm_kwargs, callback, saved, goals={"change": tol})
 
     def start() -> _Loop:
         back = pair.adjoint(y)
@@ -66,10 +55,10 @@ def forward_backward(
         step = _first_step(pair, image - y) if given is None else given
         step = checked_number(owner, "step", step, is_positive=True)
         loop = _Loop(x, image, x.clone(), image.clone(), step)
-        if saved is not None:
+        if progress.checkpoint is not None:
             options = {"tol": tol, "step": given, "max_num_iters": max_num_iters}
             options |= {"momentum": has_momentum, "restart": restart}
-            saved.begin(options, problem.known(x), loop=loop)
+            progress.checkpoint.begin(options, problem.known(x), loop=loop)
         return loop
 
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:

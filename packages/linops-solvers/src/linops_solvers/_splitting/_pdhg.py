@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Unpack
 
 import torch
 from torch import Tensor
@@ -15,11 +15,18 @@ from linops_core.siblings import check_vector
 from .._proximals._proximal import Proximal, checked_proximal, probe, reusable, value_of
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import checkpoint_of, probed
-from .._shared._checks import check_count, check_like, check_unchanged, checked_number, version_of
+from .._shared._checkpoint import probed
+from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled, divided, extrapolated, scaled_sum
-from .._shared._progress import Callback, Iterate, Progress, StopReason, reason_of_both
+from .._shared._progress import (
+    Checkpointed,
+    Iterate,
+    Progress,
+    StopReason,
+    reason_of_both,
+    with_options,
+)
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
 from ._scales import first_sigma
@@ -27,6 +34,7 @@ from ._scales import first_sigma
 _NAME = "pdhg"
 
 
+@with_options(Checkpointed)
 def pdhg(
     K: Operators,
     proximal_f: Proximals,
@@ -40,10 +48,7 @@ def pdhg(
     eps_abs: float = 0.0,
     eps_rel: float = 1e-4,
     adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`f(K x) + g(x)` for convex f and g with proximal maps.
 
@@ -86,7 +91,8 @@ def pdhg(
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
         numbers of their entries. For several operators without tau and sigma, both norms count
         each output in its own unit, which is 1 for the first one.
-    K, max_num_iters, adjoint, tqdm_kwargs, callback, checkpoint, checkpoint_every
+    K, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
+    checkpoint_every
         See :mod:`linops_solvers`, where K is A. The ``values`` of a step are "primal" and "dual",
         the norms of these two vectors, "tau", "sigma" and, if both functions are known,
         "objective", which is infinite outside of a set.
@@ -115,12 +121,12 @@ def pdhg(
     tensor([1.5000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    check_count(_NAME, "max_num_iters", max_num_iters)
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
     K, adjoint = stacked(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
+    progress = Progress(_NAME, max_num_iters, watching, space=pair.input)
     penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
     of_f, of_g = value_of(penalty, pair.output), value_of(proximal_g, pair.input)
     penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype, pair.output)
@@ -142,8 +148,6 @@ def pdhg(
             p0 = K.in_units(K.split(p0), -1)
     precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
 
-    saved = checkpoint_of(_NAME, checkpoint, checkpoint_every, pair.input.totals.processes)
-
     def start(x: Tensor) -> _Loop:
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
@@ -157,13 +161,13 @@ def pdhg(
         p = torch.zeros_like(image) if p0 is None else p0
         check_like(_NAME, "p0", p, "the output of K", image)
         loop = _Loop(x, p, image, image.clone(), *lengths)
-        if saved is not None:
+        if progress.checkpoint is not None:
             known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
             known["the proximal map of f"] = pair.output, probe(penalty, known["K"][1], dtype)
             random = pair.input.random_like(x)
             known["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
             options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
-            saved.begin({"max_num_iters": max_num_iters, **options}, known, loop=loop)
+            progress.checkpoint.begin({"max_num_iters": max_num_iters, **options}, known, loop=loop)
         return loop
 
     def steps(loop: _Loop) -> Iterator[Iterate[Tensor]]:
@@ -237,7 +241,6 @@ def pdhg(
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
 
-    progress = Progress(_NAME, max_num_iters, tqdm_kwargs, callback, saved)
     return result(progress.follow(steps(start(x)), lambda x: result(x).clone()))
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from typing import Unpack
 
 from torch import Tensor
 
 from .._proximals._proximal import Proximal
-from .._shared._progress import Callback
+from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._forward_backward import forward_backward
 from ._problem import PenalizedProblem
 
 
+@with_options(Checkpointed)
 def proximal_gradient(
     A: Operators,
     y: Vectors,
@@ -24,10 +24,7 @@ def proximal_gradient(
     *,
     step: float | None = None,
     adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)`, by steps that never increase it.
 
@@ -55,5 +52,4 @@ def proximal_gradient(
     """
     name = "proximal_gradient"
     problem = PenalizedProblem(name, A, adjoint, y, proximal, x0, needs_convex=False)
-    watchers = tqdm_kwargs, callback, checkpoint, checkpoint_every
-    return forward_backward(problem, max_num_iters, tol, step, watchers)
+    return forward_backward(problem, max_num_iters, tol, step, watching)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import cast
 
 import torch
 from torch import Tensor
@@ -13,7 +12,7 @@ from torch import Tensor
 from .._proximals._proximal import Proximal
 from .._proximals._separable import Proximals, maps_of_blocks
 from .._shared._precision import OperatorPair
-from .._shared._space import JoinedSpace, Space, magnitudes
+from .._shared._space import Space, magnitudes
 from .._shared._stacked import StackedOperators
 
 _MOST = 40  # exponent of the longest step that is tried
@@ -34,7 +33,7 @@ def first_sigma(
     if x0.dtype is not K.dtype:  # half precision has no range for units
         return None
     given = maps_of_blocks(K.owner, "proximal_f", maps, A, K.output, K.dtype)
-    spaces = cast(JoinedSpace, K.output).spaces
+    spaces = K.output.blocks
     found = _sigmas(K, A.split, given, spaces, map_of_g, x0)
     if found is None:
         return None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
+from typing import Unpack
 
 from torch import Tensor
 
 from .._proximals._separable import Proximals
-from .._shared._progress import Callback
+from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._admm import admm
 
 
+@with_options(Checkpointed)
 def split_bregman(
     A: Operators,
     y: Vectors,
@@ -27,10 +27,7 @@ def split_bregman(
     max_cg_iters: int = 20,
     adjoint: Operators | None = None,
     L_adjoint: Operators | None = None,
-    tqdm_kwargs: Mapping[str, object] | None = None,
-    callback: Callback | None = None,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_every: int = 10,
+    **watching: Unpack[Checkpointed],
 ) -> Tensor:
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(L x)` for a convex g.
 
@@ -72,8 +69,5 @@ def split_bregman(
         max_cg_iters=max_cg_iters,
         adjoint=adjoint,
         L_adjoint=L_adjoint,
-        tqdm_kwargs=tqdm_kwargs,
-        callback=callback,
-        checkpoint=checkpoint,
-        checkpoint_every=checkpoint_every,
+        **watching,
     )

@@ -43,6 +43,8 @@ class BatchPlan:
     """The device on which the operator works."""
     work: tuple[str, ...]
     """The computations that were tried."""
+    methods: tuple[str, ...] = ()
+    """How parts work that choose it themselves, such as "NUFFT by finufft"."""
 
     @property
     def n_tiles(self) -> int:
@@ -61,7 +63,7 @@ class BatchPlan:
         """Return the choice and the reasons as text."""
         verb = "takes" if len(self.work) == 1 else "take"
         needs = f"{' and '.join(self.work)} {verb} {bytes_text(self.peak)}"
-        budget = f"of {bytes_text(self.budget)} on {self.device}"
+        budget = ", ".join([f"of {bytes_text(self.budget)} on {self.device}", *self.methods])
         if not self.batch_sizes:
             return f"uncut: {needs} {budget}"
         cuts = ", ".join(
@@ -187,6 +189,7 @@ def plan_batches(
         counts={dim: count for dim, count, _ in cut},
         device=device,
         work=works,
+        methods=_methods(linop),
     )
 
 
@@ -198,6 +201,13 @@ def _works(work: object) -> tuple[str, ...]:
             f"plan_batches: work must be one or several of {list(WORKS)}, got {work!r}"
         )
     return known
+
+
+def _methods(linop: NamedLinop) -> tuple[str, ...]:
+    parts = [part for part in linop.modules() if isinstance(part, NamedLinop)]
+    methods = [(part.name, getattr(part, "method", "auto")) for part in parts]
+    found = [f"{name} by {method}" for name, method in methods if method != "auto"]
+    return tuple(dict.fromkeys(found))
 
 
 def _refuse_threads(linop: NamedLinop) -> None:

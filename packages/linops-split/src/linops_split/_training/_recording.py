@@ -90,9 +90,7 @@ class Backward(Work):
             return False
         return not has_hooks(self.tiles.parts[number].linop)
 
-    def compute(
-        self, number: int, operands: Sequence[Tensor], out: Tensor | None = None
-    ) -> Tensor | None:
+    def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
         """Return the gradient to the slice that a part read; sum the gradients to its weights."""
         gradient, *read = operands
         whole = self.tensors[1]

@@ -19,12 +19,11 @@ from .._copies._spans import Span
 from .._errors import CheckpointError
 from .._modules._traverse import Found
 from .._reports._checkpoint import kind_of_file, open_archive, read_checkpoint
-from .._reports._checkpoint_pickle import Node, parse
+from .._reports._checkpoint_pickle import Node, PlacedInt, PlacingUnpickler
 from .._reports._checkpoint_tensors import Storage, TensorWalk
 from .._reports._numbers import Entry, storages_of
 from .._reports._uncollected import uncollected
 from ._archive import PORTION, Portions, data_start, portions_of, write_record
-from ._placed_pickle import PlacedInt, PlacingUnpickler
 
 _CPU = torch.device("cpu")
 _ALIGNMENT = 64  # of each part of a storage that moves alone
@@ -147,7 +146,7 @@ def _write_archive(source: Path, opened: IO[bytes], out: IO[bytes]) -> None:
     """
     pickled, name, _ = open_archive(source)
     unpickler = PlacingUnpickler(pickled)
-    walk = _Walk(parse(unpickler))
+    walk = _Walk(unpickler.parsed())
     wasteful, new = walk.wasteful(), _NewIntegers()
     if not wasteful:
         return

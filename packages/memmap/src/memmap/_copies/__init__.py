@@ -2,7 +2,7 @@
 
 The steps of a copy:
 
-1. find: `traverse` (deep copies) or `state_tensors` (moves) lists the tensors with their paths.
+1. find: `traverse` (deep copies) or `tensors_of` (moves) lists the tensors with their paths.
 2. plan: `plan_of` takes tensors apart into strided pieces, groups the pieces by shared memory, and
    refuses tensors that cannot be copied or moved.
 3. fill: `new_buffers` copies a group in parts (`Span`, `Box`); each piece is a view of one part. A

@@ -81,8 +81,9 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
             self._complete(region, pieces)
             return plain | self._views_of_full_copies(pieces)[0]
         else:
+            self._regions.remove(region)
             region.know(pieces)
-            self._regions.put(region, instead_of=region)
+            self._regions.put(region)
         self._pieces.setdefault(region, []).extend(pieces)
         return plain | region.views(pieces)
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from operator import attrgetter
 from typing import NamedTuple
 
 import torch
@@ -14,15 +12,15 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .._errors import StorageError
 from .._modules._counters import Counters
 from .._modules._traverse import Found, path_text
-from .._views._address import view_of
 from .._views._footprint import Footprint, footprint
+from .._views._layout import run_layout
+from .._views._layout_index import LayoutIndex
 from .._views._view import View
 from ._buffers import Buffer, new_buffers
 from ._plan import Group, Piece, plan_of
 from ._spans import Pack
 
 _HINT = "(register all modules before the first of them is placed)"
-_start = attrgetter("span.start")
 
 
 class Region:
@@ -96,40 +94,34 @@ class Region:
 class Regions:
     """A collection of regions, found by the identities or addresses of their source storages."""
 
-    def __init__(self) -> None:
+    def __init__(self, regions: Iterable[Region] = ()) -> None:
         self.by_storage: dict[object, Region] = {}
-        self._ascending: dict[Hashable, list[Region]] = {}
+        self._spaces: dict[Hashable, LayoutIndex[Region]] = {}
+        for region in regions:
+            self.put(region)
 
-    def copy(self) -> Regions:
-        """A copy with the same regions. Regions added to the copy are not added here."""
-        made = Regions()
-        made.by_storage = self.by_storage.copy()
-        made._ascending = {space: regions.copy() for space, regions in self._ascending.items()}
-        return made
+    def __iter__(self) -> Iterator[Region]:
+        return iter({id(region): region for region in self.by_storage.values()}.values())
 
     def meeting(self, group: Group) -> Region | None:
         """A region that has source addresses in common with a group. Dead regions are deleted."""
-        ascending = self._ascending.get(group.space, [])
-        where = bisect_left(ascending, group.stop, key=_start)
-        while where and ascending[where - 1].span.stop > group.start:
-            where -= 1
-            if ascending[where].is_alive():
-                return ascending[where]
-            del ascending[where]
+        index = self._spaces.get(group.space, LayoutIndex())
+        for region in index.may_meet(run_layout(group.start, group.stop)):
+            if region.is_alive():
+                return region
+            self.remove(region)
         return None
 
-    def put(self, region: Region, instead_of: Region | None = None) -> None:
-        """Add a region that meets no other region, or replace `instead_of` by it."""
-        ascending = self._ascending.setdefault(region.span.space, [])
-        if instead_of is None:
-            insort(ascending, region, key=_start)
-        else:
-            ascending[ascending.index(instead_of)] = region
+    def put(self, region: Region) -> None:
+        """Add a region that meets no other region."""
+        space, start, stop, _ = region.span
+        self._spaces.setdefault(space, LayoutIndex()).add(run_layout(start, stop), region)
         self.by_storage.update(dict.fromkeys(region.sources, region))
 
     def remove(self, region: Region) -> None:
         """Forget a region."""
-        self._ascending[region.span.space].remove(region)
+        space, start, stop, _ = region.span
+        self._spaces[space].discard(run_layout(start, stop), region)
         for storage in region.sources:
             self.by_storage.pop(storage, None)
 
@@ -146,7 +138,7 @@ class DeviceMemory:
     def copy(self) -> DeviceMemory:
         """A copy. Changes of the copy do not change this object."""
         made = DeviceMemory(self.device)
-        made.regions, made.copies = self.regions.copy(), self.copies.copy()
+        made.regions, made.copies = Regions(self.regions), self.copies.copy()
         made.counters = self.counters.copy()
         return made
 
@@ -171,7 +163,8 @@ class DeviceMemory:
         if missing:
             self._check_apart(region, missing)
             wider = region.with_pieces(missing)
-            self.regions.put(wider, instead_of=region)
+            self.regions.remove(region)
+            self.regions.put(wider)
             region = wider
         return region.views(group.pieces)
 
@@ -210,18 +203,8 @@ def properties_of(source: torch.Tensor) -> list[object]:
     tensor: torch.Tensor | None = source
     while tensor is not None:
         properties += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
-        for part, view in _parts_of(tensor):
-            properties += [part.dtype, StorageWeakRef(part.untyped_storage()), view]
+        for piece in plan_of([Found(tensor, None)], detach=True).pieces:
+            storage = StorageWeakRef(piece.tensor.untyped_storage())
+            properties += [piece.tensor.dtype, storage, piece.view]
         tensor = tensor.grad if tensor.is_leaf else None
     return properties
-
-
-def _parts_of(tensor: torch.Tensor) -> list[tuple[torch.Tensor, View]]:
-    """The strided tensors that a tensor is made of, with their views."""
-    # Not `with suppress(TypeError)`: if an interrupt arrives where such a block ends with an error,
-    # Python 3.11 keeps the frames alive, and with them all that was copied.
-    try:
-        return [(tensor, view_of(tensor))]
-    except TypeError:
-        pieces = plan_of([Found(tensor, None)], detach=True).pieces
-        return [(piece.tensor, piece.view) for piece in pieces]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
 import torch
-from torch.nn.parameter import is_lazy
 
 from .._errors import NonLeafError, StorageError
-from .._modules._composite import Composite, take_apart
+from .._modules._composite import Composite, place_of
 from .._modules._traverse import Found, Path, is_step_count, path_text
-from .._views._address import is_wrapper, view_of
-from .._views._runs import joined
+from .._views._address import is_wrapper, sharing_memory
 from .._views._view import View
 
 
@@ -104,45 +101,32 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
 
 def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, keeps_type: bool) -> None:
     """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
-    if is_lazy(item.tensor):
-        plan.unknown.append(item)
-        return
-    try:
-        view = view_of(item.tensor)
-    except TypeError:
-        view = None
-    if view is not None:
+    place = place_of(item.tensor)
+    if isinstance(place, View):
         try:
-            view.layout()
+            place.layout()
         except StorageError as error:
             raise StorageError(f"{path_text(item.path)}: {error}") from error
-        pieces.append(Piece(item.tensor, view, item.path, item.owned, keeps_type))
-        return
-    composite = take_apart(item.tensor) if item.owned else None
-    if composite is None:
+        pieces.append(Piece(item.tensor, place, item.path, item.owned, keeps_type))
+    elif place is None or not item.owned:
         plan.unknown.append(item)
-        return
-    keeps_type = keeps_type or (is_wrapper(item.tensor) and not item.tensor.is_nested)
-    for part, name in zip(composite.parts, composite.names, strict=True):
-        _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan, keeps_type)
-    # Inner composites come first, so that they are there when the outer one is assembled.
-    plan.composites.append((item, composite))
+    else:
+        keeps_type = keeps_type or (is_wrapper(item.tensor) and not item.tensor.is_nested)
+        for part, name in zip(place.parts, place.names, strict=True):
+            _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan, keeps_type)
+        # Inner composites come first, so that they are there when the outer one is assembled.
+        plan.composites.append((item, place))
 
 
 def _grouped(pieces: list[Piece]) -> list[Group]:
     """Groups of pieces whose storages share memory, directly or through others."""
-    spaces: dict[Hashable, list[tuple[int, int, int]]] = {}
-    for position, (tensor, view, *_) in enumerate(pieces):
-        start, stop = view.storage_span
-        # An empty storage shares no byte, so it is joined only with itself.
-        key = view.space if start < stop else (view.space, start, tensor.untyped_storage()._cdata)
-        spaces.setdefault(key, []).append((start, stop, position))
-    groups = {}
-    for part in chain.from_iterable(map(joined, spaces.values())):
-        starts, stops, positions = zip(*part, strict=True)
-        members = [pieces[position] for position in sorted(positions)]
-        groups[min(positions)] = Group(members[0].view.space, min(starts), max(stops), members)
-    return [groups[position] for position in sorted(groups)]
+    storages = [piece.tensor.untyped_storage()._cdata for piece in pieces]
+    groups = []
+    for positions in sorted(sharing_memory([piece.view for piece in pieces], storages)):
+        members = [pieces[position] for position in positions]
+        starts, stops = zip(*[piece.view.storage_span for piece in members], strict=True)
+        groups.append(Group(members[0].view.space, min(starts), max(stops), members))
+    return groups
 
 
 def components(n: int, pairs: Iterable[tuple[int, int]]) -> list[int]:

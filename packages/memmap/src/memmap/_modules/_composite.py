@@ -6,7 +6,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
+from torch.nn.parameter import is_lazy
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
+
+from .._views._address import view_of
+from .._views._view import View
 
 _COMPRESSED = {
     torch.sparse_csr: ("crow_indices", "col_indices", "values"),
@@ -28,6 +32,16 @@ class Composite(NamedTuple):
     names: Sequence[str]
     assemble: Callable[[Sequence[torch.Tensor]], torch.Tensor]
     has_own: bool
+
+
+def place_of(tensor: torch.Tensor) -> View | Composite | None:
+    """Where a strided tensor lies, or the parts of another one; None if it shows neither."""
+    if is_lazy(tensor):
+        return None
+    try:
+        return view_of(tensor)
+    except TypeError:
+        return take_apart(tensor)
 
 
 def take_apart(tensor: Any) -> Composite | None:

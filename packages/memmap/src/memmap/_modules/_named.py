@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from .._views._view import View
 from ._classes import ATOM, NO_STATE, kind_of
-from ._traverse import Found, Path, _attributes, _members, attributes_of, path_text, state_tensors
+from ._traverse import Found, Path, _attributes, _members, attributes_of, path_text
 
 Source: TypeAlias = torch.nn.Module | Mapping[Any, Any]
 """What the functions on modules take: a module, or a mapping of any depth with tensors in it."""
@@ -66,8 +66,6 @@ def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Pat
 
 def tensors_of(source: Source) -> list[Found]:
     """Parameters, buffers and gradients of a module; all tensors of a mapping; each once."""
-    if isinstance(source, torch.nn.Module):
-        return state_tensors(source)
     found: dict[int, Found] = {}
     for path, value in named_values(source):
         if isinstance(value, torch.Tensor):

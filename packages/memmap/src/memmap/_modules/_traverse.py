@@ -68,14 +68,6 @@ def traverse(root: object, path: Path = None) -> Traversal:
     return traversal
 
 
-def state_tensors(module: torch.nn.Module) -> list[Found]:
-    """Parameters, buffers and their gradients, each once, in the order of ``module.modules()``."""
-    traversal = Traversal(attributes=False)
-    for prefix, part in module.named_modules():
-        traversal.meet_state(part.__dict__, (None, prefix) if prefix else None, True)
-    return traversal.found
-
-
 _TENSOR_DICTS = ("_parameters", "_buffers")
 _HANDLED = (*_TENSOR_DICTS, "_modules", NO_STATE)
 
@@ -83,12 +75,11 @@ _HANDLED = (*_TENSOR_DICTS, "_modules", NO_STATE)
 class Traversal:
     """A breadth-first walk: states of modules first, objects that copy themselves last."""
 
-    def __init__(self, attributes: bool = True) -> None:
+    def __init__(self) -> None:
         self.found: list[Found] = []
         self.seen: set[int] = set()  # ids of all objects that were met, tensors included
         self.attributed: set[int] = set()  # ids of tensors that carry a gradient or attributes
         self._alive: list[object] = []  # keeps temporary objects, so that no id is used twice
-        self._attributes = attributes  # whether to follow attributes of tensors, too
         # Objects still to open: modules, other objects, and objects that copy themselves.
         self._queues: list[deque[Callable[[], None]]] = [deque(), deque(), deque()]
 
@@ -124,15 +115,9 @@ class Traversal:
         if tensor.is_leaf and (grad := tensor.grad) is not None:
             self.attributed.add(identity)
             self.meet_tensor(grad, (path, ".grad"), owned)
-        if self._attributes and (attributes := attributes_of(tensor)):
+        if attributes := attributes_of(tensor):
             self.attributed.add(identity)
             self.meet_all(_dotted(attributes), path, owned)
-
-    def meet_state(self, state: dict[str, Any], path: Path, owned: bool) -> None:
-        for name in _TENSOR_DICTS:
-            for key, tensor in state.get(name, {}).items():
-                if tensor is not None:
-                    self.meet_tensor(tensor, (path, f".{key}"), owned)
 
     def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
         state: Any = module.__dict__
@@ -141,7 +126,10 @@ class Traversal:
             if not isinstance(state, dict):
                 self.meet(state, path, owned)
                 return
-        self.meet_state(state, path, owned)
+        for name in _TENSOR_DICTS:
+            for key, tensor in state.get(name, {}).items():
+                if tensor is not None:
+                    self.meet_tensor(tensor, (path, f".{key}"), owned)
         self.meet_all(_dotted(state.get("_modules", {})), path, owned)
         for key, value in state.items():
             if kind_of(type(value)) != ATOM and key not in _HANDLED:

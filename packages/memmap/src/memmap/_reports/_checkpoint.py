@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from .._errors import CheckpointError
-from ._checkpoint_pickle import LIST, Node, parse_pickle
+from ._checkpoint_pickle import LIST, InertUnpickler, Node
 from ._checkpoint_safetensors import read_safetensors
 from ._checkpoint_sharded import INDEX, read_folder, read_index
 from ._checkpoint_tensors import TensorWalk, key_text
@@ -62,7 +62,7 @@ def kind_of_file(path: Path) -> str:
 def _read_archive(path: Path) -> Entries:
     """Tensors of a zip archive, which holds a pickle and one record for each storage."""
     pickled, _, records = open_archive(path)
-    walk = TensorWalk(parse_pickle(io.BytesIO(pickled)))
+    walk = TensorWalk(InertUnpickler(io.BytesIO(pickled)).parsed())
     for key, storage in walk.storages.items():
         if records.get(key) != storage.nbytes:
             raise CheckpointError(
@@ -131,7 +131,7 @@ def _read_legacy(path: Path) -> Entries:
     ):
         # A mapped file can be read like a file, and never yields more bytes than there are.
         file = cast("IO[bytes]", mapped)
-        _magic, version, _system, root, keys = [parse_pickle(file) for _ in range(5)]
+        _magic, version, _system, root, keys = [InertUnpickler(file).parsed() for _ in range(5)]
         if version != _LEGACY_VERSION:
             raise CheckpointError(
                 f"the version of the format must be {_LEGACY_VERSION}, got {key_text(version)}"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from .._errors import CheckpointError
 from .._views._view import View
-from ._checkpoint_pickle import DICT, Global, Node, parse_pickle
+from ._checkpoint_pickle import DICT, Global, InertUnpickler, Node
 from ._checkpoint_tensors import DTYPES, NAMES, are_integers
 from ._numbers import Entries, Entry
 
@@ -22,7 +22,7 @@ def read_distributed(folder: Path) -> Entries:
     Every chunk of a tensor is an archive in one of the files. Chunks are stored alone, so each has
     a storage of its own. A tensor of several chunks has their bounds in their names.
     """
-    metadata = _fields(parse_pickle(io.BytesIO((folder / METADATA).read_bytes())))
+    metadata = _fields(InertUnpickler(io.BytesIO((folder / METADATA).read_bytes())).parsed())
     places: dict[object, View] = {}
     for index, info in _pairs(metadata.get("storage_data")):
         key = _fields(index)

@@ -9,10 +9,9 @@ from __future__ import annotations
 import pickle
 import pickletools
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from io import BytesIO
-from struct import Struct
 from typing import IO, Any, ClassVar, NamedTuple, TypeVar
 
 from .._errors import CheckpointError
@@ -65,95 +64,31 @@ def _with(values: Sequence[T], value: T) -> list[T]:
     return made
 
 
-def parse_pickle(file: IO[bytes]) -> object:
-    """The next pickle as a tree of numbers, texts, bytes, None, tuples, `Global` and `Node`.
-
-    Shared objects and cycles stay single objects.
-    """
-    return parse(InertUnpickler(file))
-
-
-def parse(unpickler: InertUnpickler) -> object:
-    """The tree that an unpickler makes."""
-    try:
-        # Python warns about unknown escapes in a string, but the user cannot change the file.
-        with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
-            return unpickler.load()
-    except Exception as error:  # a garbled step may raise any exception
-        raise CheckpointError(
-            f"the pickle must be whole, got one that is cut off or garbled: {error}"
-        ) from error
-
-
-_unsigned = Struct("<I").unpack_from
-_PUT, _LONG_PUT, _GET, _LONG_GET, _BYTE, _TEXT, _STOP = (
-    step[0]
-    for step in (
-        pickle.BINPUT, pickle.LONG_BINPUT, pickle.BINGET, pickle.LONG_BINGET,
-        pickle.BININT1, pickle.BINUNICODE, pickle.STOP,
-    )
-)  # fmt: skip
-_BARE = frozenset(ord(step.code) for step in pickletools.opcodes if step.arg is None)
-"""Steps that read nothing more."""
-
-
 # The unpickler in Python, because the one in C allocates as many places as a pickle asks for.
 class InertUnpickler(pickle._Unpickler):
-    """Makes a tree of what it would otherwise import and call."""
+    """Makes a tree of what it would otherwise import and call.
+
+    The tree has numbers, texts, bytes, None, tuples, `Global` and `Node`. Shared objects and cycles
+    stay single objects.
+    """
 
     stack: list[Any]
-    metastack: list[list[Any]]
-    memo: dict[int, Any]
+    read: Callable[[int], bytes]
     pop_mark: Callable[[], list[object]]
 
     def __init__(self, file: IO[bytes]) -> None:
         super().__init__(file, encoding="latin-1")
-        self._file = file
-        # Methods of `pickle._Unpickler` use these.
-        self.read, self.readline = file.read, file.readline
-        self.stack, self.metastack = [], []
-        self.append = self.stack.append
 
-    def load(self) -> object:
-        """Return the object; the steps that nearly all of a checkpoint consists of are here."""
-        file, memo, stack, dispatch = self._file, self.memo, self.stack, self.dispatch
-        data: Any = file.getvalue() if isinstance(file, BytesIO) else file  # a mapped file
-        at = file.tell()
-        while True:
-            step = data[at]
-            at += 1
-            if step == _LONG_PUT:
-                memo[_unsigned(data, at)[0]] = stack[-1]
-                at += 4
-            elif step == _PUT:
-                memo[data[at]] = stack[-1]
-                at += 1
-            elif step == _LONG_GET:
-                stack.append(memo[_unsigned(data, at)[0]])
-                at += 4
-            elif step == _GET:
-                stack.append(memo[data[at]])
-                at += 1
-            elif step == _BYTE:
-                stack.append(data[at])
-                at += 1
-            elif step == _TEXT:
-                start = at + 4
-                at = start + _unsigned(data, at)[0]
-                text = data[start:at]
-                if len(text) < at - start:
-                    raise EOFError("a text is cut off")
-                stack.append(str(text, "utf-8", "surrogatepass"))
-            elif step == _STOP:
-                file.seek(at)
-                return stack.pop()
-            elif step in _BARE:
-                dispatch[step](self)
-                stack = self.stack
-            else:
-                file.seek(at)
-                dispatch[step](self)
-                at, stack = file.tell(), self.stack
+    def parsed(self) -> object:
+        """The tree of the next pickle in the file."""
+        try:
+            # Python warns about unknown escapes in a string, but the user cannot change the file.
+            with warnings.catch_warnings(action="ignore", category=DeprecationWarning):
+                return self.load()
+        except Exception as error:  # a garbled step may raise any exception
+            raise CheckpointError(
+                f"the pickle must be whole, got one that is cut off or garbled: {error}"
+            ) from error
 
     def find_class(self, module: str, name: str) -> Global:
         return Global(f"{module}.{name}")
@@ -193,4 +128,51 @@ class InertUnpickler(pickle._Unpickler):
         pickle.REDUCE[0]: call,
         pickle.NEWOBJ[0]: call,
         pickle.NEWOBJ_EX[0]: call_with_keywords,
+    }
+
+
+_PLACED = [
+    ord(step.code)
+    for step in pickletools.opcodes
+    if step.name in ("FRAME", "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4")
+]
+
+
+class PlacedInt(int):
+    """An integer, and the bytes of the pickle that push it."""
+
+    start: int
+    stop: int
+
+
+class PlacingUnpickler(InertUnpickler):
+    """Parses a pickle so that every integer is a `PlacedInt`, which can be replaced there."""
+
+    def __init__(self, pickled: bytes) -> None:
+        self._pickled, self._file = pickled, BytesIO(pickled)
+        self._frames: dict[int, int] = {}
+        super().__init__(self._file)
+
+    def place(self, step: Callable[[InertUnpickler], None]) -> None:
+        """Make a step, and note where it is."""
+        start = self._file.tell() - 1
+        step(self)
+        if self._pickled[start] == pickle.FRAME[0]:
+            self._frames[start] = self._file.tell()
+        elif type(self.stack[-1]) is int:  # one of the steps also pushes booleans
+            placed = self.stack[-1] = PlacedInt(self.stack[-1])
+            placed.start, placed.stop = start, self._file.tell()
+
+    def replaced(self, values: Iterable[tuple[PlacedInt, int]]) -> bytes:
+        """The pickle with other integers, not negative, instead of some of its own."""
+        steps = {start: (stop, b"") for start, stop in self._frames.items()}  # of other lengths now
+        steps |= {old.start: (old.stop, pickle.dumps(int(new), 2)[2:-1]) for old, new in values}
+        parts, reached = [], 0
+        for start, (stop, step) in sorted(steps.items()):
+            parts += [self._pickled[reached:start], step]
+            reached = stop
+        return b"".join([*parts, self._pickled[reached:]])
+
+    dispatch: ClassVar[dict[int, Any]] = InertUnpickler.dispatch | {
+        code: lambda self, step=InertUnpickler.dispatch[code]: self.place(step) for code in _PLACED
     }

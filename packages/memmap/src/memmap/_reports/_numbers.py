@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import prod
@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from torch.nn.parameter import is_lazy
 
 from .._errors import StorageError
-from .._modules._composite import take_apart
+from .._modules._composite import place_of
 from .._modules._named import named_values
 from .._modules._traverse import path_text
-from .._views._address import view_of
+from .._views._address import sharing_memory, view_of
 from .._views._coverage import coverage_of, n_touched
 from .._views._layout import Layout
 from .._views._pairs import overlapping_pairs
@@ -84,18 +83,12 @@ class Entries:
             self._add_packed(name, value)
 
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> None:
-        view = composite = None
-        if not is_lazy(tensor):
-            try:
-                view = view_of(tensor)
-            except TypeError:
-                # The zeros of autograd have no memory to report.
-                composite = None if tensor._is_zerotensor() else take_apart(tensor)
-        if view is not None:
-            dtype, device = str(tensor.dtype).removeprefix("torch."), str(tensor.device)
-            self.put(tensor, Entry([name], view, dtype, tuple(tensor.shape), device))
-        elif composite is not None:
-            for part, part_name in zip(composite.parts, composite.names, strict=True):
+        place = place_of(tensor)
+        if isinstance(place, View):
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            self.put(tensor, Entry([name], place, dtype, tuple(tensor.shape), str(tensor.device)))
+        elif place is not None and not tensor._is_zerotensor():  # zeros of autograd have no memory
+            for part, part_name in zip(place.parts, place.names, strict=True):
                 self.add(f"{name}.{part_name}", part)
         elif tensor.layout is torch._mkldnn:  # type: ignore[attr-defined]  # not in the stubs
             self._add_sized(name, tensor, tensor.nbytes, str(tensor.dtype), tuple(tensor.shape))
@@ -204,27 +197,13 @@ class StorageReport:
     @cached_property
     def tensors(self) -> list[TensorNumbers]:
         """Bytes of each tensor, ordered by offset."""
-        made = [self._alone()] if len(self._filled) == 1 else self._together()
-        made += [TensorNumbers(entry, entry.view.address - self.start) for entry in self._empty]
-        return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
-
-    def _alone(self) -> TensorNumbers:
-        """Bytes of the only tensor that is not empty, which are the bytes of the storage."""
-        (entry,), (layout,), numbers = self._filled, self.layouts, self.numbers
-        return TensorNumbers(
-            entry, layout.start - self.start, numbers.spanned, numbers.touched, numbers.shared,
-            entry.separate, tuple(entry.names[1:]),
-        )  # fmt: skip
-
-    def _together(self) -> list[TensorNumbers]:
-        """Bytes of each tensor that is not empty."""
         partners = [entry.names[1:] for entry in self._filled]
-        if self.numbers.shared:
+        if self.numbers.shared and len(self._filled) > 1:
             for first, second in overlapping_pairs(entry.view for entry in self._filled):
                 partners[first] += self._filled[second].names
                 partners[second] += self._filled[first].names
         shared_of = self._coverage.shared_of() if self.layouts else []
-        return [
+        made = [
             TensorNumbers(
                 entry,
                 offset=layout.start - self.start,
@@ -238,6 +217,8 @@ class StorageReport:
                 self._filled, self.layouts, shared_of, partners, strict=True
             )
         ]
+        made += [TensorNumbers(entry, entry.view.address - self.start) for entry in self._empty]
+        return sorted(made, key=lambda tensor: (tensor.offset, -tensor.spanned))
 
     @cached_property
     def shared(self) -> list[Layout]:
@@ -250,23 +231,7 @@ def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
 
     Empty storages are never merged: each tensor in one has its own.
     """
-    groups: list[list[Entry]] = []
-    spaces: dict[Hashable, list[Entry]] = {}
-    for entry in entries:
-        if entry.view.storage_nbytes:
-            spaces.setdefault(entry.view.space, []).append(entry)
-        else:
-            groups.append([entry])
-    for members in spaces.values():
-        if len(members) == 1:
-            groups.append(members)
-            continue
-        reached = None
-        for entry in sorted(members, key=lambda entry: entry.view.storage_span):
-            start, stop = entry.view.storage_span
-            if reached is None or start >= reached:
-                groups.append([])
-            groups[-1].append(entry)
-            reached = stop if reached is None else max(reached, stop)
-    storages = [StorageReport(group) for group in groups]
+    entries = list(entries)
+    parts = sharing_memory([entry.view for entry in entries], range(len(entries)))
+    storages = [StorageReport([entries[position] for position in part]) for part in parts]
     return sorted(storages, key=lambda storage: storage.start - storage.stop)

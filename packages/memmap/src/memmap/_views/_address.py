@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 import torch
@@ -11,6 +11,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ._arrays import Array
 from ._layout import Layout, normalise
+from ._runs import joined
 from ._view import StorageSpace, View
 
 # Devices whose data pointers are addresses: two storages share memory exactly if their address
@@ -95,6 +96,24 @@ def by_space(
         if layout is not None:
             found.setdefault(view.space, []).append((position, view.storage_address, layout))
     return found
+
+
+def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[int]]:
+    """Positions of views whose storages share memory, directly or through others.
+
+    An empty storage shares no byte: views of such ones are joined if `storages`, the identities of
+    their storages, are equal.
+    """
+    spaces: dict[Hashable, list[tuple[int, int, int]]] = {}
+    for position, (view, storage) in enumerate(zip(views, storages, strict=True)):
+        start, stop = view.storage_span
+        key = view.space if start < stop else (view.space, start, storage)
+        spaces.setdefault(key, []).append((start, stop, position))
+    return [
+        sorted(position for _, _, position in part)
+        for places in spaces.values()
+        for part in joined(places)
+    ]
 
 
 def same_storage(a: torch.Tensor | Array | View, b: torch.Tensor | Array | View) -> bool:

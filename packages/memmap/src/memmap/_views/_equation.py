@@ -7,16 +7,14 @@ Every overlap test of two strided views asks this question. The answer is always
 2. If the small terms together hardly exceed a divisor of all larger terms (steps along columns and
    steps along rows), both groups are solved alone, once for each carry.
 3. Otherwise NumPy's search (the one behind `numpy.shares_memory`) tries some candidates.
-4. Otherwise the terms are split into two halves. The sums of one half are listed and looked up in
-   the sums of the other half. If the lists would take more memory, all sums are represented as bits
-   of one integer, with one bit for each byte up to the target.
+4. Otherwise all sums are represented as bits of one integer, with one bit for each byte up to the
+   target.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from math import gcd, prod
-from operator import itemgetter
 from types import SimpleNamespace
 from typing import TypeAlias
 
@@ -27,10 +25,7 @@ from ._arrays import Array
 MAX_CARRIES = 16
 # Groups are split into groups again; this many questions take about as long as one search.
 MAX_QUESTIONS = 64
-MIN_CANDIDATES, MAX_CANDIDATES = 1_000, 100_000
-# A listed sum takes about as much memory as this many bytes of the target take as bits.
-BYTES_PER_SUM = 32
-MIN_LISTED = 1 << 16
+MAX_CANDIDATES = 100_000
 
 Terms: TypeAlias = Sequence[tuple[int, int]]
 """Pairs (coefficient, largest value), all positive, ascending in the coefficients."""
@@ -103,63 +98,34 @@ def _reaches(terms: Terms, low: int, high: int) -> bool:
     if low <= 0:
         return high >= 0
     terms = [(c, min(most, high // c)) for c, most in terms if c <= high]
-    halves: tuple[list[tuple[int, int]], list[tuple[int, int]]] = [], []
-    for term in sorted(terms, key=itemgetter(1), reverse=True):
-        min(halves, key=_n_sums).append(term)
-    n_sums = sum(map(_n_sums, halves))
-    found = _search(*halves, low, high, min(max(MIN_CANDIDATES, n_sums), MAX_CANDIDATES))
-    if found is not None:
-        return found
-    if n_sums > max(MIN_LISTED, high // BYTES_PER_SUM):
-        return _reaches_by_bits(terms, low, high)
-    sums, others = [_listed_sums(half, high) for half in halves]
-    others.sort()
-    # For each sum, the smallest sum of the other half that reaches `low`.
-    at = np.searchsorted(others, low - sums)
-    is_enough = at < len(others)
-    return bool((sums[is_enough] + others[at[is_enough]] <= high).any())
+    found = _search(terms, low, high)
+    return _reaches_by_bits(terms, low, high) if found is None else found
 
 
-def _search(first: Terms, second: Terms, low: int, high: int, n_candidates: int) -> bool | None:
+def _search(terms: Terms, low: int, high: int) -> bool | None:
     """Answer by NumPy's bounded search, or None if it would take too many candidates."""
-    address = 1 + sum(c * most for c, most in second)
-    reach = sum(c * most for c, most in first)
+    reach = sum(c * most for c, most in terms)
     width = high - low + 1
-    if max(address + reach + high, _n_sums(first), _n_sums(second) * width) >> 62:
+    if max(1 + reach + high, prod([most + 1 for _, most in terms]), width) >> 62:
         return None
-    a, b = _described(address, first, 1, 1), _described(address + low, second, -1, width)
+    a, b = _described(1, terms, 1), _described(1 + low, (), width)
     try:
         # The stubs know only the two special values of max_work.
-        return np.shares_memory(a, b, max_work=n_candidates)  # type: ignore[arg-type]
+        return np.shares_memory(a, b, max_work=MAX_CANDIDATES)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return None
 
 
-def _described(address: int, terms: Terms, sign: int, itemsize: int) -> Array:
+def _described(address: int, terms: Terms, itemsize: int) -> Array:
     """An array with a made-up address; it is never read."""
     interface = {
         "data": (address, True),
         "shape": tuple([most + 1 for _, most in terms]),
-        "strides": tuple([sign * coefficient for coefficient, _ in terms]),
+        "strides": tuple([coefficient for coefficient, _ in terms]),
         "typestr": f"|V{itemsize}",
         "version": 3,
     }
     return np.asarray(SimpleNamespace(__array_interface__=interface))
-
-
-def _n_sums(terms: Terms) -> int:
-    return prod([most + 1 for _, most in terms])
-
-
-def _listed_sums(terms: Terms, most: int) -> Array:
-    """All sums of the terms up to `most`."""
-    dtype = np.object_ if most >> 62 else np.int64
-    sums: Array = np.zeros(1, dtype)
-    for coefficient, largest in terms:
-        multiples: Array = coefficient * np.arange(largest + 1).astype(dtype)
-        sums = (sums[:, None] + multiples).ravel()
-        sums = sums[sums <= most]
-    return sums
 
 
 def _reaches_by_bits(terms: Terms, low: int, high: int) -> bool:

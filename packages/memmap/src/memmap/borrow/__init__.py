@@ -5,16 +5,10 @@ and functions; all other memory belongs to the user. Values are copied between t
 ``borrow=True`` allows sharing.
 """
 
-from ._expressions import Expression as Expression
-from ._expressions import apply as apply
-from ._expressions import variable as variable
-from ._function import Function as Function
-from ._function import In as In
-from ._function import Out as Out
-from ._function import function as function
-from ._memory import OwnershipError as OwnershipError
-from ._shared import SharedVariable as SharedVariable
-from ._shared import shared as shared
+from ._expressions import Expression, apply, variable
+from ._function import Function, In, Out, function
+from ._memory import OwnershipError
+from ._shared import SharedVariable, shared
 
 __all__ = [
     "Expression",

@@ -16,11 +16,11 @@ import numpy as np
 
 from .._views._coverage import n_touched
 from .._views._layout import Layout
+from .._views._layout_index import LayoutIndex
 from .._views._overlap import layouts_overlap
 from .._views._runs import Runs, intersect, layout_runs, merge, n_bytes
 from .._views._view import View
 from ._graph import Dependency, DependencyGraph, HazardKind
-from ._layout_index import LayoutIndex
 from ._operation import Operation, SelfHazard
 from ._tensors import MemoryView
 

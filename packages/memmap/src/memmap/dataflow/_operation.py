@@ -7,9 +7,9 @@ from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias
 
+from .._views._layout_index import LayoutIndex
 from .._views._overlap import has_internal_overlap, overlaps
 from .._views._view import View
-from ._layout_index import LayoutIndex
 from ._tensors import MemoryView, check_are_views
 
 How: TypeAlias = Literal["read", "write"]

@@ -14,8 +14,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._views._address import view_of
 from .._views._layout import run_layout
+from .._views._layout_index import LayoutIndex
 from .._views._view import StorageSpace, View
-from ._layout_index import LayoutIndex
 
 
 class TracedMemory:

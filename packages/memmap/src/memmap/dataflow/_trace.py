@@ -71,8 +71,8 @@ def trace(fn: Callable[..., object], *args: object, replayable: bool = False) ->
     """
     recorder = _Recorder(replayable)
     for name, tensor in _named_tensors(fn, args):
-        # An unusual tensor raises when it is used, not when it is passed. Not `with suppress`: see
-        # `_parts_of` in _copies/_placement.py.
+        # An unusual tensor raises when it is used, not when it is passed. Not `with suppress`: if
+        # an interrupt arrives where such a block ends with an error, Python 3.11 keeps the frames.
         try:
             recorder.storages.locate(tensor, name)
         except TypeError:

@@ -1,10 +1,4 @@
-"""Operators of other libraries: DeepInverse.
-
-Images and measurements of DeepInverse are real or complex tensors whose first axis is a batch,
-(B, C, H, W). Some of its operators, such as those of MRI, represent a complex image by two real
-channels, the real and the imaginary part. Use ``complex_channels=True`` for these operators and
-for real networks.
-"""
+"""Operators of DeepInverse."""
 
 from __future__ import annotations
 
@@ -19,12 +13,10 @@ from torch import Tensor
 from linops_core import NamedLinop
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
-from ._extras import needed
+from .._extras import needed
 
 if TYPE_CHECKING:
     from deepinv.physics import LinearPhysics
-
-__all__ = ["from_deepinv", "to_deepinv"]
 
 
 def to_deepinv(

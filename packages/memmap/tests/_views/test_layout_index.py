@@ -4,7 +4,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap._views._layout import Layout, normalise, run_layout
-from memmap.dataflow._layout_index import LayoutIndex
+from memmap._views._layout_index import LayoutIndex
 
 SPANS = st.builds(
     lambda start, length: (start, start + length), st.integers(0, 60), st.integers(1, 40)

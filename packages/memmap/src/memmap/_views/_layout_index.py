@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort_right
 from operator import itemgetter
 from typing import Generic, TypeVar
 
-from .._views._layout import Layout
+from ._layout import Layout
 
 Item = TypeVar("Item")
 

@@ -1,0 +1,40 @@
+"""The check of every adapter that builds an operator of ours: that the source computes the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from linops_core import NamedLinop
+
+
+def agreed(
+    owner: str,
+    candidates: Iterable[NamedLinop],
+    theirs: Callable[[Tensor], Any],
+    lengths: Sequence[int],
+    dtype: torch.dtype,
+    tol: float,
+) -> NamedLinop:
+    """Return the first operator that computes what ``theirs`` does for a random tensor.
+
+    A source that has other conventions, in another release say, raises an error here.
+    """
+    x = torch.randn(tuple(lengths), dtype=dtype, generator=torch.Generator().manual_seed(0))
+    expected = torch.as_tensor(theirs(x))
+    least = float("inf")
+    for A in candidates:
+        with torch.no_grad():
+            y = A(x.to(expected.device)).to(expected.dtype)
+        if y.numel() == expected.numel():
+            error = float((y.reshape(expected.shape) - expected).norm() / expected.norm())
+            least = min(least, error)
+            if error <= tol or not expected.any():
+                return A
+    raise ValueError(
+        f"{owner}: the source must compute what the operator made of its parameters does, got "
+        f"results that differ by {least:.2g} of their norm; its options or its release are unknown"
+    )

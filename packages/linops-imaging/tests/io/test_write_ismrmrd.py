@@ -1,0 +1,192 @@
+"""Scans that are written, read back; geometry of scans."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_imaging.io import IsmrmrdScan, read_ismrmrd, write_ismrmrd
+
+h5py = pytest.importorskip("h5py")
+LEFT_TO_RIGHT = torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64))
+
+
+def grid(*sizes: int) -> Tensor:
+    return torch.randn(sizes, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+
+
+def same(one: IsmrmrdScan, other: IsmrmrdScan) -> None:
+    for entry in dataclasses.fields(IsmrmrdScan):
+        a, b = getattr(one, entry.name), getattr(other, entry.name)
+        if entry.name == "details":
+            assert all(torch.equal(a[key], b[key].to(a[key])) for key in a)
+        elif entry.name == "counters":
+            assert all(torch.equal(a[key], b[key]) for key in a)
+        elif isinstance(a, Tensor):
+            assert torch.equal(a, b), entry.name
+        else:
+            assert a == b, entry.name
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_a_grid_is_written_and_read(tmp_path: Path, data: st.DataObject) -> None:
+    n_coils, z, y, x = data.draw(st.tuples(*[st.integers(1, 4)] * 4))
+    kspace = grid(n_coils, *([z] if z > 1 else []), y, x)
+    lines = data.draw(st.sets(st.integers(0, z * y - 1), min_size=1))
+    mask = torch.zeros(z * y, dtype=torch.bool)
+    mask[[*lines]] = True
+    mask = mask.view(kspace.shape[1:-1])
+    scan = IsmrmrdScan.from_grid(kspace, (200, 100.5, 5), mask=mask, dwell_time=2.5)
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    found = read_ismrmrd(tmp_path / "a.h5")
+    same(scan, found)
+    again, measured = found.on_grid()
+    assert torch.equal(measured, mask[..., None].expand_as(measured))
+    assert torch.equal(again, kspace * mask[..., None])
+
+
+def scan_of(n_lines: int = 6, **changes: Any) -> IsmrmrdScan:
+    scan = IsmrmrdScan.from_grid(grid(2, n_lines, 4), (40, 60, 5))
+    return dataclasses.replace(scan, **changes)
+
+
+def test_everything_of_a_scan_is_written(tmp_path: Path) -> None:
+    scan = scan_of(
+        trajectory=torch.rand(6, 4, 3),
+        noise=grid(2, 70000),
+        noise_dwell_time=3.0,
+        is_reversed=torch.arange(6) % 2 == 1,
+        centre_sample=torch.arange(6) % 3,
+        discarded=torch.tensor([[1, 0]] * 6),
+    )
+    details = {
+        "acquisition_time_stamp": torch.arange(6) + 2**31,
+        "physiology_time_stamp": torch.arange(18).view(6, 3),
+        "patient_table_position": torch.rand(6, 3),
+        "user": torch.arange(48).view(6, 8),
+        "user_int": -torch.arange(48).view(6, 8),
+        "user_float": torch.rand(6, 8),
+        "measurement_uid": torch.arange(6),
+        "scan_counter": torch.arange(6),
+    }
+    counters = {name: torch.arange(6) + k for k, name in enumerate(scan.counters)}
+    scan = dataclasses.replace(scan, details={**scan.details, **details}, counters=counters)
+    write_ismrmrd(tmp_path / "a.h5", scan, "measurement/one")
+    same(scan, read_ismrmrd(tmp_path / "a.h5", "measurement/one"))
+
+
+def test_many_coils_and_lazy_conjugates(tmp_path: Path) -> None:
+    scan = IsmrmrdScan.from_grid(grid(70, 2, 2).conj(), (1, 1, 1))
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    assert torch.equal(read_ismrmrd(tmp_path / "a.h5").kspace, scan.kspace)
+    with h5py.File(tmp_path / "a.h5") as file:
+        mask = file["dataset/data"][0]["head"]["channel_mask"]
+    assert mask[0] == 2**64 - 1 and mask[1] == 2**6 - 1 and not mask[2:].any()
+
+
+def rotated() -> Tensor:
+    """Return three orthonormal directions as columns."""
+    directions: Tensor = torch.linalg.qr(grid(3, 3).real.double()).Q
+    return directions
+
+
+def placed(centres: Tensor, **counters: Tensor) -> IsmrmrdScan:
+    """Return a scan of rotated slices with these centres, two lines each."""
+    n = len(centres)
+    scan = IsmrmrdScan.from_grid(grid(1, 2 * n, 4), (40.0, 60.0, 5.0))
+    number = torch.arange(n).repeat_interleave(2)
+    details = {"position": centres[number].float()}
+    for name, direction in zip(("read_dir", "phase_dir", "slice_dir"), rotated().T, strict=True):
+        details[name] = direction.float().expand(2 * n, 3)
+    encoding = scan.encoding._replace(encoded_size=(4, 6, 1), recon_size=(2, 6, 1))
+    encoding = encoding._replace(recon_fov=(20.0, 60.0, 5.0))
+    return dataclasses.replace(
+        scan, encoding=encoding, details=details, counters={**scan.counters, "slice": number}
+    )
+
+
+@pytest.mark.parametrize(("name", "x"), [("recon", 1), ("encoded", 2)])
+def test_the_middle_of_the_grid_is_at_the_position(name: Any, x: int) -> None:
+    centre = torch.tensor([[10.0, -20.0, 30.0]], dtype=torch.float64)
+    affine = placed(centre).affine(name)
+    at = affine @ torch.tensor([x, 3, 0, 1], dtype=torch.float64)
+    torch.testing.assert_close(at[:3], LEFT_TO_RIGHT @ centre[0])
+    torch.testing.assert_close(
+        affine[:3, :3], LEFT_TO_RIGHT @ rotated() * torch.tensor([10.0, 10, 5]), atol=1e-5, rtol=0
+    )
+
+
+def test_slices_are_along_their_positions() -> None:
+    centres = (
+        torch.tensor([1.0, 2, 3]).double() + 7.5 * torch.arange(4.0)[:, None] * rotated()[:, 2]
+    )
+    affine = placed(centres).affine()
+    for number, centre in enumerate(centres):
+        at = affine @ torch.tensor([1, 3, number, 1], dtype=torch.float64)
+        torch.testing.assert_close(at[:3], LEFT_TO_RIGHT @ centre, atol=1e-4, rtol=0)
+
+
+def test_partitions_of_a_volume() -> None:
+    scan = IsmrmrdScan.from_grid(grid(1, 4, 6, 8), (16, 18, 20))
+    expected = torch.diag(torch.tensor([-2.0, -3, 5, 1])).double()
+    expected[:3, 3] = torch.tensor([8.0, 9, -10])
+    torch.testing.assert_close(scan.affine(), expected)
+
+
+def test_places_that_are_no_volume_are_refused() -> None:
+    scan = placed(torch.tensor([[0.0, 0, 0], [0, 0, 5], [0, 0, 7]]).double())
+    with pytest.raises(ValueError, match="slices must be single and equally spaced in the order"):
+        scan.affine()
+    with pytest.raises(ValueError, match="must be single and equally spaced"):
+        placed(torch.zeros(2, 3).double()).affine()
+    details = dict(scan.details)
+    with pytest.raises(ValueError, match="grid must be 'recon' or 'encoded', got 'image'"):
+        scan.affine("image")  # type: ignore[arg-type]
+    moved = {**details, "position": torch.arange(18.0).view(6, 3)}
+    with pytest.raises(ValueError, match="position must be the same for all lines of a slice"):
+        dataclasses.replace(scan, details=moved).affine()
+    turned = {**details, "read_dir": torch.eye(3).repeat(2, 1)}
+    with pytest.raises(ValueError, match="read_dir must be one direction for all lines, got"):
+        dataclasses.replace(scan, details=turned).affine()
+    del details["position"]
+    with pytest.raises(ValueError, match="the file must have position, got none"):
+        dataclasses.replace(scan, details=details).affine()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"kspace": torch.ones(2, 3, 4)}, r"must be complex with the axes \(C, \[Z,\] Y, X\), got"),
+        ({"kspace": grid(3, 4)}, r"complex64 of the shape \(3, 4\)"),
+        ({"fov": (1, 1)}, r"fov must be three lengths in mm, got \(1, 1\)"),
+        ({"fov": (1, 1, 0)}, "fov must be three lengths in mm"),
+        ({"mask": torch.ones(4, dtype=torch.bool)}, r"of the shape \(3,\) and have a line, got"),
+        ({"mask": torch.zeros(3, dtype=torch.bool)}, "and have a line"),
+        ({"dwell_time": 0.0}, "dwell_time must be more than 0 and finite, got 0.0"),
+    ],
+)
+def test_errors_of_grids(arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"kspace": grid(2, 3, 4), "fov": (1, 1, 1)} | arguments
+    with pytest.raises(ValueError, match=message):
+        IsmrmrdScan.from_grid(**given)
+
+
+def test_errors_of_scans(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="write_ismrmrd: scan must be an IsmrmrdScan, got <class"):
+        write_ismrmrd(tmp_path / "a.h5", grid(2, 3))  # type: ignore[arg-type]
+    scan = scan_of()
+    counters = {**scan.counters, "slice": torch.full((6,), 2**16)}
+    with pytest.raises(ValueError, match="slice must be from 0 to 65535, got 65536 to 65536"):
+        write_ismrmrd(tmp_path / "a.h5", dataclasses.replace(scan, counters=counters))
+    long = IsmrmrdScan.from_grid(grid(1, 1, 2**16), (1, 1, 1))
+    long = dataclasses.replace(long, centre_sample=torch.zeros(1, dtype=torch.int64))
+    with pytest.raises(ValueError, match="at most 65535 samples and 1024 coils, got 65536 and 1"):
+        write_ismrmrd(tmp_path / "a.h5", long)
