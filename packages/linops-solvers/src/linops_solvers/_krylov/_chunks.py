@@ -45,7 +45,7 @@ def chunks_of(
     linops = [operator for operator in operators if isinstance(operator, NamedLinop)]
     modules = [part for linop in linops for part in linop.modules()]
     dims = [name_at(linop.ishape, axes[0], y.ndim) for linop in linops]
-    runs_in_parts = any(isinstance(part, NamedLinop) and part._runs_in_parts for part in modules)
+    runs_in_parts = any(getattr(part, "_runs_in_parts", False) for part in modules)
     if len(linops) < len(operators) or None in dims or runs_in_parts:
         return whole
     length, before = y.shape[axes[0]], (slice(None),) * axes[0]

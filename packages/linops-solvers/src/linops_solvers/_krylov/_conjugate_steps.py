@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import inner, is_followed, squared_norm
+from linops_core.siblings import call_again, has_checked, inner, is_followed, squared_norm
 
 from .._shared._checkpoint import Checkpoint, check_not_recorded
 from .._shared._checks import Operator, check_like, check_scale, in_own_space
@@ -192,7 +192,9 @@ class Run:
         state.direction, state.factor = copied(searched, state.direction), 0.0
         image = self.forward(state.direction)
         if isinstance(A, NamedLinop):  # it has checked its input and output
-            self.A_again = partial(A.fn, A) if A._has_checked(state.direction) else A._call_again
+            self.A_again = (
+                partial(A.fn, A) if has_checked(A, state.direction) else partial(call_again, A)
+            )
         state.image = image if state.iteration else self.in_chosen_unit(image)
         state.is_anew = False
         return [energy, length]
