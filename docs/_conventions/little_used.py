@@ -97,8 +97,8 @@ def faust_dct() -> str:
     assert np.allclose(np.linalg.norm(D, axis=0), 1)
     rows = np.linalg.norm(D, axis=1)
     return (
-        f"its columns have norm 1, its rows {rows[0]:.3g} and {rows[1]:.3g}: the inverse is not "
-        "the transpose"
+        f"its columns have norm 1, its rows {rows[0]:.3g} and {rows[1]:.3g}: the inverse "
+        "is not the transpose"
     )
 
 
