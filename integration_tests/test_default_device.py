@@ -201,6 +201,9 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "lsmr": lambda _: alg.lsmr(system(), Y),
     "lsqr": lambda _: alg.lsqr(system(), Y),
     "minres": lambda _: alg.minres(system(), Y),
+    "mlem": lambda _: alg.mlem(matrix(M.abs()), Y.abs(), max_num_iters=3),
+    "osem": lambda _: alg.osem(matrix(M.abs()), Y.abs(), subsets={"N1": 2}, max_num_iters=3),
+    "richardson_lucy": lambda _: alg.richardson_lucy(X2.abs(), M.abs()[:3, :3], max_num_iters=3),
     "omp": lambda _: alg.omp(system(), Y, 2),
     "operator_norm": lambda _: (
         alg.operator_norm(system(), Y),
@@ -223,6 +226,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "l2_squared": lambda _: alg.l2_squared()(Y, 1.0),
     "no_penalty": lambda _: alg.no_penalty()(Y, 1.0),
     "nuclear_norm": lambda _: alg.nuclear_norm(0.1)(X2, 1.0),
+    "poisson_likelihood": lambda _: alg.poisson_likelihood(Y.abs())(Y.real, 1.0),
     "separable": lambda _: alg.separable(SOFT)(Y, 1.0),
     "simplex": lambda _: alg.simplex()(Y.real, 1.0),
     "soft_threshold": lambda _: SOFT(Y, 1.0),

@@ -1,11 +1,12 @@
-"""The X-ray transform, filtered back projection, phantom and total variation of scikit-image."""
+"""X-rays, filtered back projection, phantom, total variation and deconvolution of scikit-image."""
 
 import numpy as np
 import pytest
 import torch
 
+from linops_core import Convolution
 from linops_imaging import Gradient, ParallelBeam, fbp, phantoms
-from linops_solvers import group_soft_threshold, l2_squared, pdhg
+from linops_solvers import group_soft_threshold, l2_squared, pdhg, richardson_lucy
 
 transform = pytest.importorskip("skimage.transform")
 data = pytest.importorskip("skimage.data")
@@ -65,3 +66,20 @@ def test_an_image_of_least_total_variation(weight: float) -> None:
     scikit = torch.from_numpy(found)
     assert objective(ours) <= objective(scikit) < 0.7 * objective(noisy)
     assert (ours - scikit).norm() < 0.02 * scikit.norm()
+
+
+@pytest.mark.parametrize("shape", [(24, 20), (14, 13, 12)])
+def test_richardson_lucy_of_an_image_with_a_dark_border(shape: tuple[int, ...]) -> None:
+    """At a border with light they differ: scikit-image leaves out the sensitivity of pixels."""
+    generator = torch.Generator().manual_seed(0)
+    psf = torch.rand((3,) * len(shape), dtype=torch.float64, generator=generator)
+    psf /= psf.sum()
+    scene = torch.zeros(shape, dtype=torch.float64)
+    inner = scene[tuple(slice(4, -4) for _ in shape)]
+    inner += torch.rand(inner.shape, dtype=torch.float64, generator=generator)
+    y = torch.poisson(100 * Convolution(psf)(scene).clamp(min=0), generator=generator)
+    theirs = restoration.richardson_lucy(y.numpy(), psf.numpy(), 30, clip=False)
+    half = torch.full_like(y, 0.5)  # their first image
+    for boundary in ("extended", "zeros"):
+        ours = richardson_lucy(y, psf, half, 30, boundary=boundary)
+        torch.testing.assert_close(ours, torch.from_numpy(theirs), rtol=1e-5, atol=1e-6)

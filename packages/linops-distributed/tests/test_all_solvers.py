@@ -99,6 +99,32 @@ def test_it_finds_what_one_process_finds(three: Ranked, name: str, dim: str, see
     three.run(program)
 
 
+@pytest.mark.parametrize("dim", ["B", "M", "N"])
+def test_counts_in_shares(three: Ranked, dim: str) -> None:
+    """By expectation maximisation: negative counts of one rank are refused on all of them."""
+    draw = torch.Generator().manual_seed(0)
+    W = torch.rand(7, 4, dtype=torch.float64, generator=draw)
+    A = Dense(W, ("M", "N"), ("B", "N"), ("B", "M"))
+    y = torch.poisson(20 * A(torch.rand(3, 4, dtype=torch.float64, generator=draw)), generator=draw)
+    record = alg.Record()
+    wanted = alg.mlem(A, y, max_num_iters=5, background=0.1, callback=record)
+    both = alg.osem([A, 2 * A], [y, y], max_num_iters=5, background=0.1)
+
+    def program(rank: int) -> None:
+        D, seen = made(three, A, dim), alg.Record()
+        mine = D.local_output(y)
+        found = alg.mlem(D, mine, max_num_iters=5, background=0.1, callback=seen)
+        torch.testing.assert_close(whole(D, found), wanted)
+        assert seen.values["objective"][-1] == pytest.approx(record.values["objective"][-1])
+        found = alg.osem([D, made(three, 2 * A, dim)], [mine, mine], None, 5, background=0.1)
+        torch.testing.assert_close(whole(D, found), both)
+        is_wrong = rank == 0 or dim == "N"  # where each rank has a copy of y
+        with pytest.raises(ValueError, match="mlem: y must be at least 0"):
+            alg.mlem(D, mine - 1e9 * is_wrong, max_num_iters=5)
+
+    three.run(program)
+
+
 # With x or y in shares; the thorough run has the dimensions of both and of neither, too.
 @pytest.mark.parametrize(
     "dim", SIZES if settings.get_current_profile_name() == "thorough" else ("M", "N")

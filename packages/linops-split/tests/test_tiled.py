@@ -400,21 +400,6 @@ def test_products_of_any_dtypes_are_those_of_the_whole(
             assert y.requires_grad == weight.requires_grad
 
 
-def test_an_operator_of_your_own_need_not_write_into_given_memory() -> None:
-    class Negative(Diagonal):
-        @staticmethod
-        def fn(linop: Any, x: Tensor, /) -> Tensor:
-            return -Diagonal.fn(linop, x)
-
-        adj_fn = fn
-
-    A, x = Negative(torch.rand(4, 3), ("C", "N")), torch.rand(4, 3)
-    batched = batch_linop(A, {"C": 1})
-    for _ in range(2):
-        assert torch.equal(batched(x), A(x))
-        assert torch.equal(batched.H(x), A.H(x))
-
-
 def test_a_column_of_one_block_is_not_copied_twice(
     peak: Callable[[Callable[[], Any]], int],
 ) -> None:

@@ -16,6 +16,9 @@ from ._xray._fbp import fbp as fbp
 from ._xray._fdk import fdk as fdk
 from ._xray._parallel_beam import ParallelBeam as ParallelBeam
 from ._xray._parallel_beam_3d import ParallelBeam3D as ParallelBeam3D
+from .coil_maps import espirit as espirit
+from .interop import from_deepinv as from_deepinv
+from .interop import to_deepinv as to_deepinv
 
 __version__ = "0.1.0"
 
@@ -32,13 +35,16 @@ __all__ = [
     "Wavelet",
     "coil_maps",
     "density_compensation",
+    "espirit",
     "fbp",
     "fdk",
+    "from_deepinv",
     "interop",
     "io",
     "masks",
     "phantoms",
     "show",
+    "to_deepinv",
     "toeplitz_kernel",
     "trajectories",
 ]

@@ -15,13 +15,13 @@ These rules hold for all of them:
 - A solver writes into the vectors that it passes to A. A function that keeps its input must keep
   a copy, ``x.clone()``.
 - y is one vector, real or complex, of the shape of the output of A.
-- ``lsqr``, ``lsmr``, ``fista``, ``admm`` and ``pdhg`` also take a list or tuple of operators with
-  the same input. Then y, the proximal maps and the adjoints are lists with one entry for each
-  operator.
-- A solver starts at ``x0``, zero by default, and ends after ``max_num_iters`` steps at the
-  latest. If a measured value is then more than 100 times its tolerance, the solver gives a
-  :class:`ConvergenceWarning`, unless the tolerance is 0. x is a new tensor of the shape of the
-  input. No argument is written to.
+- ``lsqr``, ``lsmr``, ``fista``, ``admm``, ``pdhg`` and ``mlem`` also take a list or tuple of
+  operators with the same input. Then y, the proximal maps and the adjoints are lists with one entry
+  for each operator.
+- A solver starts at ``x0``, zero by default (for counts a positive constant), and ends after
+  ``max_num_iters`` steps at the latest. If a measured value is then more than 100 times its
+  tolerance, the solver gives a :class:`ConvergenceWarning`, unless the tolerance is 0. x is a new
+  tensor of the shape of the input. No argument is written to.
 - ``CONVERGED`` means that the tolerance is met within rounding. If rounding alone exceeds the
   tolerance, the solver ends with ``ROUNDING`` at the precision of the dtype.
 - For half precision, vectors are kept in single precision, and operators are applied in half
@@ -45,6 +45,9 @@ from typing import TYPE_CHECKING
 from linops_core.siblings import loaded_when_used
 
 if TYPE_CHECKING:
+    from ._emission._mlem import mlem as mlem
+    from ._emission._osem import osem as osem
+    from ._emission._richardson_lucy import richardson_lucy as richardson_lucy
     from ._krylov._conjugate_gradients import conjugate_gradients as conjugate_gradients
     from ._krylov._gmres import gmres as gmres
     from ._krylov._lsmr import lsmr as lsmr
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from ._krylov._minres import minres as minres
     from ._proximals._composed import conjugate as conjugate
     from ._proximals._composed import in_basis as in_basis
+    from ._proximals._poisson import poisson_likelihood as poisson_likelihood
     from ._proximals._projections import box as box
     from ._proximals._projections import l1_ball as l1_ball
     from ._proximals._projections import l2_ball as l2_ball
@@ -93,12 +97,16 @@ else:
     __getattr__, __dir__ = loaded_when_used(
         __name__,
         {
+            "._emission._mlem": "mlem",
+            "._emission._osem": "osem",
+            "._emission._richardson_lucy": "richardson_lucy",
             "._krylov._conjugate_gradients": "conjugate_gradients",
             "._krylov._gmres": "gmres",
             "._krylov._lsmr": "lsmr",
             "._krylov._lsqr": "lsqr",
             "._krylov._minres": "minres",
             "._proximals._composed": "conjugate in_basis",
+            "._proximals._poisson": "poisson_likelihood",
             "._proximals._projections": "box l1_ball l2_ball simplex",
             "._proximals._proximal": "Proximal ProximalMap separable",
             "._proximals._pyproximal": "from_pyproximal",
@@ -154,14 +162,18 @@ __all__ = [
     "lsmr",
     "lsqr",
     "minres",
+    "mlem",
     "no_penalty",
     "nuclear_norm",
     "omp",
     "operator_norm",
+    "osem",
     "pdhg",
+    "poisson_likelihood",
     "polynomial_preconditioner",
     "power_method",
     "proximal_gradient",
+    "richardson_lucy",
     "separable",
     "simplex",
     "soft_threshold",

@@ -22,6 +22,7 @@ ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
     "l1_ball": [(), (0.5, 0), (0.5, -1)],
     "l2_ball": [(1.0,), (0.5, CENTER.flip(0))],
     "l2_squared": [(), (CENTER.abs(), CENTER)],
+    "poisson_likelihood": [(3.0,), (5 * CENTER.abs(), CENTER[:, :1].abs())],
     "separable": [(alg.soft_threshold(),)],
     "simplex": [(), (2.0, 0)],
     "soft_threshold": [(), (CENTER.abs(),)],
@@ -44,7 +45,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 DTYPES = [torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128]
 
 
-ONLY_REAL = (alg.box, alg.simplex)
+ONLY_REAL = (alg.box, alg.poisson_likelihood, alg.simplex)
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

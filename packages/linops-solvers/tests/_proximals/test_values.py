@@ -30,6 +30,7 @@ from linops_solvers import (
     no_penalty,
     nuclear_norm,
     pdhg,
+    poisson_likelihood,
     proximal_gradient,
     separable,
     simplex,
@@ -48,6 +49,10 @@ def rows(x: Tensor) -> list[list[complex]]:
     return x.tolist()
 
 
+def poisson_of(y: float, mean: float) -> float:
+    return math.inf if mean <= 0 else mean - y + y * math.log(y / mean)
+
+
 # Each with its function in plain Python, of a matrix with three columns.
 KNOWN: dict[str, tuple[ProximalMap, Callable[[Tensor], float]]] = {
     "soft_threshold": (
@@ -64,6 +69,14 @@ KNOWN: dict[str, tuple[ProximalMap, Callable[[Tensor], float]]] = {
         l2_squared(W, 1.0),
         lambda x: sum(
             w * abs(n - 1) ** 2 / 2 for row in rows(x) for n, w in zip(row, W.tolist(), strict=True)
+        ),
+    ),
+    "poisson_likelihood": (
+        poisson_likelihood(W, 2.0),
+        lambda x: sum(
+            poisson_of(y, n.real + 2)
+            for row in rows(x)
+            for n, y in zip(row, W.tolist(), strict=True)
         ),
     ),
     "nuclear_norm": (
@@ -94,7 +107,7 @@ matrices = st.integers(0, 10**6).map(
 
 @given(matrices, st.sampled_from([*KNOWN]), st.booleans())
 def test_the_value_is_that_of_the_formula(x: Tensor, name: str, is_complex: bool) -> None:
-    if is_complex:
+    if is_complex and name != "poisson_likelihood":  # for real x only
         x = torch.complex(x, x.flip(0))
     known, formula = KNOWN[name]
     assert float(known.value(x)) == pytest.approx(formula(x), rel=1e-6, abs=1e-6)

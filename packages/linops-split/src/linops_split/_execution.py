@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import steps_that_differ
+from linops_core.siblings import call_again, steps_that_differ
 
 from ._layout import Layout
 from ._tiles import Tiles
@@ -89,7 +89,7 @@ class Forward(Work):
         """Return the result of a part; raise `RecordedByAutograd` if autograd follows it."""
         (x,) = operands
         if self.again:
-            result = self.tiles.linops[number]._call_again(x)
+            result = call_again(self.tiles.linops[number], x)
         else:
             result = self.called(number)(x)
         if result.requires_grad:

@@ -10,12 +10,13 @@ from torch import Tensor
 from nameddim import NamedDimension
 
 from .._algebra._identity import Identity
+from .._base._along import along
 from .._base._linop import NamedLinop
 from .._kernels._complex import as_parts
 from .._kernels._cosine_transform import cosine_transform, inverse_cosine_transform
 from .._kernels._dtype import refuse_half
 from ._grid_names import Dims, GridNames
-from ._grid_operator import AxisMap, GridOperator, along, axis_by_axis
+from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
 
 class DCT(GridOperator[AxisMap]):

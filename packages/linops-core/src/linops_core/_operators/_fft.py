@@ -16,13 +16,14 @@ from .._algebra._normal import fit_inner, normal_keeps_names
 from .._algebra._normal_of import normal_of
 from .._algebra._shifted import has_number_as_normal
 from .._algebra._slice_by_slice import gains_by_slices
+from .._base._along import along
 from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._kernels._dtype import multiplied, refuse_half
 from ._grid_names import Dims, GridNames, axes_of
-from ._grid_operator import AxisMap, GridOperator, along, axis_by_axis
+from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
 ADJOINT_NORM = {"ortho": "ortho", "backward": "forward", "forward": "backward"}
 

@@ -11,8 +11,8 @@ from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
 
 from .._base._centre import without_fftshift
 from .._base._copying import linked
+from .._base._dimensions import size_of_side
 from .._base._linop import NamedLinop
-from .._base._question import Question
 from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop, only_passes_on, with_shifted_weights
@@ -155,7 +155,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; its length in the input if the sides differ."""
-        return self.size_of_side(dim)
+        return size_of_side(self, dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the grid or of the result, and the lengths of the weights."""
@@ -211,31 +211,6 @@ def _off_the_grid(
     if linop._weights:
         return with_shifted_weights(linop, dims)
     return linop if only_passes_on(linop, dims) else None
-
-
-@Question
-def along(
-    linop: NamedLinop, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
-) -> NamedLinop | None:
-    """Return the part of the operator that acts along some dimensions of its grid.
-
-    For operators that act along each dimension of a grid separately, in any order, such as a
-    Fourier transform. If ranks have parts of the grid, they apply the dimensions one by one.
-
-    Parameters
-    ----------
-    linop : NamedLinop
-    dims : dimensions
-        Dimensions of the grid, by their names in the input.
-    ishape : tuple of dimensions
-        All dimensions of the input of the part. Other dimensions of the grid stay as they are.
-
-    Returns
-    -------
-    NamedLinop or None
-        None if the operator does not act separately along dimensions, which is the default.
-    """
-    return None
 
 
 def axis_by_axis(

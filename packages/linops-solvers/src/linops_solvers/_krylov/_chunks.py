@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TypeAlias
 
 from torch import Tensor
 
@@ -21,13 +21,8 @@ time.
 """
 
 
-class Chunk(NamedTuple):
-    """Some of the systems, and the operators of these systems."""
-
-    A: Operator
-    preconditioner: Operator | None
-    part: tuple[slice, ...]
-    """Their slice of the vectors of all systems."""
+Chunk: TypeAlias = tuple[Operator, Operator | None, tuple[slice, ...]]
+"""A and the preconditioner of some of the systems, and the slice of these of all vectors."""
 
 
 def chunks_of(
@@ -38,27 +33,27 @@ def chunks_of(
     There is one chunk if the vectors are small, if they are not on a CPU, or if an operator cannot
     be sliced along that axis or runs in parts already.
     """
-    whole, nbytes = [Chunk(A, preconditioner, ())], y.numel() * y.element_size()
-    operators = [A] if preconditioner is None else [A, preconditioner]
-    if not axes or not y.is_cpu or nbytes <= 4 * CHUNK_NBYTES or y.shape[axes[0]] == 1:
+    whole: list[Chunk] = [(A, preconditioner, ())]
+    given = [A] if preconditioner is None else [A, preconditioner]
+    linops = [operator for operator in given if isinstance(operator, NamedLinop)]
+    nbytes = y.numel() * y.element_size()
+    is_large = axes and y.is_cpu and nbytes > 4 * CHUNK_NBYTES and y.shape[axes[0]] > 1
+    if not is_large or len(linops) < len(given):
         return whole
-    linops = [operator for operator in operators if isinstance(operator, NamedLinop)]
-    modules = [part for linop in linops for part in linop.modules()]
+    parts = [part for linop in linops for part in linop.modules()]
     dims = [name_at(linop.ishape, axes[0], y.ndim) for linop in linops]
-    runs_in_parts = any(isinstance(part, NamedLinop) and part._runs_in_parts for part in modules)
-    if len(linops) < len(operators) or None in dims or runs_in_parts:
+    named = [dim for dim in dims if dim is not None]
+    runs_in_parts = any(getattr(part, "_runs_in_parts", False) for part in parts)
+    if len(named) < len(dims) or runs_in_parts:
         return whole
     length, before = y.shape[axes[0]], (slice(None),) * axes[0]
-    step, chunks = max(1, CHUNK_NBYTES * length // nbytes), []
+    step, chunks = max(1, CHUNK_NBYTES * length // nbytes), list[Chunk]()
     try:
         for start in range(0, length, step):
             piece = slice(start, min(start + step, length))
-            tiles = [
-                tile_of(linop, {dim: piece})
-                for linop, dim in zip(linops, dims, strict=True)
-                if dim is not None
-            ]
-            chunks.append(Chunk(tiles[0], [*tiles, None][1], (*before, piece)))
+            pairs = zip(linops, named, strict=True)
+            first, *others = (tile_of(linop, {dim: piece}) for linop, dim in pairs)
+            chunks.append((first, others[0] if others else None, (*before, piece)))
     except SplitError:
         return whole
     return chunks

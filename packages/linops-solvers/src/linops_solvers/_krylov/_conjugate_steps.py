@@ -27,7 +27,6 @@ from ._convergence_check import (
     Numbers,
     is_any,
     on_host,
-    reals_on_host,
 )
 
 _NAME = "conjugate_gradients"
@@ -99,7 +98,7 @@ class ConjugateSteps:
             self.derives_norms = norms_follow(space, preconditioner, self.y)
         numbers = size, loss, length, image_size
         if is_read:
-            size, loss, length, image_size = reals_on_host(*numbers)
+            size, loss, length, image_size = on_host(*numbers)
             if self.is_guessed and is_any(length <= tolerances[0] * size):
                 image_size = self.largest_image()
             numbers = size, loss, length, image_size
@@ -119,7 +118,7 @@ class ConjugateSteps:
         first = self.forward(self.space.random_like(x.detach()))
         first = first / self.space.unit(first)
         found = length(self.forward(first)) / length(first) * length(x)
-        return reals_on_host(found.nan_to_num(0.0))[0]
+        return on_host(found.nan_to_num(0.0))[0]
 
     def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
         """Return an operator applied to x in the dtype of y, widened again."""
@@ -214,7 +213,7 @@ class ConjugateSteps:
         measured = self.step_of_floats() if self.derives_norms else None
         if measured is None:
             measured = self.step_of_tensors()
-        self.check.step(measured.on_host() if self.is_read else measured)
+        self.check.step(Measured(*on_host(*measured)) if self.is_read else measured)
         state.factor = self.ratio(measured.energy, state.energy, state.energy.real > 0)
         state.energy, state.norm_of_A = measured.energy.real, measured.norm
         state.length, state.iteration = measured.direction, state.iteration + 1
@@ -328,7 +327,7 @@ class ConjugateSteps:
         """Choose the unit of A by its output for a vector near 1; return the scaled output."""
         state, unit = self.state, self.unit_of(image)
         if self.is_read:
-            (numbers,) = reals_on_host(unit)
+            (numbers,) = on_host(unit)
             check_scale(_NAME, numbers, self.y.dtype)
             if is_moderate(numbers):
                 unit = None
@@ -337,7 +336,7 @@ class ConjugateSteps:
         if unit is not None:
             state.unit_of_A, state.x, image = unit, state.x * unit, image / unit
         if self.is_read and self.is_guessed:
-            (self.check.length,) = reals_on_host(self.space.norm(state.x))
+            (self.check.length,) = on_host(self.space.norm(state.x))
         return image
 
     def norm(self) -> float:
@@ -368,14 +367,14 @@ class ConjugateSteps:
             state.residual = y / state.unit - image
         else:
             state.residual = torch.div(y, state.unit, out=state.residual).sub_(image)
-        self.check.verify(*reals_on_host(self.space.norm(state.residual), self.space.norm(x)))
+        self.check.verify(*on_host(self.space.norm(state.residual), self.space.norm(x)))
 
     def values(self, progress: Progress, is_shown: bool) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
         rest = {"decrease": self.check.decrease} if "decrease" in progress.goals else {}
         if not is_shown:
             return {} if None in self.check.reasons else {"residual": self.check.relative} | rest
-        unit, own_unit = reals_on_host(self.state.unit, self.own_unit())
+        unit, own_unit = on_host(self.state.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses
         return {"residual": self.check.relative, "objective": float(loss)} | rest

@@ -37,13 +37,6 @@ class Measured(NamedTuple):
     searched: Numbers  # |z|
     cross: Numbers | None = None  # z'^H A p for the z' before the step; in the first steps
 
-    def on_host(self) -> Measured:
-        """Return the same numbers in double precision; one wait for the device."""
-        if not isinstance(self.curvature, Tensor) and not isinstance(self.energy, Tensor):
-            return self
-        curvature, energy, *reals, cross = on_host(*self)
-        return Measured._make([curvature, energy, *(number.real for number in reals), cross])
-
 
 class ConvergenceCheck:
     """What is known of all systems, in units in which each right-hand side is near 1.
@@ -122,7 +115,6 @@ class ConvergenceCheck:
 
     def begin(self, energy: Numbers, searched: Numbers) -> None:
         """Note the first r^H z and |z|."""
-        searched = searched.real  # of complex numbers on the host
         self._check_finite(energy, searched)
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
@@ -317,20 +309,16 @@ def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
     if not tensors:
         return list(scalars)
     values: list[Numbers]
-    if tensors[0].ndim:  # complex, because a real tensor has no imaginary part
+    if tensors[0].ndim:
         values = list(torch.stack(tensors).flatten(1).cpu().to(torch.complex128))
     elif tensors[0].is_cpu:  # one by one is faster here
         values = [tensor.item() for tensor in tensors]
-    else:  # one complex number makes all of them complex
-        pairs = zip(tensors, torch.stack(tensors).tolist(), strict=True)
-        values = [value if tensor.is_complex() else value.real for tensor, value in pairs]
-    found = iter(values)
+    else:
+        values = torch.stack(tensors).tolist()
+    # Those that are stacked with a complex number are complex.
+    pairs = zip(tensors, values, strict=True)
+    found = iter([value if tensor.is_complex() else value.real for tensor, value in pairs])
     return [next(found) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
-
-
-def reals_on_host(*scalars: Tensor | Numbers) -> list[Numbers]:
-    """Return real numbers of each system in double precision; one wait for the device."""
-    return [numbers.real for numbers in on_host(*scalars)]
 
 
 def _list(numbers: Numbers) -> list[Any]:

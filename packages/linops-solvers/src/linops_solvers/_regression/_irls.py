@@ -16,7 +16,7 @@ from linops_core.siblings import check_vector
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
+from .._shared._progress import Iterate, Progress, StopReason, Watching, reason_of, with_options
 from .._shared._space import Space, added
 
 _NAME = "irls"
@@ -136,11 +136,7 @@ def irls(
             estimate = slope * longest / (loss or 1.0) if slope else 0.0
             gap = min(estimate, (float(distance) + error * longest) / (loss or 1.0))
             noise = rounding * pull * (size + misfit_size) / (loss or 1.0)
-            reason = None
-            if gap + noise <= tol or not slope:
-                reason = StopReason.CONVERGED
-            elif gap <= noise:
-                reason = StopReason.ROUNDING
+            reason = reason_of(gap, tol, noise) if slope else StopReason.CONVERGED
             yield x, {"gap": gap, "objective": loss * unit**p}, reason
             softer = max(misfit.e, min(softer, (p * gap * loss / (2 * count)) ** (1 / p)))
             weights = _Weights(_Misfit(p, softer), residual, dual)

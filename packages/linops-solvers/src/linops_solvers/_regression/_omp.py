@@ -19,7 +19,7 @@ from .._shared._checks import (
     finite,
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
+from .._shared._progress import Iterate, Progress, StopReason, Watching, reason_of, with_options
 
 _NAME = "omp"
 
@@ -118,13 +118,8 @@ class Pursuit:
         while True:
             is_new = self.add()
             (length,) = self.A.magnitudes([], [self.residual])
-            reason = None
-            if length + rounding * size <= self.tol * size:
-                reason = StopReason.CONVERGED
-            elif length <= rounding * size:
-                reason = StopReason.ROUNDING
-            elif not is_new:
-                reason = StopReason.LEAST_SQUARES
+            reason = reason_of(length, self.tol * size, rounding * size)
+            reason = reason or (None if is_new else StopReason.LEAST_SQUARES)
             values = {"residual": length / size, "nonzeros": float(len(self.chosen))}
             yield self, values, reason
 

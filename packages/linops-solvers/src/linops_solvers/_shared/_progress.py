@@ -13,7 +13,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
 from itertools import count
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -136,6 +136,25 @@ Solver = TypeVar("Solver", bound=Callable[..., object])
 Reasons: TypeAlias = list[StopReason | None] | StopReason | None
 Iterate: TypeAlias = tuple[State, Mapping[str, float], Reasons]
 """After a step: the state, the measured values, and the reasons to stop, if any."""
+
+
+class HasX(Protocol):
+    """The state of a solver: all that a step needs from the step before."""
+
+    @property
+    def x(self) -> Tensor: ...
+
+
+def stepped(
+    state: HasX,
+    values: Mapping[str, float],
+    step: Callable[[], tuple[Mapping[str, float], StopReason | None]],
+) -> Iterator[Iterate[Tensor]]:
+    """Yield the x of a state, at the start and after each step, which changes the state."""
+    reason: StopReason | None = None
+    while True:
+        yield state.x, values, reason
+        values, reason = step()
 
 
 class Watching(TypedDict, total=False):
@@ -291,6 +310,13 @@ def warn(message: str) -> None:
     while frame is not None and frame.f_globals["__name__"].startswith(_INSIDE):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
+
+
+def reason_of(found: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
+    """Return the reason to stop, given a value, its goal, its rounding, and where no more helps."""
+    if found + noise <= goal:
+        return StopReason.CONVERGED
+    return StopReason.ROUNDING if found <= max(noise, least) else None
 
 
 def reason_of_both(

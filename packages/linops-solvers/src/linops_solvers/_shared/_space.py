@@ -55,7 +55,8 @@ def added(*numbers: Terms) -> list[Tensor]:
         parts = total.split([real.numel() for real in reals])
         for (place, number), real, part in zip(members, reals, parts, strict=True):
             shaped = part.reshape(real.shape).to(real.dtype)
-            whole = torch.view_as_complex(shaped) if number.is_complex() else shaped
+            # Not view_as_complex: a part may begin at an odd place.
+            whole = torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped
             found[place] = found[place] + whole
     return cast(list[Tensor], found)
 

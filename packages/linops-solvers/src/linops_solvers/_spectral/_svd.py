@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple, Unpack
 
@@ -12,7 +13,7 @@ from linops_core.siblings import inner_products, norm, real_part
 
 from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
-from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
+from .._shared._progress import Iterate, Progress, Watching, reason_of, with_options
 from .._shared._space import Space
 from .._shared._vectors import input_or_random
 
@@ -145,11 +146,8 @@ def svd(
                 columns = rest.mT @ P[first : first + len(new_left), :k]
                 residual = float(norm(columns, (1,)).max().item())
             relative = residual / (float(S[0]) or 1.0)
-            reason = None
-            if len(S) >= k and relative + noise <= tol:
-                reason = StopReason.CONVERGED
-            elif len(S) >= k and (relative <= noise or not len(newest)):
-                reason = StopReason.ROUNDING
+            least = 0.0 if len(newest) else math.inf  # there are no more directions
+            reason = reason_of(relative, tol, noise, least) if len(S) >= k else None
             values = {"norm": float(S[0]) * unit, "residual": relative}
             yield (P, S[:k] * unit, Qh), values, reason
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -26,10 +25,10 @@ from .._shared._precision import rounding_of
 from .._shared._products import add_scaled, divided, scaled_sum
 from .._shared._progress import (
     Checkpointed,
-    Iterate,
     Progress,
     StopReason,
     reason_of_both,
+    stepped,
     with_options,
 )
 from .._shared._space import Space, magnitudes
@@ -158,76 +157,76 @@ def admm(
         square = of_slope - of_target + y_size**2  # which may be below 0 by rounding
         return problem.objective(math.sqrt(max(square, 0.0)), z)
 
-    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
-        root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
-        root_of_z = math.sqrt(split.output.count(state.z)) if eps_abs else 0.0
+    state = start()
+    root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
+    root_of_z = math.sqrt(split.output.count(state.z)) if eps_abs else 0.0
 
-        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-        right = argument = None
-        yield state.x, {"primal": state.primal, "dual": state.dual, "rho": state.rho}, None
-        while True:
-            rho, weighted = state.rho, _Weighted(normal, normal_of_L, state.rho)
-            argument = scaled_sum(state.z, -1, state.u, argument)
-            right = scaled_sum(target, rho, split.adjoint(argument), right)
-            check_like(_NAME, "the output of the adjoint of L", right, "x", state.x)
-            gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
-            system = ConjugateSteps(
-                weighted, None, vectors, right, state.x, (gtol, 0.0), pair.dtype
-            )
-            state.x = system.state.x  # frees the x before
-            state.x = x = system.solve(Progress(_NAME, max_cg_iters))
-            state.norm = norm = (
-                system.norm() or state.norm
-            )  # of the system that is solved, once a step has shown it
-            del system, weighted  # freed, because the next lines need the memory
-            image = split.forward(x)
-            argument = scaled_sum(image, 1, state.u, argument)
-            state.z = z = problem.proximal(argument, 1 / rho)
-            check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-            argument = reusable(argument, problem.proximal, z)
-            state.u = u = add_scaled(add_scaled(state.u, 1, image), -1, z)
-            back = split.adjoint(u)
-            product = normal(x)
-            check_unchanged(_NAME, "the adjoint of A", target, version, product)
-            right = scaled_sum(product, -1, target, right)
-            del product
-            seen = objective(x, right, z) if progress.is_watched else {}
-            right = add_scaled(right, rho, back)
-            argument = scaled_sum(image, -1, z, argument)
-            slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
-                _NAME,
-                (pair.input, [right, back, target, x]),
-                (split.output, [argument, image, z]),
-            )
-            primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
-            goals = (
-                eps_abs * root_of_z + eps_rel * primal_size,
-                eps_abs * root_of_x + eps_rel * dual_size,
-            )
-            # The second one is a sum of terms that may cancel; each has its own rounding.
-            noises = (
-                rounding * primal_size,
-                rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
-            )
-            primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
-            progress.goals["primal"] = goals[0] / (primal_size or 1.0)
-            progress.goals["dual"] = goals[1] / (dual_size or 1.0)
-            reason = reason_of_both((gap, slope), goals, noises)
-            if eps_rel < precision and max(primal, dual) <= rounding:
-                reason = reason or StopReason.ROUNDING
-            state.iteration += 1
-            values = {"primal": primal, "dual": dual, "rho": rho} | seen
-            if state.iteration <= last_change_of_rho:
-                factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
-                if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
-                    factor = 1.0  # a residual of zero would double it until it overflows
-                if factor != 1:
-                    state.rho, state.u = rho * factor, divided(u, factor, u)
-            state.primal, state.dual = primal, dual
-            del x, z, u, image, back  # freed when others take their places
-            yield state.x, values, reason
+    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+    right: Tensor | None = None
+    argument: Tensor | None = None
+    values = {"primal": state.primal, "dual": state.dual, "rho": state.rho}
 
-    return problem.solve(steps(start()), progress)
+    def do_step() -> tuple[dict[str, float], StopReason | None]:
+        nonlocal right, argument
+        rho, weighted = state.rho, _Weighted(normal, normal_of_L, state.rho)
+        argument = scaled_sum(state.z, -1, state.u, argument)
+        right = scaled_sum(target, rho, split.adjoint(argument), right)
+        check_like(_NAME, "the output of the adjoint of L", right, "x", state.x)
+        gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
+        system = ConjugateSteps(weighted, None, vectors, right, state.x, (gtol, 0.0), pair.dtype)
+        state.x = system.state.x  # frees the x before
+        state.x = x = system.solve(Progress(_NAME, max_cg_iters))
+        state.norm = norm = (
+            system.norm() or state.norm
+        )  # of the system that is solved, once a step has shown it
+        del system, weighted  # freed, because the next lines need the memory
+        image = split.forward(x)
+        argument = scaled_sum(image, 1, state.u, argument)
+        state.z = z = problem.proximal(argument, 1 / rho)
+        check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
+        argument = reusable(argument, problem.proximal, z)
+        state.u = u = add_scaled(add_scaled(state.u, 1, image), -1, z)
+        back = split.adjoint(u)
+        product = normal(x)
+        check_unchanged(_NAME, "the adjoint of A", target, version, product)
+        right = scaled_sum(product, -1, target, right)
+        del product
+        seen = objective(x, right, z) if progress.is_watched else {}
+        right = add_scaled(right, rho, back)
+        argument = scaled_sum(image, -1, z, argument)
+        slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
+            _NAME,
+            (pair.input, [right, back, target, x]),
+            (split.output, [argument, image, z]),
+        )
+        primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
+        goals = (
+            eps_abs * root_of_z + eps_rel * primal_size,
+            eps_abs * root_of_x + eps_rel * dual_size,
+        )
+        # The second one is a sum of terms that may cancel; each has its own rounding.
+        noises = (
+            rounding * primal_size,
+            rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
+        )
+        primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
+        progress.goals["primal"] = goals[0] / (primal_size or 1.0)
+        progress.goals["dual"] = goals[1] / (dual_size or 1.0)
+        reason = reason_of_both((gap, slope), goals, noises)
+        if eps_rel < precision and max(primal, dual) <= rounding:
+            reason = reason or StopReason.ROUNDING
+        state.iteration += 1
+        values = {"primal": primal, "dual": dual, "rho": rho} | seen
+        if state.iteration <= last_change_of_rho:
+            factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
+            if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
+                factor = 1.0  # a residual of zero would double it until it overflows
+            if factor != 1:
+                state.rho, state.u = rho * factor, divided(u, factor, u)
+        state.primal, state.dual = primal, dual
+        return values, reason
+
+    return problem.solve(stepped(state, values, do_step), progress)
 
 
 class _Weighted:

@@ -15,7 +15,7 @@ from .._proximals._proximal import Proximal, checked_proximal, reusable, value_o
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import add_scaled, scaled_sum
-from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
+from .._shared._progress import Iterate, Progress, Watching, reason_of, with_options
 from .._shared._space import Space, magnitudes
 
 _NAME = "douglas_rachford"
@@ -105,11 +105,7 @@ def douglas_rachford(
             if progress.is_watched and of_f and of_g:
                 with torch.no_grad():
                     values["objective"] = (of_f(x) + of_g(other)).item()
-            reason = None
-            if length + noise <= tol * size:
-                reason = StopReason.CONVERGED
-            elif length <= noise:
-                reason = StopReason.ROUNDING
+            reason = reason_of(length, tol * size, noise)
             if reason is None:
                 z = add_scaled(z, relaxation, move)
                 del x, other, move, free  # before others are made

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import torch
@@ -20,7 +19,7 @@ from .._shared._checks import (
 )
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._products import extrapolated, scaled_sum
-from .._shared._progress import Checkpointed, Iterate, Progress, StopReason
+from .._shared._progress import Checkpointed, Progress, StopReason, reason_of, stepped
 from ._problem import PenalizedProblem
 
 
@@ -61,74 +60,73 @@ def forward_backward(
             progress.checkpoint.begin(options, problem.known(x), state=state)
         return state
 
-    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
-        misfit = _misfit(pair, state.image, y)
-        # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
-        argument = of_output = None
-        (y_size,) = pair.magnitudes([], [y])
-        values = {"change": math.inf, "residual": misfit / (y_size or 1.0), "step": state.step}
-        yield state.x, values, None
-        while True:
-            x, image, z, z_image, step = state.x, state.image, state.z, state.z_image, state.step
-            versions = version_of(x), version_of(image)
-            while True:
-                of_output = scaled_sum(z_image, -1, y, of_output)
-                gradient = pair.adjoint(of_output)
-                check_like(owner, "the output of the adjoint", gradient, "x", x)
-                argument = scaled_sum(z, -step, gradient, argument)
-                del gradient  # found again for a shorter step, because that is rare
-                of_output = None  # not used until A was applied: it may be much larger than x
-                found = problem.proximal(argument, step)
-                check_like(owner, "what the proximal map returns", found, "x", x)
-                check_unchanged(owner, "the proximal map", x, versions[0], found)
-                argument = reusable(argument, problem.proximal, found)
-                found_image = pair.forward(found)
-                check_unchanged(owner, "A", image, versions[1], found_image)
-                argument = move = scaled_sum(found, -1, z, argument)
-                of_output = scaled_sum(found_image, -1, z_image, of_output)
-                length, size, z_size, bent, *slope = pair.magnitudes(
-                    (move, found, z),
-                    [of_output],
-                    products=[(move, found - x)] if has_momentum and restart else [],
-                )
-                del move
-                # Rounding of both images limits the curvature.
-                known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
-                if known**2 <= length**2 * (1 + 1e-3):
-                    break
-                if given is not None:
-                    raise ValueError(
-                        f"{owner}: step must be at most 1 / |A|^2, got {step:.6g} where the "
-                        f"curvature is {(bent / length) ** 2:.6g}"
-                    )
-                step = 0.9 * (length / bent) ** 2
-            reason, size = None, max(size, z_size)
-            if length <= max(tol, precision) * size:
-                of_output = scaled_sum(z_image, -1, y, of_output)
-                (misfit_size,) = pair.magnitudes([], [of_output])
-                # Rounding of the proximal map and its argument, and of A, with this norm.
-                noise = rounding * (size + math.sqrt(step) * misfit_size)
-                if length + noise <= tol * size:
-                    reason = StopReason.CONVERGED
-                elif length <= max(noise, precision * size):
-                    reason = StopReason.ROUNDING
-            if not has_momentum or (slope and slope[0] < 0):
-                state.age = 1.0
-            before, state.age = state.age, (1 + math.sqrt(1 + 4 * state.age**2)) / 2
-            momentum = 1 + (before - 1) / state.age
-            state.z = extrapolated(x, found, momentum, into=z)
-            state.z_image = extrapolated(image, found_image, momentum, into=z_image)
-            state.x, state.image, state.step = found, found_image, step
-            del found, found_image  # before others are made
-            del x, image, z, z_image
-            misfit = _misfit(pair, state.image, y) if progress.is_watched else math.nan
-            values = {"change": length / (size or 1.0), "residual": misfit / (y_size or 1.0)}
-            values |= {"step": step}
-            if progress.is_watched:
-                values |= problem.objective(misfit, state.x)
-            yield state.x, values, reason
+    state = start()
+    misfit = _misfit(pair, state.image, y)
+    # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
+    argument: Tensor | None = None
+    of_output: Tensor | None = None
+    (y_size,) = pair.magnitudes([], [y])
+    values = {"change": math.inf, "residual": misfit / (y_size or 1.0), "step": state.step}
 
-    return problem.solve(steps(start()), progress)
+    def do_step() -> tuple[dict[str, float], StopReason | None]:
+        nonlocal argument, of_output
+        x, image, z, z_image, step = state.x, state.image, state.z, state.z_image, state.step
+        versions = version_of(x), version_of(image)
+        while True:
+            of_output = scaled_sum(z_image, -1, y, of_output)
+            gradient = pair.adjoint(of_output)
+            check_like(owner, "the output of the adjoint", gradient, "x", x)
+            argument = scaled_sum(z, -step, gradient, argument)
+            del gradient  # found again for a shorter step, because that is rare
+            of_output = None  # not used until A was applied: it may be much larger than x
+            found = problem.proximal(argument, step)
+            check_like(owner, "what the proximal map returns", found, "x", x)
+            check_unchanged(owner, "the proximal map", x, versions[0], found)
+            argument = reusable(argument, problem.proximal, found)
+            found_image = pair.forward(found)
+            check_unchanged(owner, "A", image, versions[1], found_image)
+            argument = move = scaled_sum(found, -1, z, argument)
+            of_output = scaled_sum(found_image, -1, z_image, of_output)
+            length, size, z_size, bent, *slope = pair.magnitudes(
+                (move, found, z),
+                [of_output],
+                products=[(move, found - x)] if has_momentum and restart else [],
+            )
+            del move
+            # Rounding of both images limits the curvature.
+            known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
+            if known**2 <= length**2 * (1 + 1e-3):
+                break
+            if given is not None:
+                raise ValueError(
+                    f"{owner}: step must be at most 1 / |A|^2, got {step:.6g} where the "
+                    f"curvature is {(bent / length) ** 2:.6g}"
+                )
+            step = 0.9 * (length / bent) ** 2
+        reason, size = None, max(size, z_size)
+        if length <= max(tol, precision) * size:
+            of_output = scaled_sum(z_image, -1, y, of_output)
+            (misfit_size,) = pair.magnitudes([], [of_output])
+            # Rounding of the proximal map and its argument, and of A, with this norm.
+            noise = rounding * (size + math.sqrt(step) * misfit_size)
+            reason = reason_of(length, tol * size, noise, precision * size)
+        if not has_momentum or (slope and slope[0] < 0):
+            state.age = 1.0
+        before, state.age = state.age, (1 + math.sqrt(1 + 4 * state.age**2)) / 2
+        momentum = 1 + (before - 1) / state.age
+        state.z = extrapolated(x, found, momentum, into=z)
+        state.z_image = extrapolated(image, found_image, momentum, into=z_image)
+        state.x, state.image, state.step = found, found_image, step
+        del found, found_image  # before others are made
+        del x, image, z, z_image
+        misfit = _misfit(pair, state.image, y) if progress.is_watched else math.nan
+        values = {"change": length / (size or 1.0), "residual": misfit / (y_size or 1.0)}
+        values |= {"step": step}
+        if progress.is_watched:
+            values |= problem.objective(misfit, state.x)
+        return values, reason
+
+    return problem.solve(stepped(state, values, do_step), progress)
 
 
 @dataclass

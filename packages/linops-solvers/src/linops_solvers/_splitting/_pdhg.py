@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Unpack
 
@@ -21,10 +20,10 @@ from .._shared._precision import OperatorPair, in_given_precision, rounding_of, 
 from .._shared._products import add_scaled, divided, extrapolated, scaled_sum
 from .._shared._progress import (
     Checkpointed,
-    Iterate,
     Progress,
     StopReason,
     reason_of_both,
+    stepped,
     with_options,
 )
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
@@ -172,78 +171,81 @@ def pdhg(
             )
         return state
 
-    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
-        root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
-        root_of_p = math.sqrt(pair.output.count(state.p)) if eps_abs else 0.0
-        values = {"primal": math.inf, "dual": math.inf, "tau": state.tau, "sigma": state.sigma}
-        # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-        of_p = of_x = argument = None
-        yield state.x, values, None
-        while True:
-            x, p, image, ahead = state.x, state.p, state.image, state.ahead
-            versions = version_of(x), version_of(image)
-            tau, sigma, norm = state.tau, state.sigma, state.norm
-            of_p = scaled_sum(p, sigma, ahead, of_p)
-            # The proximal map of the conjugate of f, by the identity of Moreau.
-            argument = divided(of_p, sigma, argument)
-            found = penalty(argument, 1 / sigma)
-            check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
-            argument = reusable(argument, penalty, found)
-            p_new = add_scaled(of_p, -sigma, found)
-            del found
-            back = pair.adjoint(p_new)
-            check_like(_NAME, "the output of the adjoint", back, "x0", x)
-            of_x = scaled_sum(x, -tau, back, of_x)
-            x_new = proximal_g(of_x, tau)
-            of_x = reusable(of_x, proximal_g, x_new)
-            del back  # freed here, because the next vectors need the memory
-            check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
-            check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
-            image_new = pair.forward(x_new)
-            check_unchanged(_NAME, "K", image, versions[1], image_new)
-            of_p, of_x = add_scaled(p, -1, p_new), scaled_sum(x, -1, x_new, of_x)
-            argument = scaled_sum(image, -1, image_new, argument)
-            ahead = add_scaled(add_scaled(ahead, -1, image_new), 1 / sigma, of_p)
-            moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
-                [of_x, x_new], [argument, ahead, p_new, of_p]
-            )
-            primal = moved / tau
-            goals = (
-                eps_abs * root_of_x + eps_rel * norm * p_size,
-                eps_abs * root_of_p + eps_rel * norm * x_size,
-            )
-            progress.goals.update(primal=goals[0], dual=goals[1])
-            noises = (
-                rounding * (x_size / tau + norm * p_size),
-                rounding * (p_size / sigma + norm * x_size),
-            )
-            reason = reason_of_both((primal, dual), goals, noises)
-            if moved <= precision * x_size and p_moved <= precision * p_size:
-                reason = reason or StopReason.ROUNDING
-            state.ahead = extrapolated(image, image_new, 2.0, into=ahead)
-            state.x, state.p, state.image = x_new, p_new, image_new
-            del x, p, image, ahead, x_new, p_new, image_new
-            # At the level of rounding, the ratio of two moves does not show the norm.
-            shown = 0.0
-            if moved > 16 * precision * x_size:
-                shown = (bent - 2 * rounding * norm * x_size) / moved
-            if shown > norm * (1 + 1e-3):
-                state.norm = shown
-                if not are_given:
-                    excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
-                    state.tau, state.sigma = tau / excess, sigma / excess
-            values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
-            if progress.is_watched and of_f and of_g:
-                with torch.no_grad():
-                    values["objective"] = (of_f(state.image) + of_g(state.x)).item()
-            yield state.x, values, reason
-            if are_given:
-                _check_lengths(tau, sigma, state.norm)
+    state = start(x)
+    root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
+    root_of_p = math.sqrt(pair.output.count(state.p)) if eps_abs else 0.0
+    values = {"primal": math.inf, "dual": math.inf, "tau": state.tau, "sigma": state.sigma}
+    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+    of_p: Tensor | None = None
+    of_x: Tensor | None = None
+    argument: Tensor | None = None
+
+    def do_step() -> tuple[dict[str, float], StopReason | None]:
+        nonlocal of_p, of_x, argument
+        if are_given:
+            _check_lengths(state.tau, state.sigma, state.norm)
+        x, p, image, ahead = state.x, state.p, state.image, state.ahead
+        versions = version_of(x), version_of(image)
+        tau, sigma, norm = state.tau, state.sigma, state.norm
+        of_p = scaled_sum(p, sigma, ahead, of_p)
+        # The proximal map of the conjugate of f, by the identity of Moreau.
+        argument = divided(of_p, sigma, argument)
+        found = penalty(argument, 1 / sigma)
+        check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
+        argument = reusable(argument, penalty, found)
+        p_new = add_scaled(of_p, -sigma, found)
+        del found
+        back = pair.adjoint(p_new)
+        check_like(_NAME, "the output of the adjoint", back, "x0", x)
+        of_x = scaled_sum(x, -tau, back, of_x)
+        x_new = proximal_g(of_x, tau)
+        of_x = reusable(of_x, proximal_g, x_new)
+        del back  # freed here, because the next vectors need the memory
+        check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
+        check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
+        image_new = pair.forward(x_new)
+        check_unchanged(_NAME, "K", image, versions[1], image_new)
+        of_p, of_x = add_scaled(p, -1, p_new), scaled_sum(x, -1, x_new, of_x)
+        argument = scaled_sum(image, -1, image_new, argument)
+        ahead = add_scaled(add_scaled(ahead, -1, image_new), 1 / sigma, of_p)
+        moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
+            [of_x, x_new], [argument, ahead, p_new, of_p]
+        )
+        primal = moved / tau
+        goals = (
+            eps_abs * root_of_x + eps_rel * norm * p_size,
+            eps_abs * root_of_p + eps_rel * norm * x_size,
+        )
+        progress.goals.update(primal=goals[0], dual=goals[1])
+        noises = (
+            rounding * (x_size / tau + norm * p_size),
+            rounding * (p_size / sigma + norm * x_size),
+        )
+        reason = reason_of_both((primal, dual), goals, noises)
+        if moved <= precision * x_size and p_moved <= precision * p_size:
+            reason = reason or StopReason.ROUNDING
+        state.ahead = extrapolated(image, image_new, 2.0, into=ahead)
+        state.x, state.p, state.image = x_new, p_new, image_new
+        del x, p, image, ahead, x_new, p_new, image_new
+        # At the level of rounding, the ratio of two moves does not show the norm.
+        shown = 0.0
+        if moved > 16 * precision * x_size:
+            shown = (bent - 2 * rounding * norm * x_size) / moved
+        if shown > norm * (1 + 1e-3):
+            state.norm = shown
+            if not are_given:
+                excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
+                state.tau, state.sigma = tau / excess, sigma / excess
+        values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
+        if progress.is_watched and of_f and of_g:
+            with torch.no_grad():
+                values["objective"] = (of_f(state.image) + of_g(state.x)).item()
+        return values, reason
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(_NAME, x, dtype)
 
-    return result(progress.follow(steps(start(x)), lambda x: result(x).clone()))
+    return result(progress.follow(stepped(state, values, do_step), lambda x: result(x).clone()))
 
 
 @dataclass

@@ -1,0 +1,91 @@
+"""Whole solves with a special path of linops-solvers and without it, in turns.
+
+Run it as ``python benchmarks/without_special_paths.py PATH SIZE``. It prints the ratios of time and
+of peak memory, without over with; the table is in docs/special_paths.md.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from statistics import median
+
+import torch
+
+from linops_core import FFT, Dense, Diagonal, Sampling
+from linops_solvers import conjugate_gradients, douglas_rachford, fista, l2_squared, soft_threshold
+from linops_solvers._krylov import _chunks, _conjugate_steps
+from linops_solvers._shared import _products
+
+N_COILS, N_STEPS, N_TURNS = 8, 10, 5
+
+
+def switch_off(path: str) -> None:
+    """Switch off a special path."""
+    if path == "steps of floats":
+        _conjugate_steps.norms_follow = lambda *_: False
+    elif path == "chunks":
+        _chunks.CHUNK_NBYTES = 2**60
+    else:
+        _products._is_pure = lambda *_: True
+
+
+def job(path: str, n: int) -> Callable[[int], object]:
+    """Return the whole job of a path, a function of the number of steps."""
+    torch.manual_seed(0)
+    maps = torch.randn(N_COILS, n, n, dtype=torch.complex64)
+    images = torch.randn(N_COILS, n, n, dtype=torch.complex64)
+    if path == "chunks":
+        W = Diagonal(maps.abs() + 1, ("C", "Nx", "Ny"))
+        options = {"gtol": 0.0, "ltol": 0.0, "batch_dims": "C"}
+        return lambda k: conjugate_gradients(W, images, max_num_iters=k, **options)
+    S = Dense(maps, ("C", "Nx", "Ny"), ishape=("Nx", "Ny"), oshape=("C", "Nx", "Ny"))
+    A = Sampling.from_mask(torch.rand(n, n) < 0.5) @ FFT(2, centered=True) @ S
+    y, g = A(images[0]), soft_threshold(1e-3)
+    if path == "steps of floats":
+        return lambda k: conjugate_gradients(A.N, A.H(y), max_num_iters=k, gtol=0, ltol=0)
+    if path == "written memory, fista":
+        return lambda k: fista(A, y, g, max_num_iters=k, tol=0)
+    return lambda k: douglas_rachford(l2_squared(1.0, images), g, images, k, 0)
+
+
+def measured(path: str, n: int) -> tuple[float, float]:
+    """Return the processor time and the peak memory in MiB of this process."""
+    solve = job(path, n)
+    solve(2)
+    start = time.process_time()
+    solve(N_STEPS)
+    taken = time.process_time() - start
+    return taken, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def main() -> None:
+    """Measure with and without in turns, each in a process of its own."""
+    warnings.simplefilter("ignore")
+    path, n, *without = sys.argv[1:]
+    if without:
+        if without == ["without"]:
+            switch_off(path)
+        print(json.dumps(measured(path, int(n))))
+        return
+    found: dict[str, list[list[float]]] = {"with": [], "without": []}
+    for _ in range(N_TURNS):
+        for way, numbers in found.items():
+            command = [sys.executable, __file__, path, n, way]
+            out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+            numbers.append(json.loads(out))
+    ratios = [
+        median(column[k] for column in found["without"])
+        / median(column[k] for column in found["with"])
+        for k in (0, 1)
+    ]
+    print(f"{path}, {n}: time {ratios[0]:.2f}, memory {ratios[1]:.2f} without")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Counts: emission tomography and deconvolution by expectation maximisation."""
