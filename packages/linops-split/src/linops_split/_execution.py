@@ -65,7 +65,10 @@ class Work(ABC):
 
     @abstractmethod
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
-        """Return the result of a part from the slices that it reads; None if it has none."""
+        """Return the result of a part, or None if there is nothing to collect.
+
+        ``operands`` are the slices that the part reads.
+        """
 
 
 class Forward(Work):
