@@ -261,6 +261,12 @@ def test_there_may_be_no_volumes_and_no_views() -> None:
     [
         ((ANGLES, (3,), 4, 9, 9), {}, ValueError, "n_detectors must be 2 positive integers"),
         ((ANGLES, (3, 3), (4, 4), 9, 9), {}, ValueError, "grid_size must be 3 positive integers"),
+        (
+            (ANGLES, (3, 3), 4, 3, 9),
+            {},
+            ValueError,
+            r"more than 3\.1.* for a volume of \(4, 4, 4\)",
+        ),
         ((ANGLES, (3, 3), 4, 0, 9), {}, ValueError, "source_distance must be more than 0"),
         (
             (ANGLES, (3, 3), 4, 9, 9, (1, 2, 3)),
@@ -292,5 +298,9 @@ def test_bad_poses() -> None:
         ConeBeam.from_poses(pose, pose, [0.0], pose, (3, 3), 4)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"v must have the shape \(views, 3\), got \(3,\)"):
         ConeBeam.from_poses(pose, pose, pose, pose[0].new_zeros(3), (3, 3), 4)
+    with pytest.raises(
+        ValueError, match=r"each source must be outside .* one inside of it in view 0"
+    ):
+        ConeBeam.from_poses(pose, pose, pose, pose, (3, 3), 4)
     with pytest.raises(ValueError, match="ParallelBeam3D: poses must have equally many views, got"):
         ParallelBeam3D.from_poses(pose, pose, pose[:1], pose, (3, 3), 4)

@@ -9,6 +9,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_real
+from .._plain import is_plain
+from ._beams import radius_of
 from ._fan_beam import check_detector
 from ._line_integrals import Names, check_angles
 from ._volume_transform import Poses, VolumeTransform
@@ -42,7 +44,8 @@ class ConeBeam(VolumeTransform):
     grid_size : (int, int, int)
         Size of the volume.
     source_distance : float
-        R, from the source to the axis of rotation, positive.
+        R, from the source to the axis of rotation. The source must be at least a voxel outside of
+        the cylinder around the volume.
     detector_distance : float
         :math:`R_D`, from the axis to the detector, not negative.
     detector_spacing : float, (float, float) or Tensor
@@ -138,6 +141,15 @@ class ConeBeam(VolumeTransform):
                 )
             self.register_weight("heights", heights, "angles_shape")
         self.detector = check_detector("ConeBeam", detector)
+        if all(is_plain(self.weight_part(name)) for name in self._weights):
+            axis = self.origin_of_tile(angles.double())[:2].unbind()
+            radius = radius_of(self.grid_size[:2], axis) + 1
+            if self.source_distance <= radius:
+                raise ValueError(
+                    f"ConeBeam: source_distance must be more than {radius:g} for a volume of "
+                    f"{self.grid_size}, so that the source is outside of it, got "
+                    f"{source_distance!r}"
+                )
 
     @classmethod
     def from_poses(
@@ -172,6 +184,15 @@ class ConeBeam(VolumeTransform):
         names = input_shape, output_shape, batch_shape
         VolumeTransform.__init__(self, poses, n_detectors, grid_size, origin, names)
         self.detector = check_detector("ConeBeam", detector)
+        if all(is_plain(self.weight_part(name)) for name in self._weights):
+            at = source.detach().double()
+            at = at + self.origin_of_tile(at)
+            is_inside = ((at > -1) & (at < at.new_tensor(self.grid_size))).all(1)
+            if is_inside.any():
+                raise ValueError(
+                    "ConeBeam: each source must be outside of the volume, got one inside of it in "
+                    f"view {int(is_inside.nonzero()[0])}"
+                )
         return self
 
     def poses(self) -> Poses:

@@ -105,8 +105,10 @@ def fdk(
     (dv, du), (v, u) = A.pair("detector_spacing"), A.pair("detector_offset")
     origin = A.origin_of_tile(angles.double())
     lengths = A.source_distance, A.detector_distance
-    beam = FanRays(angles, shape[1], du, u, origin[:2].unbind(), *lengths, A.detector == "curved")
+    whole = [at + part.start for at, part in zip(origin[:2], A.axes, strict=False)]
+    beam = FanRays(angles, shape[1], du, u, whole, *lengths, A.detector == "curved")
     weights, n_missing = scan_weights(beam, A.whole_size[:2], allow_gaps)
+    beam = beam._replace(origin=origin[:2].unbind())
     radius = beam.source + beam.detector
     at_v = (centred(shape[0], weights) * dv + v).unsqueeze(1)
     across = radius * beam.fan().tan()
