@@ -180,6 +180,14 @@ def witnesses(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def conventions(session: nox.Session) -> None:
+    """Run every row of docs/conventions.md (some GB); ``-- --write`` writes the page anew."""
+    others = ["einx", "nibabel", "pyfaust", "pytorch-finufft", "pyxu", "scipy", "torch", "xarray"]
+    session.install(PINNED, *WITNESSES, *others)
+    session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False)
 def models(session: nox.Session) -> None:
     """Copy, cast and move some hundred models of other libraries with memmap (some minutes)."""
     install(session, "memmap", extra="testing", group="models")

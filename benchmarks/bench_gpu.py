@@ -1,4 +1,4 @@
-"""One GPU: SENSE beside code by hand, vectors that are sent, NUFFT, X-rays beside a CPU."""
+"""One GPU: SENSE beside code by hand, vectors that are sent, X-rays beside a CPU."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from by_hand import sense_normal
 from interleaved import interleaved, print_timings
 from torch import Tensor
 
-from linops_imaging import ParallelBeam, trajectories
+from linops_imaging import ParallelBeam
 from torchlinops import (
     FFT,
-    NUFFT,
     BatchSpec,
     Dense,
     NamedLinop,
@@ -34,10 +33,6 @@ def main() -> None:
         print("bench_gpu needs a GPU, found none: nothing was measured")
         return
     print(torch.cuda.get_device_name())
-    for n_coils in (1, 8, 32):
-        radial((n_coils, 256, 256))
-    for n_coils in (1, 8):
-        radial((n_coils, 128, 128, 128))
     x_rays(256, 180, "equally spaced", math.pi / 180)
     x_rays(256, 180, "golden", GOLDEN)
     x_rays(512, 720, "golden", GOLDEN)
@@ -65,11 +60,12 @@ def compare(title: str, ways: Mapping[str, Callable[[], Tensor]], number: int = 
     def until_done(work: Callable[[], Tensor]) -> None:
         for _ in range(number):
             work()
-        torch.cuda.synchronize()
+        if wanted.is_cuda:
+            torch.cuda.synchronize()
 
     timed = {name: partial(until_done, work) for name, work in ways.items()}
     print_timings(f"{title} ({number} calls)", interleaved(timed, rounds=9))
-    for name, work in ways.items():
+    for name, work in ways.items() if wanted.is_cuda else ():
         torch.cuda.synchronize()
         start = torch.cuda.memory_allocated()
         torch.cuda.reset_peak_memory_stats()
@@ -169,44 +165,6 @@ def sent(shape: tuple[int, int, int]) -> None:
         "in tiles of 4 coils": partial(B.H, kspace),
     }
     compare(f"From the host and back, {shape}: adjoint", back, number=1)
-
-
-def radial(shape: tuple[int, ...]) -> None:
-    """A NUFFT by each method, of which finufft is cufinufft here."""
-    sizes, n = shape[1:], shape[1]
-    if len(sizes) == 2:
-        locs = trajectories.radial_2d(402, n, n)
-    else:
-        locs = trajectories.radial_3d(1563, n, n)
-    x = noise(*shape).cuda()
-    ways: dict[str, Callable[[], Tensor]] = {}
-    backs: dict[str, Callable[[], Tensor]] = {}
-    normals: dict[str, Callable[[], Tensor]] = {}
-    for method in ("finufft", "table", "interpolate", "auto"):
-        try:
-            A, T = (
-                NUFFT(
-                    locs.cuda(),
-                    sizes,
-                    ("S", "K"),
-                    batch_shape=("C",),
-                    method=method,
-                    tol=1e-3,
-                    toeplitz=toeplitz,
-                    table_budget=2**32 if method == "table" else None,
-                )
-                for toeplitz in (False, True)
-            )
-            y = A(x)
-        except ImportError as error:
-            print(f"radial, {method}: {error}")
-            continue
-        name = f"{method}, {A.method}" if method == "auto" else method
-        ways[name], backs[name] = partial(A, x), partial(A.H, y)
-        normals = {"adjoint after forward": partial(A.N, x), "Toeplitz": partial(T.N, x)}
-    compare(f"NUFFT, {shape}, {locs.shape[:-1].numel()} locations: forward", ways)
-    compare(f"NUFFT, {shape}: adjoint", backs)
-    compare(f"NUFFT, {shape}: normal", normals)
 
 
 def x_rays(n: int, n_angles: int, kind: str, step: float) -> None:

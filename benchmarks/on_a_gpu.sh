@@ -43,5 +43,6 @@ step compile 120 "${sanitizer[@]}" python benchmarks/compiled_normal.py "$device
 step tests 200 python -m pytest -q "${tests[@]}"
 step ranks 120 python -m torch.distributed.run --standalone --nproc-per-node="$ranks" \
     packages/linops-distributed/tests/programs/device_ranks.py
-step bench 250 python benchmarks/bench_gpu.py
+step nufft 150 python benchmarks/bench_nufft_gpu.py "$device"
+step bench 150 python benchmarks/bench_gpu.py
 [ -z "${failed-}" ]

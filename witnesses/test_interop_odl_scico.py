@@ -28,7 +28,7 @@ def test_the_adjoint_of_an_x_ray_transform_of_odl() -> None:
     torch.testing.assert_close(gradient, 2 * A.H(A(z.detach())))
     back = rays.adjoint(rays(space.element(x[1].float().numpy()))).asarray()
     factor = (A.H(A(x[1])).numpy() / back)[abs(back) > 1e-3 * back.max()]
-    assert 0.1 < factor.mean() < 0.3 and factor.std() < 1e-4  # no multiple of the adjoint of sums
+    assert 0.1 < factor.mean() < 0.3 and factor.std() < 1e-4  # the weights of the spaces
 
 
 def test_a_gradient_and_a_fourier_transform_of_odl() -> None:

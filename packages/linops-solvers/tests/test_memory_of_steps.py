@@ -21,7 +21,9 @@ from linops_solvers import (
     huber,
     irls,
     l2_squared,
+    mlem,
     operator_norm,
+    osem,
     pdhg,
     proximal_gradient,
     soft_threshold,
@@ -107,6 +109,14 @@ def by_admm(A: Map, y: Tensor, steps: int, g: Map = smaller, is_rho_fixed: bool 
     return admm(A, y, g, max_num_iters=steps, is_rho_fixed=is_rho_fixed, eps_rel=0, adjoint=A)
 
 
+def by_mlem(A: Map, y: Tensor, steps: int) -> Tensor:
+    return mlem(A, y, None, steps, adjoint=A)
+
+
+def by_osem(A: Map, y: Tensor, steps: int) -> Tensor:
+    return osem([A, A], [y, y], None, steps, adjoint=[A, A])
+
+
 def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
     """Return how many vectors are made, by the operator none."""
     with NewVectors() as found:
@@ -141,6 +151,12 @@ def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) 
     # torch copies a short complex vector to conjugate it, in both products of a step of gmres.
     of_maps += 2 if solve is by_gmres and dtype.is_complex else 0
     assert new_vectors(solve, y, 15) - new_vectors(solve, y, 5) == 10 * of_maps
+
+
+@pytest.mark.parametrize("solve", [by_mlem, by_osem])
+def test_a_step_for_counts_makes_no_vector(solve: Solve) -> None:
+    y = torch.linspace(1, 9, N, dtype=torch.float64)
+    assert new_vectors(solve, y, 15) == new_vectors(solve, y, 5)
 
 
 def test_the_norm_of_zeros_makes_no_vector() -> None:

@@ -32,7 +32,7 @@ class Peak(TorchDispatchMode):
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.alive: dict[int, int] = {}
-        self.highest = self.n_made = 0
+        self.highest = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = {_storage(value) for value in tree_leaves((args, kwargs))}
@@ -41,7 +41,6 @@ class Peak(TorchDispatchMode):
             if isinstance(result, torch.Tensor) and _storage(result) not in given:
                 storage = result.untyped_storage()
                 self.alive[storage._cdata] = storage.nbytes()
-                self.n_made += 1
                 weakref.finalize(storage, self.alive.pop, storage._cdata, None)
         self.highest = max(self.highest, sum(self.alive.values()))
         return results
@@ -58,19 +57,6 @@ def peak() -> Callable[[Callable[[], object]], int]:
         return mode.highest
 
     return measure
-
-
-@pytest.fixture
-def n_allocations() -> Callable[[Callable[[], object]], int]:
-    """Return the function that tells how many storages some work makes."""
-
-    def count(work: Callable[[], object]) -> int:
-        mode = Peak()
-        with mode:
-            work()
-        return mode.n_made
-
-    return count
 
 
 @pytest.fixture(scope="session")

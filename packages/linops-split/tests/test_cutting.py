@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, SliceableLinop, SplitError
+from linops_core.siblings import own_window
 from linops_split import batch_linop, split_linop
 from linops_split.testing import assert_tiles_make_the_whole
 from nameddim import ND, NamedDimension, NamedShape
@@ -63,7 +64,7 @@ class Matrix(NamedLinop):
 
     @staticmethod
     def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        window = linop.own_window(tile)
+        window = own_window(linop, tile)
         if not window:
             return linop  # type: ignore[no-any-return]
         names = linop.shape.other_shapes["weight"]

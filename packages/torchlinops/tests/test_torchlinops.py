@@ -32,6 +32,7 @@ MODULES = {
     "torchlinops.memmap": "memmap",
     "torchlinops.linops": "linops_core",
     "torchlinops.imaging": "linops_imaging",
+    "torchlinops.interop": "linops_imaging.interop",
     "torchlinops.linops.split": "linops_split",
     "torchlinops.linops.device": "linops_multigpu",
     "torchlinops.linops.distributed": "linops_distributed",

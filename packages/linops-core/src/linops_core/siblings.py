@@ -8,8 +8,16 @@ from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._along import along as along
+from ._base._calls import call_again as call_again
+from ._base._calls import has_checked as has_checked
 from ._base._centre import without_fftshift as without_fftshift
-from ._base._linop import tile_of as tile_of
+from ._base._cutting import own_window as own_window
+from ._base._cutting import tile_of as tile_of
+from ._base._dimensions import check_sizes as check_sizes
+from ._base._dimensions import is_renamed_by as is_renamed_by
+from ._base._dimensions import size_of_side as size_of_side
+from ._base._dimensions import source_of as source_of
+from ._base._dimensions import supports_of as supports_of
 from ._base._memo import Memo as Memo
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of

@@ -1,4 +1,6 @@
 import pickle
+import subprocess
+import sys
 from collections.abc import Mapping
 from math import prod
 from typing import Any
@@ -388,3 +390,8 @@ def test_an_adjoint_without_rmatvec_is_refused_in_words() -> None:
         assert (from_scipy(given, *shapes)(torch.ones(n)) == 1).all()
         with pytest.raises(NotImplementedError, match="from_scipy: the operator must have rmatv"):
             from_scipy(given, *shapes).H(torch.ones(n))
+
+
+def test_an_operator_becomes_one_of_scipy_before_any_other_adapter_is_used() -> None:
+    program = "from linops_core import FFT; assert FFT(1, ()).to_scipy({'Nx': 4}).shape == (4, 4)"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -17,7 +17,7 @@ class Spread(Diagonal):
     add: Callable[[Tensor], Tensor] = staticmethod(torch.clone)
 
 
-@totals_of.register
+@totals_of.register(Spread)
 def _(linop: Spread, side: Side) -> Totals:
     return Totals(type(linop).add, frozenset({ND("N")}))
 

@@ -457,3 +457,8 @@ def test_names_that_are_no_mapping_are_refused(names: Any) -> None:
     for B in (A, A + A):
         with pytest.raises(TypeError, match=r": names must be a mapping of old names to new ones"):
             B.renamed(names)
+
+
+def test_an_operator_has_at_most_fifty_names_more_than_a_module() -> None:
+    own = {*dir(NamedLinop)} - {*dir(nn.Module)}
+    assert len([name for name in own if not name.endswith("__")]) <= 50

@@ -172,7 +172,7 @@ class DistributedLinop(NamedLinop):
         ranks, owner = self.ranks, self.step_owner
         failure: Exception | None = None
         try:
-            self._check_input(x)
+            self._check_vector(x, "input")
             if call is None:
                 lengths = {str(dim): n for dim, n in self._shardings["input"].lengths.items()}
                 raise ValueError(
@@ -304,7 +304,7 @@ def _of_ndim(placements: Sequence[Placement], ndim: int) -> tuple[Placement, ...
     return tuple(Shard(p.dim % ndim) if isinstance(p, Shard) else p for p in placements)
 
 
-@totals_of.register
+@totals_of.register(DistributedLinop)
 def _totals_of_shares(linop: DistributedLinop, side: Side) -> Totals:
     """Return how sums over the shares of a vector are collected from the ranks."""
     names = linop.ishape if side == "input" else linop.oshape

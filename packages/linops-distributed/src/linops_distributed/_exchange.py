@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Identity, NamedLinop, Scalar, Side, of_adjoint
+from linops_core.siblings import size_of_side
 from nameddim import NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
@@ -83,7 +84,7 @@ class Exchange(DistributedLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim`` in the share of this rank of the input."""
-        return self.size_of_side(dim)
+        return size_of_side(self, dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the dimensions that are cut on a side."""

@@ -236,6 +236,18 @@ def test_an_angle_that_is_not_finite_gives_nan(bad: float) -> None:
     assert A.H(torch.ones(2, 2, 3)).isnan().any()
 
 
+@pytest.mark.usefixtures("one_thread")
+def test_some_views_are_in_memory_at_a_time(
+    allocated: Callable[[Callable[[], object]], int],
+) -> None:
+    A = ConeBeam(torch.arange(60) * 0.1, (64, 64), 32, 100, 50, batch_shape=())
+    x, y = torch.rand(32, 32, 32), torch.rand(60, 64, 64)
+    results: list[Tensor] = []
+    for linop, values in ((A, x), (A.H, y)):
+        peak = allocated(lambda: results.append(linop(values)))  # noqa: B023 (called at once)
+        assert peak - results[-1].nbytes < 10 * 2**20
+
+
 def test_there_may_be_no_volumes_and_no_views() -> None:
     A = ConeBeam(torch.zeros(0), (2, 3), (3, 2, 3), 5, 2)
     assert A(torch.ones(3, 2, 3)).shape == (0, 2, 3)

@@ -32,6 +32,7 @@ MAPS = [
     for name in alg.__all__
     if name != "from_pyproximal"  # of which test_pyproximal gives the maps
     if getattr(getattr(alg, name), "__annotations__", {}).get("return") == "ProximalMap"
+    if name != "from_pyproximal"  # it takes a map of that package, in tests of its own
     for arguments in ARGUMENTS.get(name, [()])
 ]
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -62,7 +62,7 @@ def test_a_map_that_is_not_that_of_its_function_is_replaced() -> None:
 CALLED: dict[str, tuple[Any, bool]] = {
     "l1 around": (lambda: pyproximal.L1(0.7, g=np.linspace(-1, 1, 12)), True),
     "half space": (lambda: pyproximal.HalfSpace(np.ones(12), 1.0), True),
-    "weighted nuclear norm": (lambda: pyproximal.Nuclear(SHAPE, np.array([0.1, 0.2, 0.3])), True),
+    "weighted nuclear norm": (lambda: pyproximal.Nuclear((4, 3), np.array([0.3, 0.2, 0.1])), True),
     "log": (lambda: pyproximal.Log(1.5, 2.0), False),
 }
 

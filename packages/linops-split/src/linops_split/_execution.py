@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import steps_that_differ
+from linops_core.siblings import call_again, steps_that_differ
 
 from ._layout import Layout
 from ._tiles import Tiles
@@ -65,7 +65,10 @@ class Work(ABC):
 
     @abstractmethod
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor | None:
-        """Return the result of a part from the slices that it reads; None if it has none."""
+        """Return the result of a part, or None if there is nothing to collect.
+
+        ``operands`` are the slices that the part reads.
+        """
 
 
 class Forward(Work):
@@ -86,7 +89,7 @@ class Forward(Work):
         """Return the result of a part; raise `RecordedByAutograd` if autograd follows it."""
         (x,) = operands
         if self.again:
-            result = self.tiles.linops[number]._call_again(x)
+            result = call_again(self.tiles.linops[number], x)
         else:
             result = self.called(number)(x)
         if result.requires_grad:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from linops_core import NamedLinop, Role, Zero
+from linops_core.siblings import supports_of
 from nameddim import NamedDimension
 
 from ._tiles import Part
@@ -27,7 +28,7 @@ def narrowed(linop: NamedLinop) -> Part:
         If the operator cannot be cut at these slices.
     """
     pieces: dict[NamedDimension, slice] = {}
-    found = linop._supports(linop.dims - ({*linop.ishape} & {*linop.oshape}))
+    found = supports_of(linop, linop.dims - ({*linop.ishape} & {*linop.oshape}))
     for dim, piece in found.items():
         if piece is None or linop.role(dim) is Role.OPAQUE:
             continue

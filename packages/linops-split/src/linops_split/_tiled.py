@@ -11,7 +11,14 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
-from linops_core.siblings import Memo, is_followed, without_fftshift, writing_is_safe
+from linops_core.siblings import (
+    Memo,
+    is_followed,
+    is_renamed_by,
+    source_of,
+    without_fftshift,
+    writing_is_safe,
+)
 from nameddim import ND, NamedDimension, NamedShape
 
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
@@ -192,12 +199,11 @@ class Tiled(Composite):
         """Return pairs of positions in input and output that are the same dimension."""
         return self.tiles.linked_positions()
 
-    _source = NamedLinop._source
-    _sizes_to_check = NamedLinop._sizes_to_check
+    _check_vector = NamedLinop._check_vector
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with renamed dimensions; it shares all tensors."""
-        if not self._is_renamed_by(names):
+        if not is_renamed_by(self, names):
             return self
         other = self.with_tiles(self.tiles.renamed(names))
         other._sizes = {names.get(dim, dim): size for dim, size in self._sizes.items()}
@@ -287,6 +293,9 @@ def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> N
     """Raise an error if the options of a progress bar are not a mapping."""
     if not isinstance(tqdm_kwargs, (Mapping, type(None))):
         raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")
+
+
+source_of.register(Tiled)(source_of.dispatch(object))  # the table knows the lengths
 
 
 @without_fftshift.register(Tiled)

@@ -362,3 +362,26 @@ def test_a_copy_for_a_device_of_what_holds_its_tensors_elsewhere_is_refused() ->
     module = torch.nn.Sequential(torch.nn.Linear(2, 2), scripted)
     with pytest.raises(MoveError, match=r"^1: a module that moves must hold its tensors itself"):
         ModuleMemoryMap(module).copy_to(module, "meta")
+
+
+def test_the_other_modules_are_looked_through_only_for_new_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from memmap._copies import _module_map
+
+    matrix = torch.zeros(4, 9)
+    parts: list[torch.nn.Module] = [Holder(c=matrix[:, i : i + 3]) for i in range(0, 6, 2)]
+    looked: list[object] = []
+    traverse = vars(_module_map)["traverse"]
+
+    def noted(source: Any, *args: Any) -> Any:
+        looked.append(source)
+        return traverse(source, *args)
+
+    monkeypatch.setattr(_module_map, "traverse", noted)
+    memory_map = ModuleMemoryMap()
+    for part in parts:
+        memory_map.register_module(part, "meta")
+    made = [memory_map.copy_to(part, "meta") for part in parts]
+    assert sharing_of(all_of(made)) == sharing_of(all_of(parts))
+    assert looked == [parts[0], *parts, parts[1], parts[2]]

@@ -56,9 +56,19 @@ def test_whether_anybody_else_holds_a_storage_is_known_exactly(data: st.DataObje
     held = [tensor for tensor, fate in zip(tensors, fates, strict=True) if fate == "held"]
     del tensors
     if known:
-        # A held view may keep its base, which counts as well: one, or more after `.data`.
-        n_bases = len({id(tensor._base) for tensor in held if tensor._base is not None})
-        assert len(held) <= n_outside(*known) <= len(held) + n_bases
+        # What is held keeps the base that it is a view of: then that counts as well, once.
+        bases = {tensor._base._cdata for tensor in held if tensor._base is not None}
+        others = {tensor._cdata for tensor in (*known, *held)}
+        others |= {tensor._base._cdata for tensor in known if tensor._base is not None}
+        assert n_outside(*known) == len(held) + len(bases - others)
+
+
+def test_each_base_that_a_view_keeps_counts_once() -> None:
+    base = torch.zeros(2, 3)
+    known, other = base.data, base.data
+    held = [base[:0], base[1:], other[:0]]
+    del base, other
+    assert n_outside(known) == len(held) + 2
 
 
 @given(st.data())

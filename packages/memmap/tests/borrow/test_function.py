@@ -468,3 +468,19 @@ def test_a_name_that_is_no_string_and_a_function_that_is_none_are_refused() -> N
         variable(3)  # type: ignore[arg-type]  # the test's subject
     with pytest.raises(TypeError, match="apply: the function must be callable, got 3"):
         apply(3, variable("x"))  # type: ignore[arg-type]  # the test's subject
+
+
+def test_types_of_results_follow_numbers_and_the_default_type_of_torch() -> None:
+    x = variable("x")
+    expressions = [x * 2, x * 2.0, x * 1, x * True, x / 2, x * 1j]
+    functions = [function([In(x, mutable=True)], expression + 0) for expression in expressions]
+    given = torch.tensor([1, 2])
+    for default in (torch.float32, torch.float64):
+        try:
+            torch.set_default_dtype(default)
+            made = [call(f, given.clone())[0] for f in functions * 2]
+            expected = [given * 2, given * 2.0, given, given * True, given / 2, given * 1j] * 2
+        finally:
+            torch.set_default_dtype(torch.float32)
+        assert [value.dtype for value in made] == [value.dtype for value in expected]
+        assert all(map(torch.equal, made, expected))

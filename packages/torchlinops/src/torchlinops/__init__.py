@@ -4,7 +4,7 @@ Each package can also be used alone: ``nameddim``, ``memmap``, ``linops_core``, 
 ``linops_imaging``, ``linops_split``, ``linops_multigpu`` and ``linops_distributed``. Their names
 are in ``torchlinops`` itself and in the modules ``torchlinops.nameddim``, ``.memmap``, ``.linops``,
 ``.linops.split``, ``.linops.device``, ``.linops.distributed``, ``.alg``, ``.imaging``, ``.utils``,
-``.testing`` and ``.config``.
+``.interop``, ``.testing`` and ``.config``.
 """
 
 from torchlinops._conflict import refuse_other_distribution
@@ -21,10 +21,12 @@ from memmap import *  # noqa: E402, F403
 from nameddim import *  # noqa: E402, F403
 
 # isort: split
-# Imported last, so that `config` is the module of this package and not that of linops_core.
+# Imported last, so that `config` is the module of this package and not that of linops_core, and
+# `interop` not that of linops_imaging.
 import torchlinops.alg as alg  # noqa: E402
 import torchlinops.config as config  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.imaging as imaging  # noqa: E402
+import torchlinops.interop as interop  # type: ignore[no-redef]  # noqa: E402
 import torchlinops.linops as linops  # noqa: E402
 import torchlinops.memmap as memmap  # noqa: E402
 import torchlinops.nameddim as nameddim  # noqa: E402
@@ -37,6 +39,7 @@ __all__ = [
     "alg",
     "config",
     "imaging",
+    "interop",
     "linops",
     "memmap",
     "nameddim",
@@ -47,7 +50,7 @@ __all__ = [
     *(name for name in linops.split.__all__ if name not in linops.__all__),
     *linops.device.__all__,
     *linops.distributed.__all__,
-    *imaging.__all__,
+    *(name for name in imaging.__all__ if name != "interop"),
     *memmap.__all__,
     *nameddim.__all__,
 ]

@@ -45,8 +45,7 @@ def from_odl(
     -------
     NamedLinop
         Its ``H`` is the adjoint for sums over the entries. ODL's ``adjoint`` is that of spaces with
-        weights, and for a RayTransform with another factor still: here it is divided by the factor
-        that is measured.
+        weights, the volumes of their cells. Here it is divided by the factor that is measured.
 
     Raises
     ------

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, as_dims
 
-from .._base._conversions import Conversions
 from .._base._linop import NamedLinop
+from .._base._rules import rules
 from .._base._sizes import by_dimension
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear
@@ -211,6 +211,4 @@ def _has_own(A: Any, product: str) -> bool:
     return getattr(kind, product) is not getattr(base, product)
 
 
-Conversions._as_scipy = staticmethod(
-    lambda linop, *given: as_linear_operator(ArrayFunctions(linop, *given))
-)
+rules.as_scipy = lambda linop, *given: as_linear_operator(ArrayFunctions(linop, *given))

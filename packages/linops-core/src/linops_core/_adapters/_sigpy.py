@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
@@ -36,7 +37,7 @@ def to_sigpy(
     sigpy.linop.Linop
         Its ``H`` is the adjoint, and its ``N`` the normal operator in closed form if there is one.
     """
-    linop._check_complex_linear("to_sigpy")
+    check_has_matrix(linop, "to_sigpy")
     return _linop(ArrayFunctions(linop, sizes, dtype, device))
 
 

@@ -10,7 +10,9 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._centre import without_fftshift
-from .._base._linop import NamedLinop, overridable
+from .._base._cutting import overridable, tiles_at
+from .._base._dimensions import supports_of
+from .._base._linop import NamedLinop
 from .._base._places import joints, side_by_side
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
@@ -84,7 +86,6 @@ class Add(Composite):
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
     support = Composite._support_of_one
-    _supports = supports_side_by_side
 
     def _of_some(self, numbers: range) -> NamedLinop:
         """Return the sum of some terms."""
@@ -112,7 +113,10 @@ class Add(Composite):
             yield next(tiles) if parts else zero_between(self, lengths_of(window))
 
 
-@totals_of.register
+supports_of.register(Add)(supports_side_by_side)
+
+
+@totals_of.register(Add)
 def _totals_of_terms(linop: Add, side: Side) -> Totals | None:
     """Return how sums are collected; terms must have the same parts.
 
@@ -143,5 +147,5 @@ def _tiles_of_term(term: NamedLinop, windows: Sequence[Window]) -> Iterable[Name
         all(dim in term.dims or piece.start == 0 for dim, piece in window.items())
         for window in windows
     ]
-    tiles = iter(term.tiles_at([*compress(windows, has_part)]))
+    tiles = iter(tiles_at(term, [*compress(windows, has_part)]))
     return [next(tiles) if has else None for has in has_part]

@@ -10,7 +10,10 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._calls import applied, call_again
 from .._base._centre import without_fftshift
+from .._base._cutting import tiles_at
+from .._base._dimensions import supports_of
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
@@ -91,20 +94,10 @@ class Chain(Composite):
         if (slices := slices_of(linop, x)) is not None:
             return slices.run(x)
         for part in linop.linops:
-            x = part._applied(x)
+            x = applied(part, x)
         return x
 
     adj_fn = staticmethod(of_adjoint)
-
-    def _call_again(self, x: Tensor) -> Tensor:
-        """Return A x with fewer checks of operands, too; see :meth:`NamedLinop._call_again`."""
-        if type(self) is not Chain or is_hooked(self.__dict__):
-            return self(x)
-        if (slices := slices_of(self, x)) is not None:
-            return slices.run(x)
-        for part in self.linops:
-            x = part._call_again(x)
-        return x
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
@@ -117,7 +110,6 @@ class Chain(Composite):
 
     conj = Composite._conj_of_operands
     support = Composite._support_of_one
-    _supports = supports_along
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operands, first applied first; chains in them are already flat."""
@@ -161,7 +153,7 @@ class Chain(Composite):
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the chain of the parts for each of the windows."""
-        rows = [part.tiles_at(windows) for part in self.linops]
+        rows = [tiles_at(part, windows) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
     def _of_some(self, numbers: range) -> NamedLinop:
@@ -204,7 +196,22 @@ class Chain(Composite):
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
 
-@totals_of.register
+@call_again.register(Chain)
+def _call_operands_again(linop: Chain, x: Tensor) -> Tensor:
+    """Return A x with fewer checks of operands, too."""
+    if type(linop) is not Chain or is_hooked(linop.__dict__):
+        return linop(x)
+    if (slices := slices_of(linop, x)) is not None:
+        return slices.run(x)
+    for part in linop.linops:
+        x = call_again(part, x)
+    return x
+
+
+supports_of.register(Chain)(supports_along)
+
+
+@totals_of.register(Chain)
 def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
     """Return how sums are collected: as in the outermost operand with parts."""
     outer: list[NamedLinop] = []

@@ -14,7 +14,15 @@ from nameddim import ND, NamedDimension, NamedShape
 from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
-from .._base._dimensions import Source, length_of
+from .._base._dimensions import (
+    Source,
+    check_sizes,
+    is_renamed_by,
+    length_of,
+    size_of_side,
+    source_of,
+    supports_of,
+)
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._places import Joints, Seam, alike_in_name, joints, side_by_side
@@ -96,7 +104,7 @@ class Composite(NamedLinop):
             (side, at): None for side in SIDES for at in range(len(dims_of(self._shape, side)))
         }
         for place, (number, side, position) in found.sources.items():
-            sources[place] = linops[number]._source(side, position)
+            sources[place] = source_of(linops[number], side, position)
         SOURCES.keep(self, sources)
         LINKS.keep(self, found.links)
 
@@ -249,7 +257,7 @@ class Composite(NamedLinop):
     def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
         """Return the support of one dimension; see :meth:`NamedLinop.support`."""
         name = ND.infer(dim)
-        return self._supports([name])[name]
+        return supports_of(self, [name])[name]
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None if no operand knows it.
@@ -257,7 +265,7 @@ class Composite(NamedLinop):
         It is the length in the input, else in the output, else inside the composition.
         """
         if dim in self.ishape or dim in self.oshape:
-            return self.size_of_side(dim)
+            return size_of_side(self, dim)
         for linop in self._having_dim(dim):
             if (size := linop.size(dim)) is not None:
                 return size
@@ -268,30 +276,12 @@ class Composite(NamedLinop):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
         n_places = len(dims_of(self._shape, side))
-        return tuple([length_of(self._source(side, position)) for position in range(n_places)])
+        return tuple([length_of(source_of(self, side, position)) for position in range(n_places)])
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
         links = LINKS.of(self)
         return self._own_joints().links if links is None else links
-
-    def _source(self, side: Side, position: int) -> Source:
-        found = SOURCES.of(self)
-        if found is None:
-            found = SOURCES.keep(self, {})
-        if (side, position) not in found:
-            own = self.own_length(side, position)
-            source = self._source_inside(side, position) if own is None else own
-            if length_of(source) is None and (JOINTS.of(self) or (None, False))[1]:
-                # The whole knew it from an operand whose tile does not know it.
-                JOINTS.take(self)
-                source = self._source_inside(side, position)
-            found[side, position] = source
-        return found[side, position]
-
-    def _source_inside(self, side: Side, position: int) -> Source:
-        place = self._own_joints().sources.get((side, position))
-        return None if place is None else self._operand(place[0])._source(place[1], place[2])
 
     def _own_joints(self) -> Joints:
         """Return the joints between the places of this operator and the places of its operands."""
@@ -335,16 +325,15 @@ class Composite(NamedLinop):
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors."""
-        if not self._is_renamed_by(names):
+        if not is_renamed_by(self, names):
             return self
         operands = [linop.renamed(names) for linop in self.linops]
         return self.with_operands(operands, self.shape.rename(names))
 
-    def _sizes_to_check(self, side: Side) -> Sequence[int | None]:
+    def _check_vector(self, x: object, side: Side) -> None:
         # Operands check the rest, and their messages have their names.
-        return [
-            self.own_length(side, position) for position in range(len(dims_of(self._shape, side)))
-        ]
+        places = range(len(dims_of(self._shape, side)))
+        check_sizes(self, x, side, [self.own_length(side, position) for position in places])
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and with its operands adapted."""
@@ -361,7 +350,7 @@ def operands_without_fftshift(
     return linop.with_operands(operands, linop.shape) if len(operands) == len(found) else None
 
 
-@totals_of.register
+@totals_of.register(Composite)
 def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     """Return how sums are collected.
 
@@ -387,6 +376,27 @@ def _nest_of(linop: NamedLinop, listing: Listing) -> Nest:
     if found is None or found[1] not in (tuple, listing):
         return Nest(cast(Composite, linop).linops)
     return found[0]
+
+
+@source_of.register(Composite)
+def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
+    found = SOURCES.of(linop)
+    if found is None:
+        found = SOURCES.keep(linop, {})
+    if (side, position) not in found:
+        own = linop.own_length(side, position)
+        source = _source_inside(linop, side, position) if own is None else own
+        if length_of(source) is None and (JOINTS.of(linop) or (None, False))[1]:
+            # The whole knew it from an operand whose tile does not know it.
+            JOINTS.take(linop)
+            source = _source_inside(linop, side, position)
+        found[side, position] = source
+    return found[side, position]
+
+
+def _source_inside(linop: Composite, side: Side, position: int) -> Source:
+    place = linop._own_joints().sources.get((side, position))
+    return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
 
 
 def _joints_kept(linop: NamedLinop) -> Joints | None:

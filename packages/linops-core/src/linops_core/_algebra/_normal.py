@@ -8,7 +8,9 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._calls import is_checked_by_shapes
 from .._base._centre import without_fftshift
+from .._base._dimensions import may_be_cut, supports_of
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._question import Question
@@ -58,16 +60,14 @@ class Normal(Wrapper):
     # normal_fn is called without the checks of A. The input is checked as an input of A, the output
     # like that of any function.
 
-    _sizes_to_check = NamedLinop._sizes_to_check
-
-    def _is_checked_by_shapes(self) -> bool:
-        return self.linop._is_checked_by_shapes()
-
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         return self.linop._facts(x)
 
-    def _check_input(self, x: Tensor) -> None:
-        self.linop._check_input(x)
+    def _check_vector(self, x: object, side: Side) -> None:
+        if side == "input":
+            self.linop._check_vector(x, side)
+        else:
+            NamedLinop._check_vector(self, x, side)
 
     @staticmethod
     def fn(linop: Normal, x: Tensor, /) -> Tensor:
@@ -95,11 +95,6 @@ class Normal(Wrapper):
             return self.linop.why_opaque(dim)
         return "the closed form of a normal operator needs all elements that it sums over"
 
-    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return the supports of A: what A does not read, its adjoint does not write."""
-        found: Supports = dict.fromkeys(dims)
-        return found | self.linop._supports([dim for dim in found if self._may_be_cut(dim)])
-
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
         if self.ishape != self.linop.ishape:
@@ -119,7 +114,20 @@ class Normal(Wrapper):
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
 
 
-@totals_of.register
+@is_checked_by_shapes.register(Normal)
+def _as_its_operator(linop: Normal) -> bool:
+    return is_checked_by_shapes(linop.linop)
+
+
+@supports_of.register(Normal)
+def _supports_of_input(linop: Normal, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the supports of A: what A does not read, its adjoint does not write."""
+    found: Supports = dict.fromkeys(dims)
+    asked = [dim for dim in found if may_be_cut(linop, dim)]
+    return found | supports_of(linop.linop, asked)
+
+
+@totals_of.register(Normal)
 def _totals_of_input(linop: Normal, side: Side) -> Totals | None:
     return totals_of(linop.linop, "input")
 

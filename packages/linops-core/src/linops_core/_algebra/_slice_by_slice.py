@@ -15,8 +15,9 @@ from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, is_wildcard
 
+from .._base._cutting import tile_of
 from .._base._late_hooks import is_hooked
-from .._base._linop import NamedLinop, tile_of
+from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._question import Question
 from .._base._roles import Role

@@ -9,7 +9,9 @@ from typing import TypeAlias
 
 from nameddim import NamedDimension
 
-from .._base._linop import NamedLinop, tile_of
+from .._base._cutting import tile_of
+from .._base._dimensions import may_be_cut, supports_of
+from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._tile import Supports, Window, within
 from .._kernels._slices import common, hull, is_empty
@@ -24,8 +26,10 @@ def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> S
     Such an operand belongs to the tile that starts at 0, so no support may begin later.
     """
     found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if whole._may_be_cut(dim)]
-    own = [linop._supports([dim for dim in asked if dim in linop.dims]) for linop in whole.linops]
+    asked = [dim for dim in found if may_be_cut(whole, dim)]
+    own = [
+        supports_of(linop, [dim for dim in asked if dim in linop.dims]) for linop in whole.linops
+    ]
     for dim in asked:
         pieces = [supports.get(dim) for supports in own]
         if None not in pieces:
@@ -41,7 +45,7 @@ def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports
     because it may be a chain itself. If nothing is left, the chain is zero.
     """
     found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if chain._may_be_cut(dim)]
+    asked = [dim for dim in found if may_be_cut(chain, dim)]
     if not asked:
         return found
     sliced, windows = _sliced(chain), list[Window]()
@@ -81,7 +85,7 @@ def _left_over(
     window: dict[NamedDimension, slice] = {}
     for linop in linops:
         part = tile_of(linop, {dim: window[dim] for dim in window.keys() & linop.dims})
-        supports = part._supports([dim for dim in side(part) if dim in sliced])
+        supports = supports_of(part, [dim for dim in side(part) if dim in sliced])
         for dim, piece in supports.items():
             if piece is not None:
                 window[dim] = within(window.get(dim), piece)
@@ -96,5 +100,5 @@ def _inside(chain: Composite, window: Window, dims: Iterable[NamedDimension]) ->
     for linop in chain.linops if dims else ():
         own = [dim for dim in dims if dim in linop.dims]
         if own:
-            found |= tile_of(linop, window)._supports(own)
+            found |= supports_of(tile_of(linop, window), own)
     return found

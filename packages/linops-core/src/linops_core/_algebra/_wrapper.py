@@ -7,6 +7,8 @@ from collections.abc import Iterable, Sequence
 from nameddim import NamedDimension, NamedShape
 
 from .._base._centre import without_fftshift
+from .._base._cutting import tiles_at
+from .._base._dimensions import supports_of
 from .._base._linop import NamedLinop
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
@@ -78,13 +80,14 @@ class Wrapper(Composite):
         """Return why ``dim`` cannot be sliced, according to the operand."""
         return self.linop.why_opaque(dim)
 
-    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return the supports of the operand."""
-        return self.linop._supports(dims)
-
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the wrapper around the tile of the operand at each window."""
-        return self.with_operands_of_each([tile] for tile in self.linop.tiles_at(windows))
+        return self.with_operands_of_each([tile] for tile in tiles_at(self.linop, windows))
 
 
 without_fftshift.register(Wrapper)(operands_without_fftshift)
+
+
+@supports_of.register(Wrapper)
+def _supports_of_operand(linop: Wrapper, dims: Iterable[NamedDimension]) -> Supports:
+    return supports_of(linop.linop, dims)

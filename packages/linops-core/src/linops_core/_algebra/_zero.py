@@ -12,6 +12,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked
+from .._base._dimensions import may_be_cut, size_of_side
 from .._base._linop import NamedLinop
 from .._base._roles import why_on_both_sides
 from .._base._sides import SIDES, Side, dims_of, lengths_by_place, occurrences
@@ -107,7 +108,7 @@ class Zero(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None if any length is accepted."""
-        return self.size_of_side(dim)
+        return size_of_side(self, dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the given lengths."""
@@ -168,7 +169,7 @@ class Zero(SliceableLinop):
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return that nothing is read or written."""
-        return slice(0, 0) if self._may_be_cut(dim) else None
+        return slice(0, 0) if may_be_cut(self, dim) else None
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""

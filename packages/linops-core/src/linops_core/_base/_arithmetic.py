@@ -86,12 +86,12 @@ class Arithmetic(DimensionedModule):
         if isinstance(other, Tensor):
             result: Tensor = self(other)
             return result
-        return self.compose(other) if isinstance(other, Arithmetic) else self._refused("@", other)
+        return self.compose(other) if isinstance(other, Arithmetic) else _refused(self, "@", other)
 
     def __rmatmul__(self, other: object) -> NamedLinop:
         """Raise an error for x @ A: an operator acts on the operand to its right."""
         rule, advice = "stand before what it acts on", "write A(x), A @ x or c * A"
-        return self._refused("@", other, rule, advice)
+        return _refused(self, "@", other, rule, advice)
 
     def compose(self, inner: NamedLinop) -> NamedLinop:
         """Return the operator that applies ``inner`` first, then this one.
@@ -112,20 +112,20 @@ class Arithmetic(DimensionedModule):
         An operator added to a normal operator (N -> N1) may name its output N.
         """
         if not isinstance(other, Arithmetic):
-            return self._refused("+", other)
+            return _refused(self, "+", other)
         return built(rules.add, self, other)
 
     def __radd__(self, other: object) -> Self | NamedLinop:
         """Return A for 0 + A, so that ``sum`` works."""
-        return self if isinstance(other, int) and other == 0 else self._refused("+", other)
+        return self if isinstance(other, int) and other == 0 else _refused(self, "+", other)
 
     def __sub__(self, other: NamedLinop) -> NamedLinop:
         """Return A - B."""
-        return self + -other if isinstance(other, Arithmetic) else self._refused("-", other)
+        return self + -other if isinstance(other, Arithmetic) else _refused(self, "-", other)
 
     def __rsub__(self, other: object) -> NamedLinop:
         """Raise an error for c - A that says what to write instead."""
-        return self._refused("-", other)
+        return _refused(self, "-", other)
 
     def __neg__(self) -> NamedLinop:
         """Return -A."""
@@ -138,18 +138,18 @@ class Arithmetic(DimensionedModule):
     def __mul__(self, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator times a real or complex number."""
         if not is_scalar(scalar):
-            return self._refused("*", scalar)
+            return _refused(self, "*", scalar)
         return built(rules.scale, self, scalar)
 
     __rmul__ = __mul__
 
     def __truediv__(self, scalar: complex | Tensor) -> NamedLinop:
         """Return the operator divided by a real or complex number."""
-        return self * (1 / scalar) if is_scalar(scalar) else self._refused("/", scalar)
+        return self * (1 / scalar) if is_scalar(scalar) else _refused(self, "/", scalar)
 
     def __rtruediv__(self, other: object) -> NamedLinop:
         """Raise an error for c / A: there is no inverse."""
-        return self._refused("/", other, "not be a divisor", _NO_INVERSE)
+        return _refused(self, "/", other, "not be a divisor", _NO_INVERSE)
 
     def __pow__(self, exponent: SupportsIndex | SupportsFloat) -> NamedLinop:
         """Return A applied ``exponent`` times.
@@ -160,7 +160,7 @@ class Arithmetic(DimensionedModule):
             If the exponent is negative, or the operator does not map a space to itself.
         """
         if not isinstance(exponent, Integral):
-            return self._refused("**", exponent)
+            return _refused(self, "**", exponent)
         return built(rules.power, self, int(exponent))
 
     def solve_shifted(self, y: Tensor, lam: float | Tensor) -> Tensor:
@@ -207,22 +207,25 @@ class Arithmetic(DimensionedModule):
         """
         return rules.solve_shifted(self, y, lam)
 
-    def _refused(self, sign: Sign, other: object, rule: str = "", advice: str = "") -> NamedLinop:
-        """Raise an error for a wrong operand that says what to write instead.
 
-        With a rule, the operand is to the left of the operator. For operands of other classes,
-        which may support operators, return NotImplemented.
-        """
-        if (kind := _kind(other)) is None:
-            return NotImplemented  # type: ignore[no-any-return]
-        shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
-        if rule:
-            raise TypeError(
-                f"{self.signature}: an operator must {rule}, got {shown} {sign} A; {advice}"
-            )
-        names = "".join(f"{str(dim)!r}, " for dim in self.ishape)
-        instead = _INSTEAD.get((sign, kind), "").format(names=f"({names.strip()})")
+def _refused(
+    linop: DimensionedModule, sign: Sign, other: object, rule: str = "", advice: str = ""
+) -> NamedLinop:
+    """Raise an error for a wrong operand that says what to write instead.
+
+    With a rule, the operand is to the left of the operator. For operands of other classes,
+    which may support operators, return NotImplemented.
+    """
+    if (kind := _kind(other)) is None:
+        return NotImplemented  # type: ignore[no-any-return]
+    shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
+    if rule:
         raise TypeError(
-            f"{self.signature}: the operand of {sign} must be {_WANTED[sign]}, got {shown}"
-            f"{instead and f'; {instead}'}"
+            f"{linop.signature}: an operator must {rule}, got {shown} {sign} A; {advice}"
         )
+    names = "".join(f"{str(dim)!r}, " for dim in linop.ishape)
+    instead = _INSTEAD.get((sign, kind), "").format(names=f"({names.strip()})")
+    raise TypeError(
+        f"{linop.signature}: the operand of {sign} must be {_WANTED[sign]}, got {shown}"
+        f"{instead and f'; {instead}'}"
+    )

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor
 
 from ._dimensions import DimensionedModule
+from ._rules import rules
 from ._sizes import input_space
 
 if TYPE_CHECKING:
@@ -18,11 +20,7 @@ if TYPE_CHECKING:
 class Conversions(DimensionedModule):
     """Conversions, for :class:`NamedLinop` to inherit."""
 
-    _as_scipy: ClassVar[Callable[..., LinearOperator]]
-    """Set by the adapters."""
     _is_real: ClassVar[bool] = False
-    # Names of weights that are places, angles or shifts: they do not decide dtypes.
-    _geometry: ClassVar[tuple[str, ...]] = ()
     """Whether the operator is its own complex conjugate."""
 
     @property
@@ -84,7 +82,7 @@ class Conversions(DimensionedModule):
         >>> FFT(1).to_dense({"Nx": 2}).dtype
         torch.complex128
         """
-        self._check_complex_linear("to_dense")
+        check_has_matrix(self, "to_dense")
         lengths, own_dtype, device = input_space(self, sizes, like, dtype, device)
         # By default that of the weights; only the real form then returns real matrices.
         is_given = dtype is not None or like is not None or not self._is_real
@@ -94,15 +92,6 @@ class Conversions(DimensionedModule):
         basis = torch.eye(max(n_columns, 1), n_columns, dtype=dtype, device=device)
         columns = [self(row.reshape(lengths)).flatten() for row in basis]
         return torch.stack(columns, dim=1)[:, :n_columns]
-
-    def _check_complex_linear(self, what: str) -> None:
-        """Raise an error if the operator has no complex matrix."""
-        if not self.is_complex_linear:
-            raise ValueError(
-                f"{self.signature}: the operator must be linear over complex numbers for {what}, "
-                "got one that is linear over the reals only; take its RealForm, which acts on "
-                "real and imaginary parts"
-            )
 
     def to_scipy(
         self,
@@ -153,5 +142,16 @@ class Conversions(DimensionedModule):
         >>> A.shape, A.dtype
         ((2, 2), dtype('float32'))
         """
-        self._check_complex_linear("to_scipy")
-        return self._as_scipy(self, sizes, dtype, device, like)
+        check_has_matrix(self, "to_scipy")
+        import_module(".._adapters", __package__)  # few programs need it
+        return rules.as_scipy(self, sizes, dtype, device, like)
+
+
+def check_has_matrix(linop: DimensionedModule, what: str) -> None:
+    """Raise an error if the operator has no complex matrix."""
+    if not linop.is_complex_linear:
+        raise ValueError(
+            f"{linop.signature}: the operator must be linear over complex numbers for {what}, "
+            "got one that is linear over the reals only; take its RealForm, which acts on "
+            "real and imaginary parts"
+        )

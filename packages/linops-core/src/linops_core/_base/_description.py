@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torch import Tensor
 
 from memmap import union_nbytes
+from nameddim import is_wildcard
+
+from ._dimensions import DimensionedModule
+from ._sides import SIDES, dims_of
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -36,3 +40,29 @@ def dims_text(dims: Iterable[object], sizes: Iterable[int | None]) -> str:
     """Return names of dimensions with the sizes that are known: ``C 8, Nx``."""
     pairs = zip(dims, sizes, strict=True)
     return ", ".join(str(dim) if size is None else f"{dim} {size}" for dim, size in pairs)
+
+
+def tree_lines(linop: DimensionedModule) -> Iterator[str]:
+    """Yield the lines of ``repr``: an operator, then its operands."""
+    yield "  ".join(text for text in (linop.signature, linop.extra_repr()) if text)
+    # Not children(), which lists an operand that is used twice only once.
+    for part in linop._modules.values():
+        if isinstance(part, DimensionedModule):
+            yield from (f"  {line}" for line in repr(part).splitlines())
+
+
+def html_tree(linop: DimensionedModule) -> str:
+    """Return the tree as a table for notebooks."""
+    known = [(dim, linop.role(dim)) for dim in sorted(linop.dims) if not is_wildcard(dim)]
+    roles = ", ".join(f"{dim} {role}" for dim, role in known if role is not None)
+    from memmap import html_table  # only notebooks need it
+
+    return html_table(["operator", "input", "output", "weights"], _html_rows(linop, 0), roles)
+
+
+def _html_rows(linop: DimensionedModule, depth: int) -> Iterator[list[str]]:
+    sides = [dims_text(dims_of(linop.shape, side), linop.sizes(side)) for side in SIDES]
+    yield ["  " * depth + linop.name, *sides, linop.extra_repr()]
+    for part in linop._modules.values():
+        if isinstance(part, DimensionedModule):
+            yield from _html_rows(part, depth + 1)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import singledispatch
 from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._module import OperatorModule
 from ._roles import Role, membership
 from ._sides import SIDES, Side, axis_of, dims_of, occurrences
-from ._tile import SplitError, Supports, Window, normalized_slice
+from ._tile import Supports
 
 Source: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
 """Where a length is known: an operator and a position of a side, or a fixed number."""
@@ -78,14 +79,6 @@ class DimensionedModule(OperatorModule):
         """
         return None
 
-    def size_of_side(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim`` from ``sizes``, in the input or else in the output."""
-        for side in SIDES:
-            names = dims_of(self.shape, side)
-            if dim in names:
-                return self.sizes(side)[names.index(dim)]
-        return None
-
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, None where any length is accepted.
 
@@ -113,10 +106,6 @@ class DimensionedModule(OperatorModule):
             for position, place in enumerate(occurrences(self.oshape))
             if place in at_input and self.why_opaque(place[0]) is None
         ]
-
-    def _source(self, side: Side, position: int) -> Source:
-        """Return where the length at a place is known, or the length itself."""
-        return self, side, position
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
@@ -161,91 +150,72 @@ class DimensionedModule(OperatorModule):
         """
         return None
 
-    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return the supports of several dimensions; some operators find them together."""
-        return {dim: self.support(dim) for dim in dims}
-
-    def _may_be_cut(self, dim: NamedDimension | str) -> bool:
-        return self.role(dim) not in (None, Role.OPAQUE)
-
-    def own_window(self, tile: Mapping[NamedDimension, slice]) -> Window:
-        """Return the slices of ``tile`` that concern this operator, explicit and checked.
-
-        Raises
-        ------
-        SplitError
-            As :meth:`split`.
-        """
-        window: dict[NamedDimension, slice] = {}
-        for name, piece in tile.items():
-            dim = ND.infer(name)
-            (explicit,) = self._explicit(dim, (piece,))
-            if explicit is not None:
-                window[dim] = explicit
-        return window
-
-    def _explicit(self, dim: NamedDimension, pieces: Sequence[slice]) -> Sequence[slice | None]:
-        """Return explicit, checked slices of one dimension; None for the whole dimension."""
-        has_name = dim in self._shape.dims or dim in self.dims
-        if not has_name and not is_wildcard(dim):
-            return [None] * len(pieces)
-        try:
-            size = self._size_to_cut(dim)
-            explicit = [normalized_slice(piece, size) for piece in pieces]
-        except SplitError as error:
-            raise SplitError(f"{self.signature}: {dim}: {error}") from None
-        cut = next((piece for piece in explicit if piece is not None), None)
-        if cut is not None:
-            if not has_name:
-                raise SplitError(
-                    f"{self.signature}: {dim} must have a name to be split along, got {cut}"
-                )
-            if (reason := self.why_opaque(dim)) is not None:
-                raise SplitError(f"{self.signature}: {dim} cannot be split: {reason}")
-        return explicit
-
-    def _size_to_cut(self, dim: NamedDimension) -> int | None:
-        """Return the length of ``dim``, or None if it is not known or differs between the sides."""
-        sizes = {
-            self.sizes(side)[names.index(dim)]
-            for side in SIDES
-            if dim in (names := dims_of(self.shape, side))
-        }
-        if not sizes:
-            return self.size(dim)
-        return sizes.pop() if len(sizes) == 1 else None
-
-    def _check_input(self, x: Tensor) -> None:
-        self._check_vector(x, "input")
-
-    def _sizes_to_check(self, side: Side) -> Sequence[int | None]:
-        return self.sizes(side)
-
     def _check_vector(self, x: object, side: Side) -> None:
         """Check that x is a tensor with the dimensions and the known sizes of a side."""
-        if not isinstance(x, Tensor):
-            is_operator = isinstance(x, DimensionedModule)
-            advice = (
-                "compose operators with A @ B" if is_operator else "make it one: torch.as_tensor(x)"
-            )
-            raise TypeError(
-                f"{self.name}: the {side} must be a torch.Tensor, got {type(x)}; {advice}"
-            )
-        names = dims_of(self.shape, side)
-        any_run = ELLIPSES in names
-        if (x.ndim < len(names) - 1) if any_run else (x.ndim != len(names)):
+        check_sizes(self, x, side, self.sizes(side))
+
+
+def size_of_side(linop: DimensionedModule, dim: NamedDimension | str) -> int | None:
+    """Return the length of ``dim`` from ``sizes``, in the input or else in the output."""
+    for side in SIDES:
+        names = dims_of(linop.shape, side)
+        if dim in names:
+            return linop.sizes(side)[names.index(dim)]
+    return None
+
+
+@singledispatch
+def supports_of(linop: DimensionedModule, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the supports of several dimensions; some operators find them together."""
+    return {dim: linop.support(dim) for dim in dims}
+
+
+def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
+    """Whether an operator has ``dim`` and it can be sliced."""
+    return linop.role(dim) not in (None, Role.OPAQUE)
+
+
+@singledispatch
+def source_of(linop: DimensionedModule, side: Side, position: int) -> Source:
+    """Return where the length at a place is known, or the length itself."""
+    return linop, side, position
+
+
+def check_sizes(
+    linop: DimensionedModule, x: object, side: Side, sizes: Sequence[int | None]
+) -> None:
+    """Check that x is a tensor with the dimensions and the given sizes of a side."""
+    if not isinstance(x, Tensor):
+        is_operator = isinstance(x, DimensionedModule)
+        advice = (
+            "compose operators with A @ B" if is_operator else "make it one: torch.as_tensor(x)"
+        )
+        raise TypeError(f"{linop.name}: the {side} must be a torch.Tensor, got {type(x)}; {advice}")
+    names = dims_of(linop.shape, side)
+    any_run = ELLIPSES in names
+    if (x.ndim < len(names) - 1) if any_run else (x.ndim != len(names)):
+        raise ValueError(
+            f"{linop.name}: the {side} must have {'at least ' * any_run}"
+            f"{len(names) - any_run} dimensions for {linop.shape}, "
+            f"got shape {tuple(x.shape)}"
+        )
+    for place, (dim, size) in enumerate(zip(names, sizes, strict=True)):
+        axis = axis_of(place, names)
+        if size is not None and x.shape[axis] != size:
             raise ValueError(
-                f"{self.name}: the {side} must have {'at least ' * any_run}"
-                f"{len(names) - any_run} dimensions for {self.shape}, "
-                f"got shape {tuple(x.shape)}"
+                f"{linop.name}: {dim} must have size {size}, got {x.shape[axis]} "
+                f"in an {side} of shape {tuple(x.shape)} for {linop.shape}"
             )
-        for place, (dim, size) in enumerate(zip(names, self._sizes_to_check(side), strict=True)):
-            axis = axis_of(place, names)
-            if size is not None and x.shape[axis] != size:
-                raise ValueError(
-                    f"{self.name}: {dim} must have size {size}, got {x.shape[axis]} "
-                    f"in an {side} of shape {tuple(x.shape)} for {self.shape}"
-                )
+
+
+def is_renamed_by(linop: DimensionedModule, names: Mapping[NamedDimension, NamedDimension]) -> bool:
+    """Whether a mapping renames dimensions of the operator; an error if it is no mapping."""
+    if not isinstance(names, Mapping):
+        raise TypeError(
+            f"{linop.signature}: names must be a mapping of old names to new ones, as in "
+            f'A.renamed({{"N": "K"}}), got {names!r}'
+        )
+    return bool(linop.dims & names.keys())
 
 
 def length_of(source: Source) -> int | None:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.nn.modules.module import _has_any_global_hook
 
 HOOKS = frozenset(name for name, value in vars(nn.Module()).items() if type(value) is OrderedDict)
@@ -25,10 +25,6 @@ def is_hooked(own: dict[str, Any]) -> bool:
     return has_hooks or "_compiled_call_impl" in own or _has_any_global_hook()
 
 
-class LateHooks(nn.Module):
-    """A module that shares empty containers of hooks with its class."""
-
-
 class _NoHooks(OrderedDict[int, Any]):
     """A container that stays empty."""
 
@@ -37,6 +33,19 @@ class _NoHooks(OrderedDict[int, Any]):
             "hooks of an operator must be registered by its own methods, as in "
             "A.register_forward_hook(hook), got a hook that was registered in another way"
         )
+
+
+_NO_HOOKS = {name: _NoHooks() for name in HOOKS}
+
+
+class LateHooks(nn.Module):
+    """A module that shares empty containers of hooks with all others until it has one."""
+
+    def __getattr__(self, name: str) -> Tensor | nn.Module:
+        """Return an attribute that the module does not have itself."""
+        if name in HOOKS:
+            return _NO_HOOKS[name]  # type: ignore[return-value]
+        return super().__getattr__(name)
 
 
 def _with_own_hooks(register: Callable[..., Any]) -> Callable[..., Any]:
@@ -51,7 +60,5 @@ def _with_own_hooks(register: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
-for _name in HOOKS:
-    setattr(LateHooks, _name, _NoHooks())
 for _name in REGISTER:
     setattr(LateHooks, _name, _with_own_hooks(getattr(nn.Module, _name)))

@@ -3,43 +3,37 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import ClassVar, TypeVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
-from torch.compiler import is_dynamo_compiling, is_exporting
+from torch.compiler import is_dynamo_compiling
 
-from nameddim import NamedDimension, NamedShape, is_wildcard
+from nameddim import NamedDimension, NamedShape
 
 from .. import config
 from .._kernels._complex import without_bits
 from .._kernels._freed_memory import keep_freed
-from .._kernels._recursion import advise
 from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
 from ._arithmetic import Arithmetic
+from ._calls import applied, is_checked_by_shapes
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
-from ._description import dims_text, tensor_text
-from ._late_hooks import is_hooked
+from ._cutting import Cuts, overridable
+from ._description import html_tree, tensor_text, tree_lines
+from ._dimensions import is_renamed_by
 from ._memo import CHECKED, Memo
+from ._question import lost_closed_forms
 from ._rules import rules
-from ._sides import SIDES, dims_of, with_dims_in_front
-from ._swapped_functions import of_adjoint
-from ._tile import SplitError, Window
-
-Result = TypeVar("Result")
+from ._sides import with_dims_in_front
+from ._swapped_functions import of_adjoint, swapped
 
 _NOTHING = None, None, None
 
 
-def overridable(function: Callable[..., Result]) -> Callable[..., Result]:
-    """Make a static method that subclasses override with one for their own class."""
-    return staticmethod(function)
-
-
-class NamedLinop(Arithmetic, Conversions):
+class NamedLinop(Arithmetic, Conversions, Cuts):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write an operator, subclass it, pass the shape to ``super().__init__`` and override two
@@ -74,8 +68,6 @@ class NamedLinop(Arithmetic, Conversions):
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
     _takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike."""
-    _runs_in_parts: ClassVar[bool] = False
-    """Whether it runs in parts with a small workspace, so that callers need not cut the input."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Drop inherited closed forms of functions that the class overrides."""
@@ -85,10 +77,8 @@ class NamedLinop(Arithmetic, Conversions):
                 f"{cls.__name__}: an operator must override fn(linop, x), got a class that "
                 "overrides __call__"
             )
-        for name, functions in _CLOSED_FORMS.items():
-            definer = next(found for found in cls.__mro__ if name in vars(found))
-            if definer is not cls and not has_functions_of(cls, definer, *functions):
-                setattr(cls, name, vars(NamedLinop)[name])
+        for name in lost_closed_forms(cls):
+            setattr(cls, name, vars(NamedLinop)[name])
 
     @overridable
     def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
@@ -114,31 +104,14 @@ class NamedLinop(Arithmetic, Conversions):
 
     def as_endomorphism(self) -> NamedLinop:
         """Return the operator, marked as one that maps a space to itself."""
-        if self.is_endomorphism:
-            return self
-        return linked(self, None, _is_endomorphism=True)
-
-    # Calls
+        return self if self.is_endomorphism else linked(self, None, _is_endomorphism=True)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return A x, with the hooks of the module; see :meth:`forward`.
 
         The result is never a lazy conjugate: ``y.is_conj()`` and ``y.is_neg()`` are False.
         """
-        return without_bits(self._applied(x))
-
-    def _applied(self, x: Tensor) -> Tensor:
-        """Return A x as a call does, or a lazy conjugate of it, which may cancel in a chain."""
-        # Tracers replace the method of nn.Module, and do not pass plain tensors.
-        if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(self.__dict__):
-            if is_exporting():
-                self._check_export()
-            return super().__call__(x)  # type: ignore[no-any-return]
-        try:
-            return self.forward(x)
-        except RecursionError as error:
-            advise(error)
-            raise
+        return without_bits(applied(self, x))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.
@@ -166,48 +139,25 @@ class NamedLinop(Arithmetic, Conversions):
         checked, returned, _ = _NOTHING if facts is None else self._found.get(CHECKED, _NOTHING)
         is_known = facts is not None and facts == checked
         if not is_known:
-            self._check_input(x)
+            self._check_vector(x, "input")
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
             if facts is not None and may_be_remembered(x.shape):
-                is_all = type(self).forward is NamedLinop.forward and self._is_checked_by_shapes()
+                is_all = type(self).forward is NamedLinop.forward and is_checked_by_shapes(self)
                 CHECKED.keep(self, (facts, y.shape, is_all))
                 keep_freed(x, y)
         return y
-
-    def _call_again(self, x: Tensor) -> Tensor:
-        """Return A x, given that all weights have the shapes of an earlier call.
-
-        This is for small tiles that take less time than a check. If x has the shape of the earlier
-        call, too, nothing is checked; the caller must check the shape of the result.
-        """
-        return self.fn(self, x) if self._has_checked(x) else self(x)
-
-    def _is_checked_by_shapes(self) -> bool:
-        """Whether the shapes of input and weights determine if a call is valid."""
-        return False
-
-    def _has_checked(self, x: Tensor) -> bool:
-        """Whether ``fn`` alone is a call with x, if all weights have the shapes of the last one."""
-        own = self.__dict__
-        facts, _, is_all = own["_found"].get(CHECKED, _NOTHING)
-        return is_all is True and x.shape == facts[0] and not is_hooked(own)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         """Return all facts that decide whether x is valid: its shape and all lengths."""
         return x.shape, self.sizes("input"), self.sizes("output")
 
-    # Derived operators
-
     @property
     def H(self) -> NamedLinop:
-        """The adjoint; it is made once (:mod:`linops_core.config`) and is never out of date.
-
-        It holds the same tensors.
-        """
+        """The adjoint, with the same tensors; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
-            self._make_derived()
+            _make_derived(self)
         adjoint = _ADJOINT.of(self)
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
@@ -224,21 +174,13 @@ class NamedLinop(Arithmetic, Conversions):
     def N(self) -> NamedLinop:
         """The normal operator A^H A; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
-            self._make_derived()
+            _make_derived(self)
         normal = _NORMAL.of(self)
         if normal is None:
             normal = built(self.normal)
             if config.cache_adjoint_normal:
                 _NORMAL.keep(self, normal)
         return normal
-
-    @constant_when_compiled
-    def _make_derived(self) -> None:
-        """Make the adjoint and the normal operator before a compiler looks for them."""
-        if config.cache_adjoint_normal:
-            for name in ("H", "N"):
-                with suppress(NotImplementedError, ValueError):
-                    getattr(self, name)
 
     @property
     def gram(self) -> NamedLinop:
@@ -260,16 +202,7 @@ class NamedLinop(Arithmetic, Conversions):
             NamedLinop.adj_fn(self, torch.empty(0))  # which raises the error
         if is_by_parts:
             return linked(self, self._shape.H)
-        return linked(
-            self,
-            self._shape.H,
-            fn=self.adj_fn,
-            adj_fn=self.fn,
-            normal_fn=self.adj_normal_fn,
-            adj_normal_fn=self.normal_fn,
-            split=self.adj_split,
-            adj_split=self.split,
-        )
+        return linked(self, self._shape.H, **swapped(self))
 
     @property
     def is_adjoint(self) -> bool:
@@ -360,14 +293,6 @@ class NamedLinop(Arithmetic, Conversions):
         shape = with_dims_in_front(self._shape, dims)
         return None if shape is None else self.resolved_to(shape)
 
-    def _is_renamed_by(self, names: Mapping[NamedDimension, NamedDimension]) -> bool:
-        if not isinstance(names, Mapping):
-            raise TypeError(
-                f"{self.signature}: names must be a mapping of old names to new ones, as in "
-                f'A.renamed({{"N": "K"}}), got {names!r}'
-            )
-        return bool(self.dims & names.keys())
-
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions; it shares all tensors.
 
@@ -376,9 +301,7 @@ class NamedLinop(Arithmetic, Conversions):
         TypeError
             If ``names`` is not a mapping.
         """
-        if not self._is_renamed_by(names):
-            return self
-        return linked(self, self._shape.rename(names))
+        return linked(self, self._shape.rename(names)) if is_renamed_by(self, names) else self
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` in the place of every tensor w that it reads.
@@ -396,124 +319,11 @@ class NamedLinop(Arithmetic, Conversions):
 
     def __repr__(self) -> str:
         """Return the tree of operators: names, shapes, dtypes, devices and bytes."""
-        # Not children(), which lists an operand that is used twice only once.
-        parts = [part for part in self._modules.values() if isinstance(part, NamedLinop)]
-        line = "  ".join(text for text in (self.signature, self.extra_repr()) if text)
-        below = [f"  {part_line}" for part in parts for part_line in repr(part).splitlines()]
-        return "\n".join([line, *below])
+        return "\n".join(tree_lines(self))
 
     def _repr_html_(self) -> str:
         """Return the tree as a table for notebooks, with the sizes and roles that are known."""
-        known = [(dim, self.role(dim)) for dim in sorted(self.dims) if not is_wildcard(dim)]
-        roles = ", ".join(f"{dim} {role}" for dim, role in known if role is not None)
-        from memmap import html_table  # only notebooks need it
-
-        return html_table(["operator", "input", "output", "weights"], self._html_rows(0), roles)
-
-    def _html_rows(self, depth: int) -> Iterator[list[str]]:
-        sides = [dims_text(dims_of(self._shape, side), self.sizes(side)) for side in SIDES]
-        yield ["  " * depth + self.name, *sides, self.extra_repr()]
-        for part in self._modules.values():
-            if isinstance(part, NamedLinop):
-                yield from part._html_rows(depth + 1)
-
-    # Slices
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
-        cls = type(self)
-        if cls.split is not NamedLinop.split or cls._tiles_at is not NamedLinop._tiles_at:
-            return None
-        return "the operator does not define its slices (override split(linop, tile))"
-
-    @overridable
-    def split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the tile of the operator, from a slice of the input to a slice of the output.
-
-        Parameters
-        ----------
-        tile : mapping of dimension to slice
-            Other dimensions are whole. Dimensions that the operator does not have are ignored.
-
-        Returns
-        -------
-        NamedLinop
-            It holds views of the weights: cutting allocates no tensor.
-
-        Raises
-        ------
-        SplitError
-            If a dimension is opaque in the operator, or a slice is not within its size.
-        """
-        window = linop.own_window(tile)
-        return next(iter(linop._tiles_at([window]))) if window else linop
-
-    @overridable
-    def adj_split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
-        """Return the tile of an adjoint: the ``split`` of ``A.H``."""
-        return linop.H.split(linop.H, tile).H
-
-    def tiles_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[NamedLinop]:
-        """Return the tile of each slice of one dimension; the checks run once.
-
-        Raises
-        ------
-        SplitError
-            As :meth:`split`; also if a result is not an operator, or has other dimensions or sizes.
-        """
-        if self.split is not NamedLinop.split:
-            return [tile_of(self, {dim: piece}) for piece in pieces]
-        explicit = self._explicit(dim, pieces)
-        tiles = iter(self._tiles_at([{dim: piece} for piece in explicit if piece is not None]))
-        return [self if piece is None else next(tiles) for piece in explicit]
-
-    def tiles_at(self, windows: Sequence[Window]) -> list[NamedLinop]:
-        """Return the tile at each window; windows of one dimension are checked once."""
-        dims = {dim for window in windows for dim in window}
-        if len(dims) != 1:
-            return [tile_of(self, window) for window in windows]
-        (dim,) = dims
-        return self.tiles_along(dim, [window[dim] for window in windows])
-
-    def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
-        """Return the tile for each of some explicit, checked windows that are not empty.
-
-        Classes of this library override it instead of ``split``.
-        """
-        if windows:
-            raise SplitError(f"{self.name}: the class must override split to cut {set(windows[0])}")
-        return []
-
-    def split_forward(self, ibatch: Iterable[slice], obatch: Iterable[slice]) -> NamedLinop:
-        """Return the tile between slices of the input and of the output.
-
-        Parameters
-        ----------
-        ibatch, obatch : sequences of slices
-            One for each dimension of ``ishape`` and ``oshape``.
-
-        Raises
-        ------
-        SplitError
-            As :meth:`split`; also if a dimension of both sides has two different slices.
-        """
-        tile: dict[NamedDimension, slice] = {}
-        for side, names, pieces in (
-            ("input", self.ishape, tuple(ibatch)),
-            ("output", self.oshape, tuple(obatch)),
-        ):
-            if len(pieces) != len(names):
-                raise SplitError(
-                    f"{self.signature}: one slice must be given for each "
-                    f"{side} dimension, got {len(pieces)}"
-                )
-            for dim, piece in zip(names, pieces, strict=True):
-                if tile.setdefault(dim, piece) != piece:
-                    raise SplitError(
-                        f"{self.signature}: {dim} must have the same slice on both "
-                        f"sides, got {tile[dim]} and {piece}"
-                    )
-        return self.split(self, tile)
+        return html_tree(self)
 
 
 _ADJOINT = Memo["NamedLinop | weakref.ref[NamedLinop]"](is_own=True)
@@ -521,50 +331,11 @@ _ADJOINT = Memo["NamedLinop | weakref.ref[NamedLinop]"](is_own=True)
 _NORMAL = Memo[NamedLinop](is_own=True)
 """The normal operator, once it is made."""
 
-_OF_FUNCTIONS = ("fn", "adj_fn")
-_CLOSED_FORMS = {
-    "adjoint": _OF_FUNCTIONS,
-    "conj": _OF_FUNCTIONS,
-    # These bypass ``forward``.
-    "normal": (*_OF_FUNCTIONS, "forward"),
-    "own_normal": (*_OF_FUNCTIONS, "forward"),
-    "normal_fn": (*_OF_FUNCTIONS, "forward"),
-    "adj_normal_fn": (*_OF_FUNCTIONS, "forward"),
-}
-"""The functions of its class of which each method is a closed form."""
 
-
-def has_functions_of(cls: type, parent: type, *names: str) -> bool:
-    """Whether a class has functions of another one; what that one leaves open does not count."""
-    left_open = NamedLinop.fn, NamedLinop.adj_fn
-    return all(
-        getattr(parent, name) in left_open or getattr(cls, name) is getattr(parent, name)
-        for name in names
-    )
-
-
-def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
-    """Return ``linop.split(linop, window)``, after a check that it is a tile.
-
-    Raises
-    ------
-    SplitError
-        As :meth:`NamedLinop.split`; also if the result is not an operator, or has other dimensions
-        or sizes.
-    """
-    tile = linop.split(linop, window)
-    if not isinstance(tile, NamedLinop):
-        raise SplitError(f"{linop.signature}: split must return a NamedLinop, got {tile!r}")
-    names, own = tile.shape, linop.shape
-    if names is not own and (names.ishape, names.oshape) != (own.ishape, own.oshape):
-        raise SplitError(
-            f"{linop.signature}: split must return an operator between the same dimensions, "
-            f"got {tile.signature}"
-        )
-    for dim, piece in window.items():
-        if dim in own.dims and tile.size(dim) not in (None, piece.stop - piece.start):
-            raise SplitError(
-                f"{linop.signature}: split must return an operator in which {dim} has size "
-                f"{piece.stop - piece.start} for {piece}, got {tile.size(dim)}"
-            )
-    return tile
+@constant_when_compiled
+def _make_derived(linop: NamedLinop) -> None:
+    """Make the adjoint and the normal operator before a compiler looks for them."""
+    if config.cache_adjoint_normal:
+        for name in ("H", "N"):
+            with suppress(NotImplementedError, ValueError):
+                getattr(linop, name)

@@ -139,22 +139,6 @@ class OperatorModule(LateHooks):
             if prefix + name in destination:
                 destination[prefix + name] = without_bits(destination[prefix + name])
 
-    @constant_when_compiled
-    def _check_export(self) -> None:
-        """Check that no weight is a lazy conjugate, of which torch.export.save saves the original.
-
-        Raises
-        ------
-        ValueError
-            If one is.
-        """
-        for name, tensor in (*self.named_parameters(), *self.named_buffers()):
-            if tensor.is_conj() or tensor.is_neg():
-                raise ValueError(
-                    f"{self.name}: to be exported, {name} must not be a lazy conjugate, got one; "
-                    f"make the operator from its .resolve_conj().resolve_neg()"
-                )
-
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load the tensors; an entry under one name counts for all names of the tensor."""
         others[-1].extend(repeat_all(self, state_dict, prefix))  # messages of errors
@@ -190,3 +174,20 @@ class OperatorModule(LateHooks):
             return memory_aware_to(self, device, dtype)
         self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))  # type: ignore[no-untyped-call]
         return self
+
+
+@constant_when_compiled
+def check_export(linop: OperatorModule) -> None:
+    """Check that no weight is a lazy conjugate, of which torch.export.save saves the original.
+
+    Raises
+    ------
+    ValueError
+        If one is.
+    """
+    for name, tensor in (*linop.named_parameters(), *linop.named_buffers()):
+        if tensor.is_conj() or tensor.is_neg():
+            raise ValueError(
+                f"{linop.name}: to be exported, {name} must not be a lazy conjugate, got one; "
+                f"make the operator from its .resolve_conj().resolve_neg()"
+            )

@@ -1,15 +1,44 @@
-"""Questions that one caller asks of operators, and that some classes answer."""
+"""What holds for the functions of a class: closed forms, and answers to questions of one caller."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import singledispatch, update_wrapper, wraps
 from typing import Any, Generic, TypeVar
 
-from ._linop import has_functions_of
-
 Result = TypeVar("Result")
 Answer = TypeVar("Answer", bound=Callable[..., object])
+
+
+_OF_FUNCTIONS = ("fn", "adj_fn")
+_CLOSED_FORMS = {
+    "adjoint": _OF_FUNCTIONS,
+    "conj": _OF_FUNCTIONS,
+    # These bypass ``forward``.
+    "normal": (*_OF_FUNCTIONS, "forward"),
+    "own_normal": (*_OF_FUNCTIONS, "forward"),
+    "normal_fn": (*_OF_FUNCTIONS, "forward"),
+    "adj_normal_fn": (*_OF_FUNCTIONS, "forward"),
+}
+"""The functions of its class of which each method is a closed form."""
+
+
+def has_functions_of(cls: type, parent: type, *names: str) -> bool:
+    """Whether a class has functions of another one; what that one leaves open does not count."""
+    base = next(found for found in reversed(parent.__mro__) if "fn" in vars(found))
+    left_open = [getattr(base, name) for name in _OF_FUNCTIONS]
+    return all(
+        getattr(parent, name) in left_open or getattr(cls, name) is getattr(parent, name)
+        for name in names
+    )
+
+
+def lost_closed_forms(cls: type) -> Iterator[str]:
+    """Yield the inherited closed forms that a class loses: it overrides their functions."""
+    for name, functions in _CLOSED_FORMS.items():
+        definer = next(found for found in cls.__mro__ if name in vars(found))
+        if definer is not cls and not has_functions_of(cls, definer, *functions):
+            yield name
 
 
 class Question(Generic[Result]):

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from torch import Tensor
 
 if TYPE_CHECKING:
+    from scipy.sparse.linalg import LinearOperator
+
     from ._linop import NamedLinop
 
 
@@ -22,6 +24,9 @@ class Rules:
     conjugate: Callable[[NamedLinop], NamedLinop]
     normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
     """Makes A^H inner A from A and an optional inner operator."""
+    as_scipy: Callable[..., LinearOperator]
+    """Makes an operator of SciPy from A, sizes, dtype, device and a tensor like the input; set by
+    the adapters."""
     solve_shifted: Callable[..., Tensor]
     """Returns x with (A^H A + lam I) x = y for A, y and lam."""
 

@@ -86,7 +86,7 @@ def input_space(
         )
     if not isinstance(like, Tensor):
         raise TypeError(f"{linop.signature}: like must be a torch.Tensor, got {type(like)}")
-    linop._check_input(like)
+    linop._check_vector(like, "input")
     return InputSpace([*like.shape], dtype or like.dtype, like.device if device is None else device)
 
 
@@ -96,6 +96,7 @@ def _values(linop: DimensionedModule) -> list[Tensor]:
         weight
         for part in linop.modules()
         for name, weight in chain(part._parameters.items(), part._buffers.items())
+        # Places, angles and shifts do not decide dtypes.
         if weight is not None and name not in getattr(part, "_geometry", ())
     ]
 

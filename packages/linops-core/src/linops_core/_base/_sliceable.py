@@ -10,6 +10,8 @@ from torch import Tensor, nn
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._calls import is_checked_by_shapes
+from .._base._sides import Side
 from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
@@ -161,9 +163,6 @@ class SliceableLinop(NamedLinop):
             )
         super().__delattr__(name)
 
-    def _is_checked_by_shapes(self) -> bool:
-        return True
-
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         own = self.__dict__  # attributes of a module are slow to look up
         parameters, buffers = own["_parameters"], own["_buffers"]
@@ -172,9 +171,10 @@ class SliceableLinop(NamedLinop):
             for name in own["_weights"]
         ]
 
-    def _check_input(self, x: Tensor) -> None:
-        self._check_weights()
-        super()._check_input(x)
+    def _check_vector(self, x: object, side: Side) -> None:
+        if side == "input":
+            self._check_weights()
+        super()._check_vector(x, side)
 
     def _check_weights(self) -> None:
         """Check that replaced weights have the dimensions of the registered ones."""
@@ -293,6 +293,11 @@ def with_shifted_weights(
     if is_cut or any(part.shifted for part in linop._weights.values()):
         return None
     return linked(linop, None, _weights=weights)
+
+
+@is_checked_by_shapes.register(SliceableLinop)
+def _always(linop: SliceableLinop) -> bool:
+    return True
 
 
 without_fftshift.register(SliceableLinop)(with_shifted_weights)

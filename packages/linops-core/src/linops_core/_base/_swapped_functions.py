@@ -43,6 +43,12 @@ def of_adjoint(linop: Any, x: Tensor, /) -> Tensor:
     return y
 
 
+def swapped(linop: nn.Module) -> dict[str, Any]:
+    """Return the functions of the adjoint by name."""
+    turned = [*_PAIRS, *(pair[::-1] for pair in _PAIRS)]
+    return {name: getattr(linop, other) for name, other in turned}
+
+
 def finish_swap(linop: Any) -> None:
     """Make a copy of A, in which ``fn`` and ``adj_fn`` were just swapped by hand, the adjoint of A.
 

@@ -11,6 +11,7 @@ from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
 
 from .._base._centre import without_fftshift
 from .._base._copying import linked
+from .._base._dimensions import size_of_side
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
@@ -154,7 +155,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; its length in the input if the sides differ."""
-        return self.size_of_side(dim)
+        return size_of_side(self, dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the grid or of the result, and the lengths of the weights."""

@@ -13,6 +13,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape
 from .._algebra._identity import Identity
 from .._base._centre import without_fftshift
 from .._base._copying import linked
+from .._base._dimensions import size_of_side
 from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
@@ -150,7 +151,7 @@ class Rearrange(SliceableLinop):
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None if ``axes_lengths`` does not have it."""
-        return self.size_of_side(dim)
+        return size_of_side(self, dim)
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths in ``axes_lengths``."""

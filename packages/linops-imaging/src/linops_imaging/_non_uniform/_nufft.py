@@ -229,7 +229,7 @@ class NUFFT(Wrapper):
         return linear_function(there, back, x, locs).to(dtype)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
-    _sizes_to_check = NamedLinop._sizes_to_check  # the parts would name themselves
+    _check_vector = NamedLinop._check_vector  # the parts would name themselves
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H A, or A^H inner A, as a convolution if ``toeplitz`` is set.

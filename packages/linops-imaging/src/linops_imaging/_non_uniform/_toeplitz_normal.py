@@ -86,7 +86,7 @@ class ToeplitzNormal(Wrapper):
         return linear_function(linop._convolved, linop._convolved, x, *tensors)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
-    _sizes_to_check = NamedLinop._sizes_to_check  # the operand is mostly not asked
+    _check_vector = NamedLinop._check_vector  # the operand is mostly not asked
 
     def kernels(self, dtype: torch.dtype) -> Iterator[Tensor]:
         """Yield the kernel of each frame in a real dtype, the last one fastest."""

@@ -78,7 +78,8 @@ class ConeBeam(VolumeTransform):
 
     Nothing is kept between calls: the places of rays are computed in double precision for one view
     at a time. The result has the dtype of the input; half precision is computed in float32.
-    Gradients reach the volume and all tensors of the geometry. On a GPU the adjoint adds to voxels
+    Gradients reach the volume and all tensors of the geometry; while gradients to the geometry are
+    recorded, all rays in all planes are in memory. On a GPU the adjoint adds to voxels
     in any order, so its last digits may change from call to call, and
     ``torch.use_deterministic_algorithms`` refuses it.
 

@@ -109,16 +109,17 @@ def fdk(
     weights, n_missing = scan_weights(beam, A.whole_size[:2], allow_gaps)
     radius = beam.source + beam.detector
     at_v = (centred(shape[0], weights) * dv + v).unsqueeze(1)
-    across, level = radius * beam.fan().tan(), radius
+    across = radius * beam.fan().tan()
     if beam.is_curved:
         weights, across = weights * beam.fan().cos(), torch.zeros_like(across)
-    cosine = radius / (across.square() + at_v.square() + level**2).sqrt()
+    cosine = radius / (across.square() + at_v.square() + radius**2).sqrt()
     zeros = max(-n_missing, 0), max(n_missing, 0)
     beam = beam.with_more_detectors(*zeros)
     spacing, bend = value_of(du), value_of(du) / radius if beam.is_curved else 0.0
     ramp = response(beam.n_detectors, spacing * beam.source / radius, window, bend).to(lines)
     weights, cosine = weights.to(lines.dtype), cosine.to(lines.dtype)
-    z = torch.arange(sizes[2], dtype=torch.float64, device=angles.device) - origin[2]
+    z = (torch.arange(sizes[2], dtype=torch.float64, device=angles.device) - origin[2]).to(lines)
+    at_0 = (-2 * v / (dv * shape[0]) + torch.zeros_like(origin[:1])).to(lines)
     x0, x1 = (
         torch.arange(size, dtype=torch.float64, device=angles.device) - at
         for size, at in zip(sizes[:2], origin, strict=False)
@@ -132,18 +133,16 @@ def fdk(
         shadow = filtered(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
         one = beam.at_angles(angles[view : view + 1])
         for part in rows:
-            ((s, away),) = one.distances(x0[part], x1, torch.float64)
+            ((s, away),) = one.distances(x0[part], x1, lines.dtype)
             distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
-            column = beam.place(s, away)
-            row = (z * (radius / distance).unsqueeze(2) - v) / dv + (shape[0] - 1) / 2
-            column, row = (
-                (2 * at + 1) / size - 1
-                for at, size in zip((column, row), reversed(shadow.shape[2:]), strict=True)
-            )
+            # Places on the detector, from -1 to 1: a number, and a multiple of z and a number.
+            column = beam.place(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)
+            step = (2 * radius / shape[0]) / (dv * distance)
+            row = torch.addcmul(at_0, step.unsqueeze(2), z)
             places = torch.stack([column.unsqueeze(2).expand_as(row), row], 3)
-            places = places.flatten(0, 1).unsqueeze(0).to(lines.dtype)
+            places = places.flatten(0, 1).unsqueeze(0)
             found = grid_sample(shadow, places, align_corners=False).view(-1, *row.shape)
-            found = found * beam.nearness(s, away).to(lines.dtype).unsqueeze(2)
+            found = found * beam.nearness(s, away).unsqueeze(2)
             if may_write:
                 volume[:, part] += found
             else:

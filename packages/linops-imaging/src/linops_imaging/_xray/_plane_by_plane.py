@@ -17,7 +17,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
-from .._plain import is_plain
+from linops_core.siblings import is_plain
+
+from .._plain import is_plain as has_values
 
 _AT_ONCE, _ON_GPU = 2**18, 2**22
 """Numbers of places in planes that are computed at a time."""
@@ -46,11 +48,10 @@ class Followed(NamedTuple):
     """Of a ray between two planes, (R,); 0 for rays that are closer to another axis."""
 
 
-def followed(
-    lines: Lines, sizes: Sequence[int], dtype: torch.dtype, is_known: bool
-) -> Iterator[Followed]:
+def followed(lines: Lines, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[Followed]:
     """Yield the rays along each axis; those that cross the volume if their values are known."""
     start, step = lines
+    is_known = has_values(*lines) and is_constant(*lines)
     main = step.abs().argmax(1)
     norm = torch.linalg.vector_norm(step, dim=1)
     numbers = step.new_tensor(sizes)
@@ -88,10 +89,10 @@ def followed(
         yield Followed(axis, rays, first, slope, length)
 
 
-def _planes(own: Followed, size: int, is_known: bool) -> Iterator[tuple[slice, Tensor]]:
-    """Yield some planes at a time, or all, and the places of the rays there, (P, R, 2)."""
+def _planes(own: Followed, size: int) -> Iterator[tuple[slice, Tensor]]:
+    """Yield some planes at a time, all in a graph, and the places of the rays there, (P, R, 2)."""
     most = _AT_ONCE if own.first.is_cpu else _ON_GPU
-    n = max(1, most // (2 * len(own.first))) if is_known else size
+    n = size if torch.compiler.is_compiling() else max(1, most // (2 * len(own.first)))
     number = torch.arange(size, dtype=own.first.dtype, device=own.first.device)
     for at in range(0, size, n):
         part = number[at : at + n]
@@ -101,14 +102,13 @@ def _planes(own: Followed, size: int, is_known: bool) -> Iterator[tuple[slice, T
 
 def integrals(x: Tensor, lines: Lines) -> Tensor:
     """Return the line integrals of volumes (B, X, Y, Z), (B, R)."""
-    is_known = is_constant(x, *lines)
-    function = _interpolated if is_known else _interpolated_and_recorded
+    function = _interpolated if is_constant(x, *lines) else _interpolated_and_recorded
     found = x.new_zeros(len(x), len(lines.start))
-    for own in followed(lines, x.shape[1:], x.dtype, is_known):
+    for own in followed(lines, x.shape[1:], x.dtype):
         by_plane = x.movedim(own.axis + 1, 0)
         parts = [
             function(by_plane[planes], places).sum(0)
-            for planes, places in _planes(own, len(by_plane), is_known)
+            for planes, places in _planes(own, len(by_plane))
         ]
         sums = reduce(torch.add, parts) * own.length
         found = found + sums if own.rays is None else found.index_add_(1, own.rays, sums)
@@ -117,24 +117,29 @@ def integrals(x: Tensor, lines: Lines) -> Tensor:
 
 def add_back(volume: Tensor, y: Tensor, lines: Lines) -> Tensor:
     """Return volumes (B, X, Y, Z) plus the back projection of values of rays (B, R)."""
-    is_known = is_constant(volume, y, *lines)
-    function = _spread if is_known else _spread_and_recorded
-    for own in followed(lines, volume.shape[1:], volume.dtype, is_known):
+    may_write = is_constant(volume, y, *lines)
+    function = _spread if may_write else _spread_and_recorded
+    for own in followed(lines, volume.shape[1:], volume.dtype):
         values = (y if own.rays is None else y.index_select(1, own.rays)) * own.length
         sizes = [size for axis, size in enumerate(volume.shape[1:]) if axis != own.axis]
-        for planes, places in _planes(own, volume.shape[own.axis + 1], is_known):
+        for planes, places in _planes(own, volume.shape[own.axis + 1]):
             part = function(values.expand(len(places), -1, -1), places, sizes)
             part = part.movedim(0, own.axis + 1)
-            if is_known:
-                n = planes.stop - planes.start
+            n = planes.stop - planes.start
+            if may_write:
                 volume.narrow(own.axis + 1, planes.start, n).add_(part)
             else:
-                volume = volume + part
+                after = volume.shape[own.axis + 1] - planes.stop
+                ends = (0, 0) * (2 - own.axis) + (planes.start, after)
+                volume = volume + pad(part, ends)
     return volume
 
 
 def is_constant(*tensors: Tensor) -> bool:
-    """Return whether neither autograd nor a transform records the tensors."""
+    """Return whether neither autograd nor a transform records the tensors.
+
+    During memory planning, tensors without data count like those that they represent.
+    """
     is_recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
     return is_plain(*tensors) and not is_recorded
 

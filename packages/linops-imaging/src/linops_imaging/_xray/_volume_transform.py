@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from linops_core import GridOperator, SliceableLinop
+from linops_core.siblings import steps_that_differ
 from nameddim import NamedDimension, NamedShape
 
 from .._checks import sizes_of_grid
@@ -81,6 +82,9 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
         "v",
     )
 
+    angles: Tensor
+    detector_spacing: Tensor | tuple[float, ...]
+    detector_offset: Tensor | tuple[float, ...]
     origin: Tensor | tuple[float, ...]
 
     def __init__(
@@ -182,24 +186,34 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
 
         # Poses are computed within: transforms of torch call these functions at other levels.
         def forward(x: Tensor) -> Tensor:
-            parts = [integrals(x, self.lines(some)) for _, some in self._some_views(x)]
-            found = torch.cat(parts, 1) if parts else x.new_zeros(len(x), 0)
-            return found.unflatten(1, (-1, *shape)) if parts else found.view(len(x), 0, *shape)
+            poses = self.poses()
+            steps = self._some_views(x, poses)
+            if not is_constant(x, *poses) and len(x) and len(poses.u):
+                parts = [integrals(x, self.lines(some)) for _, some in steps]
+                lines: Tensor = torch.cat(parts, 1).unflatten(1, (-1, *shape))
+                return lines
+            found = x.new_empty(len(x), len(poses.u), *shape)
+            for views, some in steps_that_differ(x, steps, _n_views):
+                own = found[:, views]
+                own.copy_(integrals(x, self.lines(some)).view_as(own))
+            return found
 
         def adjoint(y: Tensor) -> Tensor:
+            poses = self.poses()
             volume = y.new_zeros(len(y), *self.grid_size)
-            for views, some in self._some_views(y):
+            for views, some in steps_that_differ(y, self._some_views(y, poses), _n_views):
                 volume = add_back(volume, y[:, views].flatten(1), self.lines(some))
             return volume
 
         return forward, adjoint
 
-    def _some_views(self, values: Tensor) -> Iterator[tuple[slice, Poses]]:
-        """Yield the poses of some views at a time, of all if autograd or a transform records."""
-        poses = self.poses()
+    def _some_views(self, values: Tensor, poses: Poses) -> Iterator[tuple[slice, Poses]]:
+        """Yield the poses of some views at a time, of all in a graph."""
         n_views, n_rays = len(poses.u), math.prod(self.n_detectors)
         step = max(1, (_RAYS if values.is_cpu else _RAYS_ON_GPU) // n_rays)
-        for views in blocks(n_views, step if is_constant(values, *poses) else n_views):
+        if torch.compiler.is_compiling():
+            step = n_views
+        for views in blocks(n_views, step) if len(values) else ():
             yield views, Poses(*[part[views] for part in poses])
 
     def size(self, dim: NamedDimension | str) -> int | None:
@@ -213,3 +227,8 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the dimensions of the input or output."""
         return tuple(map(self.size, self.ishape if side == "input" else self.oshape))
+
+
+def _n_views(step: tuple[slice, Poses]) -> object:
+    views, _ = step
+    return views.stop - views.start

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop, Window, Wrapper
-from linops_core.siblings import tile_of, without_fftshift
+from linops_core.siblings import is_renamed_by, tile_of, without_fftshift
 from nameddim import NamedDimension, NamedShape
 
 from .._devices._device_spec import as_device, probed
@@ -115,7 +115,7 @@ class DeviceReplica(Wrapper):
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with renamed dimensions."""
-        if not self._is_renamed_by(names):
+        if not is_renamed_by(self, names):
             return self
         return self._derived(methodcaller("renamed", dict(names)))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -15,7 +15,7 @@ from .._shared._checkpoint import probed
 from .._shared._checks import check_like, checked_number
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import scaled_sum
-from .._shared._progress import Checkpointed, Iterate, Progress, StopReason
+from .._shared._progress import Checkpointed, Progress, StopReason, reason_of, stepped
 from .._shared._space import Space, added
 from ._counted import Counted, check_counts
 
@@ -56,36 +56,34 @@ def expectation_maximization(
             progress.checkpoint.begin(options, known, state=state)
         return state
 
-    def steps(state: _State) -> Iterator[Iterate[Tensor]]:
-        yield state.x, {"change": math.inf}, None
-        spare = None
-        while True:
-            before = state.x
-            x = first.updated(before, state.image, state.floor, into=spare)
-            for subset in others:
-                x = subset.updated(x, *subset.image(x), into=x)
-            objective = 0.0
-            if progress.is_watched:
-                objective = sum(subset.objective(*subset.image(x)) for subset in others)
-            state.x = x
-            state.image, state.floor = first.image(x)
-            spare = scaled_sum(x, -1, before, before)
-            length, size = first.pair.magnitudes([spare, x])
-            reason = None
-            if length + rounding * size <= tol * size:
-                reason = StopReason.CONVERGED
-            elif length <= precision * size:
-                reason = StopReason.CONVERGED if not size else StopReason.ROUNDING
-            values = {"change": length / (size or 1.0)}
-            if progress.is_watched:
-                values["objective"] = objective + first.objective(state.image, state.floor)
-            del before
-            yield x, values, reason
+    state = start()
+    spare: Tensor | None = None
+
+    def do_step() -> tuple[dict[str, float], StopReason | None]:
+        nonlocal spare
+        before = state.x
+        x = first.updated(before, state.image, state.floor, into=spare)
+        for subset in others:
+            x = subset.updated(x, *subset.image(x), into=x)
+        objective = 0.0
+        if progress.is_watched:
+            objective = sum(subset.objective(*subset.image(x)) for subset in others)
+        state.x = x
+        state.image, state.floor = first.image(x)
+        spare = scaled_sum(x, -1, before, before)
+        length, size = first.pair.magnitudes([spare, x])
+        reason = None
+        if length <= max(tol, precision) * size:
+            reason = reason_of(length, tol * size, rounding * size)
+        values = {"change": length / (size or 1.0)}
+        if progress.is_watched:
+            values["objective"] = objective + first.objective(state.image, state.floor)
+        return values, reason
 
     def result(x: Tensor) -> Tensor:
         return in_given_precision(owner, shown(x), dtype)
 
-    return result(progress.follow(steps(start()), result))
+    return result(progress.follow(stepped(state, {"change": math.inf}, do_step), result))
 
 
 @dataclass

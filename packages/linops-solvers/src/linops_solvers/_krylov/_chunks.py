@@ -43,7 +43,7 @@ def chunks_of(
     parts = [part for linop in linops for part in linop.modules()]
     dims = [name_at(linop.ishape, axes[0], y.ndim) for linop in linops]
     named = [dim for dim in dims if dim is not None]
-    runs_in_parts = any(isinstance(part, NamedLinop) and part._runs_in_parts for part in parts)
+    runs_in_parts = any(getattr(part, "_runs_in_parts", False) for part in parts)
     if len(named) < len(dims) or runs_in_parts:
         return whole
     length, before = y.shape[axes[0]], (slice(None),) * axes[0]

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Composite, NamedLinop
+from linops_core.siblings import own_window
 from nameddim import NamedDimension
 
 from .._shared._checks import Operator, check_count, checked_number
@@ -146,7 +147,7 @@ class Polynomial(Composite):
     @staticmethod
     def split(linop: Polynomial, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
         """Return the polynomial of a tile of the operator; see :meth:`NamedLinop.split`."""
-        window = linop.own_window(tile)
+        window = own_window(linop, tile)
         T = linop.linops[0]
         return linop.with_operands([T.split(T, window)]) if window else linop
 

@@ -300,14 +300,19 @@ class _Known:
         """A function that finds or makes the tensors on a device for all pieces of a group."""
         registered: dict[int, Group] | None = None
 
-        def place(group: Group) -> dict[int, torch.Tensor]:
+        def room(group: Group) -> Group:
+            """The group of all registered tensors that share its memory."""
             nonlocal registered
             if registered is None:
                 groups = plan_of(self.found(device), detach=True).groups
                 registered = {storage: group for group in groups for storage in group.storages}
-            plain = self.devices[device].place(group, registered, pack, non_blocking)
+            # Memory made only now (for tensors without memory of their own) is not registered.
+            return registered.get(group.storages[0], group)
+
+        def place(group: Group) -> dict[int, torch.Tensor]:
+            plain = self.devices[device].place(group, room, pack, non_blocking)
             for storage in group.storages:
-                registered.pop(storage, None)  # otherwise it keeps the source memory alive
+                (registered or {}).pop(storage, None)  # otherwise it keeps the source memory alive
             return plain
 
         return place

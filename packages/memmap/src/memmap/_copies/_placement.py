@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import StorageError
+from .._modules._composite import place_of
 from .._modules._counters import Counters
 from .._modules._traverse import Found, path_text
 from .._views._footprint import Footprint, footprint
@@ -143,19 +144,18 @@ class DeviceMemory:
         return made
 
     def place(
-        self, group: Group, registered: Mapping[int, Group], pack: Pack, non_blocking: bool
+        self, group: Group, room: Callable[[Group], Group], pack: Pack, non_blocking: bool
     ) -> dict[int, torch.Tensor]:
         """Plain tensors on the device for all pieces of a group, by their ids.
 
-        The new memory has room for all `registered` tensors, given by their storages. Raises
+        New memory has room for all tensors of the larger group that `room` gives. Raises
         `StorageError` if a piece overlaps placed memory only in part, or through a storage that
         was not known when the memory was placed.
         """
         known = (self.regions.by_storage.get(storage) for storage in group.storages)
         region = next((region for region in known if region is not None), None)
         if region is None:
-            # Memory made only now (for tensors without memory of their own) is not registered.
-            group_there = registered.get(group.storages[0], group)
+            group_there = room(group)
             self._check_unknown(group_there)
             region = Region(group_there, self.device, pack, non_blocking)
             self.regions.put(region)
@@ -203,8 +203,11 @@ def properties_of(source: torch.Tensor) -> list[object]:
     tensor: torch.Tensor | None = source
     while tensor is not None:
         properties += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
-        for piece in plan_of([Found(tensor, None)], detach=True).pieces:
-            storage = StorageWeakRef(piece.tensor.untyped_storage())
-            properties += [piece.tensor.dtype, storage, piece.view]
+        place = place_of(tensor)
+        parts = [(tensor, place)] if isinstance(place, View) else []
+        for piece in [] if parts else plan_of([Found(tensor, None)], detach=True).pieces:
+            parts.append((piece.tensor, piece.view))
+        for part, view in parts:
+            properties += [part.dtype, StorageWeakRef(part.untyped_storage()), view]
         tensor = tensor.grad if tensor.is_leaf else None
     return properties

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from enum import Enum
+from functools import lru_cache
+from typing import Any
 
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
@@ -12,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .._torch import OpOverload, pytree
 from .._views._address import same_storage
 from ..dataflow._operators import Arguments, OperatorMode, tensor_arguments, use_of
-from ._expressions import Allocating, Computed, Expression, Operand
+from ._expressions import Allocating, Computed, Expression, Operand, TensorFunction
 
 
 class Origin(Enum):
@@ -78,7 +80,8 @@ class Evaluation:
         operands = [self._value(operand, step) for operand in step.operands]
         memory, self.origins[step] = None, Origin.OWN
         if places := self._places(step):
-            kind = _kind_of_result(step, operands)
+            kinds = map(_kind_of, operands)
+            kind = _kind_of_result(step.function, torch.get_default_dtype(), *kinds)
             for place, origin in places:
                 if (place.shape, place.dtype, place.device) == kind:
                     memory, self.origins[step] = place, origin
@@ -125,18 +128,26 @@ class Evaluation:
         return torch.full((), operand, dtype=dtype, device=other.device)
 
 
+def _kind_of(operand: torch.Tensor | complex) -> tuple[Any, ...]:
+    """What the kind of a result depends on."""
+    if isinstance(operand, torch.Tensor):
+        return operand.shape, operand.dtype, operand.device
+    return type(operand), operand
+
+
+# A function is called again and again with operands of the same kinds.
+@lru_cache(maxsize=1024)
 def _kind_of_result(
-    step: Allocating, operands: list[torch.Tensor | complex]
+    function: TensorFunction, default: torch.dtype, *kinds: Any
 ) -> tuple[torch.Size, torch.dtype, torch.device]:
-    """Shape, dtype and device of a result, without computing it."""
-    tensors = [operand for operand in operands if isinstance(operand, torch.Tensor)]
+    """Shape, dtype and device of a result, without computing it, if `default` is the dtype."""
     on_meta = [
-        torch.empty_like(operand, device="meta") if isinstance(operand, torch.Tensor) else operand
-        for operand in operands
+        torch.empty(kind[0], dtype=kind[1], device="meta") if len(kind) == 3 else kind[1]
+        for kind in kinds
     ]
-    result = step.function(*on_meta)
+    result = function(*on_meta)
     # A tensor without dimensions may be on the CPU beside others that are not.
-    device = max(tensors, key=lambda tensor: tensor.ndim).device
+    _, _, device = max([kind for kind in kinds if len(kind) == 3], key=lambda kind: len(kind[0]))
     return result.shape, result.dtype, device
 
 

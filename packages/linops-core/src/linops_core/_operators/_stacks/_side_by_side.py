@@ -21,7 +21,9 @@ from ..._algebra._supports import supports_side_by_side
 from ..._algebra._threads import check_workers, combined
 from ..._algebra._zero import Zero, lengths_of, zero_between
 from ..._base._centre import without_fftshift
-from ..._base._linop import NamedLinop, tile_of
+from ..._base._cutting import tile_of
+from ..._base._dimensions import supports_of
+from ..._base._linop import NamedLinop
 from ..._base._places import WHOLE, Seam, side_by_side
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
@@ -272,23 +274,6 @@ class SideBySide(Composite):
 
     support = Composite._support_of_one
 
-    def _supports(self, dims: Iterable[NamedDimension]) -> Supports:
-        """Return the hull of the supports of all operands."""
-        found: Supports = dict.fromkeys(dims)
-        divided = self._divided
-        found |= supports_side_by_side(self, [dim for dim in found if dim not in divided])
-        for dim, blocks in divided.items():
-            if dim not in found or self.role(dim) not in (Role.INPUT, Role.OUTPUT):
-                continue
-            pieces = []
-            for linop, size, start in zip(self.linops, blocks.sizes, blocks.starts, strict=False):
-                piece = linop._supports([dim])[dim] or slice(0, size)
-                if not is_empty(piece):
-                    pieces.append(slice(start + piece.start, start + piece.stop))
-            own = hull(pieces)
-            found[dim] = None if own == slice(0, blocks.starts[-1]) else own
-        return found
-
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the operator of the blocks that each window overlaps."""
         return [self._cut(window) for window in windows]
@@ -381,3 +366,22 @@ def _blocks_without_fftshift(
     concerned = set(dims)
     is_divided = concerned & {linop.idim, linop.odim}
     return None if is_divided else operands_without_fftshift(linop, concerned)
+
+
+@supports_of.register(SideBySide)
+def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the hull of the supports of all operands."""
+    found: Supports = dict.fromkeys(dims)
+    divided = linop._divided
+    found |= supports_side_by_side(linop, [dim for dim in found if dim not in divided])
+    for dim, blocks in divided.items():
+        if dim not in found or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
+            continue
+        pieces = []
+        for part, size, start in zip(linop.linops, blocks.sizes, blocks.starts, strict=False):
+            piece = supports_of(part, [dim])[dim] or slice(0, size)
+            if not is_empty(piece):
+                pieces.append(slice(start + piece.start, start + piece.stop))
+        own = hull(pieces)
+        found[dim] = None if own == slice(0, blocks.starts[-1]) else own
+    return found

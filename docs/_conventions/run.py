@@ -1,0 +1,11 @@
+"""All rows, in the order of the page."""
+
+import non_uniform  # noqa: F401
+import xray  # noqa: F401
+
+import transforms  # noqa: F401  # isort: skip
+import functions  # noqa: F401  # isort: skip
+import little_used  # noqa: F401  # isort: skip
+from table import main
+
+main()
