@@ -103,7 +103,7 @@ def test_torchkbnufft_with_frames_and_gradients_to_locations() -> None:
     kb = pytest.importorskip("torchkbnufft")
     forward = kb.KbNufft((6, 9), dtype=torch.complex128)
     omega = torch.stack([points(2).T, 0.5 * points(2).T]).requires_grad_()
-    names = {"output_shape": ("B", "K"), "batch_shape": ("B", "C")}
+    names: Any = {"output_shape": ("B", "K"), "batch_shape": ("B", "C")}
     A = interop.from_torchkbnufft(forward, omega, **names)
     x = random(2, 4, 6, 9)
     ours = A(x)
