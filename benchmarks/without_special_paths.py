@@ -13,6 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from statistics import median
 
 import torch
@@ -42,8 +43,8 @@ def job(path: str, n: int) -> Callable[[int], object]:
     images = torch.randn(N_COILS, n, n, dtype=torch.complex64)
     if path == "chunks":
         W = Diagonal(maps.abs() + 1, ("C", "Nx", "Ny"))
-        options = {"gtol": 0.0, "ltol": 0.0, "batch_dims": "C"}
-        return lambda k: conjugate_gradients(W, images, max_num_iters=k, **options)
+        solve = partial(conjugate_gradients, W, images, gtol=0, ltol=0, batch_dims="C")
+        return lambda k: solve(max_num_iters=k)
     S = Dense(maps, ("C", "Nx", "Ny"), ishape=("Nx", "Ny"), oshape=("C", "Nx", "Ny"))
     A = Sampling.from_mask(torch.rand(n, n) < 0.5) @ FFT(2, centered=True) @ S
     y, g = A(images[0]), soft_threshold(1e-3)

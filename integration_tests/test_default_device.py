@@ -170,6 +170,11 @@ def scan_file(path: Path) -> Path:
     return path / "a.h5"
 
 
+def write_nifti(path: Path) -> None:
+    pytest.importorskip("nibabel")
+    io.write_nifti(path, X2, torch.eye(4, device="cpu"))
+
+
 def cfl(folder: Path) -> Path:
     io.write_cfl(folder / "a", X2)
     return folder / "a"
@@ -254,10 +259,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
     "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
     "write_ismrmrd": lambda path: io.write_ismrmrd(path / "b.h5", SCAN),
-    "write_nifti": lambda path: (
-        pytest.importorskip("nibabel"),
-        io.write_nifti(path / "b.nii", X2, torch.eye(4, device="cpu")),
-    )[1],
+    "write_nifti": lambda path: write_nifti(path / "b.nii"),
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),
         phantoms.shepp_logan_kspace(LOCS, (6, 6), COILS),

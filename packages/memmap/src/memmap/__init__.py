@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from ._views._overlap import overlaps as overlaps
     from ._views._view import View as View
 
-    __all__: list[str]
 else:
     _HOMES = {
         "._checkpoints._compact_checkpoint": "compact_checkpoint",
@@ -53,8 +52,6 @@ else:
         "._views._view": "View",
     }
 
-    __all__ = sorted(name for names in _HOMES.values() for name in names.split())
-
     # Overlap and footprint need a fourth of the modules, so each name is imported when it is used.
     def __getattr__(name):
         for module, names in _HOMES.items():
@@ -68,3 +65,34 @@ else:
 
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "AliasError",
+    "AliasWarning",
+    "CastError",
+    "CheckpointError",
+    "Footprint",
+    "Layout",
+    "MemReporter",
+    "MemoryReport",
+    "ModuleMemoryMap",
+    "MoveError",
+    "NonLeafError",
+    "ReportDiff",
+    "StorageError",
+    "StorageGroup",
+    "View",
+    "compact_checkpoint",
+    "diff_reports",
+    "footprint",
+    "has_internal_overlap",
+    "html_table",
+    "memory_aware_deepcopy",
+    "memory_aware_to",
+    "overlapping_pairs",
+    "overlaps",
+    "same_storage",
+    "tensor_memory_span",
+    "union_nbytes",
+    "view_of",
+]
