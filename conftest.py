@@ -2,7 +2,7 @@
 
 import gc
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from contextlib import redirect_stdout
 from doctest import ELLIPSIS, OutputChecker
 from io import StringIO
@@ -214,3 +214,17 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if not any(reporter.stats.get(kind) for kind in ("passed", "xfailed", "xpassed")):
         session.exitstatus = pytest.ExitCode.NO_TESTS_COLLECTED
         reporter.write_line("\nno test was executed: this run counts as failed", red=True)
+
+
+@pytest.fixture(scope="session")
+def torchvision_operators() -> Iterator[None]:
+    """DeepInverse imports torchvision, which looks for operators that it brings for GPUs alone."""
+    import torch
+
+    library = torch.library.Library("torchvision", "FRAGMENT")
+    for name in ("nms", "qnms"):
+        if not hasattr(torch.ops.torchvision, name):
+            library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MPLBACKEND", "agg")
+        yield
