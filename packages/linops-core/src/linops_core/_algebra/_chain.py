@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._arithmetic import rules
 from .._base._calls import applied, call_again
 from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
@@ -18,7 +19,6 @@ from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._question import Question
-from .._base._rules import rules
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window

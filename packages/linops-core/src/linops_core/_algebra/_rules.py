@@ -9,11 +9,11 @@ from torch import Tensor
 from nameddim import NamedShape
 
 from .. import config
+from .._base._arithmetic import rules
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._places import Joints
-from .._base._rules import rules
 from .._base._sides import SIDES
 from ._add import Add
 from ._chain import Chain, chained, fit_whole, flat
