@@ -48,7 +48,7 @@ def _as_its_operator(linop: Normal) -> bool:
     return gains_by_slices(linop.linop)
 
 
-class Step(NamedTuple):
+class PartCall(NamedTuple):
     """An operator, and what it does once input and weights are checked."""
 
     part: NamedLinop
@@ -56,14 +56,14 @@ class Step(NamedTuple):
     linop: NamedLinop
 
     @classmethod
-    def of(cls, part: NamedLinop) -> Step:
+    def of(cls, part: NamedLinop) -> PartCall:
         """Return the step of an operator; for a normal in closed form, the form itself."""
         if type(part) is Normal:
             return cls(part, part.linop.normal_fn, part.linop)
         return cls(part, part.fn, part)
 
 
-Tile: TypeAlias = tuple[Sequence[Step], Window]
+Tile: TypeAlias = tuple[Sequence[PartCall], Window]
 """The steps of a tile of a chain, and its slices."""
 
 TileRow: TypeAlias = Sequence[Tile]
@@ -184,7 +184,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         nbytes = nbytes * step // lengths[dim]
     rows = [
         [
-            ([*map(Step.of, tile_of(chain, window).flatten())], window)
+            ([*map(PartCall.of, tile_of(chain, window).flatten())], window)
             for window in _windows(summed, outer)
         ]
         for outer in _windows(written, {})
