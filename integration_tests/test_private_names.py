@@ -38,7 +38,7 @@ WHAT_BREAKS = {
     "torch._C._from_dlpack": "linops_multigpu.testing: memory of simulated devices",
     "torch._C._functorch.peek_interpreter_stack": "linops_core: writing in place within torch.func",
     "torch._C._get_dispatch_mode": "linops_core: kept tables are not used in fake modes",
-    "torch._C._get_tracing_state": "linops_core: threads stay out of torch.jit.trace",
+    "torch._C._get_tracing_state": "linops_core, linops_imaging: threads stay out of jit.trace",
     "torch._C._has_storage": "linops_core, linops_imaging: batches of gradients have no memory",
     "torch._C._is_cow_tensor": "memmap: reports of lazily copied storages",
     "torch._C._len_torch_dispatch_stack": "linops_core: threads stay out of dispatch modes",

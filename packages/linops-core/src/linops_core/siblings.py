@@ -41,9 +41,9 @@ from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
 from ._kernels._kept import is_plain as is_plain
+from ._kernels._torch_state import is_transformed as is_transformed
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_followed as is_followed
 from ._kernels._tracing import is_recorded as is_recorded
-from ._kernels._tracing import is_transformed as is_transformed
 from ._lazy import loaded_when_used as loaded_when_used

@@ -187,7 +187,7 @@ def test_a_chain_of_normals_that_is_made_one_by_one_is_that_of_listed_ones(
         return A
 
     late, early = made(id), made(len)
-    assert "_nest" in vars(late) and "_nest" not in vars(early)
+    assert "_pending" in vars(late) and "_pending" not in vars(early)
     assert str(look(late)) == str(look(early))
 
 

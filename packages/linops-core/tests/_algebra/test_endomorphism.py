@@ -14,7 +14,7 @@ from linops_core import (
     Role,
     Zero,
 )
-from linops_core._algebra._endomorphism import Row, landing_alike
+from linops_core._algebra._endomorphism import NamedInOrder, with_outputs_alike
 from nameddim import ND, NamedShape
 
 
@@ -61,9 +61,9 @@ def test_a_part_of_a_normal_does_not() -> None:
 
 def test_what_follows_speaks_of_the_output_by_the_name_of_the_input() -> None:
     N, D = matrix().N, Diagonal(torch.ones(4), ("N",))
-    assert [linop.ishape for linop in Row([N, D]).linops] == [("N",), ("N1",)]
-    assert Row([D, N]).linops[1] is N
-    again = Row([N, D, N]).linops
+    assert [linop.ishape for linop in NamedInOrder([N, D]).linops] == [("N",), ("N1",)]
+    assert NamedInOrder([D, N]).linops[1] is N
+    again = NamedInOrder([N, D, N]).linops
     assert [linop.oshape for linop in again] == [("N1",), ("N1",), ("N2",)]
     assert Chain(N, N).oshape == ("N2",)
 
@@ -88,12 +88,12 @@ def test_names_that_do_not_fit_are_not_guessed() -> None:
 
 def test_terms_land_on_the_names_of_the_first_that_has_others() -> None:
     N = matrix().N
-    terms = landing_alike([Identity(), Diagonal(torch.ones(4), ("N",)), N])
+    terms = with_outputs_alike([Identity(), Diagonal(torch.ones(4), ("N",)), N])
     assert {term.oshape for term in terms} == {("N1",)}
     assert (Identity() + N).oshape == ("N1",)
     A = matrix()
-    assert landing_alike([A, N]) == [A, N]
-    both = landing_alike([N, N.renamed({ND("N1"): ND("K")})])
+    assert with_outputs_alike([A, N]) == [A, N]
+    both = with_outputs_alike([N, N.renamed({ND("N1"): ND("K")})])
     assert {term.oshape for term in both} == {("N1",)}
 
 

@@ -11,7 +11,6 @@ from torch import Tensor
 from nameddim import ELLIPSES, as_dims
 
 from .._base._linop import NamedLinop
-from .._base._rules import rules
 from .._base._sizes import by_dimension
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear
@@ -211,4 +210,6 @@ def _has_own(A: Any, product: str) -> bool:
     return getattr(kind, product) is not getattr(base, product)
 
 
-rules.as_scipy = lambda linop, *given: as_linear_operator(ArrayFunctions(linop, *given))
+def to_scipy(linop: NamedLinop, *given: Any) -> LinearOperator:
+    """Return the operator for :meth:`NamedLinop.to_scipy`, with its arguments."""
+    return as_linear_operator(ArrayFunctions(linop, *given))

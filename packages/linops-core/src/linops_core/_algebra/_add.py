@@ -20,7 +20,7 @@ from .._base._tile import Window
 from .._base._totals import Totals, totals_of
 from .._kernels._accumulate import accumulate
 from ._composite import Composite, operands_without_fftshift
-from ._endomorphism import landing_alike
+from ._endomorphism import with_outputs_alike
 from ._fitting import fitted_input
 from ._parts import check_parts_pass
 from ._same_space import check_operands, same_space, why_not_alike
@@ -64,7 +64,7 @@ class Add(Composite):
         check_workers("Add", num_workers)
         check_operands("Add", linops)
         # Sums are fitted as a whole: the joints of their terms are known.
-        operands = same_space("Add", landing_alike(linops))
+        operands = same_space("Add", with_outputs_alike(linops))
         super().__init__(NamedShape(operands[0].ishape, operands[0].oshape), operands, name)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers

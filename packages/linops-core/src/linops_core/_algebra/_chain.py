@@ -10,6 +10,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from .._base._arithmetic import rules
 from .._base._calls import applied, call_again
 from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
@@ -18,19 +19,18 @@ from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._question import Question
-from .._base._rules import rules
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
 from ._composite import Composite, operands_without_fftshift
-from ._endomorphism import Row
+from ._endomorphism import NamedInOrder
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
-from ._nest import Listing
 from ._normal import fit_inner
 from ._normal_of import normal_of_chain
 from ._parts import check_parts_pass
+from ._pending import Listing
 from ._scalar import Scalar, is_number, is_real_number
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
@@ -67,10 +67,10 @@ class Chain(Composite):
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
         # Chains are fitted as a whole: the joints of their operands are known.
-        row = Row(linops)
-        operands, found = fit_whole(row.linops)
+        named = NamedInOrder(linops)
+        operands, found = fit_whole(named.linops)
         self._set_up(operands, found, name)
-        row.hand_names_to(self)
+        named.keep_names_with(self)
         self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
 
     def _set_up(
@@ -170,11 +170,11 @@ class Chain(Composite):
             fitted.append(part)
         if self.is_endomorphism:
             renamed = dict(zip(self.ishape, self.oshape, strict=True))
-            if not self._land_on(fitted, tuple([renamed.get(dim, dim) for dim in dims])):
+            if not self._fit_to_output(fitted, tuple([renamed.get(dim, dim) for dim in dims])):
                 return None
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
-    def _land_on(self, fitted: list[NamedLinop], dims: tuple[NamedDimension, ...]) -> bool:
+    def _fit_to_output(self, fitted: list[NamedLinop], dims: tuple[NamedDimension, ...]) -> bool:
         """Fit the last operators, in the list itself, to an output with exactly these dimensions.
 
         From (K, Z) alone, the adjoint of an operator from (Kx, Z, Ky) to (K, Z) cannot know where

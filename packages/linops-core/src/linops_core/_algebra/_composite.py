@@ -30,7 +30,7 @@ from .._base._sides import SIDES, Side, dims_of
 from .._base._totals import Totals, totals_of
 from .._base._unused_names import UnusedNames
 from .._kernels._tracing import constant_when_compiled
-from ._nest import Listing, Nest
+from ._pending import Listing, PendingOperands
 
 JOINTS = Memo[tuple[Joints, bool]]()
 """The joints between operands, and whether they are those of the whole, for its tile."""
@@ -66,7 +66,7 @@ class Composite(NamedLinop):
     """Whether operands have the input and the output of the whole, or parts of these."""
     _operands: tuple[str, ...]
     """The names of the operands; other attached modules are no operands."""
-    _nest: tuple[Nest, Listing]
+    _pending: tuple[PendingOperands, Listing]
     """In the place of ``_operands`` and ``_modules``, until something asks for one of these."""
 
     def __init__(
@@ -98,8 +98,8 @@ class Composite(NamedLinop):
             return
         del own["_operands"], own["_modules"]
         pairs = zip(linops, are_flattened, strict=True)
-        nest = [_nest_of(linop, listing) if is_flat else linop for linop, is_flat in pairs]
-        own["_nest"] = Nest(tuple(nest)), listing
+        pending = [_pending_of(linop, listing) if is_flat else linop for linop, is_flat in pairs]
+        own["_pending"] = PendingOperands(tuple(pending)), listing
         sources: dict[tuple[Side, int], Source] = {
             (side, at): None for side in SIDES for at in range(len(dims_of(self._shape, side)))
         }
@@ -110,11 +110,11 @@ class Composite(NamedLinop):
 
     def __getattr__(self, name: str) -> Any:
         """Return an attribute of the module, with its operands listed if they are not yet."""
-        found = vars(self).get("_nest")
+        found = vars(self).get("_pending")
         if found is not None:
-            nest, listing = found
-            self._list_operands(listing(nest.flat()))
-            vars(self).pop("_nest", None)
+            pending, listing = found
+            self._list_operands(listing(pending.flat()))
+            vars(self).pop("_pending", None)
             NAMES.take(self)
         return vars(self)[name] if name in vars(self) else super().__getattr__(name)
 
@@ -370,11 +370,11 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     return says[0] if says else None
 
 
-def _nest_of(linop: NamedLinop, listing: Listing) -> Nest:
+def _pending_of(linop: NamedLinop, listing: Listing) -> PendingOperands:
     """Return the operands, which are listed first if they are listed in another way."""
-    found: tuple[Nest, Listing] | None = vars(linop).get("_nest")
+    found: tuple[PendingOperands, Listing] | None = vars(linop).get("_pending")
     if found is None or found[1] not in (tuple, listing):
-        return Nest(cast(Composite, linop).linops)
+        return PendingOperands(cast(Composite, linop).linops)
     return found[0]
 
 
@@ -406,7 +406,7 @@ def _joints_kept(linop: NamedLinop) -> Joints | None:
 
 def is_listed(linop: NamedLinop) -> bool:
     """Return whether ``linop`` has no operands that are listed only when something asks."""
-    return "_nest" not in vars(linop)
+    return "_pending" not in vars(linop)
 
 
 def renamed_when_listed(
@@ -416,11 +416,13 @@ def renamed_when_listed(
 
     No operand may have two names that become one.
     """
-    found: tuple[Nest, Listing] | None = vars(linop).get("_nest")
+    found: tuple[PendingOperands, Listing] | None = vars(linop).get("_pending")
     if not names or found is None or type(linop).renamed is not Composite.renamed:
         return linop.renamed(names)
     own = attributes_of_linked(linop)
-    own.update(_shape=linop.shape.rename(names), _nest=(Nest((found[0],), names), found[1]))
+    own.update(
+        _shape=linop.shape.rename(names), _pending=(PendingOperands((found[0],), names), found[1])
+    )
     return with_attributes(linop, own)
 
 

@@ -19,7 +19,7 @@ from ._identity import Identity
 from ._same_space import common_shape
 
 
-class Row:
+class NamedInOrder:
     """Operators one after another; after (N) -> (N1), an operator on N becomes one on N1.
 
     The input of each operator gets the names of the output before it.
@@ -39,7 +39,7 @@ class Row:
                 linop = self._with_names_before_it(linop)
             self.linops.append(linop)
 
-    def hand_names_to(self, chain: NamedLinop) -> None:
+    def keep_names_with(self, chain: NamedLinop) -> None:
         """Let the chain of the operators keep their names if it would have to list them.
 
         Chains that are made one from another hand on one collection.
@@ -65,7 +65,7 @@ class Row:
             first = fitted_input(self.linops[0], linop.ishape)
             if first is not None and first is not self.linops[0]:
                 # All act on the space of ``linop``, which says how the grid of the first is placed.
-                vars(self).update(vars(Row([first, *self.linops[1:]])))
+                vars(self).update(vars(NamedInOrder([first, *self.linops[1:]])))
                 return self._with_names_before_it(linop)
         turned = fitted_turned(linop, self.linops[-1].oshape)
         return linop if turned is None else self._renamed(turned)
@@ -101,7 +101,7 @@ class Row:
         return renamed_when_listed(linop, {old: new for old, new in names.items() if old != new})
 
 
-def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
+def with_outputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     """Return operators that map a space to itself with equal names in the output."""
     try:
         common_shape(linop.ishape for linop in linops)
@@ -114,10 +114,10 @@ def landing_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
         lead = lead.resolved(ishape=common_shape(linop.ishape for linop in linops))
     except ValueError:
         return linops  # the shapes do not fit; the sum raises the error
-    return [_landing_on(lead, linop) for linop in linops]
+    return [_with_output_of(lead, linop) for linop in linops]
 
 
-def _landing_on(lead: NamedLinop, linop: NamedLinop) -> NamedLinop:
+def _with_output_of(lead: NamedLinop, linop: NamedLinop) -> NamedLinop:
     if linop.oshape == lead.oshape or not _takes(linop, lead.ishape):
         return linop
     linop = linop.resolved(ishape=lead.ishape)

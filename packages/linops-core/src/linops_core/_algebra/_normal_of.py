@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from nameddim import NamedDimension, is_wildcard
 
+from .._base._arithmetic import rules
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._rules import rules
 from .._base._unused_names import UnusedNames
 from ._normal import fit_inner
 

@@ -9,16 +9,16 @@ from torch import Tensor
 from nameddim import NamedShape
 
 from .. import config
+from .._base._arithmetic import rules
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._places import Joints
-from .._base._rules import rules
 from .._base._sides import SIDES
 from ._add import Add
 from ._chain import Chain, chained, fit_whole, flat
 from ._conjugate import Conjugate
-from ._endomorphism import Row, landing_alike
+from ._endomorphism import NamedInOrder, with_outputs_alike
 from ._identity import Identity, is_identity
 from ._normal import Normal, fit_inner, normal_keeps_names
 from ._normal_of import normal_of
@@ -30,8 +30,8 @@ from ._zero import Zero
 
 def composed(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified composition; the first operator is applied first."""
-    row = Row(linops)
-    operands, found = fit_whole(row.linops)
+    named = NamedInOrder(linops)
+    operands, found = fit_whole(named.linops)
     n_numbers = _n_numbers(operands)
     has_chains = any([type(linop) is Chain for linop in operands])
     if n_numbers is None or (n_numbers > 1 and not has_chains):
@@ -41,7 +41,7 @@ def composed(*linops: NamedLinop) -> NamedLinop:
         result = operands[0]
     else:
         result = _simple(operands, found)
-        row.hand_names_to(result)
+        named.keep_names_with(result)
     every = all(linop.is_endomorphism for linop in linops)
     return result.as_endomorphism() if every else result
 
@@ -136,7 +136,7 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
 
 def summed(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified sum of the operators."""
-    terms = same_space("Add", landing_alike(linops))
+    terms = same_space("Add", with_outputs_alike(linops))
     for place in [i for i, term in enumerate(terms) if isinstance(term, Zero)][::-1]:
         others = [*terms[:place], *terms[place + 1 :]]
         if others and _adds_no_size(terms[place], others):

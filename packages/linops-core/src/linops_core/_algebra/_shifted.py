@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn import Parameter
 
+from .._base._arithmetic import rules
 from .._base._linop import NamedLinop
 from .._base._question import Question
-from .._base._rules import rules
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._tracing import built
 from ._add import Add

@@ -9,8 +9,6 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
-from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, is_wildcard
@@ -25,6 +23,7 @@ from .._base._sides import axis_of, lengths_by_place
 from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
 from .._kernels._dtype import promoted
+from .._kernels._torch_state import FakeTensor, is_in_forward_mode
 from .._kernels._tracing import is_recorded, may_be_remembered
 from ._normal import Normal
 
@@ -49,7 +48,7 @@ def _as_its_operator(linop: Normal) -> bool:
     return gains_by_slices(linop.linop)
 
 
-class Step(NamedTuple):
+class PartCall(NamedTuple):
     """An operator, and what it does once input and weights are checked."""
 
     part: NamedLinop
@@ -57,14 +56,14 @@ class Step(NamedTuple):
     linop: NamedLinop
 
     @classmethod
-    def of(cls, part: NamedLinop) -> Step:
+    def of(cls, part: NamedLinop) -> PartCall:
         """Return the step of an operator; for a normal in closed form, the form itself."""
         if type(part) is Normal:
             return cls(part, part.linop.normal_fn, part.linop)
         return cls(part, part.fn, part)
 
 
-Tile: TypeAlias = tuple[Sequence[Step], Window]
+Tile: TypeAlias = tuple[Sequence[PartCall], Window]
 """The steps of a tile of a chain, and its slices."""
 
 TileRow: TypeAlias = Sequence[Tile]
@@ -146,7 +145,7 @@ def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
     known, found = SLICES.of(chain) or (None, None)
     if known == key and found is None:
         return None  # without a look at the weights: it takes as long as a small product
-    if not writing_is_safe() or forward_ad._current_level >= 0:
+    if not writing_is_safe() or is_in_forward_mode():
         return None
     if known != key:
         if not may_be_remembered(x.shape):
@@ -185,7 +184,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         nbytes = nbytes * step // lengths[dim]
     rows = [
         [
-            ([*map(Step.of, tile_of(chain, window).flatten())], window)
+            ([*map(PartCall.of, tile_of(chain, window).flatten())], window)
             for window in _windows(summed, outer)
         ]
         for outer in _windows(written, {})

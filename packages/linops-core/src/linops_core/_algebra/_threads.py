@@ -19,6 +19,12 @@ import torch
 from torch import Tensor, nn
 
 from .._base._linop import NamedLinop
+from .._kernels._torch_state import (
+    has_hooks_for_saved_tensors,
+    is_in_a_mode,
+    is_in_jit_trace,
+    is_transformed,
+)
 
 Call = Callable[[], Tensor]
 
@@ -56,11 +62,10 @@ def is_portable() -> bool:
     mode (such as a default device) or a dispatch mode, or with hooks for saved tensors.
     """
     return not (
-        torch._C._get_tracing_state() is not None
-        or torch._C._functorch.peek_interpreter_stack() is not None
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._len_torch_function_stack()
-        or torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
+        is_in_jit_trace()
+        or is_transformed()
+        or is_in_a_mode()
+        or has_hooks_for_saved_tensors()
         or (torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing())
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from numbers import Complex, Integral
 from typing import (
     TYPE_CHECKING,
@@ -19,7 +19,6 @@ from torch import Tensor
 
 from .._kernels._tracing import built
 from ._dimensions import DimensionedModule
-from ._rules import rules
 
 if TYPE_CHECKING:
     from ._linop import NamedLinop
@@ -53,6 +52,24 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
     ("**", "number"): "only a Diagonal has other powers, all real ones",
     ("/", "array"): _SCALE_ENTRIES,
 }
+
+
+class Rules:
+    """Functions that combine operators; ``_algebra._rules`` sets them on import."""
+
+    compose: Callable[..., NamedLinop]
+    """Composes operators; the first one is applied first."""
+    add: Callable[..., NamedLinop]
+    scale: Callable[[NamedLinop, complex | Tensor], NamedLinop]
+    power: Callable[[NamedLinop, int], NamedLinop]
+    conjugate: Callable[[NamedLinop], NamedLinop]
+    normal: Callable[[NamedLinop, NamedLinop | None], NamedLinop]
+    """Makes A^H inner A from A and an optional inner operator."""
+    solve_shifted: Callable[..., Tensor]
+    """Returns x with (A^H A + lam I) x = y for A, y and lam."""
+
+
+rules = Rules()
 
 
 def is_scalar(value: object) -> TypeGuard[complex | Tensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import singledispatch
-from typing import TYPE_CHECKING
+from typing import Any
 
 from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
@@ -13,11 +13,8 @@ from ._late_hooks import is_hooked
 from ._memo import CHECKED
 from ._module import check_export
 
-if TYPE_CHECKING:
-    from ._linop import NamedLinop
 
-
-def applied(linop: NamedLinop, x: Tensor) -> Tensor:
+def applied(linop: Any, x: Tensor) -> Tensor:
     """Return A x as a call does, or a lazy conjugate of it, which may cancel in a chain."""
     # Tracers replace the method of nn.Module, and do not pass plain tensors.
     if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(linop.__dict__):
@@ -25,23 +22,25 @@ def applied(linop: NamedLinop, x: Tensor) -> Tensor:
             check_export(linop)
         return nn.Module.__call__(linop, x)  # type: ignore[no-any-return]
     try:
-        return linop.forward(x)
+        y: Tensor = linop.forward(x)
     except RecursionError as error:
         advise(error)
         raise
+    return y
 
 
 @singledispatch
-def call_again(linop: NamedLinop, x: Tensor) -> Tensor:
+def call_again(linop: Any, x: Tensor) -> Tensor:
     """Return A x, given that all weights have the shapes of an earlier call.
 
     This is for small tiles that take less time than a check. If x has the shape of the earlier
     call, too, nothing is checked; the caller must check the shape of the result.
     """
-    return linop.fn(linop, x) if has_checked(linop, x) else linop(x)
+    y: Tensor = linop.fn(linop, x) if has_checked(linop, x) else linop(x)
+    return y
 
 
-def has_checked(linop: NamedLinop, x: Tensor) -> bool:
+def has_checked(linop: Any, x: Tensor) -> bool:
     """Whether ``fn`` alone is a call with x, if all weights have the shapes of the last one."""
     own = linop.__dict__
     known = own["_found"].get(CHECKED)

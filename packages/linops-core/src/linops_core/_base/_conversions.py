@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from ._dimensions import DimensionedModule
-from ._rules import rules
 from ._sizes import input_space
 
 if TYPE_CHECKING:
@@ -143,8 +142,9 @@ class Conversions(DimensionedModule):
         ((2, 2), dtype('float32'))
         """
         check_has_matrix(self, "to_scipy")
-        import_module(".._adapters", __package__)  # few programs need it
-        return rules.as_scipy(self, sizes, dtype, device, like)
+        adapter = import_module(".._adapters._scipy", __package__)  # few programs need it
+        made: LinearOperator = adapter.to_scipy(self, sizes, dtype, device, like)
+        return made
 
 
 def check_has_matrix(linop: DimensionedModule, what: str) -> None:

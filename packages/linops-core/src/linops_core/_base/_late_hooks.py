@@ -12,7 +12,8 @@ from functools import wraps
 from typing import Any
 
 from torch import Tensor, nn
-from torch.nn.modules.module import _has_any_global_hook
+
+from .._kernels._torch_state import has_global_hooks
 
 HOOKS = frozenset(name for name, value in vars(nn.Module()).items() if type(value) is OrderedDict)
 REGISTER = [name for name in dir(nn.Module) if "register_" in name and name.endswith("_hook")]
@@ -22,7 +23,7 @@ _OF_CALLS = [name for name in sorted(HOOKS) if "ward_" in name]  # forward and b
 def is_hooked(own: dict[str, Any]) -> bool:
     """Whether a call of a module with these attributes does more than call ``forward``."""
     has_hooks = "_forward_hooks" in own and any(map(own.get, _OF_CALLS))
-    return has_hooks or "_compiled_call_impl" in own or _has_any_global_hook()
+    return has_hooks or "_compiled_call_impl" in own or has_global_hooks()
 
 
 class _NoHooks(OrderedDict[int, Any]):

@@ -17,7 +17,7 @@ from .. import config
 from .._kernels._complex import without_bits
 from .._kernels._freed_memory import keep_freed
 from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
-from ._arithmetic import Arithmetic
+from ._arithmetic import Arithmetic, rules
 from ._calls import applied, is_checked_by_shapes
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
@@ -26,7 +26,6 @@ from ._description import html_tree, tensor_text, tree_lines
 from ._dimensions import is_renamed_by
 from ._memo import CHECKED, Memo
 from ._question import lost_closed_forms
-from ._rules import rules
 from ._sides import with_dims_in_front
 from ._swapped_functions import of_adjoint, swapped
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from ._dtype import summable
+from ._torch_state import is_transformed
 from ._tracing import is_recorded
 
 
@@ -81,6 +82,4 @@ def writing_is_safe() -> bool:
     False while torch compiles, where writing in place saves nothing. False under a transform of
     torch.func, because a batched result does not fit into one that is not batched.
     """
-    if torch.compiler.is_compiling():
-        return False
-    return torch._C._functorch.peek_interpreter_stack() is None
+    return not (torch.compiler.is_compiling() or is_transformed())

@@ -8,7 +8,8 @@ from contextvars import ContextVar
 from typing import Any, TypeAlias, TypeVar
 
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+
+from ._torch_state import FakeTensor
 
 Step = TypeVar("Step")
 Choose: TypeAlias = Callable[[Iterable[Any], Callable[[Any], object]], Iterable[Any]]

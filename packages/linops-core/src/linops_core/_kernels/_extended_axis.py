@@ -14,7 +14,7 @@ from ._slices import clipped, hull
 Extension: TypeAlias = Literal["reflect", "replicate"]
 
 
-class Run(NamedTuple):
+class SourceRange(NamedTuple):
     """A range of the extended axis whose elements are elements of the input."""
 
     start: int
@@ -31,7 +31,7 @@ class Run(NamedTuple):
         far = self.source + self.step * (self.length - 1)
         return slice(min(self.source, far), max(self.source, far) + 1)
 
-    def within(self, first: int, last: int) -> Run | None:
+    def within(self, first: int, last: int) -> SourceRange | None:
         """Return the part with sources from ``first`` to below ``last``, or None."""
         start, length, source, step = self
         if step == 0:
@@ -41,7 +41,9 @@ class Run(NamedTuple):
         else:
             low, high = source - last + 1, source - first + 1
         low, high = max(low, 0), min(high, length)
-        return Run(start + low, high - low, source + step * low, step) if low < high else None
+        return (
+            SourceRange(start + low, high - low, source + step * low, step) if low < high else None
+        )
 
 
 class ExtendedAxis(NamedTuple):
@@ -69,14 +71,14 @@ class ExtendedAxis(NamedTuple):
         return self.n_input, self.n_output
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[SourceRange]:
         """The ranges of the extended axis in order; it is zero between them."""
         first = self.start - self.before
         stop = first + self.n_output + self.taps - 1
         found = []
         for begin, end, source, step in _pieces(first, stop, self.size, self.mode):
             low, high = max(begin, first), min(end, stop)
-            run = Run(low - first, high - low, source + step * (low - begin), step)
+            run = SourceRange(low - first, high - low, source + step * (low - begin), step)
             inside = run.within(self.start, self.start + self.n_input) if low < high else None
             if inside is not None:
                 found.append(inside._replace(source=inside.source - self.start))
@@ -167,7 +169,7 @@ def _pieces(
             yield begin + size, begin + period, size - 2, -1
 
 
-def _reach(runs: Sequence[Run]) -> slice:
+def _reach(runs: Sequence[SourceRange]) -> slice:
     return hull(slice(run.start, run.start + run.length) for run in runs)
 
 

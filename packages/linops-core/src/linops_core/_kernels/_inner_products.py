@@ -17,7 +17,8 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling, is_dynamo_compiling
 
-from ._tracing import is_followed, is_transformed
+from ._torch_state import is_transformed
+from ._tracing import is_followed
 
 _SHORT = 2**11
 """Number of entries up to which few accumulators are enough."""

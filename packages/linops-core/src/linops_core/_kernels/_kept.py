@@ -9,18 +9,17 @@ from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from ._accumulate import writing_is_safe
 from ._alike import Cache
 from ._changes import TensorState
+from ._torch_state import FakeTensor, has_storage, is_in_fake_mode, is_in_forward_mode
 
 Made = TypeVar("Made")
 
 # Devices on which values are kept; on others they are computed in each call.
 _DEVICES = ("cpu", "cuda")
-_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 
 
 class Kept(Cache, Generic[Made]):
@@ -68,14 +67,14 @@ def is_plain(*tensors: Tensor) -> bool:
     if not writing_is_safe():
         return False
     # In a mode without data, results have no data either.
-    kinds = (Tensor, torch.nn.Parameter) if _dispatch_mode(_FAKE) is None else (FakeTensor,)
-    has_tangents = forward_ad._current_level >= 0
+    kinds = (Tensor, torch.nn.Parameter) if not is_in_fake_mode() else (FakeTensor,)
+    has_tangents = is_in_forward_mode()
     for t in tensors:
         if type(t) not in kinds or t.device.type not in _DEVICES:
             return False
         if has_tangents and forward_ad.unpack_dual(t).tangent is not None:
             return False
-        if not torch._C._has_storage(t):  # a batch of gradients has none
+        if not has_storage(t):  # a batch of gradients has none
             return False
     return True
 

@@ -8,10 +8,10 @@ from typing import TypeVar
 
 import torch
 from torch import Tensor
-from torch.autograd import forward_ad
 from torch.compiler import is_dynamo_compiling
 
 from ._recursion import advise
+from ._torch_state import is_in_forward_mode
 
 Function = TypeVar("Function", bound=Callable[..., object])
 Built = TypeVar("Built")
@@ -34,12 +34,7 @@ def is_recorded(*tensors: Tensor) -> bool:
 
 def is_followed(*tensors: Tensor) -> bool:
     """Whether autograd follows operations on the tensors, in reverse or in forward mode."""
-    return is_recorded(*tensors) or forward_ad._current_level >= 0
-
-
-def is_transformed() -> bool:
-    """Whether torch.func is at work, whose tensors have no memory that can be compared."""
-    return torch._C._functorch.peek_interpreter_stack() is not None
+    return is_recorded(*tensors) or is_in_forward_mode()
 
 
 def constant_when_compiled(function: Function) -> Function:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 from .._kept import is_plain, wait_for
 from .._linear_function import linear_function
+from .._torch_state import FakeTensor
 from ._gridding import gridded, interpolated, outer
 
 # Smallest number of bytes that are summed at each position: a cache line.

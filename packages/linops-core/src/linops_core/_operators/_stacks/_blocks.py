@@ -20,7 +20,7 @@ from ..._base._sizes import per_axis
 from ..._kernels._pattern import Item, rearranged
 
 
-class Layout(NamedTuple):
+class MergedAxes(NamedTuple):
     """The merging of dimensions of an operand into one block."""
 
     before: Sequence[Item]
@@ -47,7 +47,7 @@ class Blocks:
     """Length of each operand's block."""
     is_new: bool = False
     """Whether the dimension is new: each operand has one index of it."""
-    layouts: tuple[Layout, ...] = ()
+    layouts: tuple[MergedAxes, ...] = ()
     """The merging of several dimensions of an operand into its block, if there are several."""
 
     @cached_property

@@ -18,7 +18,7 @@ from ..._base._unused_names import UnusedNames
 from ..._kernels._pattern import parsed
 from .._picks import Slice
 from .._rearrange import Rearrange
-from ._blocks import Layout
+from ._blocks import MergedAxes
 
 
 class FlatPart(NamedTuple):
@@ -27,7 +27,7 @@ class FlatPart(NamedTuple):
     linop: NamedLinop
     length: int
     """Length of the merged dimension."""
-    layout: Layout
+    layout: MergedAxes
 
 
 def shared_batch(
@@ -115,7 +115,7 @@ def flattened(
     if ours != flat:
         layout = Rearrange(before, after, ours, flat, of_axes)
         linop = Chain(linop, layout) if side == "output" else Chain(layout.H, linop)
-    layout_of_block = Layout(parsed(before), parsed(after), of_axes)
+    layout_of_block = MergedAxes(parsed(before), parsed(after), of_axes)
     return FlatPart(linop, prod(lengths.values()), layout_of_block)
 
 

@@ -33,13 +33,13 @@ from ..._base._tile import Supports, Window
 from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
 from ..._kernels._slices import hull, is_empty
-from ._blocks import Blocks, Layout
+from ._blocks import Blocks, MergedAxes
 
 
 class SideBySide(Composite):
     """Operators that each have a block of the input, of the output or of both."""
 
-    saved_with: ClassVar[tuple[type, ...]] = (Blocks, Layout)
+    saved_with: ClassVar[tuple[type, ...]] = (Blocks, MergedAxes)
 
     _is_side_by_side = True
 

@@ -19,18 +19,18 @@ Listing: TypeAlias = Callable[[Iterable[NamedLinop]], Iterable[NamedLinop]]
 
 
 @dataclass(frozen=True, slots=True)
-class Nest:
+class PendingOperands:
     """Operands as they were grouped when they were composed, to be renamed when listed."""
 
-    parts: tuple[NamedLinop | Nest, ...]
+    parts: tuple[NamedLinop | PendingOperands, ...]
     names: Names | None = None
 
     def flat(self) -> Iterator[NamedLinop]:
         """Yield the operands in their order; nests may be deeper than Python calls functions."""
-        left: list[tuple[NamedLinop | Nest, Names | None]] = [(self, None)]
+        left: list[tuple[NamedLinop | PendingOperands, Names | None]] = [(self, None)]
         while left:
             part, names = left.pop()
-            if isinstance(part, Nest):
+            if isinstance(part, PendingOperands):
                 inside = _one_after_the_other(part.names, names)
                 left += [(each, inside) for each in reversed(part.parts)]
             else:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Chain, Composite, Dense, Diagonal, Identity, NamedLinop, Role, Scalar
-from linops_core._algebra._nest import Nest
+from linops_core._algebra._pending import PendingOperands
 from linops_core.testing._tiles import check_cuts, sizes_of
 from nameddim import ND, NamedDimension, NamedShape
 
@@ -199,10 +199,10 @@ def test_names_of_operands_in_a_nest_are_changed_from_the_inside_to_the_outside(
     renamings: list[dict[str, str]],
 ) -> None:
     first, last = (Identity((name,)) for name in "AB")
-    nest, expected = Nest((first,)), list[NamedLinop]([first])
+    nest, expected = PendingOperands((first,)), list[NamedLinop]([first])
     for names in renamings:
         known = {ND(old): ND(new) for old, new in names.items()}
-        nest = Nest((Nest((nest,), known), last))
+        nest = PendingOperands((PendingOperands((nest,), known), last))
         expected = [*(linop.renamed(known) for linop in expected), last]
     found = [*nest.flat()]
     assert [linop.shape for linop in found] == [linop.shape for linop in expected]
@@ -211,6 +211,10 @@ def test_names_of_operands_in_a_nest_are_changed_from_the_inside_to_the_outside(
 
 def test_a_deep_nest_is_listed_and_freed_without_recursion() -> None:
     one, n = Identity(("A",)), 20_000
-    nest = reduce(lambda inside, _: Nest((one, inside), {ND("A"): ND("A")}), range(n), Nest(()))
+    nest = reduce(
+        lambda inside, _: PendingOperands((one, inside), {ND("A"): ND("A")}),
+        range(n),
+        PendingOperands(()),
+    )
     assert sum(1 for _ in nest.flat()) == n
     del nest

@@ -1,0 +1,55 @@
+"""The state of torch that only private names tell: one function for each fact.
+
+No other module of this package uses a private name of torch, but for attributes of tensors and
+modules.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
+from torch.autograd import forward_ad
+from torch.nn.modules.module import _has_any_global_hook
+
+_dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
+
+
+def is_transformed() -> bool:
+    """Whether torch.func is at work, whose tensors have no memory that can be compared."""
+    return torch._C._functorch.peek_interpreter_stack() is not None
+
+
+def is_in_forward_mode() -> bool:
+    """Whether tensors may have tangents: autograd is in forward mode."""
+    return forward_ad._current_level >= 0
+
+
+def is_in_fake_mode() -> bool:
+    """Whether results have no data."""
+    return _dispatch_mode(_FAKE) is not None
+
+
+def has_storage(tensor: Tensor) -> bool:
+    """Whether a tensor has memory of its own; a batch of gradients has none."""
+    return torch._C._has_storage(tensor)
+
+
+def has_global_hooks() -> bool:
+    """Whether there is a hook of all modules."""
+    return bool(_has_any_global_hook())
+
+
+def is_in_a_mode() -> bool:
+    """Whether there is a function mode, such as a default device, or a dispatch mode."""
+    return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
+
+
+def is_in_jit_trace() -> bool:
+    """Whether torch.jit.trace records what happens."""
+    return torch._C._get_tracing_state() is not None
+
+
+def has_hooks_for_saved_tensors() -> bool:
+    """Whether something changes the tensors that autograd saves."""
+    return torch._C._autograd._top_saved_tensors_default_hooks(True) is not None
