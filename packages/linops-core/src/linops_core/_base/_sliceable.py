@@ -16,6 +16,7 @@ from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
+from ._question import always
 from ._roles import Role
 from ._tile import Window, within
 
@@ -295,9 +296,7 @@ def with_shifted_weights(
     return linked(linop, None, _weights=weights)
 
 
-@is_checked_by_shapes.register(SliceableLinop)
-def _always(linop: SliceableLinop) -> bool:
-    return True
+is_checked_by_shapes.register(SliceableLinop)(always)
 
 
 without_fftshift.register(SliceableLinop)(with_shifted_weights)

@@ -12,6 +12,7 @@ from torch import Tensor
 from nameddim import NamedDimension
 
 from .._algebra._normal import normal_keeps_names
+from .._base._question import always
 from .._base._sizes import is_size, per_axis
 from .._kernels._dtype import summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
@@ -315,6 +316,4 @@ def meaning_of(
     return fitting[0]
 
 
-@normal_keeps_names.register(ArrayToBlocks, BlocksToArray)
-def _always(linop: BlockOperator) -> bool:
-    return True
+normal_keeps_names.register(ArrayToBlocks, BlocksToArray)(always)

@@ -20,6 +20,7 @@ from .._base._along import along
 from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._question import always
 from .._base._roles import Role
 from .._kernels._dtype import multiplied, refuse_half
 from ._grid_names import Dims, GridNames, axes_of
@@ -181,11 +182,9 @@ class FFT(GridOperator[AxisMap]):
         return Identity.on_input_of(self) if self.norm == "ortho" else super().own_normal()
 
 
-@normal_keeps_names.register(FFT)
-@has_number_as_normal.register(FFT)
-@gains_by_slices.register(FFT)
-def _always(linop: FFT) -> bool:
-    return True
+normal_keeps_names.register(FFT)(always)
+has_number_as_normal.register(FFT)(always)
+gains_by_slices.register(FFT)(always)
 
 
 @only_surrounds.register(FFT)

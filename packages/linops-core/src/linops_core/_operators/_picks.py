@@ -13,6 +13,7 @@ from nameddim import NamedDimension, as_dims
 from .._algebra._identity import Identity
 from .._algebra._normal import normal_keeps_names
 from .._base._linop import NamedLinop
+from .._base._question import always
 from .._base._sizes import by_dimension, is_size, per_axis
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from ._grid_names import Dims, GridNames
@@ -322,6 +323,4 @@ def _mirrored(size: int) -> PickedAxis:
     return PickedAxis(size, size, size - 1, -1)
 
 
-@normal_keeps_names.register(Picking)
-def _always(linop: NamedLinop) -> bool:
-    return True
+normal_keeps_names.register(Picking)(always)

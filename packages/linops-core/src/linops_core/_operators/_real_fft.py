@@ -10,6 +10,7 @@ from torch import Tensor
 from nameddim import NamedDimension
 
 from .._algebra._normal import normal_keeps_names
+from .._base._question import always
 from .._base._sides import Side, dims_of
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
@@ -158,6 +159,4 @@ def _real_float(x: Tensor) -> Tensor:
     return real_part(x) if is_number else x.to(torch.get_default_dtype())
 
 
-@normal_keeps_names.register(RealFFT)
-def _always(linop: RealFFT) -> bool:
-    return True
+normal_keeps_names.register(RealFFT)(always)

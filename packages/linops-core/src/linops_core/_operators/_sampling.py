@@ -16,6 +16,7 @@ from .._algebra._slice_by_slice import gains_by_slices
 from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._question import always
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
@@ -280,9 +281,7 @@ class Sampling(GridOperator[GridPart]):
         return Normal(linked(self, _counts=True), NamedShape(self.ishape))
 
 
-@gains_by_slices.register(Sampling)
-def _always(linop: Sampling) -> bool:
-    return True
+gains_by_slices.register(Sampling)(always)
 
 
 @without_fftshift.register(Sampling)
