@@ -295,7 +295,7 @@ def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> N
         raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")
 
 
-source_of.register(Tiled)(source_of.dispatch(object))  # the table knows the lengths
+source_of.register(Tiled)(source_of.default)  # the table knows the lengths
 
 
 @without_fftshift.register(Tiled)

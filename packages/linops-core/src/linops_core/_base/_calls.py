@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import singledispatch
 from typing import Any
 
 from torch import Tensor, nn
@@ -12,6 +11,7 @@ from .._kernels._recursion import advise
 from ._late_hooks import is_hooked
 from ._memo import CHECKED
 from ._module import check_export
+from ._per_class import PerClass
 
 
 def applied(linop: Any, x: Tensor) -> Tensor:
@@ -29,7 +29,7 @@ def applied(linop: Any, x: Tensor) -> Tensor:
     return y
 
 
-@singledispatch
+@PerClass
 def call_again(linop: Any, x: Tensor) -> Tensor:
     """Return A x, given that all weights have the shapes of an earlier call.
 
@@ -50,7 +50,7 @@ def has_checked(linop: Any, x: Tensor) -> bool:
     return is_all is True and x.shape == facts[0] and not is_hooked(own)
 
 
-@singledispatch
+@PerClass
 def is_checked_by_shapes(linop: object) -> bool:
     """Whether the shapes of input and weights determine if a call is valid."""
     return False

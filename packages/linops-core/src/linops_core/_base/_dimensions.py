@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import singledispatch
 from typing import TypeAlias
 
 import torch
@@ -12,6 +11,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._module import OperatorModule
+from ._per_class import PerClass
 from ._roles import Role, membership
 from ._sides import SIDES, Side, axis_of, dims_of, occurrences
 from ._tile import Supports
@@ -164,7 +164,7 @@ def size_of_side(linop: DimensionedModule, dim: NamedDimension | str) -> int | N
     return None
 
 
-@singledispatch
+@PerClass
 def supports_of(linop: DimensionedModule, dims: Iterable[NamedDimension]) -> Supports:
     """Return the supports of several dimensions; some operators find them together."""
     return {dim: linop.support(dim) for dim in dims}
@@ -175,7 +175,7 @@ def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
     return linop.role(dim) not in (None, Role.OPAQUE)
 
 
-@singledispatch
+@PerClass
 def source_of(linop: DimensionedModule, side: Side, position: int) -> Source:
     """Return where the length at a place is known, or the length itself."""
     return linop, side, position

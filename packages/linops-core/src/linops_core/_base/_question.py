@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import singledispatch, update_wrapper, wraps
+from functools import update_wrapper, wraps
 from typing import Any, Generic, TypeVar
+
+from ._per_class import PerClass
 
 Result = TypeVar("Result")
 Answer = TypeVar("Answer", bound=Callable[..., object])
@@ -51,7 +53,7 @@ class Question(Generic[Result]):
 
     An answer is about the ``fn`` and ``adj_fn`` of its class. A class that overrides one of them,
     or ``forward``, is another operator, and does not inherit the answer: the default holds. For an
-    answer that does not depend on these functions, use :func:`functools.singledispatch`.
+    answer that does not depend on these functions, use :class:`PerClass`.
 
     Examples
     --------
@@ -73,7 +75,7 @@ class Question(Generic[Result]):
 
     def __init__(self, default: Callable[..., Result]) -> None:
         self._default = default
-        self._answers = singledispatch(default)
+        self._answers: PerClass[..., Result] = PerClass(default)
         update_wrapper(self, default)
 
     def __call__(self, linop: Any, *args: Any) -> Result:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import singledispatch
 
 import torch
 from torch import Generator, Tensor
 
 from nameddim import NamedDimension
 
+from ._per_class import PerClass
 from ._sides import Side
 
 
@@ -61,7 +61,7 @@ WHOLE = Totals()
 """The reduction of whole vectors: none."""
 
 
-@singledispatch
+@PerClass
 def totals_of(linop: object, side: Side) -> Totals | None:
     """Return how sums over the parts of a vector of one side are collected; None for whole vectors.
 
