@@ -146,6 +146,16 @@ def test_masks_are_counted_whether_or_not_another_call_has_made_them(
         assert found == Trial(A, x, CPU, [work], None).peak(sizes)
 
 
+@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+def test_sums_over_neighbours_are_counted_to_the_byte(dtype: torch.dtype, work: str) -> None:
+    A = 2 * Interpolate(torch.full((2,), 0.75), (1, 1), (), (), ("A", "B"), width=1.0)
+    A = A @ Dense(torch.rand(3, 1, dtype=dtype), "CB", ("A", "C"), ("A", "B"))
+    x = torch.rand(1, 3, dtype=dtype)
+    for sizes in ({}, {ND("C"): 1}, {ND("C"): 2}):
+        assert Trial(A, x, CPU, [work], None).peak(sizes) == held_by(A, x, sizes, work)
+
+
 def coils_of_frames() -> NamedLinop:
     points = Interpolate(8 * torch.rand(5, 12, 2), (8, 8), ("C", "T"), ("T", "K"))
     maps = torch.rand(4, 8, 8, dtype=torch.complex64)
