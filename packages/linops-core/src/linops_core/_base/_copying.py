@@ -38,7 +38,7 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
     for name in HOOKS & own.keys():
         del own[name]
     own.pop("_compiled_call_impl", None)
-    own["_is_full_backward_hook"] = None
+    own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
     if shape is None:
         own["_found"] = shared(own["_found"])
     else:

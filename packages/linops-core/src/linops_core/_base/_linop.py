@@ -24,7 +24,7 @@ from ._copying import linked, with_changed_tensors
 from ._cutting import Cuts, overridable
 from ._description import html_tree, tensor_text, tree_lines
 from ._dimensions import is_renamed_by
-from ._memo import CHECKED, Memo
+from ._memo import CHECKED
 from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
 from ._swapped_functions import of_adjoint, swapped
@@ -157,7 +157,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         """The adjoint, with the same tensors; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
             _make_derived(self)
-        adjoint = _ADJOINT.of(self)
+        adjoint = self._adjoint
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
         if not isinstance(adjoint, NamedLinop):
@@ -165,8 +165,8 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
             if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
-                _ADJOINT.keep(self, adjoint)
-                _ADJOINT.keep(adjoint, weakref.ref(self))
+                vars(self)["_adjoint"] = adjoint
+                vars(adjoint)["_adjoint"] = weakref.ref(self)
         return adjoint
 
     @property
@@ -174,11 +174,11 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         """The normal operator A^H A; it is made once (:mod:`linops_core.config`)."""
         if is_dynamo_compiling():
             _make_derived(self)
-        normal = _NORMAL.of(self)
+        normal: NamedLinop | None = self._normal
         if normal is None:
             normal = built(self.normal)
             if config.cache_adjoint_normal:
-                _NORMAL.keep(self, normal)
+                vars(self)["_normal"] = normal
         return normal
 
     @property
@@ -323,12 +323,6 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
     def _repr_html_(self) -> str:
         """Return the tree as a table for notebooks, with the sizes and roles that are known."""
         return html_tree(self)
-
-
-_ADJOINT = Memo["NamedLinop | weakref.ref[NamedLinop]"](is_own=True)
-"""The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
-_NORMAL = Memo[NamedLinop](is_own=True)
-"""The normal operator, once it is made."""
 
 
 @constant_when_compiled

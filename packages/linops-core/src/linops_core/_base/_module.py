@@ -27,6 +27,11 @@ class OperatorModule(LateHooks):
         self._name = name
         self._has_relatives = False
         self._found: dict[Memo[Any], Any] = {}
+        # Not in `_found`, since torch.compile makes a graph anew when a dictionary has grown.
+        self._adjoint: Any = None
+        """The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
+        self._normal: Any = None
+        """The normal operator, once it is made."""
 
     @property
     def name(self) -> str:
@@ -47,7 +52,7 @@ class OperatorModule(LateHooks):
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without caches and without a compiled call."""
         _ = self._modules  # which a composition may have to list first
-        state = {**vars(self), "_found": {}}
+        state = {**vars(self), "_found": {}, "_adjoint": None, "_normal": None}
         state.pop("_compiled_call_impl", None)
         return state
 
