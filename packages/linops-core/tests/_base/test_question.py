@@ -4,8 +4,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import FFT, Diagonal, NamedLinop
+from linops_core import FFT, Diagonal, NamedLinop, Scalar
 from linops_core._algebra._shifted import has_number_as_normal
+from linops_core._base._question import PerClass
 from linops_core.siblings import along, without_fftshift
 from nameddim import ND
 
@@ -63,3 +64,22 @@ def test_an_answer_of_a_subclass_is_its_own() -> None:
     assert without_fftshift(A, [ND("N")]) is not None  # of sliceable operators of any functions
     without_fftshift.register(Own)(lambda linop, dims: linop)
     assert without_fftshift(A, [ND("N")]) is A
+
+
+def test_the_nearest_class_that_registered_decides() -> None:
+    @PerClass
+    def kind(linop: object, ending: str) -> str:
+        return "any" + ending
+
+    @kind.register(NamedLinop)
+    def of_operators(linop: object, ending: str) -> str:
+        return "operator" + ending
+
+    @kind.register(Scalar)
+    def of_scalars(linop: object, ending: str) -> str:
+        return "scalar" + ending
+
+    class Own(Scalar):
+        pass
+
+    assert [kind(x, "!") for x in (1, FFT(1), Own(2.0))] == ["any!", "operator!", "scalar!"]

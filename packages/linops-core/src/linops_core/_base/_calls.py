@@ -11,7 +11,7 @@ from .._kernels._recursion import advise
 from ._late_hooks import is_hooked
 from ._memo import CHECKED
 from ._module import check_export
-from ._per_class import PerClass
+from ._question import PerClass
 
 
 def applied(linop: Any, x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._module import OperatorModule
-from ._per_class import PerClass
+from ._question import PerClass
 from ._roles import Role, membership
 from ._sides import SIDES, Side, axis_of, dims_of, occurrences
 from ._tile import Supports

@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from nameddim import NamedDimension
 
-from ._per_class import PerClass
+from ._question import PerClass
 from ._sides import Side
 
 
