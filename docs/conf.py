@@ -58,7 +58,6 @@ sphinx_gallery_conf = {
 
 default_role = "code"
 autodoc_member_order = "groupwise"
-autodoc_preserve_defaults = True
 autodoc_typehints = "signature"
 autodoc_typehints_format = "short"
 autodoc_type_aliases = {

@@ -16,6 +16,7 @@ from sphinx.ext.napoleon import NumpyDocstring
 from sphinx.util.typing import ExtensionMetadata
 
 OF_A_FIELD = "Alias for field number"  # what Python itself says of each field of a NamedTuple
+FUNCTION = re.compile(r"<(?:ufunc|(?:built-in )?function) '?(\w+)[^>]*>")  # of NumPy, as defaults
 INITIAL = re.compile(r"^(\s*)([A-Z]\.) (?=[A-Z])")
 
 
@@ -37,8 +38,9 @@ def rewrite(app: Sphinx, what: str, name: str, obj: object, options: Any, lines:
 def sign(
     app: Sphinx, what: str, name: str, obj: object, options: Any, signature: str, returned: str
 ) -> tuple[str, str] | None:
-    """Write the default of a field that is made anew as one that can be read as Python."""
-    return signature and (signature.replace("<factory>", "..."), returned)
+    """Write defaults that are functions, or made anew, as they can be read as Python."""
+    named = FUNCTION.sub(r"np.\1", signature or "")
+    return signature and (named.replace("<factory>", "..."), returned)
 
 
 def skip(app: Sphinx, what: str, name: str, obj: object, skip: bool, options: Any) -> bool | None:

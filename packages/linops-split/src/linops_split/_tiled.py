@@ -15,6 +15,7 @@ from linops_core.siblings import (
     Memo,
     is_followed,
     is_renamed_by,
+    shown_operands,
     source_of,
     without_fftshift,
     writing_is_safe,
@@ -100,6 +101,14 @@ class Tiled(Composite):
         other = self.with_operands([part.linop for part in tiles.parts], tiles.shape)
         other._lay_out(tiles)
         return other
+
+    def extra_repr(self) -> str:
+        """Return the text of ``repr``: bytes, how many tiles there are, along which dimensions."""
+        nbytes, n = super().extra_repr(), len(self._rows)
+        dims = dict.fromkeys(str(dim) for window, _ in self._rows for dim in window)
+        along = f" along {', '.join(dims)}" if dims else ""
+        tiles = f"{n} tiles{along}, the first:" if n > 1 else ""
+        return ", ".join(filter(None, (nbytes, tiles)))
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -293,6 +302,12 @@ def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> N
     """Raise an error if the options of a progress bar are not a mapping."""
     if not isinstance(tqdm_kwargs, (Mapping, type(None))):
         raise TypeError(f"{owner}: tqdm_kwargs must be a mapping of options, got {tqdm_kwargs!r}")
+
+
+@shown_operands.register(Tiled)
+def first_operand(linop: Tiled) -> tuple[NamedLinop, ...]:
+    """Return the first of many tiles that are alike."""
+    return linop.linops[:1]
 
 
 source_of.register(Tiled)(source_of.default)  # the table knows the lengths

@@ -10,6 +10,7 @@ from memmap import union_nbytes
 from nameddim import is_wildcard
 
 from ._dimensions import DimensionedModule
+from ._question import PerClass
 from ._sides import SIDES, dims_of
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -42,13 +43,18 @@ def dims_text(dims: Iterable[object], sizes: Iterable[int | None]) -> str:
     return ", ".join(str(dim) if size is None else f"{dim} {size}" for dim, size in pairs)
 
 
+@PerClass
+def shown_operands(linop: DimensionedModule) -> Iterable[DimensionedModule]:
+    """Return the operands that ``repr`` shows; for many that are alike, the first ones."""
+    # Not children(), which lists an operand that is used twice only once.
+    return [part for part in linop._modules.values() if isinstance(part, DimensionedModule)]
+
+
 def tree_lines(linop: DimensionedModule) -> Iterator[str]:
     """Yield the lines of ``repr``: an operator, then its operands."""
     yield "  ".join(text for text in (linop.signature, linop.extra_repr()) if text)
-    # Not children(), which lists an operand that is used twice only once.
-    for part in linop._modules.values():
-        if isinstance(part, DimensionedModule):
-            yield from (f"  {line}" for line in repr(part).splitlines())
+    for part in shown_operands(linop):
+        yield from (f"  {line}" for line in repr(part).splitlines())
 
 
 def html_tree(linop: DimensionedModule) -> str:
@@ -63,6 +69,5 @@ def html_tree(linop: DimensionedModule) -> str:
 def _html_rows(linop: DimensionedModule, depth: int) -> Iterator[list[str]]:
     sides = [dims_text(dims_of(linop.shape, side), linop.sizes(side)) for side in SIDES]
     yield ["  " * depth + linop.name, *sides, linop.extra_repr()]
-    for part in linop._modules.values():
-        if isinstance(part, DimensionedModule):
-            yield from _html_rows(part, depth + 1)
+    for part in shown_operands(linop):
+        yield from _html_rows(part, depth + 1)

@@ -51,8 +51,7 @@ def lsqr(
         solver computes r (and A^H r) anew to confirm the recurrence.
     conlim : float
         Stop when the estimated condition number of A reaches it; 0 for no limit.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
-    checkpoint_every
+    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_solvers`. By default there are at most twice as many steps as unknowns. If
         the steps show that ``adjoint`` is not the adjoint of A, a ValueError is raised. The
         ``values`` of a step are "residual", :math:`|r| / |y|`, "gradient",

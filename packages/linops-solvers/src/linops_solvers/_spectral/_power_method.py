@@ -62,8 +62,7 @@ def power_method(
         the next eigenvalue has nearly the same magnitude.
     batch_dims : int, or dimensions
         As in :func:`conjugate_gradients`, but all systems go on until the last one has converged.
-    max_iters, progress, tqdm_kwargs, callback, checkpoint,
-    checkpoint_every
+    max_iters, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_solvers`, where ``max_iters`` is ``max_num_iters``. The ``x`` of a step is
         v. Its ``values`` are "eigenvalue", and "change", the relative change; each is the largest
         one of a batch.

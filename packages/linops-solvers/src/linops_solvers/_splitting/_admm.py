@@ -91,8 +91,7 @@ def admm(
         eps_abs may be 0, and then the result does not depend on the unit of y.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
-    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
-    checkpoint_every
+    A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_solvers`. For a NamedLinop, the normal ``A.N`` is used. The ``values`` of
         a step are "rho", "primal" and "dual", the residuals divided by the factors of eps_rel, and,
         if the function of ``proximal`` is known, "objective": :math:`\frac12 |A x - y|^2 + g(z)`.

@@ -90,8 +90,7 @@ def pdhg(
         be at most :math:`\sqrt m \, \epsilon_{abs} + \epsilon_{rel} |K| |x'|`. n and m are the
         numbers of their entries. For several operators without tau and sigma, both norms count
         each output in its own unit, which is 1 for the first one.
-    K, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint,
-    checkpoint_every
+    K, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
         See :mod:`linops_solvers`, where K is A. The ``values`` of a step are "primal" and "dual",
         the norms of these two vectors, "tau", "sigma" and, if both functions are known,
         "objective", which is infinite outside of a set.
