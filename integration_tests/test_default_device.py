@@ -172,7 +172,7 @@ def scan_file(path: Path) -> Path:
 
 def write_ismrmrd(path: Path) -> None:
     pytest.importorskip("h5py")
-    io.write_ismrmrd(path, SCAN)
+    io.write_ismrmrd(path, io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)))
 
 
 def write_nifti(path: Path) -> None:

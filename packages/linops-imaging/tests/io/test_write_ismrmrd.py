@@ -190,3 +190,61 @@ def test_errors_of_scans(tmp_path: Path) -> None:
     long = dataclasses.replace(long, centre_sample=torch.zeros(1, dtype=torch.int64))
     with pytest.raises(ValueError, match="at most 65535 samples and 1024 coils, got 65536 and 1"):
         write_ismrmrd(tmp_path / "a.h5", long)
+
+
+def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:
+    scan = scan_of()
+    path = tmp_path / "a.h5"
+    write_ismrmrd(path, scan)
+    faults: list[tuple[dict[str, Any], str]] = [
+        ({"trajectory": torch.zeros(6, 3, 2)}, r"trajectory must be \(6, 4, D\) as kspace is, got"),
+        ({"noise": grid(3, 9), "noise_dwell_time": 1.0}, r"noise must be \(2, T\), of the coils"),
+        ({"noise": grid(2, 9)}, "noise must have a noise_dwell_time, got None"),
+        ({"noise": grid(2, 9), "noise_dwell_time": 0.0}, "noise_dwell_time must be more than 0"),
+        ({"dwell_time": float("nan")}, "dwell_time must be more than 0 and finite, got nan"),
+        ({"counters": {}}, "counters must be kspace_encode_step_1, .* segment, got"),
+        ({"discarded": torch.full((6, 2), 3)}, "discarded must be at most 4 samples of a line"),
+        ({"header": ""}, "the header must be XML, got"),
+        ({"details": {"other": torch.zeros(6)}}, "details must be fields of the standard, got"),
+        (
+            {"details": {"user_float": torch.zeros(6, 3)}},
+            r"user_float must be numbers of the shape",
+        ),
+        ({"details": {"user_int": torch.zeros(6, 8)}}, "user_int must be integers of the shape"),
+        ({"centre_sample": torch.zeros(3, dtype=torch.int64)}, "center_sample must be integers of"),
+    ]
+    for changes, message in faults:
+        with pytest.raises(ValueError, match=message):
+            write_ismrmrd(path, dataclasses.replace(scan, **changes))
+        same(scan, read_ismrmrd(path))  # the file that was there
+
+
+def test_axes_that_are_no_axes_have_no_place() -> None:
+    scan = scan_of()
+    for name, value, message in (
+        ("read_dir", [2.0, 0.0, 0.0], "must be perpendicular and of length 1, got"),
+        ("read_dir", [0.0, 1.0, 0.0], "must be perpendicular and of length 1, got"),
+        ("slice_dir", [0.0, 0.0, 0.0], "must be perpendicular and of length 1, got"),
+        (
+            "position",
+            [0.0, 0.0, float("nan")],
+            r"position must be finite and of the shape \(6, 3\)",
+        ),
+    ):
+        details = {**scan.details, name: torch.tensor(value).expand(6, 3)}
+        with pytest.raises(ValueError, match=message):
+            dataclasses.replace(scan, details=details).affine()
+    details = {**scan.details, "position": torch.zeros(3)}
+    with pytest.raises(ValueError, match=r"of the shape \(6, 3\), got the shape \(3,\)"):
+        dataclasses.replace(scan, details=details).affine()
+
+
+def test_grids_of_other_types(tmp_path: Path) -> None:
+    scan = IsmrmrdScan.from_grid(grid(2, 3, 4).requires_grad_(), (1, 1, 1))
+    assert not scan.on_grid()[0].requires_grad
+    with pytest.raises(TypeError, match=r"kspace must be a torch.Tensor, got <class 'numpy"):
+        IsmrmrdScan.from_grid(grid(2, 3, 4).numpy(), (1, 1, 1))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"mask must be a torch.Tensor, got <class 'list'>"):
+        IsmrmrdScan.from_grid(grid(2, 3, 4), (1, 1, 1), mask=[True])  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="fov must be three lengths in mm, got 5"):
+        IsmrmrdScan.from_grid(grid(2, 3, 4), 5)  # type: ignore[arg-type]

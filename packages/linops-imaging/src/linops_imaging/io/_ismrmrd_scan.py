@@ -106,10 +106,18 @@ class IsmrmrdScan:
 
         Raises
         ------
+        TypeError
+            If ``kspace`` or ``mask`` is not a tensor, or ``fov`` is not a sequence.
         ValueError
             If ``kspace`` does not have three or four axes, ``fov`` is not three positive numbers,
             or ``mask`` has another shape or no line.
         """
+        for name, tensor in (("kspace", kspace), ("mask", mask)):
+            if not isinstance(tensor, Tensor) and (name == "kspace" or tensor is not None):
+                raise TypeError(f"IsmrmrdScan: {name} must be a torch.Tensor, got {type(tensor)}")
+        if not isinstance(fov, Sequence):
+            raise TypeError(f"IsmrmrdScan: fov must be three lengths in mm, got {fov!r}")
+        kspace = kspace.detach()
         if kspace.ndim not in (3, 4) or not kspace.numel() or not kspace.is_complex():
             raise ValueError(
                 "IsmrmrdScan: kspace must be complex with the axes (C, [Z,] Y, X), got "
@@ -261,23 +269,35 @@ class IsmrmrdScan:
         Raises
         ------
         ValueError
-            If the file lacks the positions or directions; if the directions differ between lines,
-            or the positions within a slice; or if slices are not equally spaced in the order of
-            their counter.
+            If the file lacks the positions or directions; if the directions are not perpendicular
+            and of length 1, or differ between lines; if positions differ within a slice; or if
+            slices are not equally spaced in the order of their counter.
         """
         if grid not in ("recon", "encoded"):
             raise ValueError(f"IsmrmrdScan: grid must be 'recon' or 'encoded', got {grid!r}")
         names = ("position", "read_dir", "phase_dir", "slice_dir")
         if missing := [name for name in names if name not in self.details]:
             raise ValueError(f"IsmrmrdScan: the file must have {', '.join(missing)}, got none")
+        shape = (self.kspace.shape[1], 3)
+        for name in names:
+            if self.details[name].shape != shape or not self.details[name].isfinite().all():
+                raise ValueError(
+                    f"IsmrmrdScan: {name} must be finite and of the shape {shape}, got the shape "
+                    f"{tuple(self.details[name].shape)}"
+                )
         position, *directions = (self.details[name].double() for name in names)
         matrix = torch.stack([direction[0] for direction in directions], 1)
         for name, direction in zip(names[1:], directions, strict=True):
-            if (direction - direction[0]).abs().max() > 1e-4 or not direction[0].any():
+            if (direction - direction[0]).abs().max() > 1e-4:
                 raise ValueError(
                     f"IsmrmrdScan: {name} must be one direction for all lines, got "
                     f"{direction.unique(dim=0)[:3].tolist()}; select lines by where"
                 )
+        if (matrix.mT @ matrix - torch.eye(3, device=matrix.device)).abs().max() > 1e-3:
+            raise ValueError(
+                "IsmrmrdScan: read_dir, phase_dir and slice_dir must be perpendicular and of "
+                f"length 1, got {matrix.mT.tolist()}"
+            )
         if grid == "recon":
             sizes, fov = self.encoding.recon_size, self.encoding.recon_fov
         else:

@@ -11,7 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._checks import check_real
 from .._extras import needed
+from ._ismrmrd_header import encodings_of
 from ._ismrmrd_scan import COUNTERS, IsmrmrdScan
 
 Array = np.ndarray[Any, Any]
@@ -77,7 +79,8 @@ def write_ismrmrd(
         If ``scan`` is not an IsmrmrdScan.
     ValueError
         If a number does not fit its field of the header, such as a line of more than 65,535
-        samples.
+        samples; or if the tensors of the scan do not have the lines, coils and samples of
+        ``scan.kspace``. No file is written then.
 
     References
     ----------
@@ -87,6 +90,7 @@ def write_ismrmrd(
     if not isinstance(scan, IsmrmrdScan):
         raise TypeError(f"write_ismrmrd: scan must be an IsmrmrdScan, got {type(scan)}")
     h5py = needed("h5py", "write_ismrmrd", "ismrmrd")
+    _check(scan)
     heads = _heads(scan)
     floats = h5py.vlen_dtype(np.dtype("<f4"))
     row = np.dtype([("head", _HEAD), ("traj", floats), ("data", floats)])
@@ -107,13 +111,59 @@ def write_ismrmrd(
             table[len(noise) + start : len(noise) + start + len(rows)] = rows
 
 
+def _check(scan: IsmrmrdScan) -> None:
+    """Raise an error unless what is written can be read as the same scan."""
+    n_coils, n_lines, n_samples = scan.kspace.shape
+    if n_coils > 1024 or n_samples > _MOST:
+        raise ValueError(
+            f"write_ismrmrd: lines must have at most {_MOST} samples and 1024 coils, got "
+            f"{n_samples} and {n_coils}"
+        )
+    if {*scan.counters} != {*COUNTERS}:
+        raise ValueError(
+            f"write_ismrmrd: counters must be {', '.join(COUNTERS)}, got {', '.join(scan.counters)}"
+        )
+    trajectory = scan.trajectory
+    if trajectory is not None and (
+        trajectory.ndim != 3 or trajectory.shape[:2] != (n_lines, n_samples)
+    ):
+        raise ValueError(
+            f"write_ismrmrd: trajectory must be ({n_lines}, {n_samples}, D) as kspace is, got "
+            f"{tuple(trajectory.shape)}"
+        )
+    check_real("write_ismrmrd", "dwell_time", scan.dwell_time, 0, more=True)
+    if scan.noise is not None:
+        if scan.noise.ndim != 2 or len(scan.noise) != n_coils:
+            raise ValueError(
+                f"write_ismrmrd: noise must be ({n_coils}, T), of the coils of kspace, got "
+                f"{tuple(scan.noise.shape)}"
+            )
+        if scan.noise_dwell_time is None:
+            raise ValueError("write_ismrmrd: noise must have a noise_dwell_time, got None")
+        check_real("write_ismrmrd", "noise_dwell_time", scan.noise_dwell_time, 0, more=True)
+    if (scan.discarded.sum(-1) > n_samples).any():
+        raise ValueError(f"write_ismrmrd: discarded must be at most {n_samples} samples of a line")
+    try:
+        encodings_of(scan.header)
+    except ValueError as error:
+        raise ValueError(str(error).replace("read_ismrmrd", "write_ismrmrd")) from None
+
+
 def _heads(scan: IsmrmrdScan) -> Array:
     """Return the headers of the lines of a scan, without the sizes of their data."""
     heads = np.zeros(scan.kspace.shape[1], _HEAD)
     for name, values in _fields(scan):
         field = heads["idx"] if name in (_IDX.names or ()) else heads
+        if name not in (field.dtype.names or ()):
+            raise ValueError(f"write_ismrmrd: details must be fields of the standard, got {name!r}")
         own = values.detach().cpu().numpy()
         kind = field[name].dtype
+        if own.shape != field[name].shape or (kind.kind in "ui" and own.dtype.kind not in "ui"):
+            numbers = "integers" if kind.kind in "ui" else "numbers"
+            raise ValueError(
+                f"write_ismrmrd: {name} must be {numbers} of the shape {field[name].shape}, got "
+                f"{values.dtype} of the shape {own.shape}"
+            )
         if kind.kind in "ui" and own.size:
             least, most = np.iinfo(kind).min, np.iinfo(kind).max
             if own.min() < least or own.max() > most:
@@ -138,11 +188,6 @@ def _fields(scan: IsmrmrdScan) -> Iterator[tuple[str, Tensor]]:
 def _rows(row: np.dtype[Any], heads: Array, samples: Tensor, trajectory: Tensor | None) -> Array:
     """Return rows of the table for samples (C, L, X) and locations (L, X, D)."""
     n_coils, _, n_samples = samples.shape
-    if n_coils > 1024 or n_samples > _MOST:
-        raise ValueError(
-            f"write_ismrmrd: lines must have at most {_MOST} samples and 1024 coils, got "
-            f"{n_samples} and {n_coils}"
-        )
     rows = np.empty(len(heads), row)
     rows["head"] = heads
     head = rows["head"]
