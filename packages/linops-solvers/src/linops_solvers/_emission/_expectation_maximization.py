@@ -15,7 +15,7 @@ from .._shared._checkpoint import probed
 from .._shared._checks import check_like, checked_number
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import scaled_sum
-from .._shared._progress import Checkpointed, Progress, StopReason, reason_of, stepped
+from .._shared._progress import Checkpointed, Measured, Progress, reason_of
 from .._shared._space import Space, added
 from ._counted import Counted, check_counts
 
@@ -59,7 +59,7 @@ def expectation_maximization(
     state = start()
     spare: Tensor | None = None
 
-    def do_step() -> tuple[dict[str, float], StopReason | None]:
+    def do_step() -> Measured:
         nonlocal spare
         before = state.x
         x = first.updated(before, state.image, state.floor, into=spare)
@@ -80,10 +80,10 @@ def expectation_maximization(
             values["objective"] = objective + first.objective(state.image, state.floor)
         return values, reason
 
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(owner, shown(x), dtype)
+    def result() -> Tensor:
+        return in_given_precision(owner, shown(state.x), dtype)
 
-    return result(progress.follow(stepped(state, {"change": math.inf}, do_step), result))
+    return progress.follow(do_step, result, ({"change": math.inf}, None))
 
 
 @dataclass

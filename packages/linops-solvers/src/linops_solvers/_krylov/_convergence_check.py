@@ -24,7 +24,7 @@ N_CHECKED = 3
 """Number of first steps in which directions must be conjugate; later rounding spoils it."""
 
 
-class Measured(NamedTuple):
+class StepNumbers(NamedTuple):
     """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
 
     curvature: Numbers  # p^H A p
@@ -105,7 +105,7 @@ class ConvergenceCheck:
 
     def stop(self, which: Numbers, reason: StopReason) -> None:
         """Note the reason of those systems that are still active."""
-        if self.is_read and not is_any(which):
+        if which is False or (self.is_read and not is_any(which)):
             return
         which = which & self.active
         self.active = self.active ^ which
@@ -119,7 +119,7 @@ class ConvergenceCheck:
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
 
-    def step(self, measured: Measured) -> None:
+    def step(self, measured: StepNumbers) -> None:
         """Check A and the preconditioner by the numbers of a step, and stop solved systems."""
         step, before = measured.step, self.energy
         decrease = 0.5 * step * before
@@ -127,17 +127,9 @@ class ConvergenceCheck:
         self.norm, self.residual = measured.norm, measured.residual
         self.length = self.length + step * measured.direction
         self.loss = self.loss - decrease
-        if not self._is_uneventful(measured, decrease):
-            self._check_and_stop(measured, decrease)
-        self.drop = over(decrease, abs(self.loss))
-        if self.n_steps <= N_CHECKED:
-            self._note_rounding(measured)
-        self.energy, self.searched = measured.energy.real, measured.searched
-
-    def _check_and_stop(self, measured: Measured, decrease: Numbers) -> None:
+        self._check_finite(*measured[:5], *measured[6:-1], self.length)
         self._check_curvature(measured)
-        self._check_finite(measured.energy, measured.residual, measured.searched, measured.step)
-        self.stop(measured.step == 0, StopReason.ROUNDING)
+        self.stop(step == 0, StopReason.ROUNDING)
         # A residual that is lost in rounding does not decrease the loss.
         is_lost = self.residual <= self.precision * self.size
         is_still = (decrease <= self.ltol * abs(self.loss)) | is_lost | (self.ltol == 0)
@@ -151,25 +143,10 @@ class ConvergenceCheck:
             self.stop(is_still, StopReason.STALLED)
         if not self.is_read or is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
-
-    def _is_uneventful(self, measured: Measured, decrease: Numbers) -> bool:
-        """Whether it is sure that no rule applies, found fast: most steps of one system are so."""
-        if isinstance(measured.residual, Tensor) or self.has_preconditioner:
-            return False
-        curvature, _, _, direction, image, norm, residual, _, cross = measured
-        size, ltol = direction * image, 0.0 if self.gtol else self.ltol
-        return bool(
-            residual > self.goal
-            and residual > self.gtol * self.size
-            and curvature.real > self.noise * norm * direction * direction
-            and abs(curvature.imag) <= self.root * size
-            and (
-                cross is None
-                or abs(cross - curvature) <= self.root * (size + self.searched * image)
-            )
-            and residual + image + self.length < math.inf
-            and (not ltol or decrease > ltol * abs(self.loss))
-        )
+        self.drop = over(decrease, abs(self.loss))
+        if self.n_steps <= N_CHECKED:
+            self._note_rounding(measured)
+        self.energy, self.searched = measured.energy.real, measured.searched
 
     @property
     def has_to_verify(self) -> bool:
@@ -231,10 +208,9 @@ class ConvergenceCheck:
         lowest = lowest + (floor - lowest) * (lowest < floor)
         return proves + (lowest - proves) * (proves < floor)
 
-    def _check_curvature(self, measured: Measured) -> None:
+    def _check_curvature(self, measured: StepNumbers) -> None:
         """Refuse systems whose p^H A p shows that A is not Hermitian positive definite."""
         curvature, _, step, direction, image, norm, _, _, cross = measured
-        self._check_finite(curvature, direction, image, self.length)
         # The rounding of an inner product is far below the root of the precision.
         size, floor = direction * image, self.noise * norm * direction * direction
         bad = (abs(_imaginary(curvature)) > self.root * size + floor) | (curvature.real < -floor)
@@ -262,7 +238,7 @@ class ConvergenceCheck:
         bad = (abs(_imaginary(energy)) > self.root * size) | (energy.real <= self.precision * size)
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
-    def _note_rounding(self, measured: Measured) -> None:
+    def _note_rounding(self, measured: StepNumbers) -> None:
         """Note the rounding of conjugacy of the next direction."""
         # The rounding of the residual is that of the larger term of its difference. The rounding of
         # the step is that of the curvature, in which larger terms may cancel.
@@ -286,6 +262,8 @@ class ConvergenceCheck:
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
+        if bad is False:
+            return
         if not self.is_read:
             self.refused = self.refused | self.active & bad
         elif is_any(bad) and is_any(bad := bad & self.active):
@@ -331,5 +309,6 @@ def is_any(which: Numbers) -> bool:
 
 
 def _imaginary(number: Numbers) -> Numbers:
-    is_real = isinstance(number, Tensor) and not number.is_complex()
-    return torch.zeros_like(number) if is_real else number.imag
+    if isinstance(number, Tensor):
+        return number.imag if number.is_complex() else torch.zeros_like(number)
+    return number.imag

@@ -41,12 +41,16 @@ _MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds t
 
 def added(*numbers: Terms) -> list[Tensor]:
     """Return the sums of terms of one shape over the processes, in one reduction."""
-    found: list[Tensor | int] = [0] * len(numbers)
+    found: dict[int, Tensor] = {}
     of_parts: dict[Hashable, list[tuple[int, Tensor]]] = defaultdict(list)
+
+    def note(place: int, number: Tensor) -> None:
+        found[place] = found[place] + number if place in found else number
+
     for place, terms in enumerate(numbers):
         for totals, number in terms:
             if totals.add is None:
-                found[place] = found[place] + number
+                note(place, number)
             else:
                 of_parts[totals.add].append((place, number))
     for add, members in of_parts.items():
@@ -56,9 +60,8 @@ def added(*numbers: Terms) -> list[Tensor]:
         for (place, number), real, part in zip(members, reals, parts, strict=True):
             shaped = part.reshape(real.shape).to(real.dtype)
             # Not view_as_complex: a part may begin at an odd place.
-            whole = torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped
-            found[place] = found[place] + whole
-    return cast(list[Tensor], found)
+            note(place, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
+    return [found[place] for place in range(len(numbers))]
 
 
 @dataclass(frozen=True)

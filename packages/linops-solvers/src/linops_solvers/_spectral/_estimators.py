@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, Unpack
 
 import torch
@@ -13,7 +13,7 @@ from linops_core.siblings import inner, inner_products
 
 from .._shared._checks import Operator, check_complex_linear, finite, in_own_space
 from .._shared._precision import applied_in_half, widened
-from .._shared._progress import Iterate, Progress, Watching, with_options
+from .._shared._progress import Measured, Progress, Watching, with_options
 from .._shared._space import Space, spaces_of
 from .._shared._vectors import input_or_random
 
@@ -181,17 +181,15 @@ class _Mean:
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
         """Take the samples, and return the estimate."""
 
-        def steps() -> Iterator[Iterate[_Mean]]:
-            yield self, {}, None
-            while True:
-                self.add(sample())
-                values = {}
-                if progress.is_watched:
-                    size, error = map(self.length, self.estimate())
-                    values = {"size": size, "standard_error": error}
-                yield self, values, None
+        def step() -> Measured:
+            self.add(sample())
+            if not progress.is_watched:
+                return {}, None
+            size, error = map(self.length, self.estimate())
+            return {"size": size, "standard_error": error}, None
 
-        return progress.follow(steps(), lambda mean: mean.estimate().value.clone()).estimate()
+        progress.follow(step, lambda: self.estimate().value.clone(), ({}, None))
+        return self.estimate()
 
     def summed(self, number: Tensor) -> list[Tensor]:
         """Return the total over the whole estimate."""
