@@ -45,16 +45,17 @@ def expectation_maximization(
         image, floor = first.image(x)
         first.check_explained(image, floor)
         state = _State(x, image, floor)
-        if progress.checkpoint is not None:
-            known = {"x0": (space, x)}
-            for subset in subsets:
-                own = subset.pair
-                sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
-                known |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-                known |= probed(own, x)
-            options = {"tol": tol, "max_num_iters": max_num_iters, "subsets": len(subsets)}
-            progress.checkpoint.begin(options, known, state=state)
+        progress.resume({"tol": tol, "subsets": len(subsets)}, lambda: known(x), state=state)
         return state
+
+    def known(x: Tensor) -> dict[str, tuple[Space, Tensor]]:
+        found = {"x0": (space, x)}
+        for subset in subsets:
+            own = subset.pair
+            sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
+            found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
+            found |= probed(own, x)
+        return found
 
     state = start()
     spare: Tensor | None = None

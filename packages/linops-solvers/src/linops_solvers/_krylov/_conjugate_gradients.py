@@ -26,7 +26,7 @@ from .._shared._progress import Callback, Checkpointed, Progress, reading_option
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._chunks import chunks_of
 from ._conjugate_steps import ConjugateSteps
-from ._implicit import attach, check_solved
+from ._implicit import attach
 
 _NAME = "conjugate_gradients"
 
@@ -208,14 +208,9 @@ def conjugate_gradients(
         if not is_implicit:
             return x
         again = Progress(_NAME, max_num_iters, goals=goals)
-
-        def to_y(gradient: Tensor) -> Tensor:
-            z, other = solve(gradient, None, again)
-            check_solved(_NAME, complaint or other)
-            return z
-
         operators = (A,) if preconditioner is None else (A, preconditioner)
-        return attach(x, y - in_own_space(_NAME, A, x), to_y, _NAME, operators)
+        defect = y - in_own_space(_NAME, A, x)
+        return attach(x, defect, lambda g: solve(g, None, again), _NAME, operators, complaint)
 
     def solve_in_graph() -> Tensor:
         steps = ConjugateSteps(A, preconditioner, batch, y, x0, is_read=False)

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from linops_core.siblings import inner, is_followed, norm, squared_norm
 
-from .._shared._checkpoint import Checkpoint, check_not_recorded
+from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale, in_own_space
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._products import free, is_moderate, is_pure
@@ -140,8 +140,12 @@ class ConjugateSteps:
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
         check, state = self.check, self.state
-        if progress.checkpoint is not None:
-            self.resume(progress.checkpoint, progress.limit)
+        options = {"gtol": check.gtol, "ltol": check.ltol, "axes of systems": [*self.space.systems]}
+        progress.resume(options, self.known, state=state, check=check)
+        if progress.checkpoint is not None and (saved := progress.checkpoint.step) is not None:
+            check.restore([name and StopReason[name] for name in saved["reasons"]])
+        if not state.is_anew:
+            self.searched = self.preconditioned()
         is_shown = progress.is_watched or progress.checkpoint is not None
 
         def step() -> Measured:
@@ -174,25 +178,16 @@ class ConjugateSteps:
         x = torch.where(self.check.refused, torch.nan, self.state.x * self.own_unit())
         return narrowed(x, self.y.dtype)
 
-    def resume(self, checkpoint: Checkpoint, limit: int) -> None:
-        """Continue from the newest state of a checkpoint, if there is one."""
-        y, check, space = self.y, self.check, self.space
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        y, space = self.y, self.space
         vectors = {"y": y, "x0": self.state.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
                 probe = space.random_like(y.detach())
                 vectors[name] = in_own_space(_NAME, operator, probe, name)
-        advice = "pass implicit=True, or call it"
-        check_not_recorded(_NAME, *vectors.values(), advice=advice)
-        options: dict[str, object] = {"gtol": check.gtol, "ltol": check.ltol}
-        known = {name: (space, vector) for name, vector in vectors.items()}
-        options |= {"max_num_iters": int(limit), "axes of systems": [*space.systems]}
-        checkpoint.begin(options, known, state=self.state, check=check)
-        if checkpoint.step is not None:
-            names = checkpoint.step["reasons"]
-            check.restore([None if name is None else StopReason[name] for name in names])
-        if not self.state.is_anew:
-            self.searched = self.preconditioned()
+        check_not_recorded(_NAME, *vectors.values(), advice="pass implicit=True, or call it")
+        return {name: (space, vector) for name, vector in vectors.items()}
 
     def begin(self) -> None:
         """Make the first direction z, and A times it."""
@@ -384,9 +379,11 @@ class ConjugateSteps:
 
     def values(self, progress: Progress, is_shown: bool) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
+        if not is_shown and None in self.check.reasons:
+            return {}
         rest = {"decrease": self.check.decrease} if "decrease" in progress.goals else {}
         if not is_shown:
-            return {} if None in self.check.reasons else {"residual": self.check.relative} | rest
+            return {"residual": self.check.relative} | rest
         unit, own_unit = on_host(self.state.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses

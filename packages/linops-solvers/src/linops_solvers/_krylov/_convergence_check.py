@@ -234,6 +234,8 @@ class ConvergenceCheck:
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
+        if not self.has_preconditioner:
+            return  # it is |r|^2
         size = self.residual * searched
         bad = (abs(_imaginary(energy)) > self.root * size) | (energy.real <= self.precision * size)
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)

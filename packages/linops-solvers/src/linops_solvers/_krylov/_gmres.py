@@ -7,7 +7,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner_products
+from linops_core.siblings import inner_products, squared_norm
 
 from .._shared._checks import Operator, check_count, in_own_space
 from .._shared._precision import applied_in_half, rounding_of
@@ -116,13 +116,13 @@ class Cycle:
         image = system.forward(self.applied(basis[-1])).flatten()
         new.copy_(image)
         del image
-        before, found = system.measured(new, inner_products(basis, new))
+        found, square = system.space.total(inner_products(basis, new), squared_norm(new))
         new.addmv_(basis.mT, found, alpha=-1)
         (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
         new.addmv_(basis.mT, parts, alpha=-1)
         found = found + parts
         length = system.space.norm(new)
-        *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()
+        *column, size, norm = torch.cat([found, torch.stack([length, square.sqrt()])]).tolist()
         size, norm = complex(size).real, complex(norm).real
         system.note_norm(norm)
         is_last = size <= 4 * torch.finfo(new.real.dtype).eps * norm

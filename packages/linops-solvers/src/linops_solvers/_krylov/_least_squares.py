@@ -122,12 +122,12 @@ def least_squares(
             z = of_adjoint(x if x0 is None else x - x0)
         defects.append(adjoint(z) if x0 is None else adjoint(z) + x0)
 
-    def to_defects(g: Tensor) -> Tensor:
+    def to_defects(g: Tensor) -> tuple[Tensor, None]:
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
         second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
         found = solve(_Problem(second, z, None, undamped))
-        return torch.stack([found, g - back(z)] if has_free else [found])
+        return torch.stack([found, g - back(z)] if has_free else [found]), None
 
     return attach(x, torch.stack(defects), to_defects, owner, pair.given)
 
@@ -182,13 +182,8 @@ class _Problem:
         self.gain = 4.0**ratio
         recurrence = method(pair, damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
-        if progress.checkpoint is not None:
-            given = {"y": (self.A.output, self.y), **probed(self.A, self.x)}
-            if self.x0 is not None:
-                given["x0"] = self.A.input, self.x0
-            limits = {"max_num_iters": progress.limit, **self.options._asdict()}
-            parts = {"problem": self, "pair": pair, "recurrence": recurrence}
-            progress.checkpoint.begin(limits, given, **parts)
+        parts = {"problem": self, "pair": pair, "recurrence": recurrence}
+        progress.resume(self.options._asdict(), self.known, **parts)
 
         def step() -> Measured:
             norms, reason = self.judged(recurrence.step(self.x))
@@ -203,6 +198,11 @@ class _Problem:
             return values, reason
 
         return progress.follow(step, self.result, (values, None))
+
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        found = {"y": (self.A.output, self.y), **probed(self.A, self.x)}
+        return found if self.x0 is None else found | {"x0": (self.A.input, self.x0)}
 
     def reason_at_start(self) -> StopReason:
         """Return the reason to stop if the first residual, or its gradient, is 0."""

@@ -8,8 +8,6 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner
-
 from .._shared._checks import Operator
 from .._shared._progress import Measured, Watching, with_options
 from ._bidiagonal import rotation
@@ -91,7 +89,8 @@ class Lanczos:
         """Add a direction; begin anew when x is computed anew."""
         system, v, precision = self.system, self.v, torch.finfo(self.system.dtype).eps
         image = system.forward(v)
-        size, alpha, cross = system.measured(image, inner(v, image), inner(self.before, image))
+        pairs = [(v, image), (self.before, image)]
+        alpha, cross, size = system.space.measured(pairs, [image])
         rest = torch.sub(image, self.before, alpha=self.beta).sub_(alpha.real * v)
         rest_size = system.space.norm(rest)
         numbers = torch.stack([alpha, cross, rest_size.to(alpha), size.to(alpha)]).tolist()

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed, squared_norm
+from linops_core.siblings import check_vector, is_followed
 
 from .._shared._checks import (
     Operator,
@@ -29,7 +29,7 @@ from .._shared._precision import (
 )
 from .._shared._progress import Measured, Progress, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
-from ._implicit import attach, check_solved, has_gradient
+from ._implicit import attach, has_gradient
 
 
 class SquareSystem:
@@ -60,11 +60,6 @@ class SquareSystem:
     def lengths(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""
         return magnitudes(self.owner, (self.space, vectors))
-
-    def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
-        """Return the norm of x and the inner products, each summed over processes."""
-        square, *found = self.space.total(squared_norm(x), *products)
-        return [square.sqrt(), *found]
 
     def note_norm(self, norm: float) -> None:
         """Raise the estimate of |A| to |A v| of a unit vector v."""
@@ -191,9 +186,8 @@ def solved(
         return x
     back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
 
-    def to_y(gradient: Tensor) -> Tensor:
+    def to_y(gradient: Tensor) -> tuple[Tensor, str | None]:
         z, other = solve(back, gradient, None, None)
-        check_solved(owner, complaint or other.complaint)
-        return z
+        return z, other.complaint
 
-    return attach(x, defect, to_y, owner, (A, back))
+    return attach(x, defect, to_y, owner, (A, back), complaint)

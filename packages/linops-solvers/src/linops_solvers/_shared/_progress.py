@@ -222,6 +222,20 @@ class Progress:
         """Whether there is a callback or a progress bar."""
         return self.tqdm_kwargs is not None or self.callback is not None
 
+    def resume(
+        self,
+        options: Mapping[str, object],
+        known: Callable[[], Mapping[str, tuple[Space, Tensor]]],
+        **parts: object,
+    ) -> None:
+        """Continue from the newest state of the checkpoint, if there is one.
+
+        Options, and the vectors that ``known`` measures, tell the problem from others. The state
+        is in the parts; see :meth:`Checkpoint.begin`.
+        """
+        if self.checkpoint is not None:
+            self.checkpoint.begin({"max_num_iters": int(self.limit), **options}, known(), **parts)
+
     def follow(
         self, step: Callable[[], Measured], result: Callable[[], Tensor], start: Measured
     ) -> Tensor:

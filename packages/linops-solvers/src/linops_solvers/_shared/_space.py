@@ -185,15 +185,9 @@ class Space:
         return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
 
     def _largest(self, *vectors: Tensor) -> list[Tensor]:
-        if self.systems:
-            others = [axis for axis in range(vectors[0].ndim) if axis not in self.systems]
-            return [
-                largest_part(x, others, keepdim=True)
-                if x.numel()
-                else x.detach().abs().new_zeros(self.scalars_shape(x))
-                for x in vectors
-            ]
-        return added(*(self.terms(_largest, vector) for vector in vectors))
+        if not self.is_whole:
+            return added(*(self.terms(_largest, vector) for vector in vectors))
+        return [_largest(x, self.systems) for x in vectors]
 
     def random_like(
         self, x: Tensor, generator: Generator | None = None, count: int | None = None
@@ -237,8 +231,11 @@ def _real_inner(x: Tensor, z: Tensor) -> Tensor:
     return inner(x, z).real
 
 
-def _largest(x: Tensor) -> Tensor:
-    return largest_part(x) if x.numel() else x.detach().abs().new_zeros(()).to(x.dtype.to_real())
+def _largest(x: Tensor, systems: tuple[int, ...] = ()) -> Tensor:
+    if not x.numel():
+        return x.detach().abs().new_zeros(Space(systems=systems).scalars_shape(x))
+    others = [axis for axis in range(x.ndim) if axis not in systems] if systems else None
+    return largest_part(x, others, keepdim=others is not None)
 
 
 def magnitudes(

@@ -191,10 +191,6 @@ class _Mean:
         progress.follow(step, lambda: self.estimate().value.clone(), ({}, None))
         return self.estimate()
 
-    def summed(self, number: Tensor) -> list[Tensor]:
-        """Return the total over the whole estimate."""
-        return self.space.total(number) if self.mean.ndim else [number]
-
     def length(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""
         estimate = estimate.detach()
@@ -217,7 +213,9 @@ class _Mean:
 
     def estimate(self) -> Estimate:
         """Return the estimate so far."""
-        (size,) = self.summed(self.mean.detach().abs().sum())
+        size = self.mean.detach().abs().sum()
+        if self.mean.ndim:
+            (size,) = self.space.total(size)
         finite(self.owner, float(size.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf

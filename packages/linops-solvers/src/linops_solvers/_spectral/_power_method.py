@@ -96,11 +96,12 @@ def power_method(
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
         first = widened(v_init)
         state = _State(wide, first, tol, batch, dtype)
-        if progress.checkpoint is not None:
-            options = {"tol": tol, "max_iters": max_iters, "axes": [*batch.systems]}
+
+        def known() -> dict[str, tuple[Space, Tensor]]:
             image = in_own_space(owner, wide, batch.random_like(first.detach()))
-            known = {"v_init": (batch, first), "A": (batch, image)}
-            progress.checkpoint.begin(options, known, state=state)
+            return {"v_init": (batch, first), "A": (batch, image)}
+
+        progress.resume({"tol": tol, "axes": [*batch.systems]}, known, state=state)
         return state.solve(progress)
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:

@@ -142,10 +142,9 @@ def admm(
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         z = split.forward(x)
         state = _State(x, z, torch.zeros_like(z), rho)
-        if progress.checkpoint is not None:
-            options = {"max_num_iters": max_num_iters, "rho": rho, "fixed": is_rho_fixed}
-            options |= {"eps_abs": eps_abs, "eps_rel": eps_rel, "max_cg_iters": max_cg_iters}
-            progress.checkpoint.begin(options, problem.known(x), state=state)
+        options = {"rho": rho, "fixed": is_rho_fixed, "max_cg_iters": max_cg_iters}
+        options |= {"eps_abs": eps_abs, "eps_rel": eps_rel}
+        progress.resume(options, lambda: problem.known(x), state=state)
         return state
 
     @torch.no_grad()

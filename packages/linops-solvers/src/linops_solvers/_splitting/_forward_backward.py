@@ -54,10 +54,8 @@ def forward_backward(
         step = _first_step(pair, image - y) if given is None else given
         step = checked_number(owner, "step", step, is_positive=True)
         state = _State(x, image, x.clone(), image.clone(), step)
-        if progress.checkpoint is not None:
-            options = {"tol": tol, "step": given, "max_num_iters": max_num_iters}
-            options |= {"momentum": has_momentum, "restart": restart}
-            progress.checkpoint.begin(options, problem.known(x), state=state)
+        options = {"tol": tol, "step": given, "momentum": has_momentum, "restart": restart}
+        progress.resume(options, lambda: problem.known(x), state=state)
         return state
 
     state = start()

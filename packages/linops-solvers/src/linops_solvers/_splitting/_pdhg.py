@@ -26,6 +26,7 @@ from .._shared._progress import (
     reason_of_both,
     with_options,
 )
+from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
 from ._scales import first_sigma
@@ -159,16 +160,16 @@ def pdhg(
         p = torch.zeros_like(image) if p0 is None else p0
         check_like(_NAME, "p0", p, "the output of K", image)
         state = _State(x, p, image, image.clone(), *lengths)
-        if progress.checkpoint is not None:
-            known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
-            known["the proximal map of f"] = pair.output, probe(penalty, known["K"][1], dtype)
-            random = pair.input.random_like(x)
-            known["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
-            options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
-            progress.checkpoint.begin(
-                {"max_num_iters": max_num_iters, **options}, known, state=state
-            )
+        options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
+        progress.resume(options, lambda: known(x, p), state=state)
         return state
+
+    def known(x: Tensor, p: Tensor) -> dict[str, tuple[Space, Tensor]]:
+        found = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
+        found["the proximal map of f"] = pair.output, probe(penalty, found["K"][1], dtype)
+        random = pair.input.random_like(x)
+        found["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
+        return found
 
     state = start(x)
     root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
