@@ -70,7 +70,6 @@ class ConjugateSteps:
         dtype: torch.dtype | None = None,
         *,
         is_read: bool = True,
-        first_system: int | None = None,
     ) -> None:
         self.A, self.preconditioner, self.space, self.y = A, preconditioner, space, y
         self.is_guessed, self.is_read = x0 is not None, is_read
@@ -103,8 +102,8 @@ class ConjugateSteps:
             if self.is_guessed and is_any(length <= tolerances[0] * size):
                 image_size = self.largest_image()
             numbers = size, loss, length, image_size
-        options = preconditioner is not None, is_read, first_system
-        self.check = ConvergenceCheck(*numbers, tolerances, dtype or self.y.dtype, *options)
+        options = dtype or self.y.dtype, preconditioner is not None, is_read
+        self.check = ConvergenceCheck(*numbers, tolerances, *options)
 
     def unit_of(self, *vectors: Tensor) -> Numbers:
         """Return a power of two for each system, below the largest entry; 1 for zeros."""

@@ -57,10 +57,8 @@ class ConvergenceCheck:
         dtype: torch.dtype,  # of the output of A
         has_preconditioner: bool,
         is_read: bool = True,
-        first_system: int | None = None,  # number of the system, if others are solved separately
     ) -> None:
-        self.first_system, self.dtype, self.is_read = first_system, dtype, is_read
-        self.has_preconditioner = has_preconditioner
+        self.dtype, self.has_preconditioner, self.is_read = dtype, has_preconditioner, is_read
         self.gtol, self.ltol = tolerances
         self.precision = precision = torch.finfo(dtype).eps
         self.root, self.rounding = precision**0.5, rounding_of(dtype)
@@ -190,8 +188,7 @@ class ConvergenceCheck:
 
     def _name_of(self, index: int) -> str:
         """Return the name of a system for messages; empty if it is the only one."""
-        is_one = len(self.reasons) == 1 and self.first_system is None
-        return "" if is_one else f" of system {(self.first_system or 0) + index}"
+        return "" if len(self.reasons) == 1 else f" of system {index}"
 
     def _drift(self) -> Numbers:
         """Return the rounding of the residual; it grows as the root, because signs are random."""
@@ -255,7 +252,7 @@ class ConvergenceCheck:
         total: Numbers = sum(numbers)  # not finite where one of them is not
         if not self.is_read:
             self.refused = self.refused | self.active & ~abs(total).isfinite()
-        elif isinstance(total, Tensor) or not math.isfinite(abs(total)):
+        elif not _is_finite(total):
             for index, value in ((i, v) for each in numbers for i, v in enumerate(_list(each))):
                 if not math.isfinite(abs(value)):
                     raise ArithmeticError(
@@ -303,6 +300,12 @@ def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
 
 def _list(numbers: Numbers) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
+
+
+def _is_finite(numbers: Numbers) -> bool:
+    if isinstance(numbers, Tensor):
+        return bool(abs(numbers).isfinite().all())
+    return math.isfinite(abs(numbers))
 
 
 def is_any(which: Numbers) -> bool:
