@@ -12,7 +12,6 @@ from ._base._calls import call_again as call_again
 from ._base._calls import has_checked as has_checked
 from ._base._centre import without_fftshift as without_fftshift
 from ._base._cutting import own_window as own_window
-from ._base._cutting import tile_of as tile_of
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import check_sizes as check_sizes
 from ._base._dimensions import is_renamed_by as is_renamed_by
