@@ -7,7 +7,7 @@ from typing import TypeAlias
 from torch import Tensor
 
 from linops_core import NamedLinop, SplitError
-from linops_core.siblings import tile_of
+from linops_core.siblings import all_parts_of, tile_of
 
 from .._shared._checks import Operator
 from .._shared._vectors import name_at
@@ -40,7 +40,7 @@ def chunks_of(
     is_large = axes and y.is_cpu and nbytes > 4 * CHUNK_NBYTES and y.shape[axes[0]] > 1
     if not is_large or len(linops) < len(given):
         return whole
-    parts = [part for linop in linops for part in linop.modules()]
+    parts = [part for linop in linops for part in all_parts_of(linop)]
     dims = [name_at(linop.ishape, axes[0], y.ndim) for linop in linops]
     named = [dim for dim in dims if dim is not None]
     runs_in_parts = any(getattr(part, "_runs_in_parts", False) for part in parts)
