@@ -181,9 +181,9 @@ def witnesses(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def conventions(session: nox.Session) -> None:
-    """Run every row of docs/conventions.md (some GB); ``-- --write`` writes the page anew."""
-    others = ["einx", "nibabel", "pyfaust", "pytorch-finufft", "pyxu", "scipy", "torch", "xarray"]
-    session.install(PINNED, *WITNESSES, *others)
+    """Run every row of docs/conventions.md (some GB, and BART); ``-- --write`` writes the page."""
+    others = ["einx", "nibabel", "pyfaust", "pytorch-finufft", "pyunlocbox", "pyxu", "safetensors"]
+    session.install(PINNED, *WITNESSES, *others, "scipy", "torch", "xarray")
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 
 
