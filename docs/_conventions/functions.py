@@ -81,7 +81,7 @@ def norm_tv() -> str:
     PROXIMAL,
     "pyunlocbox",
     guess="`norm_l1().prox` shrinks complex numbers and keeps their phase",
-    here="`soft_threshold(weight)`",
+    here="`from_proximal(f.eval, f.prox, shape, dtype=torch.complex128)` refuses it",
 )
 def complex_l1() -> str:
     from pyunlocbox.functions import norm_l1

@@ -46,7 +46,7 @@ def finufft_signs() -> str:
     SECTION,
     "pytorch-finufft",
     guess="the defaults of finufft",
-    here="`Roll` by N // 2 and `finufft`'s unit: the same sum as `from_finufft` with `modeord=1`",
+    here="`interop.from_pytorch_finufft(function, points, sizes)`",
 )
 def pytorch_finufft() -> str:
     import pytorch_finufft.functional as functional
