@@ -50,6 +50,7 @@ WITNESSES = [
     "scico",
     "scikit-image",
     "sigpy",
+    "simpleitk",
     "torchkbnufft",
 ]
 # Extras that the tests of a package do without: libraries whose operators are read, and DeepInverse

@@ -175,6 +175,13 @@ def write_ismrmrd(path: Path) -> None:
     io.write_ismrmrd(path, io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)))
 
 
+def ismrmrd_images(path: Path) -> io.IsmrmrdImages:
+    pytest.importorskip("h5py")
+    images = io.IsmrmrdImages.from_volume(X2, torch.eye(4, device="cpu"))
+    io.write_ismrmrd_images(path, images)
+    return io.read_ismrmrd_images(path)
+
+
 def write_nifti(path: Path) -> None:
     pytest.importorskip("nibabel")
     io.write_nifti(path, X2, torch.eye(4, device="cpu"))
@@ -264,6 +271,9 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
     "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
     "write_ismrmrd": lambda path: write_ismrmrd(path / "b.h5"),
+    "ismrmrd_groups": lambda path: str(io.ismrmrd_groups(scan_file(path))),
+    "write_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").data,
+    "read_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").affine(),
     "write_nifti": lambda path: write_nifti(path / "b.nii"),
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),

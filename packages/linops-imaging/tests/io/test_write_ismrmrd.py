@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_imaging.io import IsmrmrdScan, read_ismrmrd, write_ismrmrd
+from linops_imaging.io._ismrmrd_header import header_of
 
 h5py = pytest.importorskip("h5py")
 LEFT_TO_RIGHT = torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64))
@@ -248,3 +249,30 @@ def test_grids_of_other_types(tmp_path: Path) -> None:
         IsmrmrdScan.from_grid(grid(2, 3, 4), (1, 1, 1), mask=[True])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="fov must be three lengths in mm, got 5"):
         IsmrmrdScan.from_grid(grid(2, 3, 4), 5)  # type: ignore[arg-type]
+
+
+def test_the_file_itself_is_a_group(tmp_path: Path) -> None:
+    scan = scan_of()
+    write_ismrmrd(tmp_path / "a.h5", scan, "")
+    same(scan, read_ismrmrd(tmp_path / "a.h5", "/"))
+    with pytest.raises(TypeError, match="write_ismrmrd: dataset must be the name of a group, got"):
+        write_ismrmrd(tmp_path / "a.h5", scan, None)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"write_ismrmrd: dataset must be names of groups .*'\.\.'"
+    ):
+        write_ismrmrd(tmp_path / "a.h5", scan, "..")
+
+
+def test_lines_keep_their_encoding(tmp_path: Path) -> None:
+    """Lines of the second encoding were written as lines of the first."""
+    first = scan_of()
+    second = first.encoding._replace(trajectory="spiral", encoded_fov=(40.0, 1 / 3, 5.0))
+    header = header_of([first.encoding, second], 2)
+    scan = dataclasses.replace(first, header=header, encoding=second)
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    same(scan, read_ismrmrd(tmp_path / "a.h5", encoding=1))
+    other = second._replace(centre=(0, 0))
+    with pytest.raises(
+        ValueError, match=r"encoding must be one of those in scan.header, got .*too"
+    ):
+        write_ismrmrd(tmp_path / "a.h5", dataclasses.replace(scan, encoding=other))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -88,22 +89,31 @@ def _encoding(element: ElementTree.Element) -> Encoding:
     )
 
 
-def header_of(encoding: Encoding, n_coils: int) -> str:
-    """Return the XML header of one encoding, with what the schema of the standard asks for."""
+def header_of(encodings: Sequence[Encoding], n_coils: int) -> str:
+    """Return the XML header of encodings, with what the schema of the standard asks for."""
 
     def space(name: str, size: tuple[int, int, int], fov: tuple[float, float, float]) -> str:
         sizes = "".join(f"<{axis}>{n}</{axis}>" for axis, n in zip("xyz", size, strict=True))
-        lengths = "".join(f"<{axis}>{mm:g}</{axis}>" for axis, mm in zip("xyz", fov, strict=True))
+        lengths = "".join(f"<{axis}>{mm!r}</{axis}>" for axis, mm in zip("xyz", fov, strict=True))
         return (
             f"<{name}><matrixSize>{sizes}</matrixSize>"
             f"<fieldOfView_mm>{lengths}</fieldOfView_mm></{name}>"
         )
 
-    limits = "".join(
-        f"<kspace_encoding_step_{step}><minimum>0</minimum>"
-        f"<maximum>{encoding.encoded_size[step] - 1}</maximum>"
-        f"<center>{centre}</center></kspace_encoding_step_{step}>"
-        for step, centre in zip((1, 2), encoding.centre, strict=True)
+    def limits(encoding: Encoding) -> str:
+        return "".join(
+            f"<kspace_encoding_step_{step}><minimum>0</minimum>"
+            f"<maximum>{encoding.encoded_size[step] - 1}</maximum>"
+            f"<center>{centre}</center></kspace_encoding_step_{step}>"
+            for step, centre in zip((1, 2), encoding.centre, strict=True)
+        )
+
+    spaces = "".join(
+        f"<encoding>{space('encodedSpace', one.encoded_size, one.encoded_fov)}"
+        f"{space('reconSpace', one.recon_size, one.recon_fov)}"
+        f"<encodingLimits>{limits(one)}</encodingLimits>"
+        f"<trajectory>{one.trajectory}</trajectory></encoding>"
+        for one in encodings
     )
     return (
         '<?xml version="1.0" encoding="UTF-8"?>'
@@ -112,9 +122,5 @@ def header_of(encoding: Encoding, n_coils: int) -> str:
         f"<receiverChannels>{n_coils}</receiverChannels></acquisitionSystemInformation>"
         # Required by the schema; 0 says that it is not known.
         "<experimentalConditions><H1resonanceFrequency_Hz>0</H1resonanceFrequency_Hz>"
-        "</experimentalConditions><encoding>"
-        f"{space('encodedSpace', encoding.encoded_size, encoding.encoded_fov)}"
-        f"{space('reconSpace', encoding.recon_size, encoding.recon_fov)}"
-        f"<encodingLimits>{limits}</encodingLimits>"
-        f"<trajectory>{encoding.trajectory}</trajectory></encoding></ismrmrdHeader>"
+        f"</experimentalConditions>{spaces}</ismrmrdHeader>"
     )
