@@ -106,6 +106,7 @@ OPERATORS: Operators = {
     "Gradient": (lambda: imaging.Gradient(("Nx", "Ny"), (6, 6)), (6, 6)),
     "Laplacian": (lambda: imaging.Laplacian(("Nx", "Ny"), (6, 6)), (6, 6)),
     "SymmetrizedGradient": (lambda: imaging.SymmetrizedGradient(("Nx", "Ny"), (6, 6)), (2, 6, 6)),
+    "LinePhase": (lambda: imaging.epi.LinePhase(0.1, 0.2, data(4).abs() > 0, 5), (4, 5)),
     "Wavelet": (lambda: imaging.Wavelet("haar", ("Nx", "Ny"), (8, 8), 1), (8, 8)),
     "batch_linop": (lambda: split.batch_linop(matrix(), {"N1": 2}), (4,)),
     "create_batched_linop": (
@@ -265,6 +266,9 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "noise_covariance": lambda _: coil_maps.noise_covariance(KSPACE),
     "prewhiten": lambda _: coil_maps.prewhiten(KSPACE, coil_maps.noise_covariance(KSPACE)),
     "walsh": lambda _: coil_maps.walsh(KSPACE, "C", ("Nx", "Ny")),
+    "estimate_phase": lambda _: imaging.epi.estimate_phase(
+        data(2, 3, 4), torch.tensor([False, True, False], device="cpu")
+    ),
     "write_cfl": lambda path: io.write_cfl(path / "a", X2),
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
@@ -313,7 +317,19 @@ ELSEWHERE = {
 
 
 def public_names() -> set[str]:
-    modules = (core, alg, imaging, io, coil_maps, masks, phantoms, trajectories, interop, split)
+    modules = (
+        core,
+        alg,
+        imaging,
+        io,
+        coil_maps,
+        imaging.epi,
+        masks,
+        phantoms,
+        trajectories,
+        interop,
+        split,
+    )
     found = {
         name: getattr(module, name)
         for module in modules

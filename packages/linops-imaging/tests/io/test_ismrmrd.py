@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import FFT
+from linops_imaging import epi
 from linops_imaging.io import Encoding, IsmrmrdScan, ismrmrd_groups, read_ismrmrd
 
 h5py = pytest.importorskip("h5py")
@@ -662,3 +663,30 @@ def test_numbers_of_lines_on_the_grid(tmp_path: Path) -> None:
         scan.to_grid(torch.ones(3))
     with pytest.raises(ValueError, match=r"an entry for each of 4 lines, got the shape \(\)"):
         scan.to_grid(torch.tensor(1))
+
+
+def test_an_epi_scan_is_reconstructed_without_a_ghost(tmp_path: Path) -> None:
+    """Odd lines and the second reference line are in the file as they were read, backwards."""
+    image = torch.zeros(2, 8, 6, dtype=torch.complex64)
+    image[:, 3:5, 1:4] = lines(2, 2, 3) + 3
+    is_reversed = torch.arange(8) % 2 == 1
+    phase = epi.LinePhase(0.7, -0.4, is_reversed, 6)
+    readout = FFT(dims=("Nx",), to=("Kx",), centered=True)
+    A = readout @ phase @ FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
+    three = torch.tensor([False, True, False])
+    echo = image.sum(1, keepdim=True) * torch.exp(1j * torch.tensor([-0.3, 0, 0.3]))[:, None]
+    references = readout(epi.LinePhase(0.7, -0.4, three, 6)(echo))
+    rows = []
+    for samples, reverse, flag in ((references, three, 1 << 23), (A(image), is_reversed, 0)):
+        for step, backwards in enumerate(reverse.tolist()):
+            x = samples[:, step].flip(-1) if backwards else samples[:, step]
+            head = {"flags": flag | REVERSED * backwards, "center_sample": 2 if backwards else 3}
+            rows.append(line(x.contiguous(), None, {"kspace_encode_step_1": step}, **head))
+    path = write(tmp_path / "a.h5", rows, xml((6, 8, 1), "epi"))
+    three_lines = read_ismrmrd(path, lines="phase correction")
+    found = epi.estimate_phase(three_lines.readouts(), three_lines.is_reversed)
+    scan = read_ismrmrd(path)
+    kspace, _ = scan.on_grid()
+    G = epi.LinePhase(*found, scan.to_grid(scan.is_reversed), 6)
+    A = readout @ G @ FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
+    torch.testing.assert_close(A.H(kspace), image)
