@@ -183,6 +183,14 @@ def ismrmrd_images(path: Path) -> io.IsmrmrdImages:
     return io.read_ismrmrd_images(path)
 
 
+def fastmri(path: Path) -> io.FastmriScan:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file["kspace"] = np.ones((2, 3, 4, 4), "c8")
+        file["ismrmrd_header"] = io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).header
+    return io.read_fastmri(path)
+
+
 def write_nifti(path: Path) -> None:
     pytest.importorskip("nibabel")
     io.write_nifti(path, X2, torch.eye(4, device="cpu"))
@@ -275,6 +283,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
     "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
     "write_ismrmrd": lambda path: write_ismrmrd(path / "b.h5"),
+    "read_fastmri": lambda path: fastmri(path / "b.h5").crop((2, 2))(KSPACE[..., :4, :4]),
     "ismrmrd_groups": lambda path: str(io.ismrmrd_groups(scan_file(path))),
     "write_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").data,
     "read_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").affine(),

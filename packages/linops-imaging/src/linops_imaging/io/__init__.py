@@ -1,4 +1,4 @@
-"""Files of other programs: BART's cfl, ISMRMRD, NIfTI.
+"""Files of other programs: BART's cfl, fastMRI, ISMRMRD, NIfTI.
 
 Reading a file executes nothing in it and opens no other file, except the second one of a pair. If
 a file is damaged or cannot be represented, the error names the file and the problem.
@@ -6,6 +6,8 @@ a file is damaged or cannot be represented, the error names the file and the pro
 
 from ._cfl import read_cfl as read_cfl
 from ._cfl import write_cfl as write_cfl
+from ._fastmri import FastmriScan as FastmriScan
+from ._fastmri import read_fastmri as read_fastmri
 from ._ismrmrd import ismrmrd_groups as ismrmrd_groups
 from ._ismrmrd import read_ismrmrd as read_ismrmrd
 from ._ismrmrd_header import Encoding as Encoding
@@ -20,11 +22,13 @@ from ._write_nifti import write_nifti as write_nifti
 
 __all__ = [
     "Encoding",
+    "FastmriScan",
     "IsmrmrdGroup",
     "IsmrmrdImages",
     "IsmrmrdScan",
     "ismrmrd_groups",
     "read_cfl",
+    "read_fastmri",
     "read_ismrmrd",
     "read_ismrmrd_images",
     "read_nifti",

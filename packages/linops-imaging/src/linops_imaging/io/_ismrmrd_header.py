@@ -25,32 +25,32 @@ class Encoding(NamedTuple):
     """``kspace_encode_step_1`` and ``_2`` of the centre of k-space."""
 
 
-def encodings_of(header: str) -> list[Encoding]:
+def encodings_of(header: str, owner: str = "read_ismrmrd") -> list[Encoding]:
     """Return the encodings in the header of a file."""
     if "<!DOCTYPE" in header:  # a DOCTYPE can define entities that expand without bound
-        raise ValueError("read_ismrmrd: the header must have no DOCTYPE, got one")
+        raise ValueError(f"{owner}: the header must have no DOCTYPE, got one")
     try:
         root = ElementTree.fromstring(header)
     except ElementTree.ParseError as error:
-        raise ValueError(f"read_ismrmrd: the header must be XML, got: {error}") from None
-    encodings = [_encoding(element) for element in root.iterfind("{*}encoding")]
+        raise ValueError(f"{owner}: the header must be XML, got: {error}") from None
+    encodings = [_encoding(element, owner) for element in root.iterfind("{*}encoding")]
     if not encodings:
-        raise ValueError("read_ismrmrd: the header must have an encoding, got none")
+        raise ValueError(f"{owner}: the header must have an encoding, got none")
     return encodings
 
 
-def _encoding(element: ElementTree.Element) -> Encoding:
+def _encoding(element: ElementTree.Element, owner: str) -> Encoding:
     def text(path: str, default: str | None = None) -> str:
         found = element.findtext("/".join(f"{{*}}{part}" for part in path.split("/")), default)
         if found is None:
-            raise ValueError(f"read_ismrmrd: the header must have encoding/{path}")
+            raise ValueError(f"{owner}: the header must have encoding/{path}")
         return found.strip()
 
     def number(path: str, default: int | None = None, least: int = 1) -> int:
         found = text(path, None if default is None else str(default)).removeprefix("+")
         if not (found.isascii() and found.isdecimal() and least <= int(found[:9]) < 2**16):
             raise ValueError(
-                f"read_ismrmrd: encoding/{path} must be an integer from {least} to "
+                f"{owner}: encoding/{path} must be an integer from {least} to "
                 f"65535, got {found[:80]!r}"
             )
         return int(found)
@@ -62,9 +62,7 @@ def _encoding(element: ElementTree.Element) -> Encoding:
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
-            raise ValueError(
-                f"read_ismrmrd: encoding/{path} must be a length in mm, got {found[:80]!r}"
-            )
+            raise ValueError(f"{owner}: encoding/{path} must be a length in mm, got {found[:80]!r}")
         return value
 
     def sizes(space: str) -> tuple[int, int, int]:

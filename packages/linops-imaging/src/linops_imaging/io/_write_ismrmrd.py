@@ -118,10 +118,7 @@ def _check(scan: IsmrmrdScan) -> int:
         check_real("write_ismrmrd", "noise_dwell_time", scan.noise_dwell_time, 0, more=True)
     if (scan.discarded.sum(-1) > n_samples).any():
         raise ValueError(f"write_ismrmrd: discarded must be at most {n_samples} samples of a line")
-    try:
-        encodings = encodings_of(scan.header)
-    except ValueError as error:
-        raise ValueError(str(error).replace("read_ismrmrd", "write_ismrmrd")) from None
+    encodings = encodings_of(scan.header, "write_ismrmrd")
     if scan.encoding not in encodings:
         raise ValueError(
             "write_ismrmrd: scan.encoding must be one of those in scan.header, got "
