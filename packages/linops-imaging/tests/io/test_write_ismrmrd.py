@@ -172,6 +172,8 @@ def test_places_that_are_no_volume_are_refused() -> None:
         ({"mask": torch.ones(4, dtype=torch.bool)}, r"of the shape \(3,\) and have a line, got"),
         ({"mask": torch.zeros(3, dtype=torch.bool)}, "and have a line"),
         ({"dwell_time": 0.0}, "dwell_time must be more than 0 and finite, got 0.0"),
+        ({"recon_size": (2, 3)}, r"recon_size must be three integers from 1 to \(4, 3, 1\), got"),
+        ({"recon_size": (5, 3, 1)}, r"got \(5, 3, 1\)"),
     ],
 )
 def test_errors_of_grids(arguments: dict[str, Any], message: str) -> None:
@@ -276,3 +278,16 @@ def test_lines_keep_their_encoding(tmp_path: Path) -> None:
         ValueError, match=r"encoding must be one of those in scan.header, got .*too"
     ):
         write_ismrmrd(tmp_path / "a.h5", dataclasses.replace(scan, encoding=other))
+
+
+def test_an_oversampled_readout(tmp_path: Path) -> None:
+    """The image is the middle of the grid, and its place is that of the middle."""
+    scan = IsmrmrdScan.from_grid(grid(2, 3, 8), (80, 30, 5), recon_size=(4, 3, 1))
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    found = read_ismrmrd(tmp_path / "a.h5")
+    same(scan, found)
+    assert found.encoding.recon_size == (4, 3, 1) and found.encoding.recon_fov == (40, 30, 5)
+    whole, middle = (found.affine(name) for name in ("encoded", "recon"))
+    first = torch.tensor([2.0, 0, 0, 1], dtype=torch.float64)  # the first pixel that Crop keeps
+    torch.testing.assert_close(whole @ first, middle[:, 3])
+    torch.testing.assert_close(whole[:3, :3], middle[:3, :3])

@@ -72,6 +72,7 @@ class IsmrmrdScan:
         *,
         mask: Tensor | None = None,
         dwell_time: float = 1.0,
+        recon_size: Sequence[int] | None = None,
     ) -> IsmrmrdScan:
         """Return the scan of a Cartesian grid, for :func:`write_ismrmrd`.
 
@@ -85,6 +86,9 @@ class IsmrmrdScan:
             Which lines were measured, bool, ([Z,] Y). Default: all.
         dwell_time : float
             Time from one sample to the next in microseconds.
+        recon_size : (int, int, int), optional
+            Pixels of the image along X, Y and Z, in the middle of the grid: (X // 2, Y, Z) if the
+            readout is oversampled twice. Default: all.
 
         Returns
         -------
@@ -99,7 +103,8 @@ class IsmrmrdScan:
             If ``kspace`` or ``mask`` is not a tensor, or ``fov`` is not a sequence.
         ValueError
             If ``kspace`` does not have three or four axes, ``fov`` is not three positive numbers,
-            or ``mask`` has another shape or no line.
+            ``mask`` has another shape or no line, or ``recon_size`` is not three numbers from 1 to
+            the sizes of the grid.
         """
         for name, tensor in (("kspace", kspace), ("mask", mask)):
             if not isinstance(tensor, Tensor) and (name == "kspace" or tensor is not None):
@@ -128,7 +133,18 @@ class IsmrmrdScan:
         steps = mask.view(z, y).nonzero()
         zeros = torch.zeros_like(steps[:, 0])
         lengths = (float(fov[0]), float(fov[1]), float(fov[2]))
-        encoding = Encoding("cartesian", (x, y, z), lengths, (x, y, z), lengths, (y // 2, z // 2))
+        whole = (x, y, z)
+        recon = whole if recon_size is None else (*recon_size,)
+        fits = len(recon) == 3 and all(n in range(1, whole[k] + 1) for k, n in enumerate(recon))
+        if not fits:
+            raise ValueError(
+                f"IsmrmrdScan: recon_size must be three integers from 1 to {whole}, got {recon}"
+            )
+        fov_x, fov_y, fov_z = (lengths[k] * n / whole[k] for k, n in enumerate(recon))
+        encoding = Encoding(
+            *("cartesian", whole, lengths, (recon[0], recon[1], recon[2]), (fov_x, fov_y, fov_z)),
+            (y // 2, z // 2),
+        )
         ones = torch.eye(3, device=kspace.device)
         return cls(
             kspace=grid[:, steps[:, 0], steps[:, 1]].to(torch.complex64),
