@@ -52,6 +52,7 @@ WITNESSES = [
     "scico",
     "scikit-image",
     "sigpy",
+    "simpleitk",
     "sporco",
     "torchkbnufft",
 ]
