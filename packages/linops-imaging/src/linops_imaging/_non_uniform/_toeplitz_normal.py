@@ -41,6 +41,10 @@ class Transform(Protocol):
     def interpolate(self) -> Interpolate:
         """The part that has the locations."""
 
+    @property
+    def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Axes of the image on its side, and axes of the points on theirs."""
+
 
 class ToeplitzNormal(Wrapper):
     """The composition of a NUFFT, real weights and the adjoint, applied as a convolution.
@@ -125,7 +129,7 @@ class ToeplitzNormal(Wrapper):
             total: Tensor | None = None
             for start in range(0, max(1, len(at)), step):  # also without points
                 points = slice(start, start + step)
-                options = (sizes, way, (ND("P"),), image, grid, (ND("B"),), 0)
+                options = (sizes, way, (ND("P"),), image, grid, (ND("B"), *image), 0)
                 fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
                 part = interpolate.H(phases.at(points).to(dtype.to_complex()))
                 total = part if total is None else total.add_(part)
@@ -139,7 +143,8 @@ class ToeplitzNormal(Wrapper):
         if not x.numel():
             return x.clone()
         transform = self._transform()
-        sizes = transform.grid_size
+        sizes, ours = transform.grid_size, transform.places[0]
+        x = x.movedim(ours, tuple(range(-len(ours), 0)))
         at, last = transform.interpolate.frame_axes(x.ndim - len(sizes))
         moved = x.movedim(at, last)
         n_batch_axes = moved.ndim - len(sizes) - len(last)
@@ -149,7 +154,8 @@ class ToeplitzNormal(Wrapper):
         result = torch.empty_like(images, memory_format=torch.contiguous_format)
         for frame, kernel in enumerate(self.kernels(x.real.dtype)):
             convolved(images[:, frame], kernel, sizes, into=result[:, frame])
-        return result.reshape(moved.shape).movedim(last, at)
+        result = result.reshape(moved.shape).movedim(last, at)
+        return result.movedim(tuple(range(-len(ours), 0)), ours)
 
     def _parts(self) -> Sequence[NamedLinop]:
         return cast(Chain, self.linop).linops
@@ -173,6 +179,7 @@ class ToeplitzNormal(Wrapper):
         n_axes = len(self._parts()[0].oshape)
         weights = diagonal.aligned_weight(n_axes)
         weights = weights[(None,) * (n_axes - weights.ndim)]
+        weights = interpolate.gathered_back(weights)
         n_batch_axes = n_axes - (len(lengths) - n_frame_axes)
         weights = weights.movedim(*interpolate.frame_axes(n_batch_axes))
         return weights[(0,) * (n_batch_axes - n_frame_axes)].expand(lengths)
