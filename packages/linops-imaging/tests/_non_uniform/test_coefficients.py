@@ -136,6 +136,16 @@ def test_coil_maps_are_outside() -> None:
     torch.testing.assert_close(A.N(x), A.H(A(x)), atol=1e-9, rtol=0)
 
 
+def test_a_basis_may_be_the_adjoint_of_another() -> None:
+    A, basis = subspace(random(8, 2), "T"), random(8, 2).conj().resolve_conj()
+    assert isinstance(A, Chain)
+    F, x = A.linops[1], random(2, 2, *SIZES)
+    B = F @ Dense(basis, ("T", "A"), F.ishape, A.ishape).H
+    assert isinstance(B.N, ToeplitzNormal)
+    torch.testing.assert_close(B(x), A(x))
+    torch.testing.assert_close(B.N(x), B.H(B(x)), atol=1e-9, rtol=0)
+
+
 def test_changed_weights_are_noticed_and_get_gradients() -> None:
     basis = random(8, 2)
     A = subspace(basis, "T")
