@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ._krylov._minres import minres as minres
     from ._proximals._composed import conjugate as conjugate
     from ._proximals._composed import in_basis as in_basis
+    from ._proximals._from_values import from_proximal as from_proximal
     from ._proximals._poisson import poisson_likelihood as poisson_likelihood
     from ._proximals._projections import box as box
     from ._proximals._projections import l1_ball as l1_ball
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ._proximals._proximal import ProximalMap as ProximalMap
     from ._proximals._proximal import separable as separable
     from ._proximals._pyproximal import from_pyproximal as from_pyproximal
+    from ._proximals._pyproximal import to_pyproximal as to_pyproximal
     from ._proximals._quadratics import l2_squared as l2_squared
     from ._proximals._quadratics import no_penalty as no_penalty
     from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
@@ -108,7 +110,8 @@ else:
         "._proximals._poisson": "poisson_likelihood",
         "._proximals._projections": "box l1_ball l2_ball simplex",
         "._proximals._proximal": "Proximal ProximalMap separable",
-        "._proximals._pyproximal": "from_pyproximal",
+        "._proximals._from_values": "from_proximal",
+        "._proximals._pyproximal": "from_pyproximal to_pyproximal",
         "._proximals._quadratics": "l2_squared no_penalty",
         "._proximals._shrinkage": "group_soft_threshold huber l0 nuclear_norm soft_threshold",
         "._regression._irls": "irls",
