@@ -21,7 +21,7 @@ import linops_imaging as imaging
 import linops_solvers as alg
 import linops_split as split
 from linops_core import NamedLinop
-from linops_imaging import coil_maps, interop, io, masks, phantoms, trajectories
+from linops_imaging import coil_maps, interop, io, masks, mri, phantoms, trajectories
 from linops_multigpu import BatchSpec, create_batched_linop
 
 
@@ -35,6 +35,7 @@ M = ONE + 0.1 * data(4, 4)
 SPD = M.mH @ M
 Y, X2 = data(4), data(6, 6)
 LOCS = 4 * torch.rand(9, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 2
+TRANSFORM = imaging.NUFFT(LOCS, (6, 6), ("K",))
 HALF_CIRCLE = torch.arange(12, dtype=torch.float64) * (math.pi / 12)
 ANGLES = torch.arange(6, dtype=torch.float64) * 0.5
 COILS = phantoms.CoilSeries.around(4)
@@ -98,6 +99,8 @@ OPERATORS: Operators = {
     "Zero": (lambda: core.Zero(("N",)), (4,)),
     "from_scipy": (lambda: core.from_scipy(M.numpy(), ("N",), ("M",)), (4,)),
     "NUFFT": (lambda: imaging.NUFFT(LOCS, (6, 6), ("K",), toeplitz=True), (6, 6)),
+    "TimeSegments": (lambda: mri.TimeSegments(TRANSFORM, X2.real, 0.01 * LOCS[:, 0], 3), (6, 6)),
+    "rigid_motion": (lambda: mri.rigid_motion(TRANSFORM, LOCS, LOCS[:, 0], ("K",)), (6, 6)),
     "ConeBeam": (lambda: imaging.ConeBeam(ANGLES, (4, 6), 6, 20.0, 10.0), (6, 6, 6)),
     "ParallelBeam3D": (lambda: imaging.ParallelBeam3D(ANGLES, (4, 6), 6), (6, 6, 6)),
     "FanBeam": (lambda: imaging.FanBeam(ANGLES, 8, 6, 20.0, 10.0), (6, 6)),
@@ -277,6 +280,7 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "estimate_phase": lambda _: imaging.epi.estimate_phase(
         data(2, 3, 4), torch.tensor([False, True, False], device="cpu")
     ),
+    "fit_motion": lambda _: mri.fit_motion(TRANSFORM, X2, TRANSFORM(X2), ("K",), max_num_iters=2),
     "write_cfl": lambda path: io.write_cfl(path / "a", X2),
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
@@ -335,6 +339,7 @@ def public_names() -> set[str]:
         coil_maps,
         imaging.epi,
         masks,
+        mri,
         phantoms,
         trajectories,
         interop,

@@ -29,7 +29,7 @@ ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
 }
 MAPS = [
     pytest.param(getattr(alg, name), arguments, id=f"{name}{len(arguments)}")
-    for name in alg.__all__
+    for name in dir(alg)
     if not name.startswith("from_")  # maps of others, in tests of their own
     if getattr(getattr(alg, name), "__annotations__", {}).get("return") == "ProximalMap"
     for arguments in ARGUMENTS.get(name, [()])

@@ -36,12 +36,12 @@ class FinufftTransform(Interpolate):
         tol: float,
         points: Sequence[NamedDimension],
         image: Sequence[NamedDimension],
-        batch: Sequence[NamedDimension],
+        shape: Sequence[NamedDimension] | None,
     ) -> None:
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
         check_tol(tol, least_tol(sizes), sizes)
-        super().__init__(locs, sizes, batch, points, image, table_budget=0)
+        super().__init__(locs, sizes, dims=image, shape=shape, to=points, table_budget=0)
         self.tol = tol
         self._plans: Kept[PlanPair] = Kept()
 
@@ -49,14 +49,17 @@ class FinufftTransform(Interpolate):
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the values at the locations."""
         assert isinstance(linop, FinufftTransform)
-        return linop._transformed(x, len(linop.grid_size), is_back=False)
+        x = linop.gathered(x)
+        return linop.scattered(linop._transformed(x, len(linop.grid_size), is_back=False))
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the image: the adjoint of the values at the locations."""
         assert isinstance(linop, FinufftTransform)
         locs, n_frame_axes = linop.weight_part("locs"), len(linop.shape.other_shapes["frames"])
-        return linop._transformed(x, locs.ndim - 1 - n_frame_axes, is_back=True)
+        x = linop.gathered_back(x)
+        n_own = locs.ndim - 1 - n_frame_axes
+        return linop.scattered_back(linop._transformed(x, n_own, is_back=True))
 
     def _transformed(self, x: Tensor, n_own: int, *, is_back: bool) -> Tensor:
         """Return the transform of x, whose last ``n_own`` axes are of the image or the points."""
