@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from ._views._overlap import has_internal_overlap as has_internal_overlap
     from ._views._overlap import overlaps as overlaps
     from ._views._view import View as View
-
-    __all__: list[str]
 else:
     _HOMES = {
         "._checkpoints._compact_checkpoint": "compact_checkpoint",
