@@ -18,7 +18,6 @@ from .._shared._checks import (
     check_like,
     check_square,
     checked_number,
-    in_own_space,
     is_complex_linear,
 )
 from .._shared._graphs import solved_in_steps
@@ -197,8 +196,7 @@ def conjugate_gradients(
             return x
         again = Progress(_NAME, max_num_iters, goals=goals)
         operators = (A,) if preconditioner is None else (A, preconditioner)
-        defect = y - in_own_space(_NAME, A, x)
-        return attach(x, defect, lambda g: solve(g, None, again), _NAME, operators, complaint)
+        return attach(x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint)
 
     def solve_in_graph() -> Tensor:
         steps = ConjugateSteps(A, preconditioner, batch, y, x0, is_read=False)
