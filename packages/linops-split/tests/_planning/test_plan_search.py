@@ -132,7 +132,18 @@ def test_nothing_is_measured_after_what_is_enough() -> None:
         return prod(lengths)
 
     assert Search([64, 64, 64], peak, 64).within(2**17) == (2, 1, 1)
-    assert tried == [(64, 64, 64), (16, 64, 64), (22, 64, 64), (32, 64, 64)]
+    assert tried == [(64, 64, 64), (16, 64, 64), (32, 64, 64)]
+
+
+def test_peaks_that_grow_evenly_are_found_in_two_trials() -> None:
+    tried = []
+
+    def peak(lengths: tuple[int, ...]) -> int:
+        tried.append(lengths)
+        return 1000 + 10 * lengths[0] + lengths[1]
+
+    assert Search([60, 99], peak, 64).within(1149, {0: 600.0, 1: 99.0}) == (12, 1)
+    assert tried == [(60, 99), (15, 99), (4, 99), (5, 99), (6, 99)]
 
 
 def test_a_dimension_is_not_measured_if_another_saves_more_than_is_expected_of_it() -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core import NamedLinop, SplitError
+from linops_core import NamedLinop, Role, SplitError
 from linops_core.siblings import all_parts_of
 from memmap import html_table
 from nameddim import NamedDimension
@@ -173,9 +173,11 @@ def plan_batches(
                 f"{linop.signature}: the memory must be at least the {trial.lowest} bytes of the "
                 f"result, got {budget}"
             )
-        # Dimensions are recognised by their lengths, so this only decides what is tried first.
+        # Dimensions are recognised by their lengths, so this only decides what is tried first. An
+        # axis may be a grid that cannot be cut and has the same length.
+        whole = [linop.size(dim) for dim in linop.dims if linop.role(dim) is Role.OPAQUE]
         of_dims = [
-            sum(nbytes for shape, nbytes in trial.held if length in shape)
+            sum(nbytes for shape, nbytes in trial.held if shape.count(length) > whole.count(length))
             for length in lengths.values()
         ]
         counts = search.within(budget, dict(enumerate(of_dims)))
