@@ -20,7 +20,7 @@ SYNONYMS = {"Pad"}
 # Laws of these are those of their compositions on several devices or ranks, in tests of their own.
 OF_SEVERAL = {"BatchedLinop", "DeviceReplica", "DistributedLinop", "ToDevice"}
 # Maps that are made of the map that they get.
-DERIVED = {"conjugate", "from_pyproximal", "separable"}
+DERIVED = {"conjugate", "from_proximal", "from_pyproximal", "separable"}
 
 
 def operators(*packages: str) -> Iterator[tuple[str, str]]:

@@ -5,6 +5,7 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 """
 
 from ._algebra._identity import is_unitary as is_unitary
+from ._algebra._normal import normal_around as normal_around
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._along import along as along
@@ -16,7 +17,6 @@ from ._base._copying import attributes_of_linked as attributes_of_linked
 from ._base._copying import parts_of as parts_of
 from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
-from ._base._cutting import tile_of as tile_of
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import check_sizes as check_sizes
 from ._base._dimensions import is_renamed_by as is_renamed_by
