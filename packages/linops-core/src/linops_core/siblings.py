@@ -17,6 +17,7 @@ from ._base._copying import attributes_of_linked as attributes_of_linked
 from ._base._copying import parts_of as parts_of
 from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
+from ._base._cutting import tile_of as tile_of
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import check_sizes as check_sizes
 from ._base._dimensions import is_renamed_by as is_renamed_by
