@@ -108,7 +108,7 @@ class Tiled(Composite):
         while isinstance(whole, Tiled) and whole._whole is not None:
             whole = whole._whole
         own = vars(self)  # where torch does not register modules
-        held = () if whole is None else [*map(id, dictionaries_of([whole]))]
+        held = set() if whole is None else {*map(id, dictionaries_of([whole]))}
         if whole is None or any(id(weights) not in held for weights in tiles.tensors if weights):
             whole, parts = None, {str(number): linop for number, linop in enumerate(tiles.linops)}
             own.update(_parameters={}, _buffers={}, _non_persistent_buffers_set=set())
