@@ -94,8 +94,6 @@ if TYPE_CHECKING:
     from ._splitting._pdhg import pdhg as pdhg
     from ._splitting._proximal_gradient import proximal_gradient as proximal_gradient
     from ._splitting._split_bregman import split_bregman as split_bregman
-
-    __all__: list[str]
 else:
     _HOMES = {
         "._emission._mlem": "mlem",
