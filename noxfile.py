@@ -191,6 +191,13 @@ def conventions(session: nox.Session) -> None:
 
 
 @nox.session(default=False)
+def large(session: nox.Session) -> None:
+    """Run each public function at 2^24 entries (24 GiB, hours); entries and --log2=27 after --."""
+    install(session, "torchlinops", extra="*", group="integration")
+    session.run("python", "benchmarks/large/run.py", *session.posargs)
+
+
+@nox.session(default=False)
 def models(session: nox.Session) -> None:
     """Copy, cast and move some hundred models of other libraries with memmap (some minutes)."""
     install(session, "memmap", extra="testing", group="models")
