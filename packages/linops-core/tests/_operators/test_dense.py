@@ -133,3 +133,14 @@ def test_the_order_of_summation_is_that_of_the_names_given_and_not_of_a_set() ->
 def test_broadcast_dimensions_that_are_no_names_are_refused() -> None:
     with pytest.raises(TypeError, match="NamedDimension: a name must be a string, got tensor"):
         Dense(W, broadcast_dims=torch.ones(2, 3))  # type: ignore[arg-type]  # that is the test
+
+
+@pytest.mark.parametrize("dims", [("N", "C"), ("C", "N")])
+def test_long_sums_in_single_precision(dims: tuple[str, str]) -> None:
+    """A float32 to which ones are added stays at 2^24."""
+    n = 2**24 + 64
+    weight = torch.ones(n, 2) if dims[0] == "N" else torch.ones(2, n)
+    A = Dense(weight, dims, ("...", "N"), ("...", "C"))
+    x = torch.ones(n)
+    assert A(x).tolist() == [n, n]
+    assert A(x[None]).tolist() == [[n, n]]

@@ -21,6 +21,10 @@ _SMALL, _SMALL_ON_GPU = 2**14, 2**21
 _PRODUCT_OVER_COUNT = 64
 """Elements of a product, for each product, from which products are added one by one."""
 
+_LONG = 2**18
+"""Terms of a sum above which matrix products in single precision lose digits: torch adds rows of a
+transposed matrix one by one, so that 2^25 ones give 2^24."""
+
 
 def letters_of(*shapes: Sequence[str]) -> list[str]:
     """Return shapes with one letter for each name, and a ``.`` for ``...``."""
@@ -104,9 +108,9 @@ class Contraction:
             dtype = torch.promote_types(weight.dtype, x.dtype)
             weight, x = weight.to(dtype), x.to(dtype)
         if self.kind == "matrix":
-            return torch.mv(weight, x) if x.ndim == 1 else x @ weight.mT
+            return _times_matrix(x, weight.mT)
         if self.kind == "transposed matrix":
-            return torch.mv(weight.mT, x) if x.ndim == 1 else x @ weight
+            return _times_matrix(x, weight)
         return torch.einsum(self._equation(), weight, x)
 
     def _equation(self, part: str = "") -> str:
@@ -144,6 +148,15 @@ class Contraction:
             for some, part in zip(weights[1:], parts[1:], strict=True):
                 total += (some * part).sum(self.axis)
         return self.x_axes.view(total)
+
+
+def _times_matrix(x: Tensor, matrix: Tensor) -> Tensor:
+    """Return x @ matrix; long sums are added in parts, in double precision."""
+    if writing_is_safe() and len(matrix) > _LONG and x.dtype in (torch.float32, torch.complex64):
+        pairs = zip(x.split(_LONG, -1), matrix.split(_LONG), strict=True)
+        parts = torch.stack([_times_matrix(*pair) for pair in pairs])
+        return parts.sum(0, dtype=torch.promote_types(x.dtype, torch.float64)).to(x.dtype)
+    return torch.mv(matrix.mT, x) if x.ndim == 1 else x @ matrix
 
 
 def _at_once(x: Tensor, n_products: int) -> int:
