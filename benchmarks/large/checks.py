@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import io
 import os
 import resource
 import signal
@@ -124,9 +126,12 @@ def of_solver(name: str, n: int) -> dict[str, Any]:
         if len(steps) == 2:
             threading.Timer((steps[1] - steps[0]) / 3, interrupt).start()
 
+    bar = io.StringIO()
     try:
-        solve(n, torch.float32, 10**6, watch)
+        with contextlib.redirect_stderr(bar):
+            solve(n, torch.float32, 10**6, watch)
     except KeyboardInterrupt:
         found["heard"] = round(time.perf_counter() - sent[0], 2)
+    assert "it" in bar.getvalue(), "no progress bar"
     assert found.get("heard", 1e9) < SECONDS + (steps[1] - steps[0]), found
     return found

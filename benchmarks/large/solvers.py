@@ -28,9 +28,14 @@ def diagonal(n: int, dtype: torch.dtype) -> core.NamedLinop:
     return core.Diagonal(spread(n, dtype), ("N",))
 
 
+def shown(callback: Any) -> dict[str, Any]:
+    """Return the arguments of a run that is watched."""
+    return {"callback": callback, "progress": callback is not None}
+
+
 def of_system(solver: Any, **given: Any) -> Solve:
     def solve(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
-        options = {"callback": callback, **{key: 0.0 for key in given}}
+        options = {**shown(callback), **{key: 0.0 for key in given}}
         x: Tensor = solver(diagonal(n, dtype), data(n, dtype), None, steps, **options)
         return x
 
@@ -41,7 +46,7 @@ def of_penalty(solver: Any, **given: Any) -> Solve:
     def solve(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
         A, penalty = diagonal(n, dtype), alg.soft_threshold(0.1)
         x: Tensor = solver(
-            A, data(n, dtype), penalty, max_num_iters=steps, callback=callback, **given
+            A, data(n, dtype), penalty, max_num_iters=steps, **shown(callback), **given
         )
         return x
 
@@ -53,7 +58,7 @@ def of_counts(solver: Any) -> Solve:
         options = {"subsets": {"A": 2}} if solver is alg.osem else {}
         A = core.Dense(spread(8, dtype).view(4, 2), ("A", "B"), ("B", "N"), ("A", "N"))
         counts = spread(n, dtype).view(4, n // 4)
-        x: Tensor = solver(A, counts, max_num_iters=steps, callback=callback, **options)
+        x: Tensor = solver(A, counts, max_num_iters=steps, **shown(callback), **options)
         return x
 
     return solve
@@ -63,7 +68,7 @@ def douglas_rachford(n: int, dtype: torch.dtype, steps: int, callback: Any) -> T
     near = alg.l2_squared(1.0, data(n, dtype))
     x0 = torch.zeros(n, dtype=dtype)
     return alg.douglas_rachford(
-        alg.soft_threshold(0.1), near, x0, steps, tol=0.0, callback=callback
+        alg.soft_threshold(0.1), near, x0, steps, tol=0.0, **shown(callback)
     )
 
 
@@ -78,7 +83,7 @@ def pdhg(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
         tau=0.7,
         sigma=0.7,
         eps_rel=0.0,
-        callback=callback,
+        **shown(callback),
     )
 
 
@@ -89,45 +94,45 @@ def lbfgs(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
         return (w * x - y).square().sum() / n
 
     x0 = torch.zeros(n, dtype=dtype)
-    return alg.lbfgs(objective, x0, 4 * steps, tol=0.0, callback=callback)
+    return alg.lbfgs(objective, x0, 4 * steps, tol=0.0, **shown(callback))
 
 
 def richardson_lucy(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
     counts = spread(n, dtype).view(-1, 4096)
     psf = torch.ones(3, 3, dtype=dtype) / 9
-    return alg.richardson_lucy(counts, psf, None, steps, callback=callback)
+    return alg.richardson_lucy(counts, psf, None, steps, **shown(callback))
 
 
 def omp(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
     A = core.Dense(data(4 * (n // 4), dtype).view(4, -1), ("M", "N"), ("N",), ("M",))
-    return alg.omp(A, data(4, dtype), min(steps, 3), 0.0, callback=callback)
+    return alg.omp(A, data(4, dtype), min(steps, 3), 0.0, **shown(callback))
 
 
 def power_method(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
-    v, value = alg.power_method(diagonal(n, dtype), data(n, dtype), steps, 0.0, callback=callback)
+    v, value = alg.power_method(diagonal(n, dtype), data(n, dtype), steps, 0.0, **shown(callback))
     return torch.cat([v, value.reshape(1).to(v)])
 
 
 def operator_norm(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
     return alg.operator_norm(
-        diagonal(n, dtype), data(n, dtype), steps, 0.0, callback=callback
+        diagonal(n, dtype), data(n, dtype), steps, 0.0, **shown(callback)
     ).reshape(1)
 
 
 def svd(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
     short = core.Dense(data(4 * (n // 4), dtype).view(4, -1), ("M", "N"), ("N",), ("M",))
-    found = alg.svd(short, 2, max_num_iters=steps, tol=0.0, callback=callback)
+    found = alg.svd(short, 2, max_num_iters=steps, tol=0.0, **shown(callback))
     return found.S
 
 
 def estimate_trace(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
     like = torch.zeros(1, dtype=dtype).expand(n)
-    return alg.estimate_trace(diagonal(n, dtype), steps, like, callback=callback).value.reshape(1)
+    return alg.estimate_trace(diagonal(n, dtype), steps, like, **shown(callback)).value.reshape(1)
 
 
 def estimate_diagonal(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
     like = torch.zeros(1, dtype=dtype).expand(n)
-    return alg.estimate_diagonal(diagonal(n, dtype), steps, like, callback=callback).value
+    return alg.estimate_diagonal(diagonal(n, dtype), steps, like, **shown(callback)).value
 
 
 def polynomial_preconditioner(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
