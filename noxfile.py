@@ -185,7 +185,7 @@ def witnesses(session: nox.Session) -> None:
 @nox.session(default=False)
 def conventions(session: nox.Session) -> None:
     """Run every row of docs/conventions.md (some GB, and BART); ``-- --write`` writes the page."""
-    others = ["einx", "nibabel", "pyfaust", "pyxu", "safetensors", "scipy", "torch", "xarray"]
+    others = ["dask", "einx", "nibabel", "pyfaust", "pyxu", "safetensors", "xarray"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 

@@ -228,3 +228,42 @@ def quantile() -> str:
     except RuntimeError as error:
         return f"more than 2^24 numbers raise: {str(error).split('.')[0]}"
     raise AssertionError("quantile took more than 2^24 numbers")
+
+
+@row(
+    SECTION,
+    "numpy",
+    guess="`array * tensor` is what `tensor * array` is",
+    here="`torch.as_tensor(array) * tensor`; `A.to_scipy()` takes arrays",
+)
+def array_times_tensor() -> str:
+    array, tensor = np.ones(2), torch.ones(2)
+    assert isinstance(tensor * array, Tensor) and isinstance(array / tensor, Tensor)
+    raised = []
+    for name, apply in (("*", np.ndarray.__mul__), ("-", np.ndarray.__sub__)):
+        assert apply(array, tensor) is NotImplemented
+        try:
+            array * tensor if name == "*" else array - tensor
+        except TypeError:
+            raised.append(name)
+    assert raised == ["*", "-"], raised
+    return (
+        "`tensor * array` and `array / tensor` are tensors in float64; `array * tensor` and "
+        "`array - tensor` raise TypeError; `np.multiply(array, tensor)` is a tensor"
+    )
+
+
+@row(
+    SECTION,
+    "dask",
+    guess="`dask.array.from_array` takes a tensor, as it takes what looks like an array",
+    here="`from_array(x.resolve_conj().numpy())`",
+)
+def dask_array() -> str:
+    import dask.array
+
+    try:
+        dask.array.from_array(torch.ones(4), chunks=2)
+    except TypeError as error:
+        return f"it raises TypeError: {error}"
+    raise AssertionError("from_array took a tensor")

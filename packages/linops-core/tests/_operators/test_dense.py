@@ -135,12 +135,13 @@ def test_broadcast_dimensions_that_are_no_names_are_refused() -> None:
         Dense(W, broadcast_dims=torch.ones(2, 3))  # type: ignore[arg-type]  # that is the test
 
 
-@pytest.mark.parametrize("dims", [("N", "C"), ("C", "N")])
-def test_long_sums_in_single_precision(dims: tuple[str, str]) -> None:
+@pytest.mark.parametrize("dims", [("N", "C"), ("C", "N"), ("K", "N", "C")])
+def test_long_sums_in_single_precision(dims: tuple[str, ...]) -> None:
     """A float32 to which ones are added stays at 2^24."""
     n = 2**24 + 64
-    weight = torch.ones(n, 2) if dims[0] == "N" else torch.ones(2, n)
-    A = Dense(weight, dims, ("...", "N"), ("...", "C"))
-    x = torch.ones(n)
-    assert A(x).tolist() == [n, n]
-    assert A(x[None]).tolist() == [[n, n]]
+    lengths = {"N": n // 8 if "K" in dims else n, "K": 8, "C": 1}
+    inside = [dim for dim in dims if dim != "C"]
+    A = Dense(torch.ones([lengths[dim] for dim in dims]), dims, ("...", *inside), ("...", "C"))
+    x = torch.ones([lengths[dim] for dim in inside])
+    assert A(x).tolist() == [n]
+    assert A(x[None]).tolist() == [[n]]
