@@ -15,8 +15,8 @@ import torch
 
 A = torch.tensor([[4.0, 1, 0], [1, 3, 1], [0, 1, 2]], dtype=torch.float64, requires_grad=True)
 y = torch.tensor([1.0, 2, 3], dtype=torch.float64)
-solution = torch.linalg.solve(A, y)
-(right,) = torch.autograd.grad(solution.sum(), A)
+(right,) = torch.autograd.grad(torch.linalg.solve(A, y).sum(), A)
+solution = torch.linalg.solve(A.detach(), y)
 
 
 def steps(count):
@@ -35,6 +35,7 @@ errors = []
 for count in (3, 10, 30, 60):
     x = steps(count)
     (found,) = torch.autograd.grad(x.sum(), A)
+    x = x.detach()
     errors.append(float((found - right).abs().max()))
     print(f"{count} steps: error of x {float((x - solution).abs().max()):.1g}, of the gradient "
           f"{errors[-1]:.2g}")
