@@ -150,7 +150,7 @@ def pictures(n: int) -> dict[str, Any]:
     small = phantoms.shepp_logan((side // 2, side // 2))
     means = float(image.double().mean()), float(small.double().mean())
     assert abs(means[0] / means[1] - 1) < 1e-2, means
-    locs = imaging.trajectories.radial_2d(100, n // 100, side)
+    locs = imaging.trajectories.radial_2d(100, 10**4, side)
     kspace = phantoms.shepp_logan_kspace(locs, (side, side))
     middle = kspace.abs().flatten().max()
     sinogram = phantoms.shepp_logan_sinogram(torch.linspace(0, 3, n // side), side, side)
