@@ -22,6 +22,8 @@ MOST_ERROR = 1e-5
 # Positions of detectors are in single precision, of some hundred or thousand pixels.
 MORE_ERROR = dict.fromkeys(["ConeBeam", "FanBeam", "ParallelBeam", "ParallelBeam3D"], 1e-3)
 MORE_ERROR["Dense with long rows"] = 1e-4
+MOST_MEMORY = 12.0
+"""Peak of one product, in sizes of input and output together."""
 BEYOND = 2**31 + 16
 SECONDS = 1.0
 
@@ -73,6 +75,7 @@ def of_operator(name: str, n: int) -> dict[str, Any]:
     found = {"forward": forward, "adjoint": adjoint, "gap": gap, "memory": round(moved, 2)}
     most = MORE_ERROR.get(name, MOST_ERROR)
     assert forward < most and adjoint < most and gap < 1e-9, found
+    assert n < 2**20 or moved < MOST_MEMORY, found
     return found
 
 
