@@ -22,7 +22,7 @@ def tensorly_inner() -> str:
 @row(
     SECTION,
     "ducc0",
-    guess="`fft.genuine_hartley` and `fft.genuine_fht` are one transform, real minus imaginary part",
+    guess="`fft.genuine_hartley` is `fft.genuine_fht`, both real minus imaginary part",
     here="`RealPart @ FFT` and `ImagPart @ FFT`, added",
 )
 def ducc_hartley() -> str:
