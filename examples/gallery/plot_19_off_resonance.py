@@ -84,7 +84,19 @@ measured = (echoes[0].conj() * echoes[1]).angle() / (2 * math.pi * 0.002)
 assert torch.allclose(measured[head > 0.05], field[head > 0.05], atol=0.1)
 
 # %%
-# MIRT, sigpy and mri-nufft multiply by the conjugate phase, so their field map has the other sign.
+# Other programs, run with the same map on one trajectory in our unit and order:
+#
+# ===================  ==================================  ==============================
+# Program              Phase                               Decay
+# ===================  ==================================  ==============================
+# ``TimeSegments``     :math:`e^{+2 \pi i f t}`             :math:`e^{-R t}`
+# mri-nufft 1.5.1      :math:`e^{+2 \pi i f t}`             :math:`e^{+R t}`, so give it -R
+# sigpy 0.1.27         :math:`e^{-2 \pi i f t}`             none
+# Sutton et al.        :math:`e^{-2 \pi i f t}`             none
+# ===================  ==================================  ==============================
+#
+# With the sign of sigpy and of the papers, pass -f.
+#
 # The concomitant field of the gradients (Maxwell terms), :math:`B_c`, adds to the main field, and
 # is never negative. So in Hz it has the sign that f has where the main field is higher. It is
 # zero in the isocentre. For a constant gradient it is a map in Hz, which is added to f.
