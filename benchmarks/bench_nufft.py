@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
 import signal
 import sys
 from bisect import bisect_left
@@ -222,7 +221,6 @@ def once(A: NUFFT, x: Tensor) -> Tensor:
 def memory() -> None:
     """Compare what both directions of a 3-D transform need beside locations, image and samples."""
     found = {}
-    os.environ["MALLOC_MMAP_THRESHOLD_"] = str(2**20)  # glibc gives freed memory back at once
     for name in ("finufft", "NUFFT"):
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
             found[name] = process.submit(peak_of, name).result()

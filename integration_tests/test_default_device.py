@@ -109,6 +109,7 @@ OPERATORS: Operators = {
     "Gradient": (lambda: imaging.Gradient(("Nx", "Ny"), (6, 6)), (6, 6)),
     "Laplacian": (lambda: imaging.Laplacian(("Nx", "Ny"), (6, 6)), (6, 6)),
     "SymmetrizedGradient": (lambda: imaging.SymmetrizedGradient(("Nx", "Ny"), (6, 6)), (2, 6, 6)),
+    "LinePhase": (lambda: imaging.epi.LinePhase(0.1, 0.2, data(4).abs() > 0, 5), (4, 5)),
     "Wavelet": (lambda: imaging.Wavelet("haar", ("Nx", "Ny"), (8, 8), 1), (8, 8)),
     "batch_linop": (lambda: split.batch_linop(matrix(), {"N1": 2}), (4,)),
     "create_batched_linop": (
@@ -176,6 +177,21 @@ def scan_file(path: Path) -> Path:
 def write_ismrmrd(path: Path) -> None:
     pytest.importorskip("h5py")
     io.write_ismrmrd(path, io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)))
+
+
+def ismrmrd_images(path: Path) -> io.IsmrmrdImages:
+    pytest.importorskip("h5py")
+    images = io.IsmrmrdImages.from_volume(X2, torch.eye(4, device="cpu"))
+    io.write_ismrmrd_images(path, images)
+    return io.read_ismrmrd_images(path)
+
+
+def fastmri(path: Path) -> io.FastmriScan:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file["kspace"] = np.ones((2, 3, 4, 4), "c8")
+        file["ismrmrd_header"] = io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).header
+    return io.read_fastmri(path)
 
 
 def write_nifti(path: Path) -> None:
@@ -261,6 +277,9 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "noise_covariance": lambda _: coil_maps.noise_covariance(KSPACE),
     "prewhiten": lambda _: coil_maps.prewhiten(KSPACE, coil_maps.noise_covariance(KSPACE)),
     "walsh": lambda _: coil_maps.walsh(KSPACE, "C", ("Nx", "Ny")),
+    "estimate_phase": lambda _: imaging.epi.estimate_phase(
+        data(2, 3, 4), torch.tensor([False, True, False], device="cpu")
+    ),
     "fit_motion": lambda _: mri.fit_motion(TRANSFORM, X2, TRANSFORM(X2), ("K",), max_num_iters=2),
     "write_cfl": lambda path: io.write_cfl(path / "a", X2),
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
@@ -268,6 +287,10 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
     "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
     "write_ismrmrd": lambda path: write_ismrmrd(path / "b.h5"),
+    "read_fastmri": lambda path: fastmri(path / "b.h5").crop((2, 2))(KSPACE[..., :4, :4]),
+    "ismrmrd_groups": lambda path: str(io.ismrmrd_groups(scan_file(path))),
+    "write_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").data,
+    "read_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").affine(),
     "write_nifti": lambda path: write_nifti(path / "b.nii"),
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),
@@ -299,8 +322,9 @@ ELSEWHERE = {
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
         "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show "
-        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra "
-        "from_pywt from_ptwt from_odl from_scico from_mrpro from_pyproximal"
+        "from_finufft from_pytorch_finufft from_mrinufft from_torchkbnufft from_pynufft "
+        "from_skimage from_astra from_pywt from_ptwt to_odl from_odl from_scico from_mrpro "
+        "to_mrpro from_proximal from_pyproximal to_pyproximal"
     ),
 }
 """What is not run here, and why."""
@@ -313,6 +337,7 @@ def public_names() -> set[str]:
         imaging,
         io,
         coil_maps,
+        imaging.epi,
         masks,
         mri,
         phantoms,

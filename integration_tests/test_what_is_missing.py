@@ -20,7 +20,7 @@ SYNONYMS = {"Pad"}
 # Laws of these are those of their compositions on several devices or ranks, in tests of their own.
 OF_SEVERAL = {"BatchedLinop", "DeviceReplica", "DistributedLinop", "ToDevice"}
 # Maps that are made of the map that they get.
-DERIVED = {"conjugate", "from_pyproximal", "separable"}
+DERIVED = {"conjugate", "from_proximal", "from_pyproximal", "separable"}
 
 
 def operators(*packages: str) -> Iterator[tuple[str, str]]:
@@ -70,7 +70,7 @@ def test_a_proximal_map_has_the_laws_of_its_function() -> None:
     known = set(re.findall(r"^    \"(\w+)(?: [\w ]+)?\": ", tests, re.M))
     makers = {
         name
-        for name in linops_solvers.__all__
+        for name in dir(linops_solvers)
         if getattr(getattr(linops_solvers, name), "__annotations__", {}).get("return")
         == "ProximalMap"
     }

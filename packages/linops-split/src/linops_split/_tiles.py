@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -55,6 +55,7 @@ class Part:
         return Part(self.linop, {**outer, **inside}, self.place)
 
 
+@dataclass(eq=False)
 class Tiles:
     """The parts of an operator A, in the order in which their results are summed.
 
@@ -80,10 +81,16 @@ class Tiles:
     [{'N': slice(0, 2, None)}, {'N': slice(2, 4, None)}]
     """
 
-    def __init__(
-        self, shape: NamedShape, parts: Sequence[Part], lengths: Mapping[NamedDimension, int]
-    ) -> None:
-        self.shape, self.parts, self.lengths = shape, tuple(parts), dict(lengths)
+    shape: NamedShape
+    parts: Sequence[Part]
+    lengths: Mapping[NamedDimension, int]
+
+    def __post_init__(self) -> None:
+        self.parts, self.lengths = tuple(self.parts), dict(self.lengths)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the attributes, without those that can be computed again."""
+        return {"shape": self.shape, "parts": self.parts, "lengths": self.lengths}
 
     @cached_property
     def linops(self) -> list[NamedLinop]:
@@ -120,12 +127,7 @@ class Tiles:
     @cached_property
     def tensors(self) -> list[Mapping[str, Tensor | None]]:
         """The dictionaries that hold all weights; parts of one operator share them."""
-        found: dict[int, Mapping[str, Tensor | None]] = {}
-        for part in self.parts:
-            for module in part.linop.modules():
-                for tensors in (module._parameters, module._buffers):
-                    found[id(tensors)] = tensors
-        return [*found.values()]
+        return dictionaries_of(self.linops)
 
     def all_tensors(self) -> list[Tensor]:
         """Return all current weights."""
@@ -204,7 +206,7 @@ class Tiles:
                     window[dim] = left
                 rows[number].append(Part(linop, window, part.place))
         return [
-            Tiles(self.shape, row, self.lengths | {dim: piece.stop - piece.start}) if row else None
+            Tiles(self.shape, row, {**self.lengths, dim: piece.stop - piece.start}) if row else None
             for row, piece in zip(rows, pieces, strict=True)
         ]
 
@@ -254,13 +256,20 @@ class Tiles:
         hulls = {dim: group.hull(dim) for dim in parts[0].window}
         found = {dim: piece for dim, piece in hulls.items() if piece is not None}
         hull = {dim: p for dim, p in found.items() if p.stop - p.start < self.lengths[dim]}
-        lengths = self.lengths | {dim: p.stop - p.start for dim, p in hull.items()}
+        lengths = {**self.lengths, **{dim: p.stop - p.start for dim, p in hull.items()}}
         inside = [
             Part(part.linop, dict(_within(part.window, hull, lengths)), part.place)
             for part in parts
         ]
         normal = of_group(Tiles(self.shape, inside, lengths))
         return Part(normal.linop, hull, normal.place)
+
+
+def dictionaries_of(linops: Iterable[NamedLinop]) -> list[Mapping[str, Tensor | None]]:
+    """Return the dictionaries that hold the weights of some operators, each once."""
+    modules = (module for linop in linops for module in linop.modules())
+    found = [own for module in modules for own in (module._parameters, module._buffers)]
+    return [*{id(own): own for own in found}.values()]
 
 
 def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None:

@@ -29,7 +29,8 @@ def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
         )
     if locs.is_meta or not locs.numel() or not writing_is_safe():
         return  # there are no values to look at
-    largest = locs.detach().abs().flatten(0, -2).amax(0).tolist()
+    first, last = locs.detach().flatten(0, -2).aminmax(dim=0)
+    largest = torch.maximum(-first, last).tolist()
     if not all(map(math.isfinite, largest)):
         raise ValueError(
             f"{owner}: the locations must be finite, got some that are not; leave these points out"

@@ -129,8 +129,12 @@ class NUFFT(Wrapper):
 
     A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
     memory at the same time; finufft has one grid. The exception is a call without finufft that
-    records gradients to the locations. A graph of ``torch.compile`` makes new plans in each call.
-    To load a program of ``torch.export`` elsewhere, make a NUFFT with "finufft" there first.
+    records gradients to the locations.
+
+    With "finufft", a graph of ``torch.compile`` or ``torch.export`` has one operation for the
+    transform, with the same numbers and derivatives. To load a program elsewhere, import this
+    package there first. Plans of graphs, and those of locations that require gradients, are freed
+    with the locations; these are compared with a copy in each call.
 
     References
     ----------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 
@@ -24,32 +25,32 @@ class Encoding(NamedTuple):
     """``kspace_encode_step_1`` and ``_2`` of the centre of k-space."""
 
 
-def encodings_of(header: str) -> list[Encoding]:
+def encodings_of(header: str, owner: str = "read_ismrmrd") -> list[Encoding]:
     """Return the encodings in the header of a file."""
     if "<!DOCTYPE" in header:  # a DOCTYPE can define entities that expand without bound
-        raise ValueError("read_ismrmrd: the header must have no DOCTYPE, got one")
+        raise ValueError(f"{owner}: the header must have no DOCTYPE, got one")
     try:
         root = ElementTree.fromstring(header)
     except ElementTree.ParseError as error:
-        raise ValueError(f"read_ismrmrd: the header must be XML, got: {error}") from None
-    encodings = [_encoding(element) for element in root.iterfind("{*}encoding")]
+        raise ValueError(f"{owner}: the header must be XML, got: {error}") from None
+    encodings = [_encoding(element, owner) for element in root.iterfind("{*}encoding")]
     if not encodings:
-        raise ValueError("read_ismrmrd: the header must have an encoding, got none")
+        raise ValueError(f"{owner}: the header must have an encoding, got none")
     return encodings
 
 
-def _encoding(element: ElementTree.Element) -> Encoding:
+def _encoding(element: ElementTree.Element, owner: str) -> Encoding:
     def text(path: str, default: str | None = None) -> str:
         found = element.findtext("/".join(f"{{*}}{part}" for part in path.split("/")), default)
         if found is None:
-            raise ValueError(f"read_ismrmrd: the header must have encoding/{path}")
+            raise ValueError(f"{owner}: the header must have encoding/{path}")
         return found.strip()
 
     def number(path: str, default: int | None = None, least: int = 1) -> int:
         found = text(path, None if default is None else str(default)).removeprefix("+")
         if not (found.isascii() and found.isdecimal() and least <= int(found[:9]) < 2**16):
             raise ValueError(
-                f"read_ismrmrd: encoding/{path} must be an integer from {least} to "
+                f"{owner}: encoding/{path} must be an integer from {least} to "
                 f"65535, got {found[:80]!r}"
             )
         return int(found)
@@ -61,9 +62,7 @@ def _encoding(element: ElementTree.Element) -> Encoding:
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
-            raise ValueError(
-                f"read_ismrmrd: encoding/{path} must be a length in mm, got {found[:80]!r}"
-            )
+            raise ValueError(f"{owner}: encoding/{path} must be a length in mm, got {found[:80]!r}")
         return value
 
     def sizes(space: str) -> tuple[int, int, int]:
@@ -88,22 +87,31 @@ def _encoding(element: ElementTree.Element) -> Encoding:
     )
 
 
-def header_of(encoding: Encoding, n_coils: int) -> str:
-    """Return the XML header of one encoding, with what the schema of the standard asks for."""
+def header_of(encodings: Sequence[Encoding], n_coils: int) -> str:
+    """Return the XML header of encodings, with what the schema of the standard asks for."""
 
     def space(name: str, size: tuple[int, int, int], fov: tuple[float, float, float]) -> str:
         sizes = "".join(f"<{axis}>{n}</{axis}>" for axis, n in zip("xyz", size, strict=True))
-        lengths = "".join(f"<{axis}>{mm:g}</{axis}>" for axis, mm in zip("xyz", fov, strict=True))
+        lengths = "".join(f"<{axis}>{mm!r}</{axis}>" for axis, mm in zip("xyz", fov, strict=True))
         return (
             f"<{name}><matrixSize>{sizes}</matrixSize>"
             f"<fieldOfView_mm>{lengths}</fieldOfView_mm></{name}>"
         )
 
-    limits = "".join(
-        f"<kspace_encoding_step_{step}><minimum>0</minimum>"
-        f"<maximum>{encoding.encoded_size[step] - 1}</maximum>"
-        f"<center>{centre}</center></kspace_encoding_step_{step}>"
-        for step, centre in zip((1, 2), encoding.centre, strict=True)
+    def limits(encoding: Encoding) -> str:
+        return "".join(
+            f"<kspace_encoding_step_{step}><minimum>0</minimum>"
+            f"<maximum>{encoding.encoded_size[step] - 1}</maximum>"
+            f"<center>{centre}</center></kspace_encoding_step_{step}>"
+            for step, centre in zip((1, 2), encoding.centre, strict=True)
+        )
+
+    spaces = "".join(
+        f"<encoding>{space('encodedSpace', one.encoded_size, one.encoded_fov)}"
+        f"{space('reconSpace', one.recon_size, one.recon_fov)}"
+        f"<encodingLimits>{limits(one)}</encodingLimits>"
+        f"<trajectory>{one.trajectory}</trajectory></encoding>"
+        for one in encodings
     )
     return (
         '<?xml version="1.0" encoding="UTF-8"?>'
@@ -112,9 +120,5 @@ def header_of(encoding: Encoding, n_coils: int) -> str:
         f"<receiverChannels>{n_coils}</receiverChannels></acquisitionSystemInformation>"
         # Required by the schema; 0 says that it is not known.
         "<experimentalConditions><H1resonanceFrequency_Hz>0</H1resonanceFrequency_Hz>"
-        "</experimentalConditions><encoding>"
-        f"{space('encodedSpace', encoding.encoded_size, encoding.encoded_fov)}"
-        f"{space('reconSpace', encoding.recon_size, encoding.recon_fov)}"
-        f"<encodingLimits>{limits}</encodingLimits>"
-        f"<trajectory>{encoding.trajectory}</trajectory></encoding></ismrmrdHeader>"
+        f"</experimentalConditions>{spaces}</ismrmrdHeader>"
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed, squared_norm
+from linops_core.siblings import check_vector, is_followed
 
 from .._shared._checks import (
     Operator,
@@ -27,9 +27,9 @@ from .._shared._precision import (
     rounding_of,
     widened,
 )
-from .._shared._progress import Iterate, Progress, StopReason, Watching, warn
+from .._shared._progress import Measured, Progress, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
-from ._implicit import attach, check_solved, has_gradient
+from ._implicit import attach, has_gradient
 
 
 class SquareSystem:
@@ -60,11 +60,6 @@ class SquareSystem:
     def lengths(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""
         return magnitudes(self.owner, (self.space, vectors))
-
-    def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
-        """Return the norm of x and the inner products, each summed over processes."""
-        square, *found = self.space.total(squared_norm(x), *products)
-        return [square.sqrt(), *found]
 
     def note_norm(self, norm: float) -> None:
         """Raise the estimate of |A| to |A v| of a unit vector v."""
@@ -139,13 +134,16 @@ class SquareSystem:
         return in_given_precision(self.owner, x * self.unit, self.dtype)
 
 
-Method = Callable[[SquareSystem, "Operator | None"], tuple[Iterator[Iterate[Any]], Any]]
-"""Makes the steps of a system with a preconditioner, and turns their states into x."""
+class Method(Protocol):
+    """The steps of a system, and all that they need from the step before."""
+
+    def x(self) -> Tensor: ...
+    def step(self) -> Measured: ...
 
 
 def solved(
     owner: str,
-    method: Method,
+    method: Callable[[SquareSystem, Operator | None], Method],
     operators: tuple[Operator, Operator | None, Operator | None],
     y: Tensor,
     x0: Tensor | None,
@@ -169,10 +167,10 @@ def solved(
     ) -> tuple[Tensor, SquareSystem]:
         progress = Progress(owner, max_num_iters, watching, goals={"residual": tol})
         system = SquareSystem(owner, A, y, x0, tol)
-        steps, x_of = method(system, M)
-        state = progress.follow(steps, lambda state: system.result(x_of(state)))
-        x = x_of(state)
-        if x is not system.x:  # stopped by max_num_iters before its residual was computed anew
+        state = method(system, M)
+        start = system.values(system.length), system.reason_at_start()
+        progress.follow(state.step, lambda: system.result(state.x()), start)
+        if (x := state.x()) is not system.x:  # its residual was not computed anew
             system.take(x)
         return system.result(system.x).clone(), system
 
@@ -188,9 +186,8 @@ def solved(
         return x
     back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
 
-    def to_y(gradient: Tensor) -> Tensor:
+    def to_y(gradient: Tensor) -> tuple[Tensor, str | None]:
         z, other = solve(back, gradient, None, None)
-        check_solved(owner, complaint or other.complaint)
-        return z
+        return z, other.complaint
 
-    return attach(x, defect, to_y, owner, (A, back))
+    return attach(x, defect, to_y, owner, (A, back), complaint)

@@ -12,6 +12,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from linops_core import NamedLinop, SplitError
+from linops_core.siblings import all_parts_of
 from memmap import html_table
 from nameddim import NamedDimension
 
@@ -209,14 +210,14 @@ def _works(work: object) -> tuple[str, ...]:
 
 
 def _methods(linop: NamedLinop) -> tuple[str, ...]:
-    parts = [part for part in linop.modules() if isinstance(part, NamedLinop)]
+    parts = [part for part in all_parts_of(linop) if isinstance(part, NamedLinop)]
     methods = [(part.name, getattr(part, "method", "auto")) for part in parts]
     found = [f"{name} by {method}" for name, method in methods if method != "auto"]
     return tuple(dict.fromkeys(found))
 
 
 def _refuse_threads(linop: NamedLinop) -> None:
-    for part in linop.modules():
+    for part in all_parts_of(linop):
         if isinstance(part, NamedLinop) and getattr(part, "threaded", False):
             raise ValueError(
                 f"{part.signature}: an operator to be planned must not use threads, because the "
