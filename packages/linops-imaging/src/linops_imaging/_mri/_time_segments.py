@@ -35,16 +35,18 @@ class TimeSegments(Wrapper):
 
     - Sign: f is the frequency by which the phase of the *image* grows, as in
       :math:`f = \arg(\bar x_1 x_2) / (2 \pi \Delta t)` from images :math:`x_1, x_2` at two echo
-      times, reconstructed with the sign of :class:`NUFFT` and :class:`linops_core.FFT`. Libraries
-      that multiply by :math:`e^{-2 \pi i f t}`, such as MIRT, sigpy and mri-nufft, need -f here.
+      times, reconstructed with the sign of :class:`NUFFT` and :class:`linops_core.FFT`. Programs
+      that multiply by :math:`e^{-2 \pi i f t}`, such as sigpy and the papers below, need -f here.
     - Each sample is a sum over segments, so an operator has L transforms. Cut it along
       ``segment_dim`` to hold few images at a time; L images are in memory otherwise.
 
     Parameters
     ----------
     transform : NamedLinop
-        F, such as a NUFFT, an FFT or a composition. If it has ``toeplitz=True``, so has the normal
-        operator, which keeps a kernel for each pair of segments (L squared real ones).
+        F, such as a NUFFT, an FFT or a composition. Segments are a batch to it, so give a NUFFT
+        ``batch_shape=("C",)`` also for one image: it may then choose a table. If it has ``toeplitz=True``, so has the normal
+        operator, which keeps a kernel for each pair of segments (L squared real ones). This saves
+        time for many samples and few segments or coils: each pair is multiplied in each call.
     field_map : Tensor
         f in Hz, real, of the shape of ``field_dims``. Gradients reach it. A Parameter stays a
         Parameter. The weights are those of the values that it has now; they also fit other values

@@ -62,12 +62,10 @@ class Kernel(NamedTuple):
 
     def add_product(self, spectrum: Tensor, lines: slice, total: Tensor) -> None:
         """Add the product with some of the lines to ``total``."""
-        of_x, of_y = torch.view_as_real(spectrum), torch.view_as_real(total)
-        of_y.addcmul_(self.real[lines].unsqueeze(-1), of_x)
+        factor = self.real[lines].to(spectrum.dtype)  # mixed products take longer
         if self.imag is not None:
-            sign = -1 if self.is_conjugate else 1
-            of_y[..., 0].addcmul_(self.imag[lines], of_x[..., 1], value=-sign)
-            of_y[..., 1].addcmul_(self.imag[lines], of_x[..., 0], value=sign)
+            factor.imag.add_(self.imag[lines], alpha=-1 if self.is_conjugate else 1)
+        total.addcmul_(factor, spectrum)
 
 
 def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
