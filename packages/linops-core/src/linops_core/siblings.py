@@ -20,6 +20,7 @@ from ._base._dimensions import size_of_side as size_of_side
 from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._memo import Memo as Memo
+from ._base._question import acts_as as acts_as
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of
 from ._base._sides import dims_of as dims_of

@@ -20,6 +20,7 @@ from linops_core import (
     Wrapper,
     linear_function,
 )
+from linops_core.siblings import acts_as
 from nameddim import ND, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
@@ -184,8 +185,8 @@ class ToeplitzNormal(Wrapper):
 
 def diagonal_of(inner: NamedLinop) -> Diagonal | None:
     """Return ``inner`` if it is a Diagonal, or the Diagonal of which it is the normal."""
-    linop = inner.linop if isinstance(inner, Normal) else inner
-    return linop if isinstance(linop, Diagonal) else None
+    linop = inner.linop if acts_as(inner, Normal) else inner
+    return linop if acts_as(linop, Diagonal) else None
 
 
 def multiplies_points(chain: Chain) -> bool:
