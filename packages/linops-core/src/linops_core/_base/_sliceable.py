@@ -56,6 +56,11 @@ class WeightPart(NamedTuple):
         shifted: Tensor = torch.fft.ifftshift(weight[across], self.shifted)
         return shifted[along]
 
+    @property
+    def place(self) -> tuple[tuple[int | None, int | None], ...]:
+        """The ends of the slices that a tile reads; they can be a key."""
+        return tuple([(piece.start, piece.stop) for piece in self.cut])
+
     def along(self, axis: int) -> slice:
         """Return the slice that a tile reads along an axis."""
         return self.cut[axis] if axis < len(self.cut) else _ALL

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, ClassVar, Self
 
@@ -253,23 +254,23 @@ class Sampling(GridOperator[GridPart]):
         It is kept in the dtype of x: a product of two dtypes takes three times as long on a CPU.
         """
         idx = [*map(self._weight, self._weights)]
-        how = x.dtype, self._shifted, self._weights
+        how = x.dtype, self._shifted, self._weights["idx_0"].place
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
-            real, dtype = x.real.dtype, x.dtype
+            count = partial(self._count, x.real.dtype, x.dtype)
             if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
-                counts = self._counted.of(idx, lambda: self._count(real).to(dtype), how)
+                counts = self._counted.of(idx, how, count, is_only=True)
             else:
-                counts = self._count(real)
+                counts = count()
         for axis, part in enumerate(self._axes):
             if part.stop - part.start < part.size:
                 counts = counts.narrow(axis, part.start, part.stop - part.start)
         return counts
 
-    def _count(self, dtype: torch.dtype) -> Tensor:
+    def _count(self, real: torch.dtype, dtype: torch.dtype) -> Tensor:
         indices = self.flat_indices().flatten()
         # In half precision a sum of ones stops at 256 or 2048.
-        of_ones = torch.float32 if dtype.itemsize == 2 else dtype
+        of_ones = torch.float32 if real.itemsize == 2 else real
         ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)
         return counts.to(dtype).reshape(self.input_size)

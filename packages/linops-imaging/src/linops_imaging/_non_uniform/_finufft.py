@@ -11,6 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_core import Interpolate
+from linops_core.siblings import Kept
 from nameddim import NamedDimension
 
 from ._finufft_function import (
@@ -22,7 +23,7 @@ from ._finufft_function import (
 )
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for, way_for
 from ._kaiser_bessel import check_tol
-from ._kept import Kept, may_be_kept, place_of
+from ._kept import may_be_kept, place_of
 
 
 class Plans(Kept[PlanPair]):

@@ -20,12 +20,12 @@ from linops_core import (
     Wrapper,
     linear_function,
 )
-from linops_core.siblings import acts_as
+from linops_core.siblings import Kept, acts_as
 from nameddim import ND, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import chosen
-from ._kept import Kept, may_be_kept, place_of
+from ._kept import may_be_kept, place_of
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import Phases, convolved, kernel_of
 
