@@ -26,6 +26,7 @@ from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._memo import Memo as Memo
 from ._base._question import PerClass as PerClass
+from ._base._question import acts_as as acts_as
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of
 from ._base._sides import dims_of as dims_of
@@ -47,6 +48,7 @@ from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
+from ._kernels._kept import Kept as Kept
 from ._kernels._kept import is_plain as is_plain
 from ._kernels._torch_state import is_transformed as is_transformed
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled

@@ -47,9 +47,8 @@ def kept(linop: NamedLinop, dtype: torch.dtype = torch.float64) -> Interpolation
 def anything_kept(
     linop: NamedLinop, dtype: torch.dtype = torch.float64
 ) -> InterpolationTable | Neighbours | None:
-    tables = vars(linop)["_table"]
-    table = tables._kept[2].get(dtype) if tables._kept else None
-    return table._kept[2] if table and table._kept else None
+    found: InterpolationTable | Neighbours | None = vars(linop)["_table"]._values.get(dtype)
+    return found
 
 
 def nbytes(table: InterpolationTable | None) -> int:
@@ -347,10 +346,10 @@ def test_two_threads_that_need_a_table_at_once_make_one() -> None:
             has_entered.set()
         return made[-1]
 
-    other = threading.Thread(target=lambda: tables.of([locs], make))
-    table = tables.of([locs], make)
+    other = threading.Thread(target=lambda: tables.of([locs], locs.dtype, make))
+    table = tables.of([locs], locs.dtype, make)
     other.join()
-    assert tables.of([locs], make) is table
+    assert tables.of([locs], locs.dtype, make) is table
     assert len(made) == 1
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Identity, NamedLinop, Scalar, Side, of_adjoint
-from linops_core.siblings import size_of_side
+from linops_core.siblings import acts_as, size_of_side
 from nameddim import NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
@@ -98,7 +98,7 @@ class Exchange(DistributedLinop):
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return A^H inner A, or the identity without ``inner``."""
-        is_number = isinstance(inner, Scalar)
+        is_number = acts_as(inner, Scalar)
         return cast(NamedLinop, inner) if is_number else super().normal(inner)
 
 

@@ -9,7 +9,7 @@ from math import prod
 from typing import TypeAlias
 
 from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError
-from linops_core.siblings import along, tile_of
+from linops_core.siblings import acts_as, along, tile_of
 from nameddim import NamedDimension, is_wildcard
 
 from ._sharding import Cut, Pieces
@@ -319,8 +319,8 @@ def gain_of(linops: Sequence[NamedLinop], lengths: Mapping[NamedDimension, int])
         grid = [here for here, _ in axis_pairs(linop)]
         if not grid:
             return None
-        if not isinstance(linop.N, Identity):
-            if not isinstance(linop, FFT) or not all(dim in lengths for dim in grid):
+        if not acts_as(linop.N, Identity):
+            if not acts_as(linop, FFT) or not all(dim in lengths for dim in grid):
                 return None
             gain *= prod(lengths[dim] for dim in grid) ** (1 if linop.norm == "backward" else -1)
     return gain

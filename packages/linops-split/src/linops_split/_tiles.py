@@ -11,7 +11,7 @@ from typing import TypeVar
 from torch import Tensor
 
 from linops_core import NamedLinop, Side, Window, Zero
-from linops_core.siblings import constant_when_compiled
+from linops_core.siblings import acts_as, constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
 from ._layout import Layout
@@ -100,7 +100,7 @@ class Tiles:
 
     def without_zeros(self) -> Tiles:
         """Return the table without zero parts; keep the first part if all are zero."""
-        parts = [part for part in self.parts if not isinstance(part.linop, Zero)]
+        parts = [part for part in self.parts if not acts_as(part.linop, Zero)]
         return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 
     @cached_property

@@ -18,7 +18,7 @@ from .._base._dimensions import supports_of
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
-from .._base._question import Question
+from .._base._question import Question, acts_as
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
@@ -127,7 +127,7 @@ class Chain(Composite):
         all_commute = all([part.is_complex_linear for part in parts])
         numbers, others = list[Scalar](), list[NamedLinop]()
         for linop in self.linops:
-            if isinstance(linop, Scalar) and (all_commute or is_real_number(linop)):
+            if acts_as(linop, Scalar) and (all_commute or is_real_number(linop)):
                 numbers.append(linop.anywhere())
             else:
                 others.append(linop)
@@ -248,7 +248,7 @@ def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> Named
     result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
     for linop in reversed(linops):
         inside = factors[-1].ishape if factors else result and result.ishape
-        if only_surrounds(linop) and linop.oshape == inside and not isinstance(result, Identity):
+        if only_surrounds(linop) and linop.oshape == inside and not acts_as(result, Identity):
             closed = None if factors or result is None else normal_around(result, linop)
             if closed is None:
                 factors.append(linop)

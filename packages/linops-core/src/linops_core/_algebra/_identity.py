@@ -11,6 +11,7 @@ from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._question import acts_as
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
@@ -124,9 +125,9 @@ class Identity(SliceableLinop):
 
 def is_identity(linop: NamedLinop) -> bool:
     """Whether ``linop`` is an Identity that renames nothing; compositions omit it."""
-    return isinstance(linop, Identity) and linop.ishape == linop.oshape
+    return acts_as(linop, Identity) and linop.ishape == linop.oshape
 
 
 def is_unitary(linop: NamedLinop) -> bool:
     """Whether A^H A and A A^H are known to be identities."""
-    return isinstance(linop.N, Identity) and isinstance(linop.H.N, Identity)
+    return acts_as(linop.N, Identity) and acts_as(linop.H.N, Identity)

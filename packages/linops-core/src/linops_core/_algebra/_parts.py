@@ -5,6 +5,7 @@ from __future__ import annotations
 from nameddim import ELLIPSES, NamedDimension
 
 from .._base._linop import NamedLinop
+from .._base._question import acts_as
 from .._base._roles import Role
 from .._base._totals import Totals
 from ._composite import Composite
@@ -30,7 +31,7 @@ def check_parts_pass(linop: NamedLinop, totals: Totals) -> None:
 
 
 def _lets_through(linop: NamedLinop, dim: NamedDimension) -> bool:
-    if isinstance(linop, (Identity, Scalar)):  # whatever the names of their sides
+    if acts_as(linop, Identity) or acts_as(linop, Scalar):  # whatever the names of their sides
         return True
     role = linop.role(dim)
     if role is Role.BATCH or (role is None and ELLIPSES in linop.ishape):

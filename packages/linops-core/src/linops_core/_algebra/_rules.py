@@ -14,6 +14,7 @@ from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._places import Joints
+from .._base._question import acts_as
 from .._base._sides import SIDES
 from ._add import Add
 from ._chain import Chain, chained, fit_whole, flat
@@ -54,7 +55,7 @@ def _n_numbers(linops: Iterable[NamedLinop]) -> int | None:
     """Return the number of movable scalars; None if operators may be left out."""
     total = 0
     for linop in linops:
-        if isinstance(linop, Zero) or is_identity(linop):
+        if acts_as(linop, Zero) or is_identity(linop):
             return None
         number: int | None = is_number(linop) and may_be_moved(number_of(linop))
         if type(linop) is Chain:
@@ -81,7 +82,7 @@ def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chai
 
 def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
     """Return the Zero for a chain that contains one, if all sizes are known."""
-    if not any(isinstance(linop, Zero) for linop in fitted):
+    if not any(acts_as(linop, Zero) for linop in fitted):
         return None
     zero = Zero.like(chained(fitted))
     return zero if zero is not None and zero.is_complete else None
@@ -137,7 +138,7 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
 def summed(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified sum of the operators."""
     terms = same_space("Add", with_outputs_alike(linops))
-    for place in [i for i, term in enumerate(terms) if isinstance(term, Zero)][::-1]:
+    for place in [i for i, term in enumerate(terms) if acts_as(term, Zero)][::-1]:
         others = [*terms[:place], *terms[place + 1 :]]
         if others and _adds_no_size(terms[place], others):
             terms = others

@@ -13,6 +13,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._arithmetic import is_scalar
 from .._base._copying import linked
 from .._base._linop import NamedLinop
+from .._base._question import acts_as
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import multiplied
@@ -153,9 +154,7 @@ def with_few_numbers(linops: Iterable[NamedLinop]) -> list[NamedLinop]:
 def is_number(linop: object) -> TypeGuard[Scalar]:
     """Whether ``linop`` is the multiplication by a Python number."""
     # The functions of an adjoint multiply by the conjugate of its weight.
-    return (
-        isinstance(linop, Scalar) and not isinstance(linop.weight, Tensor) and not linop.is_adjoint
-    )
+    return acts_as(linop, Scalar) and not isinstance(linop.weight, Tensor) and not linop.is_adjoint
 
 
 def is_real_number(linop: object) -> bool:

@@ -13,7 +13,7 @@ from torch.nn import Parameter
 
 from .._base._arithmetic import rules
 from .._base._linop import NamedLinop
-from .._base._question import Question
+from .._base._question import Question, acts_as
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._tracing import built
 from ._add import Add
@@ -85,8 +85,8 @@ def _diagonalised(linop: NamedLinop) -> Eigenbasis:
         )
     parts = flat([linop])
     # Numbers commute with all other operands, and must not hide a unitary operand.
-    numbers = [part.anywhere() for part in parts if isinstance(part, Scalar)]
-    others = [part for part in parts if not isinstance(part, Scalar)]
+    numbers = [part.anywhere() for part in parts if acts_as(part, Scalar)]
+    others = [part for part in parts if not acts_as(part, Scalar)]
     unitary: list[NamedLinop] = []
     rest = linop
     axes: tuple[int, ...] = ()
@@ -125,14 +125,14 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
 
 def _is_number(linop: NamedLinop) -> bool:
     """Whether an operator is known to multiply with a number, which may depend on the sizes."""
-    if isinstance(linop, Normal):
+    if acts_as(linop, Normal):
         return has_number_as_normal(linop.linop)
-    return isinstance(linop, (Identity, Scalar))
+    return acts_as(linop, Identity) or acts_as(linop, Scalar)
 
 
 def _leaves(linop: NamedLinop) -> Iterator[NamedLinop]:
     """Yield what a sum of products is made of."""
-    if isinstance(linop, (Chain, Add)):
+    if acts_as(linop, Chain) or acts_as(linop, Add):
         for part in linop.linops:
             yield from _leaves(part)
     else:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -13,6 +13,7 @@ from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, is_wildcard
 
+from .._base._calls import call_again
 from .._base._cutting import tile_of
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
@@ -48,23 +49,8 @@ def _as_its_operator(linop: Normal) -> bool:
     return gains_by_slices(linop.linop)
 
 
-class PartCall(NamedTuple):
-    """An operator, and what it does once input and weights are checked."""
-
-    part: NamedLinop
-    fn: Callable[..., Tensor]
-    linop: NamedLinop
-
-    @classmethod
-    def of(cls, part: NamedLinop) -> PartCall:
-        """Return the step of an operator; for a normal in closed form, the form itself."""
-        if type(part) is Normal:
-            return cls(part, part.linop.normal_fn, part.linop)
-        return cls(part, part.fn, part)
-
-
-Tile: TypeAlias = tuple[Sequence[PartCall], Window]
-"""The steps of a tile of a chain, and its slices."""
+Tile: TypeAlias = tuple[Sequence[NamedLinop], Window]
+"""The operators of a tile of a chain, and its slices."""
 
 TileRow: TypeAlias = Sequence[Tile]
 """Tiles of a chain, whose results are added up: they write the same slice of the output."""
@@ -86,8 +72,6 @@ class Slices:
         """Of the weights for which it was made."""
         self.attributes = [vars(part) for part in parts]
         """Of the operators of the chain."""
-        self._is_checked = False
-        """Whether all operators were called with checks. Shapes are the same in later calls."""
 
     def weights(self) -> list[Tensor]:
         """Return the weights of all operators."""
@@ -103,7 +87,6 @@ class Slices:
         for row in others:
             result = accumulate(self._results(row, x))
             _slice_of(y, self._oshape, row[0][1]).copy_(result)
-        self._is_checked = True
         return y
 
     def _results(self, row: TileRow, x: Tensor) -> Iterator[Tensor]:
@@ -112,10 +95,10 @@ class Slices:
 
     def _result(self, tile: Tile, x: Tensor) -> Tensor:
         """Return what a tile of the chain returns."""
-        steps, window = tile
+        parts, window = tile
         y = _slice_of(x, self._ishape, window) if window else x
-        for part, fn, linop in steps:
-            y = fn(linop, y) if self._is_checked else part(y)
+        for part in parts:
+            y = call_again(part, y)
         return y
 
     def _lengths(self, result: Tensor) -> list[int]:
@@ -183,10 +166,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         (summed if roles[dim] in (Role.INPUT, Role.INNER) else written)[dim] = pieces
         nbytes = nbytes * step // lengths[dim]
     rows = [
-        [
-            ([*map(PartCall.of, tile_of(chain, window).flatten())], window)
-            for window in _windows(summed, outer)
-        ]
+        [(tile_of(chain, window).flatten(), window) for window in _windows(summed, outer)]
         for outer in _windows(written, {})
     ]
     return Slices(chain, parts, rows)

@@ -14,6 +14,7 @@ from nameddim import NamedDimension, NamedShape, is_wildcard
 from .._base._copying import linked
 from .._base._dimensions import may_be_cut, size_of_side
 from .._base._linop import NamedLinop
+from .._base._question import acts_as
 from .._base._roles import why_on_both_sides
 from .._base._sides import SIDES, Side, dims_of, lengths_by_place, occurrences
 from .._base._sizes import by_dimension
@@ -169,7 +170,7 @@ class Zero(SliceableLinop):
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return that nothing is read or written."""
-        return slice(0, 0) if may_be_cut(self, dim) else None
+        return slice(0, 0) if acts_as(self, Zero) and may_be_cut(self, dim) else None
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from inspect import getattr_static
 from typing import ClassVar
 
 import torch
@@ -27,7 +28,7 @@ from ._dimensions import is_renamed_by
 from ._memo import CHECKED
 from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
-from ._swapped_functions import of_adjoint, swapped
+from ._swapped_functions import check_swap, of_adjoint, swapped
 
 _NOTHING = None, None, None
 
@@ -77,7 +78,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
                 "overrides __call__"
             )
         for name in lost_closed_forms(cls):
-            setattr(cls, name, vars(NamedLinop)[name])
+            setattr(cls, name, getattr_static(NamedLinop, name))
 
     @overridable
     def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
@@ -192,14 +193,14 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         Raises
         ------
         NotImplementedError
-            If the class has no ``adj_fn``.
+            If the class has no ``adj_fn``, or overrides functions of a class that makes the adjoint
+            from the adjoints of its parts, such as Chain.
         """
-        is_by_parts = self.adj_fn is of_adjoint
-        if self.adj_fn is NamedLinop.adj_fn or (
-            is_by_parts and type(self).adjoint is NamedLinop.adjoint
-        ):
+        if self.adj_fn is NamedLinop.adj_fn:
             NamedLinop.adj_fn(self, torch.empty(0))  # which raises the error
-        if is_by_parts:
+        if type(self).adjoint is NamedLinop.adjoint:
+            check_swap(self, NamedLinop)
+        if self.adj_fn is of_adjoint:
             return linked(self, self._shape.H)
         return linked(self, self._shape.H, **swapped(self))
 

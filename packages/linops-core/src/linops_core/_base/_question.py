@@ -4,42 +4,64 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import update_wrapper, wraps
-from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
+from typing import Any, Concatenate, Generic, ParamSpec, TypeGuard, TypeVar
 
 Rest = ParamSpec("Rest")
 Result = TypeVar("Result")
 Implementation = TypeVar("Implementation", bound=Callable[..., object])
+Kind = TypeVar("Kind")
 Answer = TypeVar("Answer", bound=Callable[..., object])
 
 
 _OF_FUNCTIONS = ("fn", "adj_fn")
+_OF_CALLS = (*_OF_FUNCTIONS, "forward")
+_OF_NORMALS = ("normal_fn", "adj_normal_fn")
 _CLOSED_FORMS = {
     "adjoint": _OF_FUNCTIONS,
-    "conj": _OF_FUNCTIONS,
-    # These bypass ``forward``.
-    "normal": (*_OF_FUNCTIONS, "forward"),
-    "own_normal": (*_OF_FUNCTIONS, "forward"),
-    "normal_fn": (*_OF_FUNCTIONS, "forward"),
-    "adj_normal_fn": (*_OF_FUNCTIONS, "forward"),
+    "conj": _OF_CALLS,
+    "_is_real": _OF_CALLS,
+    "__pow__": _OF_CALLS,
+    "normal": _OF_CALLS,
+    "flatten": _OF_CALLS,
+    "own_normal": (*_OF_CALLS, *_OF_NORMALS),
+    **dict.fromkeys(_OF_NORMALS, _OF_CALLS),
 }
-"""The functions of its class of which each method is a closed form."""
+"""The functions of its class of which each attribute is a closed form."""
 
 
 def has_functions_of(cls: type, parent: type, *names: str) -> bool:
-    """Whether a class has functions of another one; what that one leaves open does not count."""
-    base = next(found for found in reversed(parent.__mro__) if "fn" in vars(found))
-    left_open = [getattr(base, name) for name in _OF_FUNCTIONS]
+    """Whether a class has functions of a base class; what that one leaves open does not count."""
+    base = _base_of(parent)
+    left_open = [getattr(base, name) for name in (*_OF_FUNCTIONS, *_OF_NORMALS)]
     return all(
         getattr(parent, name) in left_open or getattr(cls, name) is getattr(parent, name)
         for name in names
     )
 
 
+def _base_of(cls: type) -> type:
+    """Return the base class of all operators, which says what a class can override."""
+    return next(found for found in reversed(cls.__mro__) if "fn" in vars(found))
+
+
+def acts_as(linop: object, kind: type[Kind]) -> TypeGuard[Kind]:
+    """Whether an operator is one of a class, with the functions of that class.
+
+    What is known of a class, such as of an identity, does not hold for a subclass with another
+    ``fn``.
+    """
+    cls = type(linop)
+    return cls is kind or (issubclass(cls, kind) and has_functions_of(cls, kind, *_OF_CALLS))
+
+
 def lost_closed_forms(cls: type) -> Iterator[str]:
     """Yield the inherited closed forms that a class loses: it overrides their functions."""
     for name, functions in _CLOSED_FORMS.items():
         definer = next(found for found in cls.__mro__ if name in vars(found))
-        if definer is not cls and not has_functions_of(cls, definer, *functions):
+        # Also functions that the definer leaves open and a class between the two has.
+        between = [found for found in cls.__mro__ if issubclass(found, definer)]
+        is_of_base = issubclass(_base_of(cls), definer)
+        if not is_of_base and not all(has_functions_of(cls, each, *functions) for each in between):
             yield name
 
 
@@ -129,7 +151,6 @@ class Question(Generic[Result]):
     def _answer_of(self, cls: type, answer: Callable[..., Any]) -> Callable[..., Result]:
         @wraps(answer)
         def guarded(linop: Any, *args: Any) -> Result:
-            holds = has_functions_of(type(linop), cls, "fn", "adj_fn", "forward")
-            return (answer if holds else self._default)(linop, *args)
+            return (answer if acts_as(linop, cls) else self._default)(linop, *args)
 
         return guarded

@@ -62,6 +62,11 @@ class WeightPart(NamedTuple):
         pairs = zip(pieces, weight.shape, strict=True)
         return torch.Size([n if p == _ALL else p.stop - p.start for p, n in pairs])
 
+    @property
+    def place(self) -> tuple[tuple[int | None, int | None], ...]:
+        """The ends of the slices that a tile reads; they can be a key."""
+        return tuple([(piece.start, piece.stop) for piece in self.cut])
+
     def along(self, axis: int) -> slice:
         """Return the slice that a tile reads along an axis."""
         return self.cut[axis] if axis < len(self.cut) else _ALL

@@ -38,8 +38,12 @@ def of_adjoint(linop: Any, x: Tensor, /) -> Tensor:
     >>> A.adj_fn(A, torch.tensor([1, 2, 3]))
     tensor([2, 3, 1])
     """
-    adjoint = linop.H
-    y: Tensor = adjoint.fn(adjoint, x)
+    # If the class overrides adj_fn, this is a call of that of a base class.
+    cls: Any = next(base for base in type(linop).__mro__ if base.adj_fn is of_adjoint)  # type: ignore[attr-defined]
+    is_own = cls is type(linop)
+    is_swapped = linop.fn is not type(linop).fn
+    adjoint = linop.H if is_own else cls.adjoint(linop.H if is_swapped else linop)
+    y: Tensor = adjoint.fn(adjoint, x) if is_own else cls.fn(adjoint, x)
     return y
 
 
@@ -47,6 +51,23 @@ def swapped(linop: nn.Module) -> dict[str, Any]:
     """Return the functions of the adjoint by name."""
     turned = [*_PAIRS, *(pair[::-1] for pair in _PAIRS)]
     return {name: getattr(linop, other) for name, other in turned}
+
+
+def check_swap(linop: Any, base: Any) -> None:
+    """Raise an error if a copy with swapped functions is not the adjoint of an operator.
+
+    Sizes and slices of the copy of a Chain, for example, would be those of the operands as they
+    are, and not of their adjoints. ``base`` is the base class of all operators.
+    """
+    if linop.adj_fn is not of_adjoint and getattr(linop, "_is_side_by_side", False):
+        return  # then names say which sizes they are
+    classes: Any = type(linop).__mro__
+    for cls in classes:
+        if issubclass(cls, base) and cls.adj_fn is of_adjoint and cls.fn is not base.fn:
+            raise NotImplementedError(
+                f"{linop.name}: there is no adjoint; the class must override adjoint(), too, "
+                f"because {cls.__name__} makes the adjoint from its parts"
+            )
 
 
 def finish_swap(linop: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import reduce
 
 import torch
@@ -68,18 +68,6 @@ def _is_integer(weight: Tensor | complex) -> bool:
 
 def _is_complex(weight: Tensor | complex) -> bool:
     return weight.is_complex() if isinstance(weight, Tensor) else isinstance(weight, complex)
-
-
-def refuse_half(owner: str, x: Tensor, sizes: Sequence[int], error: RuntimeError) -> None:
-    """Raise an error that names the dtype to use if torch has no transform of half precision."""
-    is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
-    if not is_half or isinstance(error, torch.OutOfMemoryError):
-        return
-    raise TypeError(
-        f"{owner}: the dtype must be one that torch transforms on {x.device.type} "
-        f"for sizes {tuple(sizes)}, got {x.dtype}; convert the "
-        f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
-    ) from error
 
 
 def check_vector(owner: str, name: str, y: Tensor) -> None:

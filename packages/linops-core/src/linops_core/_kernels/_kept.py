@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from threading import Lock
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 from weakref import WeakValueDictionary
 
 import torch
@@ -23,40 +23,51 @@ _DEVICES = ("cpu", "cuda")
 
 
 class Kept(Cache, Generic[Made]):
-    """A value computed from some tensors, computed anew when they change."""
+    """Values computed from some tensors, kept until these change. A copy starts empty."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: tuple[TensorState, object, Made] | None = None
+        self._state: TensorState | None = None
+        self._values: dict[Hashable, Made] = {}
         self._parts = WeakValueDictionary[Hashable, Kept[Made]]()
 
     def part(self, place: Hashable) -> Kept[Made]:
-        """Return where to keep the value of a part of the tensors; tiles of one place share it."""
+        """Return where to keep the values of a part of the tensors; tiles of one place share it."""
         with self._lock:
             return self._parts.setdefault(place, Kept())
 
-    def __reduce__(self) -> tuple[type[Kept[Made]], tuple[()]]:
-        return Kept, ()  # a copy starts empty
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
 
-    def of(self, tensors: Sequence[Tensor], make: Callable[[], Made], how: object = None) -> Made:
-        """Return ``make()`` for the current tensors; ``how`` is a part of the key."""
+    def of(
+        self,
+        tensors: Sequence[Tensor],
+        key: Hashable,
+        make: Callable[[], Made],
+        *,
+        is_only: bool = False,
+    ) -> Made:
+        """Return ``make()`` for the current tensors, computed once for each key.
+
+        With ``is_only``, no values for other keys are kept beside this one.
+        """
         with self._lock:
-            value = self.current(tensors, how)
+            value = self.current(tensors, key)
             if value is None:
                 wait_for(*tensors)
-                self._kept = None  # freed before the new one is made
+                if is_only or self._state is None or not self._state.is_current(*tensors):
+                    self._values.clear()  # freed before the new one is made
                 with torch.inference_mode(False), torch.no_grad():
-                    state, value = TensorState(*tensors), make()
+                    self._state, value = TensorState(*tensors), make()
                 wait_for(*tensors)
-                self._kept = state, how, value
+                self._values[key] = value
             return value
 
-    def current(self, tensors: Sequence[Tensor], how: object = None) -> Made | None:
+    def current(self, tensors: Sequence[Tensor], key: Hashable) -> Made | None:
         """Return the value if it was made for the tensors as they are now, else None."""
-        kept = self._kept
-        if kept is None or kept[1] != how:
+        if self._state is None or not self._state.is_current(*tensors):
             return None
-        return kept[2] if kept[0].is_current(*tensors) else None
+        return self._values.get(key)
 
 
 def is_plain(*tensors: Tensor) -> bool:

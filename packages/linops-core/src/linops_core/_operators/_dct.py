@@ -7,14 +7,12 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension
-
 from .._algebra._identity import Identity
 from .._base._along import along
 from .._base._linop import NamedLinop
 from .._kernels._complex import as_parts
 from .._kernels._cosine_transform import cosine_transform, inverse_cosine_transform
-from .._kernels._dtype import refuse_half
+from ._fft import transformed
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -58,6 +56,7 @@ class DCT(GridOperator[AxisMap]):
 
     _is_real = True
     _takes_any_batch = True
+    _why_mixed = "a cosine transform mixes all of its grid"
 
     def __init__(self, dims: Dims, shape: Dims | None = None, to: Dims | None = None) -> None:
         names = GridNames.along("DCT", dims, shape, to)
@@ -76,16 +75,7 @@ class DCT(GridOperator[AxisMap]):
 
     def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         axes = self._places[0]
-        try:
-            return _along(transform, x, axes)
-        except RuntimeError as error:
-            refuse_half(self.signature, x, [x.shape[axis] for axis in axes], error)
-            raise
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
-        is_of_grid = any(dim in dims for dims in self.axis_dims)
-        return "a cosine transform mixes all of its grid" if is_of_grid else None
+        return transformed(self, x, axes, lambda: _along(transform, x, axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

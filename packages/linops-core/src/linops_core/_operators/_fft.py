@@ -22,7 +22,7 @@ from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._question import always
 from .._base._roles import Role
-from .._kernels._dtype import multiplied, refuse_half
+from .._kernels._dtype import multiplied
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -85,6 +85,7 @@ class FFT(GridOperator[AxisMap]):
 
     grid_keys = ("image_shape", "kspace_shape")
     _takes_any_batch = True
+    _why_mixed = "a Fourier transform mixes all of its grid"
 
     def __init__(
         self,
@@ -137,11 +138,7 @@ class FFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        try:
-            y = transform(shifted, dim=axes, norm=norm)
-        except RuntimeError as error:
-            refuse_half(self.signature, x, [x.shape[axis] for axis in axes], error)
-            raise
+        y = transformed(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
@@ -151,11 +148,9 @@ class FFT(GridOperator[AxisMap]):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
-        shapes = self.shape.other_shapes
-        if dim not in shapes["image_shape"] and dim not in shapes["kspace_shape"]:
-            return None
+        reason = super().why_opaque(dim)
         advice = "" if self.norm == "ortho" else '; its normal can be sliced with norm="ortho"'
-        return f"a Fourier transform mixes all of its grid{advice}"
+        return reason and reason + advice
 
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         r"""Return A^H A, or A^H inner A; for a centred transform without its shifts if possible.
@@ -180,6 +175,29 @@ class FFT(GridOperator[AxisMap]):
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""
         return Identity.on_input_of(self) if self.norm == "ortho" else super().own_normal()
+
+
+def transformed(
+    linop: NamedLinop, x: Tensor, axes: Sequence[int], transform: Callable[[], Tensor]
+) -> Tensor:
+    """Return the transform of x along some axes.
+
+    Raises
+    ------
+    TypeError
+        If torch has no such transform of half precision.
+    """
+    try:
+        return transform()
+    except RuntimeError as error:
+        is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
+        if not is_half or isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise TypeError(
+            f"{linop.signature}: the dtype must be one that torch transforms on {x.device.type} "
+            f"for sizes {tuple([x.shape[axis] for axis in axes])}, got {x.dtype}; convert the "
+            f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
+        ) from error
 
 
 normal_keeps_names.register(FFT)(always)

@@ -86,6 +86,9 @@ class GridOperator(SliceableLinop, Generic[Map]):
     _is_axis_by_axis: ClassVar[bool] = True
     """Whether each dimension of the grid becomes one dimension, as its :class:`AxisMap` says."""
 
+    _why_mixed: ClassVar[str | None] = None
+    """Why no dimension of the grid can be sliced, for operators that mix all of the grid."""
+
     def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
         super().__init__(shape)
         self._axes, self._is_free = tuple(axes), is_free
@@ -177,6 +180,8 @@ class GridOperator(SliceableLinop, Generic[Map]):
         """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
         if not any(dim in dims for dims in self.axis_dims):
             return None
+        if self._why_mixed is not None:
+            return self._why_mixed
         reason = why_on_both_sides(self.shape, dim)
         if self.axes:
             return reason

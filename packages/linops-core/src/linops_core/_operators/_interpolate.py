@@ -220,7 +220,7 @@ class Interpolate(GridOperator[GridPart]):
         is_large = isinstance(weigh, KaiserBessel) and weigh.exponent > 80  # float32 ends at e^88
         self._least_dtype = torch.float64 if is_large else torch.float32
         self.table_budget = int(budget)
-        self._table = Kept[dict[torch.dtype, Kept[Neighbours | InterpolationTable]]]()
+        self._table = Kept[Neighbours | InterpolationTable]()
         self.register_weight("locs", locs, "locs_shape")
 
     @staticmethod
@@ -300,8 +300,7 @@ class Interpolate(GridOperator[GridPart]):
         make = table if self._nbytes_of_table(dtype) else neighbours
         if make is neighbours and (self.norm == 2 or not self._is_kept(along_axes)):
             return neighbours()
-        tables = self._table.of([locs], dict)
-        return tables.setdefault(dtype, Kept()).of([locs], make)
+        return self._table.of([locs], dtype, make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile at each window, with a share of the budget and the table of its place."""
@@ -309,8 +308,7 @@ class Interpolate(GridOperator[GridPart]):
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
                 share = self.table_budget * part // whole
-                cut = [(piece.start, piece.stop) for piece in tile._weights["locs"].cut]
-                table = self._table.part((*cut, *tile._axes))
+                table = self._table.part((*tile._weights["locs"].place, *tile._axes))
                 vars(tile).update(table_budget=share, _table=table)
         return tiles
 

@@ -7,16 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension
-
 from .._algebra._normal import normal_keeps_names
 from .._base._question import always
 from .._base._sides import Side, dims_of
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
-from .._kernels._dtype import refuse_half
 from .._kernels._half_spectrum import normal_of_half, real_signal
-from ._fft import ADJOINT_NORM
+from ._fft import ADJOINT_NORM, transformed
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator
 
@@ -76,6 +73,7 @@ class RealFFT(GridOperator[AxisMap]):
 
     is_complex_linear = False
     _takes_any_batch = True
+    _why_mixed = "a Fourier transform mixes all of its grid"
 
     def __init__(
         self,
@@ -110,11 +108,7 @@ class RealFFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
         x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
-        try:
-            y: Tensor = torch.fft.rfftn(x, dim=axes, norm=linop.norm)
-        except RuntimeError as error:
-            refuse_half(linop.signature, x, [x.shape[axis] for axis in axes], error)
-            raise
+        y = transformed(linop, x, axes, lambda: torch.fft.rfftn(x, dim=axes, norm=linop.norm))
         others = axes[:-1] if linop.centered else ()
         centred: Tensor = torch.fft.fftshift(y, dim=others) if others else y
         return centred
@@ -126,15 +120,14 @@ class RealFFT(GridOperator[AxisMap]):
         (*others, last), y = axes, as_complex(x)
         if not y.numel():
             return y.real.index_select(last, torch.zeros(n, dtype=torch.long, device=y.device))
-        try:
-            if others:
-                y = torch.fft.ifftshift(y, dim=others) if linop.centered else y
-                y = torch.fft.ifftn(y, dim=others, norm=norm)
-            signal = real_signal(y.movedim(last, -1), n, norm).movedim(-1, last)
-        except RuntimeError as error:
-            refuse_half(linop.signature, x, [x.shape[axis] for axis in axes], error)
-            raise
-        centred: Tensor = torch.fft.fftshift(signal, dim=axes) if linop.centered else signal
+
+        def signal() -> Tensor:
+            z = torch.fft.ifftshift(y, dim=others) if others and linop.centered else y
+            z = torch.fft.ifftn(z, dim=others, norm=norm) if others else z
+            return real_signal(z.movedim(last, -1), n, norm).movedim(-1, last)
+
+        found = transformed(linop, x, axes, signal)
+        centred: Tensor = torch.fft.fftshift(found, dim=axes) if linop.centered else found
         return centred
 
     @staticmethod
@@ -146,11 +139,6 @@ class RealFFT(GridOperator[AxisMap]):
         points = math.prod([x.shape[axis] for axis in axes])
         scale = {"ortho": 1.0, "backward": points, "forward": 1 / points}[linop.norm]
         return scale * normal_of_half(x.movedim(axes[-1], -1)).movedim(-1, axes[-1])
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
-        is_of_grid = any(dim in dims for dims in self.axis_dims)
-        return "a Fourier transform mixes all of its grid" if is_of_grid else None
 
 
 def _real_float(x: Tensor) -> Tensor:

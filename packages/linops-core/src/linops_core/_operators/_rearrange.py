@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import prod
-from typing import Self
 
 from torch import Tensor
 
@@ -18,7 +17,6 @@ from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop, only_passes_on
-from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
 from ._grid_names import Dims
@@ -113,11 +111,10 @@ class Rearrange(SliceableLinop):
         """Return x rearranged from the input's pattern to the output's."""
         return rearranged(x, linop._sides[0], linop._sides[1], linop._lengths)
 
-    adj_fn = staticmethod(of_adjoint)
-
-    def adjoint(self) -> Self:
-        """Return the inverse, which rearranges the other way."""
-        return linked(self, self.shape.H, _sides=self._sides[::-1])
+    @staticmethod
+    def adj_fn(linop: Rearrange, x: Tensor, /) -> Tensor:
+        """Return x rearranged from the output's pattern to the input's."""
+        return rearranged(x, linop._sides[1], linop._sides[0], linop._lengths)
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``; further dimensions in front are a run."""
@@ -144,7 +141,8 @@ class Rearrange(SliceableLinop):
 
     def _items_of(self, side: Side) -> list[Item]:
         """Return the axes of each dimension of one side."""
-        items, n_names = self._sides[side == "output"], len(dims_of(self.shape, side))
+        is_output = (side == "output") != self.is_adjoint
+        items, n_names = self._sides[is_output], len(dims_of(self.shape, side))
         # The names of the run may have been added to the shape.
         runs = [[item] if item != RUN else [RUN] * (n_names - len(items) + 1) for item in items]
         return [item for run in runs for item in run]

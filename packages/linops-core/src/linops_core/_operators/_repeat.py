@@ -143,11 +143,6 @@ def _index_of(wide: Dims, new: Sequence[NamedDimension]) -> tuple[str | slice | 
     )
 
 
-@without_fftshift.register(Expansion)
-def _alike_everywhere(linop: Expansion, dims: Iterable[NamedDimension]) -> NamedLinop:
-    return linop
-
-
 class Repeat(Expansion):
     r"""Repetition along new dimensions, :math:`y_{rn} = x_n`.
 
@@ -265,3 +260,8 @@ class SumReduce(Expansion):
         """Return the sums, repeated to the shape of x."""
         axes = [repetition.axis for repetition in linop._axes]
         return x.sum(dim=axes, keepdim=True).expand(x.shape)
+
+
+@without_fftshift.register(Repeat, SumReduce)
+def _alike_everywhere(linop: Expansion, dims: Iterable[NamedDimension]) -> NamedLinop:
+    return linop

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from math import prod
 from typing import Any, ClassVar, Self
 
@@ -253,14 +254,14 @@ class Sampling(GridOperator[GridPart]):
         It is kept in the dtype of x: a product of two dtypes takes three times as long on a CPU.
         """
         idx = [*map(self._weight, self._weights)]
-        how = x.dtype, self._shifted, self._weights
+        how = x.dtype, self._shifted, self._weights["idx_0"].place
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
-            real, dtype = x.real.dtype, x.dtype
+            count = partial(self._count, x.dtype)
             if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
-                counts = self._counted.of(idx, lambda: self._count(real).to(dtype), how)
+                counts = self._counted.of(idx, how, count, is_only=True)
             else:
-                counts = self._count(real)
+                counts = count()
         for axis, part in enumerate(self._axes):
             if part.stop - part.start < part.size:
                 counts = counts.narrow(axis, part.start, part.stop - part.start)

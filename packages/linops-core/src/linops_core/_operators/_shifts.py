@@ -10,7 +10,7 @@ from numbers import Integral, Real
 import torch
 from torch import Tensor
 
-from nameddim import AnyDim, NamedDimension
+from nameddim import AnyDim
 
 from .._algebra._identity import Identity
 from .._base._linop import NamedLinop
@@ -160,6 +160,7 @@ class FourierShift(GridOperator[Axis]):
 
     _geometry = ("shifts",)
     _takes_any_batch = True
+    _why_mixed = "a shift through the Fourier transform mixes all of the dimension"
 
     def __init__(
         self,
@@ -232,12 +233,6 @@ class FourierShift(GridOperator[Axis]):
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
         return Identity.on_input_of(self)
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: a transform mixes the whole grid."""
-        if any(dim in dims for dims in self.axis_dims):
-            return "a shift through the Fourier transform mixes all of the dimension"
-        return None
 
 
 def _rolled(x: Tensor, axes: Sequence[Axis]) -> Tensor:

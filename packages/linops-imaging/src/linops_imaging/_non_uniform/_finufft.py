@@ -11,12 +11,13 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_core import Interpolate
+from linops_core.siblings import Kept
 from nameddim import NamedDimension
 
 from ._finufft_function import PLANS, computed, non_uniform_transform, transformed
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for
 from ._kaiser_bessel import check_tol
-from ._kept import Kept, Place, may_be_kept, place_of
+from ._kept import Place, may_be_kept, place_of
 
 
 class FinufftTransform(Interpolate):

@@ -1,48 +1,20 @@
-"""Values computed from tensors and kept until the tensors change: kernels, plans."""
+"""Whether values computed from locations and weights can be kept until these change."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Generic, Self, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
-from linops_core import Cache
-from linops_core.siblings import TensorState, is_plain
+from linops_core.siblings import is_plain
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
-
-
-class Kept(Cache, Generic[Value]):
-    """Values computed from parts of some tensors, kept for as long as the tensors do not change.
-
-    Tiles share it with the whole operator, and find a value by the place of its part. A copy starts
-    empty.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._state = TensorState()
-        self._values: dict[Place, Value] = {}
-
-    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
-        return type(self), ()
-
-    def of(self, tensors: Sequence[Tensor], place: Place, make: Callable[[], Value]) -> Value:
-        """Return the value for a place in ``tensors``; ``make`` computes it if none is kept."""
-        with self._lock:
-            if not self._state.is_current(*tensors):
-                self._values.clear()
-                self._state = TensorState(*tensors)
-            if place not in self._values:
-                with torch.inference_mode(False), torch.no_grad():
-                    self._values[place] = make()
-            return self._values[place]
 
 
 class KeptByContent(Generic[Value]):

@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol, TypeAlias, cast
 from torch import Tensor
 
 from linops_core import Chain, Dense, Diagonal, Interpolate, NamedLinop, Normal
-from linops_core.siblings import axis_of
+from linops_core.siblings import acts_as, axis_of
 from nameddim import NamedDimension
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
@@ -69,11 +69,11 @@ class NormalParts(NamedTuple):
         if not isinstance(chain, Chain):
             return None
         parts, right, left = [*chain.linops], None, None
-        makes_frames = isinstance(parts[0], Dense)
+        makes_frames = acts_as(parts[0], Dense)
         if makes_frames:
             right, *parts, left = parts
         first, *inner, last = parts
-        if not makes_frames and len(inner) > 1 and isinstance(inner[0], Dense):
+        if not makes_frames and len(inner) > 1 and acts_as(inner[0], Dense):
             right, *inner, left = inner
         diagonal = diagonal_of(inner[0]) if inner else None
         if len(inner) != (diagonal is not None):
@@ -105,7 +105,7 @@ class NormalParts(NamedTuple):
         return cls(
             transform,
             diagonal,
-            bool(inner) and isinstance(inner[0], Normal),
+            bool(inner) and acts_as(inner[0], Normal),
             cast("Dense | None", right),
             cast("Dense | None", left),
             there,
@@ -171,7 +171,7 @@ class _Mixing(NamedTuple):
     def of(cls, linop: NamedLinop) -> _Mixing | None:
         """Return it, or None if the operator is another one or sums over several dimensions."""
         summed = {*linop.ishape} - {*linop.oshape}
-        if not isinstance(linop, Dense) or len(summed) != 1:
+        if not acts_as(linop, Dense) or len(summed) != 1:
             return None
         weighted = {*linop.shape.other_shapes["weightshape"]} - summed
         (coefficient,) = summed
@@ -180,5 +180,5 @@ class _Mixing(NamedTuple):
 
 def diagonal_of(inner: NamedLinop) -> Diagonal | None:
     """Return ``inner`` if it is a Diagonal, or the Diagonal of which it is the normal."""
-    linop = inner.linop if isinstance(inner, Normal) else inner
-    return linop if isinstance(linop, Diagonal) else None
+    linop = inner.linop if acts_as(inner, Normal) else inner
+    return linop if acts_as(linop, Diagonal) else None

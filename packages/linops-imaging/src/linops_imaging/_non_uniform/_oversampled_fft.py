@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from linops_core import AxisMap, GridNames, GridOperator, Interpolate, NamedLinop
-from linops_core.siblings import is_plain, steps_that_differ, writing_is_safe
+from linops_core.siblings import Kept, is_plain, steps_that_differ, writing_is_safe
 from nameddim import NamedDimension
 
 from ._kaiser_bessel import Gridding, deapodisation
-from ._kept import Kept
 
 # Bytes of the oversampled grids that are computed at a time; one image may have more. A GPU has no
 # cache that matters, and waits for each step.

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Chain, Diagonal
+from linops_core.siblings import acts_as
 
 from ._nufft import NUFFT
 from ._toeplitz import convolution_sizes
@@ -54,8 +55,10 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
     >>> toeplitz_kernel(A).shape
     torch.Size([8])
     """
-    if not isinstance(A, NUFFT) or A.is_adjoint:
-        raise TypeError(f"toeplitz_kernel: A must be a NUFFT, got {A!r}")
+    if not acts_as(A, NUFFT) or A.is_adjoint:
+        raise TypeError(
+            f"toeplitz_kernel: A must be a NUFFT, with the functions of this class, got {A!r}"
+        )
     lengths = A.locs.shape[:-1]
     chain: Chain
     if weights is None:

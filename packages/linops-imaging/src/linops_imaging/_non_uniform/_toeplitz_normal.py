@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from linops_core import Chain, Dense, NamedLinop, Wrapper, linear_function
-from linops_core.siblings import normal_around
+from linops_core.siblings import Kept, normal_around
 from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import chosen
-from ._kept import Kept, Place, may_be_kept, place_of
+from ._kept import Place, may_be_kept, place_of
 from ._normal_parts import NormalParts
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import Kernel, Phases, convolved, kernel_of

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from types import UnionType
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import Chain, NamedLinop, Scalar
-from linops_core.siblings import is_unitary
+from linops_core.siblings import acts_as, is_unitary
 
 from .._some_at_a_time import some_at_a_time
 from ._beams import FanRays
@@ -106,13 +105,16 @@ def fbp(
     """
     if not isinstance(sinogram, Tensor):
         raise TypeError(f"fbp: the sinogram must be a torch.Tensor, got {type(sinogram)}")
-    if isinstance(A, Chain):
-        kinds = ParallelBeam | FanBeam
+    if acts_as(A, Chain):
+        kinds = ParallelBeam, FanBeam
         return of_chain(
             "fbp", sinogram, A, kinds, lambda y, own: fbp(y, own, window, allow_gaps=allow_gaps)
         )
-    if not isinstance(A, ParallelBeam | FanBeam) or A.is_adjoint:
-        raise TypeError(f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}")
+    if not (acts_as(A, ParallelBeam) or acts_as(A, FanBeam)) or A.is_adjoint:
+        raise TypeError(
+            "fbp: A must be a ParallelBeam or a FanBeam, with the functions of this class, got "
+            f"{A!r}"
+        )
     check_window("fbp", window)
     angles = A.weight_part("angles")
     if sinogram.shape[-2:] != (len(angles), A.n_detectors):
@@ -173,7 +175,7 @@ def of_chain(
     owner: str,
     sinogram: Tensor,
     A: Chain,
-    kinds: type | UnionType,
+    kinds: Sequence[type],
     invert: Callable[[Tensor, NamedLinop], Tensor],
 ) -> Tensor:
     """Return the image for a beam between operators that have an inverse."""
@@ -181,12 +183,12 @@ def of_chain(
         f"{owner}: A must be one X-ray transform composed with numbers and unitary operators, got "
         f"{A!r}"
     )
-    at = [n for n, part in enumerate(A.linops) if isinstance(part, kinds)]
+    at = [n for n, part in enumerate(A.linops) if any(acts_as(part, kind) for kind in kinds)]
     if len(at) != 1:
         raise other
 
     def undone(part: NamedLinop, y: Tensor) -> Tensor:
-        if isinstance(part, Scalar):
+        if acts_as(part, Scalar):
             scaled: Tensor = y / part.weight
             return scaled
         if not is_unitary(part):

@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
 from linops_core import Chain, NamedLinop
+from linops_core.siblings import acts_as
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
@@ -74,12 +75,16 @@ def fdk(
     """
     if not isinstance(sinogram, Tensor):
         raise TypeError(f"fdk: the sinogram must be a torch.Tensor, got {type(sinogram)}")
-    if isinstance(A, Chain):
+    if acts_as(A, Chain):
         return of_chain(
-            "fdk", sinogram, A, ConeBeam, lambda y, own: fdk(y, own, window, allow_gaps=allow_gaps)
+            "fdk",
+            sinogram,
+            A,
+            [ConeBeam],
+            lambda y, own: fdk(y, own, window, allow_gaps=allow_gaps),
         )
-    if not isinstance(A, ConeBeam) or A.is_adjoint:
-        raise TypeError(f"fdk: A must be a ConeBeam, got {A!r}")
+    if not acts_as(A, ConeBeam) or A.is_adjoint:
+        raise TypeError(f"fdk: A must be a ConeBeam, with the functions of this class, got {A!r}")
     check_window("fdk", window)
     if not A.is_circular:
         raise ValueError(

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from linops_core import Composite, Identity, NamedLinop, Window, Zero
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import acts_as, all_parts_of
 from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
 from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
@@ -155,7 +155,7 @@ def _cut(
             if dim in tile.dims and tile.size(dim) is None and wide.size(dim) is None
         }
         # A zero tile is not cut further.
-        specs_left = [] if isinstance(tile, Zero) else others
+        specs_left = [] if acts_as(tile, Zero) else others
         there = cast(DeviceSpec, devices.flat[number])
         return _cut(tile, specs_left, base, of_tile, there, elsewhere | linop.dims)
 

@@ -25,6 +25,7 @@ from ..._base._cutting import tile_of
 from ..._base._dimensions import supports_of
 from ..._base._linop import NamedLinop
 from ..._base._places import WHOLE, Seam, side_by_side
+from ..._base._question import acts_as
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._sizes import per_axis
@@ -40,8 +41,6 @@ class SideBySide(Composite):
     """Operators that each have a block of the input, of the output or of both."""
 
     saved_with: ClassVar[tuple[type, ...]] = (Blocks, MergedAxes)
-
-    _is_side_by_side = True
 
     def __init__(
         self,
@@ -141,7 +140,7 @@ class SideBySide(Composite):
         pairs = list(zip(linop.linops, linop.blocks_of(x), strict=False))
         if linop.odim is None:
             # A Zero in a sum may not know its sizes.
-            pairs = [pair for pair in pairs if not isinstance(pair[0], Zero)] or pairs
+            pairs = [pair for pair in pairs if not acts_as(pair[0], Zero)] or pairs
         return combined(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = staticmethod(of_adjoint)
@@ -307,9 +306,9 @@ class SideBySide(Composite):
         behind = {d: max(0, piece.stop - divided[d].starts[stop]) for d, piece in pieces.items()}
         if not any(before.values()) and not any(behind.values()):
             return self._of_parts(parts, range(first, stop), sizes)
-        if self._is_new:
+        if self._is_new or not acts_as(self, SideBySide):
             whole = self._of_parts(parts, range(first, stop), sizes)
-            parts, sizes = [whole], {dim: [len(parts)] for dim in sizes}
+            parts, sizes = [whole], {dim: [sum(of_parts)] for dim, of_parts in sizes.items()}
         for place, zeros in ((len(parts), behind), (0, before)):
             if any(zeros.values()):
                 parts.insert(place, zero_between(self, lengths | zeros, complete=True))
@@ -328,7 +327,7 @@ class SideBySide(Composite):
         sizes: Mapping[NamedDimension, Sequence[int]],
     ) -> NamedLinop:
         """Return the operator of some cut operands; ``sizes`` has the size of each."""
-        if len(parts) == 1 and not self._is_new:
+        if len(parts) == 1 and not self._is_new and acts_as(self, SideBySide):
             return parts[0]
         blocks = {
             side: self._blocks[side].of(numbers, sizes[dim]) for side, dim in self._dims.items()
