@@ -224,7 +224,9 @@ def test_devices_take_turns_over_the_tiles(tiles: int, devices: list[str]) -> No
 def test_two_devices_over_four_tiles() -> None:
     A = coils()
     B = tl.create_batched_linop(A, tl.BatchSpec({"C": 1}, ["cpu", "meta"], base_device="cpu"))
-    placed = [part.device.type for part in B.modules() if isinstance(part, tl.DeviceReplica)]
+    placed = [
+        part.device.type for part in B.modules() if isinstance(part, tl.linops.device.DeviceReplica)
+    ]
     assert placed == ["meta", "meta"]  # the other two stay with the weights
 
 
@@ -324,5 +326,6 @@ def test_the_steps_of_a_forward_pass() -> None:
     for tile in range(4):
         send, compute, collect = (action for action in plan if action.tile == tile)
         kinds = (send.kind, compute.kind, collect.kind)
-        assert kinds == (tl.Kind.SEND, tl.Kind.COMPUTE, tl.Kind.COLLECT)
+        Kind = tl.linops.device.Kind
+        assert kinds == (Kind.SEND, Kind.COMPUTE, Kind.COLLECT)
         assert plan.index(send) in compute.after and plan.index(compute) in collect.after
