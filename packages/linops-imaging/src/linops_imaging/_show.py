@@ -149,12 +149,10 @@ def titled(
         )
     pairs = x.items() if isinstance(x, Mapping) else (("", array) for array in x)
     for key, array in pairs:
-        tensor = array
-        if not isinstance(array, Tensor):
-            numbers = np.asarray(array)
-            if numbers.dtype.kind not in "biufc":
-                raise TypeError(f"show: an array must have numbers, got {numbers.dtype}")
-            tensor = torch.from_numpy(numbers)
+        numbers = array if isinstance(array, Tensor) else np.asarray(array)
+        if not isinstance(numbers, Tensor) and numbers.dtype.kind not in "biufc":
+            raise TypeError(f"show: an array must have numbers, got {numbers.dtype}")
+        tensor = numbers if isinstance(numbers, Tensor) else torch.from_numpy(numbers)
         if tensor.layout is not torch.strided or tensor.is_meta:
             kind = "meta" if tensor.is_meta else tensor.layout
             raise TypeError(f"show: a tensor must be dense and have values, got {kind}")
