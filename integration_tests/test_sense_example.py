@@ -167,6 +167,7 @@ def test_status_is_1_if_nothing_is_gained(
 ) -> None:
     # All points of one coil: the zero-filled image is the image itself.
     options = ["--image", str(brain(tmp_path)), "--coils", "1", "--acceleration", "1"]
+    options += ["--trajectory", "cartesian"]
     assert sense.main([*options, "--noise", "0.1", "--output", str(tmp_path / "out")]) == 1
     assert "NOT CLEARLY BETTER" in capsys.readouterr().out
     assert json.loads((tmp_path / "out" / "sense.json").read_text())["improves"] is False

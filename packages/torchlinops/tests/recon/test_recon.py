@@ -222,6 +222,25 @@ def test_a_record_gets_an_objective_that_decreases(function: Callable[..., Any])
     assert len(values) >= 4 and values[-1] < values[0]
 
 
+@pytest.mark.parametrize("function", [*FUNCTIONS, recon.low_rank_plus_sparse])
+def test_gradients_reach_k_space_and_no_signal_gives_no_image(
+    function: Callable[..., Any],
+) -> None:
+    n = (8, 8)
+    kspace = torch.randn(2, 2, *n, dtype=torch.complex128, requires_grad=True)
+    maps = torch.randn(2, *n, dtype=torch.complex128)
+    options: Any = {"max_num_iters": 2, "tol": 0}
+    if "wavelet" in function.__name__:
+        options["wavelet"] = "haar"
+    dims = ("C", "T", "Kx", "Ky")
+    found = function(kspace, dims, maps, **options)
+    total: Any = sum(found) if isinstance(found, tuple) else found
+    (gradient,) = torch.autograd.grad(total.abs().sum(), kspace)
+    assert gradient.isfinite().all() and gradient.any()
+    nothing = function(torch.zeros(2, 2, *n, dtype=torch.complex128), dims, maps, **options)
+    assert not any(x.any() for x in (nothing if isinstance(nothing, tuple) else [nothing]))
+
+
 def test_no_memory_is_written_and_any_numpy_layout_is_read() -> None:
     kspace, maps = random("C", "Kx", "Ky").numpy(), random("C", "Kx", "Ky", seed=1).numpy()
     wanted = recon.sense(kspace, ("C", "Kx", "Ky"), maps)
@@ -245,6 +264,8 @@ def refusals() -> list[tuple[dict[str, Any], type[Exception], str]]:
         ({"dims": ("D", "Kx", "Ky")}, ValueError, "the coils C, or the name in coil_dim"),
         ({"dims": ("C", "Nx", "Ny")}, ValueError, "k-space by names that begin with K"),
         ({"dims": ("C", "Kx", "B")}, ValueError, "must have two or three axes that begin with K|K"),
+        ({"dims": ("C", "...", "Ky")}, ValueError, "dims must name the 3 axes"),
+        ({"ridge": -1.0}, ValueError, "sense: ridge must not be negative, got -1"),
         ({"grid_size": (4, 3)}, ValueError, "and no grid_size"),
         ({"maps": random("Kx", "Ky", "C")}, ValueError, r"maps must have the axes \(C, Nx, Ny\)"),
         ({"weights": torch.ones(3, 4)}, ValueError, r"weights must have the axes \(Kx, Ky\)"),

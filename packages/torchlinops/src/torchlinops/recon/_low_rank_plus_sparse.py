@@ -100,7 +100,7 @@ def low_rank_plus_sparse(
         return x.movedim(time, -n - 1).flatten(-n)
 
     # The largest values of A^H y, as units of the weights.
-    seen = A.H(y)
+    seen = A.H(y.detach())
     largest = float(torch.linalg.matrix_norm(matrices(seen), 2).max())
     low_rank = nuclear_norm(low_rank_weight * largest)
     F = FFT(dims=frames, shape=series)

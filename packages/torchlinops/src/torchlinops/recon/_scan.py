@@ -16,7 +16,7 @@ from linops_core import FFT, Dense, Diagonal, NamedLinop
 from linops_imaging import NUFFT, density_compensation
 from linops_multigpu import batched
 from linops_split import plan_batches
-from nameddim import K2N, as_dims, get_nd_shape
+from nameddim import K2N, as_dims, get_nd_shape, is_wildcard
 
 from ._arrays import AnyArray, Array, Dims, Name, in_order, tensor_of
 from ._maps import maps_of
@@ -35,7 +35,7 @@ class Scan:
 
     def weight(self, relative: float) -> float:
         """Return a weight times the largest pixel of A^H y."""
-        return relative * float(self.A.H(self.y).abs().max())
+        return relative * float(self.A.H(self.y.detach()).abs().max())
 
     def given_back(self, x: Tensor, kspace: AnyArray) -> AnyArray:
         """Return an image (B, N) with the axes that the user gets, as an array like k-space."""
@@ -63,7 +63,8 @@ def scan_of(
         raise TypeError(f"{owner}: kspace must be of complex64 or complex128, got {y.dtype}")
     points = tuple([dim for dim in names if dim.name.startswith("K") and dim != coil])
     batch = tuple([dim for dim in names if dim not in (coil, *points)])
-    if len(names) != y.ndim or len({*names}) < y.ndim or coil not in names or not points:
+    is_named = len({*names}) == len(names) == y.ndim and not any(map(is_wildcard, names))
+    if not is_named or coil not in names or not points:
         raise ValueError(
             f"{owner}: dims must name the {y.ndim} axes of kspace, each once: the coils {coil}, or "
             "the name in coil_dim, k-space by names that begin with K, and others such as slices; "

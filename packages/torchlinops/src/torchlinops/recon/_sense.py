@@ -73,6 +73,8 @@ def sense(
         memory=memory,
         uses_normal=True,
     )
+    if not ridge >= 0:
+        raise ValueError(f"sense: ridge must not be negative, got {ridge}")
     A, y = scan.A, scan.y
     normal = A.N + ridge * Identity(A.ishape) if ridge else A.N
     x = conjugate_gradients(

@@ -129,9 +129,9 @@ def total_variation(
     A, y = scan.A, scan.y
     G = Gradient(scan.grid, scan.grid_size, boundary="replicate")
     penalty = group_soft_threshold(scan.weight(weight), dim=0)
-    seen = A.H(y)
+    seen = A.H(y.detach())
     # The solution does not depend on rho; with this one, ADMM needs few steps.
-    rho = min(0.05, 20 * weight) * float(A.N(seen).norm() / seen.norm())
+    rho = min(0.05, 20 * weight) * float(A.N(seen).norm() / seen.norm().clamp(min=1e-30))
     x = admm(
         *(A, y, penalty, G, None, max_num_iters),
         rho=rho or 1.0,
