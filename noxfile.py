@@ -186,9 +186,17 @@ def witnesses(session: nox.Session) -> None:
 @nox.session(default=False)
 def conventions(session: nox.Session) -> None:
     """Run every row of docs/conventions.md (some GB, and BART); ``-- --write`` writes the page."""
-    others = ["einx", "nibabel", "pyfaust", "pyxu", "safetensors", "scipy", "torch", "xarray"]
+    others = ["dask", "ducc0", "einx", "nibabel", "obspy", "pyfaust", "pyxu", "safetensors"]
+    others += ["tensorly", "xarray"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False)
+def large(session: nox.Session) -> None:
+    """Run each public function at 2^24 entries (24 GiB, hours); entries and --log2=27 after --."""
+    install(session, "torchlinops", extra="*", group="integration")
+    session.run("python", "benchmarks/large/run.py", *session.posargs)
 
 
 @nox.session(default=False)

@@ -308,6 +308,7 @@ MADE: dict[str, Callable[[], object]] = {
     "poisson_disc": lambda: masks.poisson_disc((16, 16), 3),
     "variable_density": lambda: masks.variable_density((16, 16), 3),
     "shepp_logan": lambda: phantoms.shepp_logan((8, 8)),
+    "trapezoid": lambda: imaging.epi.trapezoid(4, 4, 1.0, 1.0, 2.0, 1.0),
     "golden_angles": lambda: trajectories.golden_angles(3),
     "convert": lambda: trajectories.convert(torch.ones(3, 2), "cycles/pixel", 8),
     "radial_2d": lambda: trajectories.radial_2d(3, 8, 8),

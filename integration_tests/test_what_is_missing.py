@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -75,6 +77,18 @@ def test_a_proximal_map_has_the_laws_of_its_function() -> None:
         == "ProximalMap"
     }
     assert makers - DERIVED <= known, "add it to KNOWN or SETS of test_values.py"
+
+
+def test_a_public_function_has_an_entry_of_large_sizes() -> None:
+    before, path = {*sys.modules}, [*sys.path]
+    try:
+        found = runpy.run_path(str(PACKAGES.parent / "benchmarks/large/run.py"))["missing"]()
+    finally:  # modules there have names like "files"
+        sys.path[:] = path
+        for name in {*sys.modules} - before:
+            if "." not in name and "benchmarks" in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+    assert found == [], "add it to OPERATORS, SOLVERS, PROXIMALS or FUNCTIONS in benchmarks/large"
 
 
 def test_a_new_operator_would_be_noticed() -> None:

@@ -59,7 +59,7 @@ def test_finufft(sizes: tuple[int, ...], kind: int, sign: int, order: int) -> No
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("kind", [1, 2])
 @pytest.mark.parametrize("given", [{}, {"isign": 1}, {"modeord": 0}])
-def test_pytorch_finufft(sizes: tuple[int, ...], kind: int, given: dict[str, int]) -> None:
+def test_pytorch_finufft(sizes: tuple[int, ...], kind: int, given: dict[str, Any]) -> None:
     library = pytest.importorskip("pytorch_finufft.functional")
     function, omega = getattr(library, f"finufft_type{kind}"), points(len(sizes)).T.contiguous()
     A = interop.from_pytorch_finufft(function, omega, sizes, tol=1e-9, **given)

@@ -121,6 +121,21 @@ def test_its_package_reads_what_is_written(tmp_path: Path) -> None:
         assert not line.isChannelActive(3)
 
 
+def test_the_image_of_its_own_reconstruction_is_read(written: Path) -> None:
+    """A fully sampled head; the program writes the image into the same file."""
+    program = "ismrmrd_recon_cartesian_2d"
+    whole = written.with_name("whole.h5")
+    for command in ([GENERATOR, "-o", str(whole), "-m", "48", "-n", "0"], [program, str(whole)]):
+        subprocess.run(command, check=True, capture_output=True)
+    images = read_ismrmrd_images(whole)
+    assert images.data.shape == (1, 1, 1, 48, 48)
+    assert images.header["field_of_view"].tolist() == [[300, 300, 6]]
+    kspace, _ = read_ismrmrd(whole).on_grid()
+    ours = FFT(2, centered=True).H(kspace)[..., 24:72].norm(dim=0)
+    theirs = images.data[0, 0, 0]
+    assert (ours / ours.norm() - theirs / theirs.norm()).norm() < 1e-5
+
+
 AFFINE = torch.tensor(
     [[0, -2.0, 0, 5], [1.5, 0, 0, -3], [0, 0, 3, 1.5], [0, 0, 0, 1]], dtype=torch.float64
 )

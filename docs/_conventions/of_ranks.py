@@ -8,6 +8,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from torch import Tensor
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
 
 
@@ -51,6 +52,14 @@ def filled(mesh: Any, write: Callable[[Any], Any]) -> float:
     return total
 
 
+def mixed(mesh: Any) -> str:
+    """Return the dtype in which a module with complex parameters computes."""
+    policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16)
+    module = torch.nn.Linear(4, 4, bias=False, dtype=torch.complex64)
+    fully_shard(module, mesh=mesh, mp_policy=policy)
+    return str(module(torch.ones(1, 4, dtype=torch.complex64)).dtype)
+
+
 def main(rank: int, n_ranks: int, path: str) -> dict[str, Any]:
     dist.init_process_group("gloo", init_method=f"file://{path}", rank=rank, world_size=n_ranks)
     mesh = init_device_mesh("cpu", (n_ranks,))
@@ -72,6 +81,7 @@ def main(rank: int, n_ranks: int, path: str) -> dict[str, Any]:
         "entry": outcome(lambda: filled(mesh, lambda x: x.__setitem__((0, 0), 1))),
         "rows": outcome(lambda: filled(mesh, lambda x: x.__setitem__(slice(0, 2), 1))),
         "bfloat16": orders_of_bfloat16(rank),
+        "mixed": mixed(mesh),
     }
     dist.barrier()
     return found

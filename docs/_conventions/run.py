@@ -10,6 +10,8 @@ import functions  # noqa: F401  # isort: skip
 import files  # noqa: F401  # isort: skip
 import ranks  # noqa: F401  # isort: skip
 import little_used  # noqa: F401  # isort: skip
+import neighbours  # noqa: F401  # isort: skip
+import numerics  # noqa: F401  # isort: skip
 from table import main
 
 main()

@@ -57,7 +57,7 @@ def version_of(library: str) -> str:
     if library == "bart":
         found = subprocess.run(["bart", "version"], check=True, capture_output=True, text=True)
         return found.stdout.strip().lstrip("v")
-    return version(library)
+    return version(library).partition("+")[0]  # without "+cpu"
 
 
 def page(rows: list[Row]) -> str:

@@ -204,3 +204,46 @@ def test_errors_of_estimates(
 ) -> None:
     with pytest.raises(error, match=f"estimate_phase: .*{match}"):
         epi.estimate_phase(lines, torch.tensor(is_reversed))
+
+
+@given(
+    st.integers(1, 6),
+    st.integers(1, 5),
+    *[st.sampled_from([0.0, 0.5, 2.0]) for _ in range(3)],
+    st.floats(0.2, 1),
+)
+def test_samples_on_ramps_are_where_the_area_says(
+    n: int, n_readout: int, up: float, flat: float, down: float, part: float
+) -> None:
+    """The area is summed over short steps of the gradient."""
+    total = up + flat + down
+    if not total:
+        return
+    dwell, n_steps = part * total / n, 2000
+    steps = (torch.arange(n_steps * n, dtype=torch.float64) + 0.5) * (dwell / n_steps)
+    t = steps + (total - n * dwell) / 2
+    gradient = torch.ones_like(t)
+    if up:
+        gradient = torch.minimum(gradient, t / up)
+    if down:
+        gradient = torch.minimum(gradient, (total - t) / down)
+    area = torch.cat([torch.zeros(1, dtype=torch.float64), gradient.cumsum(0)]) / gradient.sum()
+    expected = n_readout * (area[n_steps // 2 :: n_steps] - area[n_steps * n // 2])
+    found = epi.trapezoid(n, n_readout, dwell, up, flat, down)
+    torch.testing.assert_close(found.squeeze(1), expected, atol=1e-4, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ((0, 4, 1.0, 1.0, 4.0, 1.0), ValueError, "n_samples must be at least 1, got 0"),
+        ((4, 0, 1.0, 1.0, 4.0, 1.0), ValueError, "n_readout must be at least 1, got 0"),
+        ((4, 4, 0.0, 1.0, 4.0, 1.0), ValueError, "dwell_time must be more than 0"),
+        ((4, 4, 1.0, -1.0, 4.0, 1.0), ValueError, "ramp_up must be at least 0"),
+        ((4, 4, 1.0, 1.0, None, 1.0), TypeError, "flat_top must be a real number, got None"),
+        ((4, 4, 1.0, 1.0, 1.0, 1.0), ValueError, "4 samples must be within the gradient of 3, got"),
+    ],
+)
+def test_errors_of_ramps(arguments: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=f"trapezoid: {match}"):
+        epi.trapezoid(*arguments)

@@ -16,6 +16,7 @@ from torch.distributed.checkpoint.state_dict import (
     set_model_state_dict,
 )
 from torch.func import functional_call
+from torch.nn.utils import parametrize
 
 from linops_core import (
     Concat,
@@ -232,6 +233,17 @@ def test_a_shallow_copy_has_its_own_weights() -> None:
     torch.testing.assert_close(B(x), A(x))
     C = copy.copy(batch_linop(A.H.N, {"N": 2}))
     check_same_module(C, A.H.N)
+
+
+def test_weights_are_not_deleted() -> None:
+    """As by ``parametrize``, which deletes the weight and makes a property of it."""
+    B, x = batch_linop(matrix(), {"M": 1}), torch.randn(6) + 0j
+    wanted = B(x.to(torch.complex128))
+    with pytest.raises(RuntimeError, match="weight must stay a tensor of the operator"):
+        parametrize.register_parametrization(B, "weight", nn.Identity())
+    B._note = 1
+    del B._note
+    assert torch.equal(B(x.to(torch.complex128)), wanted)
 
 
 class OwnSplit(NamedLinop):

@@ -19,8 +19,9 @@ It belongs between the transforms of the two axes of an image:
 >>> A.shape
 (..., Ny, Nx) -> (..., Ky, Kx)
 
-``A.H`` of the lines is then the image without a ghost. With readouts off the grid, such as samples
-on ramps, a :class:`linops_imaging.NUFFT` takes the place of the first transform.
+``A.H`` of the lines is then the image without a ghost. If samples are taken while the gradient
+ramps up and down, a :class:`linops_imaging.NUFFT` takes the place of the first transform, with the
+locations of :func:`trapezoid`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from ._checks import check_number, check_real
 
-__all__ = ["LinePhase", "estimate_phase"]
+__all__ = ["LinePhase", "estimate_phase", "trapezoid"]
 
 Dims = tuple[NamedDimension | str, ...]
 
@@ -244,3 +245,75 @@ def estimate_phase(lines: Tensor, is_reversed: Tensor) -> tuple[Tensor, Tensor]:
     if not total.isfinite().all() or not total.all():
         raise ValueError("estimate_phase: lines must be finite and have a signal, got none or NaN")
     return total.angle(), slope
+
+
+def trapezoid(
+    n_samples: int,
+    n_readout: int,
+    dwell_time: float,
+    ramp_up: float,
+    flat_top: float,
+    ramp_down: float,
+) -> Tensor:
+    r"""Return the locations of samples that are taken under a gradient of trapezoidal shape.
+
+    The readout is in the middle of the gradient, and its middle is the centre of k-space. With the
+    area G(t) under the gradient until t, and sample j in the middle of its dwell time,
+
+    .. math:: k_j = N \, \frac{G(t_j) - G(t_{\mathrm{middle}})}{G(t_{\mathrm{end}})
+              - G(t_{\mathrm{begin}})}, \quad
+              t_j = t_{\mathrm{begin}} + (j + 1 / 2) \, \tau .
+
+    Use lines that were read backwards after turning them: ``torch.where(scan.is_reversed[:, None],
+    scan.kspace.flip(-1), scan.kspace)``.
+
+    Parameters
+    ----------
+    n_samples, n_readout : int
+        Samples of a line, and pixels N along the readout.
+    dwell_time, ramp_up, flat_top, ramp_down : float
+        Times in one unit, such as microseconds. In ISMRMRD files they are
+        ``scan.encoding.parameters``: ``dwellTime``, ``rampUpTime``, ``flatTopTime``,
+        ``rampDownTime``.
+
+    Returns
+    -------
+    Tensor
+        float64, (n_samples, 1), in cycles per field of view, for a
+        :class:`linops_imaging.NUFFT` along the readout.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is not a positive number (ramps may be 0), or the samples take longer than
+        the gradient.
+
+    Examples
+    --------
+    >>> trapezoid(4, 4, 1.0, 0.0, 4.0, 0.0).squeeze(1)
+    tensor([-1.5000, -0.5000,  0.5000,  1.5000], dtype=torch.float64)
+    >>> trapezoid(4, 8, 1.0, 2.0, 0.0, 2.0).squeeze(1)
+    tensor([-3.7500, -1.7500,  1.7500,  3.7500], dtype=torch.float64)
+    """
+    check_number("trapezoid", "n_samples", n_samples, 1)
+    check_number("trapezoid", "n_readout", n_readout, 1)
+    check_real("trapezoid", "dwell_time", dwell_time, 0, more=True)
+    for name, value in (("ramp_up", ramp_up), ("flat_top", flat_top), ("ramp_down", ramp_down)):
+        check_real("trapezoid", name, value, 0)
+    total, readout = ramp_up + flat_top + ramp_down, n_samples * dwell_time
+    if readout > total * (1 + 1e-6):
+        raise ValueError(
+            f"trapezoid: {n_samples} samples must be within the gradient of {total:g}, got "
+            f"{readout:g}"
+        )
+    begin = (total - readout) / 2
+    halves = torch.arange(2 * n_samples + 1, dtype=torch.float64)
+    t = begin + dwell_time / 2 * halves
+    area = t - ramp_up / 2
+    if ramp_up:
+        area = torch.where(t < ramp_up, t**2 / (2 * ramp_up), area)
+    if ramp_down:
+        late = (t - (total - ramp_down)).clamp(min=0)
+        area = area - late**2 / (2 * ramp_down)
+    locations = n_readout * (area - area[n_samples]) / (area[-1] - area[0])
+    return locations[1::2, None]

@@ -15,9 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT
-from linops_imaging import epi
+import linops_imaging
+from linops_core import FFT, NamedLinop
+from linops_imaging import NUFFT, epi
 from linops_imaging.io import Encoding, IsmrmrdScan, ismrmrd_groups, read_ismrmrd
+from linops_solvers import conjugate_gradients
 
 h5py = pytest.importorskip("h5py")
 
@@ -690,3 +692,58 @@ def test_an_epi_scan_is_reconstructed_without_a_ghost(tmp_path: Path) -> None:
     G = epi.LinePhase(*found, scan.to_grid(scan.is_reversed), 6)
     A = readout @ G @ FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
     torch.testing.assert_close(A.H(kspace), image)
+
+
+def described(**numbers: float) -> str:
+    """Return the header of an echo planar scan of 6 x 8 with numbers of its readout."""
+    pairs = "".join(
+        f"<userParameter{kind}><name>{name}</name><value>{value}</value></userParameter{kind}>"
+        for name, value in numbers.items()
+        for kind in ["Double" if isinstance(value, float) else "Long"]
+    )
+    own = f"<trajectoryDescription><identifier>ConventionalEPI</identifier>{pairs}"
+    end = "<trajectory>epi</trajectory>"
+    return xml((6, 8, 1), "epi").replace(end, f"{end}{own}</trajectoryDescription>")
+
+
+def test_samples_on_ramps_have_no_place_on_a_grid(tmp_path: Path) -> None:
+    """The error has the locations, with which the image is found, also of lines read backwards."""
+    image = torch.zeros(2, 8, 6, dtype=torch.complex64)
+    image[:, 3:5, 1:4] = lines(2, 2, 3) + 3
+    is_reversed = torch.arange(8) % 2 == 1
+    along_y = FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
+    phase = epi.LinePhase(0.7, -0.4, is_reversed, 6)
+
+    def model(locs: Tensor) -> NamedLinop:
+        readout = NUFFT(locs, (6,), ("Kx",), ("Nx",), batch_shape=("C", "Ky"), tol=1e-5)
+        return readout @ phase @ along_y
+
+    data = model(epi.trapezoid(16, 6, 2.5, 12.0, 20.0, 12.0))(image)
+    rows = []
+    for step, backwards in enumerate(is_reversed.tolist()):
+        x = data[:, step].flip(-1) if backwards else data[:, step]
+        rows.append(line(x.contiguous(), None, {"kspace_encode_step_1": step}, sample_time_us=2.5,
+                         flags=REVERSED * backwards))  # fmt: skip
+    header = described(rampUpTime=12, rampDownTime=12, flatTopTime=20, dwellTime=2.5)
+    scan = read_ismrmrd(write(tmp_path / "a.h5", rows, header))
+    assert scan.encoding.parameters["rampUpTime"] == 12
+    for refused in (scan.on_grid, scan.readouts):
+        with pytest.raises(ValueError, match=r"16 samples of 2\.5 us .* for 20 us") as caught:
+            refused()
+    locs = eval(str(caught.value).rpartition("locations ")[2], {"linops_imaging": linops_imaging})
+    turned = torch.where(scan.is_reversed[:, None], scan.kspace.flip(-1), scan.kspace)
+    kspace = scan.to_grid(turned.movedim(1, 0)).movedim(0, 1)
+    A = model(locs)
+    found = conjugate_gradients(A.N, A.H(kspace), max_num_iters=60, gtol=1e-6, ltol=0)
+    torch.testing.assert_close(found, image, atol=1e-3, rtol=1e-3)
+
+
+def test_samples_of_a_constant_gradient_are_on_a_grid(tmp_path: Path) -> None:
+    rows = [line(x, sample_time_us=2.5) for x in lines(1, 2, 6)]
+    header = described(rampUpTime=12, rampDownTime=14, flatTopTime=13.0)
+    assert read_ismrmrd(write(tmp_path / "a.h5", rows, header)).on_grid()[1].sum() == 6
+    header = described(rampUpTime=12).replace(">12<", ">fast<")
+    with pytest.raises(
+        ValueError, match="trajectoryDescription/userParameterLong must have number"
+    ):
+        read_ismrmrd(write(tmp_path / "a.h5", rows, header))

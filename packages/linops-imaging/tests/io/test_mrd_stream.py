@@ -38,6 +38,11 @@ def header(n_encodings: int = 1) -> Any:
         one.recon_space.field_of_view_mm = mrd.FieldOfViewMm(x=100, y=100.5, z=5)
         limit = mrd.LimitType(minimum=0, maximum=4, center=3)
         one.encoding_limits.kspace_encoding_step_1 = limit
+        ramp = mrd.UserParameterLongType(name="a < b", value=12)
+        dwell = mrd.UserParameterDoubleType(name="dwellTime", value=1 / 3)
+        one.trajectory_description = mrd.TrajectoryDescriptionType(
+            user_parameter_long=[ramp], user_parameter_double=[dwell]
+        )
         found.encoding.append(one)
     return found
 
@@ -94,7 +99,8 @@ def test_lines_are_read(tmp_path: Path) -> None:
     scan = read_ismrmrd(path)
     assert torch.equal(scan.kspace, NUMBERS[[0, 2]].transpose(0, 1))
     assert scan.encoding == Encoding(
-        "epi", (4, 5, 1), (200.0, 100.5, 5.0), (2, 5, 1), (100.0, 100.5, 5.0), (3, 0)
+        *("epi", (4, 5, 1), (200.0, 100.5, 5.0), (2, 5, 1), (100.0, 100.5, 5.0), (3, 0)),
+        {"a < b": 12.0, "dwellTime": 1 / 3},
     )
     assert scan.dwell_time == 2.5 and scan.noise_dwell_time == 2.5
     assert scan.noise is not None and torch.equal(scan.noise, NUMBERS[1])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -29,13 +29,13 @@ from nameddim import ND, NamedDimension, NamedShape
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
 from ._out_of_place import applied_out_of_place
 from ._private_torch import FakeTensor
-from ._tiles import Part, Tiles, dictionaries_of
+from ._state import state_of_parts, state_of_whole, with_dictionaries
+from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
 from ._training._weights import held_by
 
 T = TypeVar("T")
-Module = TypeVar("Module", bound=torch.nn.Module)
 
 
 _RAN = Memo[list[torch.Size]]()
@@ -108,15 +108,9 @@ class Tiled(Composite):
         while isinstance(whole, Tiled) and whole._whole is not None:
             whole = whole._whole
         own = vars(self)  # where torch does not register modules
-        held = () if whole is None else [*map(id, dictionaries_of([whole]))]
-        if whole is None or any(id(weights) not in held for weights in tiles.tensors if weights):
-            whole, parts = None, {str(number): linop for number, linop in enumerate(tiles.linops)}
-            own.update(_parameters={}, _buffers={}, _non_persistent_buffers_set=set())
-            own["_modules"] = parts
-        else:
-            names = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set")
-            own.update({name: getattr(whole, name) for name in names})
-        own.update(tiles=tiles, _whole=whole)
+        found = None if whole is None else state_of_whole(whole, tiles.tensors)
+        own.update(tiles=tiles, _whole=None if found is None else whole)
+        own.update(state_of_parts(tiles.linops) if found is None else found)
 
     def with_tiles(self, tiles: Tiles, whole: NamedLinop | None = None) -> Self:
         """Return the same kind of operator for another table of tiles."""
@@ -130,10 +124,17 @@ class Tiled(Composite):
         own = {id(vars(self)[name]): vars(other)[name] for name in ("_parameters", "_buffers")}
         if self._whole is not None and (self._parameters or self._buffers):
             other._lay_out(
-                self.tiles.mapped(lambda linop: _with_dictionaries(linop, own)),
-                _with_dictionaries(self._whole, own),
+                self.tiles.mapped(lambda linop: with_dictionaries(linop, own)),
+                with_dictionaries(self._whole, own),
             )
         return other
+
+    def __delattr__(self, name: str) -> None:
+        """Delete an attribute; a weight is deleted, or refused, as that of the whole."""
+        if name in self._parameters or name in self._buffers:
+            delattr(self._whole, name)
+        else:
+            super().__delattr__(name)
 
     def _changed(self, tiles: Tiles, derive: Callable[[NamedLinop], NamedLinop]) -> Self:
         return self.with_tiles(tiles, None if self._whole is None else derive(self._whole))
@@ -200,7 +201,7 @@ class Tiled(Composite):
         """Return A x. If all shapes are those of the last call, check less."""
         shapes = [tensor.shape for tensor in (x, *self.tiles.all_tensors())]
         is_checked = shapes == _RAN.of(self)
-        y = self._result(Forward(self.tiles, x, again=is_checked))
+        y = cast(Tensor, self.execute(Forward(self.tiles, x, again=is_checked)))
         if type(x) is Tensor:
             _RAN.keep(self, shapes)
         return y
@@ -211,7 +212,7 @@ class Tiled(Composite):
         if is_autocast(devices) or isinstance(x, FakeTensor):
             raise RecordedByAutograd
         copies, states = self._part_copies(), random_states(devices)
-        y = self._result(Forward(self.tiles, x.detach(), copies.frozen))
+        y = cast(Tensor, self.execute(Forward(self.tiles, x.detach(), copies.frozen)))
         if not all(map(torch.equal, states, random_states(devices))):
             raise RecordedByAutograd
         return recorded(y, Recording(self.signature, copies, self.execute, self.out_of_place), x)
@@ -222,11 +223,6 @@ class Tiled(Composite):
     def _devices(self) -> Sequence[torch.device]:
         """Return the devices on which parts work."""
         return self.input_devices
-
-    def _result(self, work: Work) -> Tensor:
-        y = self.execute(work)
-        assert y is not None
-        return y
 
     def execute(self, work: Work) -> Tensor | None:
         """Run the parts, with a progress bar if one was asked for, and return the output."""
@@ -351,16 +347,6 @@ class Tiled(Composite):
         other._is_endomorphism = False
         other._sizes = {dim: size for dim, size in self._sizes.items() if dim not in window}
         return tiles.parts[0].linop if tiles.is_one_whole and not other._sizes else other
-
-
-def _with_dictionaries(module: Module, others: Mapping[int, dict[str, Any]]) -> Module:
-    """Return a linked copy of a module that has other dictionaries of weights."""
-    own = attributes_of_linked(module)
-    for name in ("_parameters", "_buffers"):
-        own[name] = others.get(id(own[name]), own[name])
-    parts = own["_modules"].items()
-    own["_modules"] = {name: part and _with_dictionaries(part, others) for name, part in parts}
-    return with_attributes(module, own)
 
 
 def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> None:

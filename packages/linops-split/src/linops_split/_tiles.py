@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TypeVar
@@ -15,6 +15,7 @@ from linops_core.siblings import constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
 from ._layout import Layout
+from ._state import Weights, dictionaries_of
 
 T = TypeVar("T")
 
@@ -125,7 +126,7 @@ class Tiles:
             _ = layout.steps, layout.adds, layout.fills, layout.is_summed
 
     @cached_property
-    def tensors(self) -> list[Mapping[str, Tensor | None]]:
+    def tensors(self) -> list[Weights]:
         """The dictionaries that hold all weights; parts of one operator share them."""
         return dictionaries_of(self.linops)
 
@@ -263,13 +264,6 @@ class Tiles:
         ]
         normal = of_group(Tiles(self.shape, inside, lengths))
         return Part(normal.linop, hull, normal.place)
-
-
-def dictionaries_of(linops: Iterable[NamedLinop]) -> list[Mapping[str, Tensor | None]]:
-    """Return the dictionaries that hold the weights of some operators, each once."""
-    modules = (module for linop in linops for module in linop.modules())
-    found = [own for module in modules for own in (module._parameters, module._buffers)]
-    return [*{id(own): own for own in found}.values()]
 
 
 def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None:

@@ -268,9 +268,8 @@ class Sampling(GridOperator[GridPart]):
 
     def _count(self, dtype: torch.dtype) -> Tensor:
         indices = self.flat_indices().flatten()
-        # In half precision a sum of ones stops at 256 or 2048.
-        of_ones = torch.float32 if dtype.itemsize == 2 else dtype
-        ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
+        # Integers, as a sum of ones stops at 256 in bfloat16 and at 2^24 in float32.
+        ones = torch.ones((), dtype=torch.int64, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)
         return counts.to(dtype).reshape(self.input_size)
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 
 class Encoding(NamedTuple):
@@ -23,6 +24,8 @@ class Encoding(NamedTuple):
     """Field of view of the image in mm."""
     centre: tuple[int, int]
     """``kspace_encode_step_1`` and ``_2`` of the centre of k-space."""
+    parameters: dict[str, float] = {}  # noqa: RUF012  # nobody writes to it
+    """Numbers of the trajectory, such as ``rampUpTime`` in microseconds."""
 
 
 def encodings_of(header: str, owner: str = "read_ismrmrd") -> list[Encoding]:
@@ -65,6 +68,20 @@ def _encoding(element: ElementTree.Element, owner: str) -> Encoding:
             raise ValueError(f"{owner}: encoding/{path} must be a length in mm, got {found[:80]!r}")
         return value
 
+    def parameters() -> dict[str, float]:
+        found = {}
+        for kind in ("userParameterLong", "userParameterDouble"):
+            for one in element.iterfind(f"{{*}}trajectoryDescription/{{*}}{kind}"):
+                name, value = one.findtext("{*}name", ""), one.findtext("{*}value", "")
+                try:
+                    found[name.strip()] = float(value)
+                except ValueError:
+                    raise ValueError(
+                        f"{owner}: encoding/trajectoryDescription/{kind} must have numbers, got "
+                        f"{value[:80]!r}"
+                    ) from None
+        return found
+
     def sizes(space: str) -> tuple[int, int, int]:
         x, y, z = (number(f"{space}/matrixSize/{axis}") for axis in "xyz")
         return x, y, z
@@ -84,6 +101,7 @@ def _encoding(element: ElementTree.Element, owner: str) -> Encoding:
         recon_size=sizes("reconSpace"),
         recon_fov=lengths("reconSpace"),
         centre=(centre(1, encoded[1]), centre(2, encoded[2])),
+        parameters=parameters(),
     )
 
 
@@ -106,11 +124,22 @@ def header_of(encodings: Sequence[Encoding], n_coils: int) -> str:
             for step, centre in zip((1, 2), encoding.centre, strict=True)
         )
 
+    def description(encoding: Encoding) -> str:
+        numbers = "".join(
+            f"<userParameterDouble><name>{escape(name)}</name><value>{value!r}</value>"
+            "</userParameterDouble>"
+            for name, value in encoding.parameters.items()
+        )
+        if not numbers:
+            return ""
+        identifier = f"<identifier>{encoding.trajectory}</identifier>"
+        return f"<trajectoryDescription>{identifier}{numbers}</trajectoryDescription>"
+
     spaces = "".join(
         f"<encoding>{space('encodedSpace', one.encoded_size, one.encoded_fov)}"
         f"{space('reconSpace', one.recon_size, one.recon_fov)}"
         f"<encodingLimits>{limits(one)}</encodingLimits>"
-        f"<trajectory>{one.trajectory}</trajectory></encoding>"
+        f"<trajectory>{one.trajectory}</trajectory>{description(one)}</encoding>"
         for one in encodings
     )
     return (

@@ -197,7 +197,7 @@ def read_ismrmrd_images(
     h5py = needed("h5py", owner, "ismrmrd")
     with damaged(owner, path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
         parent = group_at(owner, h5py, file, dataset)
-        group = member(owner, h5py, parent, name or _only_name(parent), h5py.Group)
+        group = member(owner, h5py, parent, name or _only_name(h5py, parent), h5py.Group)
         heads = member(owner, h5py, group, "header", h5py.Dataset)
         values = member(owner, h5py, group, "data", h5py.Dataset)
         check_stored(owner, heads)
@@ -219,8 +219,10 @@ def read_ismrmrd_images(
         return _images(owner, own, texts, (values[k] for k in at))
 
 
-def _only_name(parent: Any) -> str:
-    names = [name for name in parent if name not in ("xml", "data", "waveforms")]
+def _only_name(h5py: Any, parent: Any) -> str:
+    own = [name for name in parent if isinstance(parent.get(name, getlink=True), h5py.HardLink)]
+    groups = [name for name in own if parent.get(name, getclass=True) is h5py.Group]
+    names = [name for name in groups if "header" in parent[name]]
     if len(names) != 1:
         raise ValueError(
             f"read_ismrmrd_images: name must be one of the groups of images, {names}, got None"

@@ -184,10 +184,11 @@ class IsmrmrdScan:
         Raises
         ------
         ValueError
-            If the lines are not Cartesian, two lines have the same place, or a line is outside of
-            the grid.
+            If the lines are not Cartesian, samples were taken on ramps of the gradient, two lines
+            have the same place, or a line is outside of the grid.
         """
         sizes, line = self._lines_on_grid()
+        self._check_readouts()
         kspace, mask = self._put(line, math.prod(sizes))
         return kspace.view(-1, *sizes, kspace.shape[-1]), mask.view(*sizes, mask.shape[-1])
 
@@ -237,9 +238,11 @@ class IsmrmrdScan:
         Raises
         ------
         ValueError
-            If the lines are not Cartesian, or a line is longer than the grid.
+            If the lines are not Cartesian, samples were taken on ramps of the gradient, or a line
+            is longer than the grid.
         """
         self._check_cartesian()
+        self._check_readouts()
         n_lines = self.kspace.shape[1]
         return self._put(torch.arange(n_lines, device=self.centre_sample.device), n_lines)[0]
 
@@ -248,6 +251,20 @@ class IsmrmrdScan:
             raise ValueError(
                 "IsmrmrdScan: the trajectory must be Cartesian for a grid, got "
                 f"{self.encoding.trajectory!r}; use kspace and trajectory"
+            )
+
+    def _check_readouts(self) -> None:
+        """Raise an error if the header says that samples do not have equal distances."""
+        told, n_samples = self.encoding.parameters, self.kspace.shape[-1]
+        up, flat, down = (told.get(f"{name}Time", 0) for name in ("rampUp", "flatTop", "rampDown"))
+        dwell = told.get("dwellTime", self.dwell_time)
+        if n_samples * dwell > 1.001 * (flat + abs(up - down)) and up + down:
+            raise ValueError(
+                f"IsmrmrdScan: readouts must be at equal distances for a grid, got {n_samples} "
+                f"samples of {dwell:g} us for a gradient that is constant for {flat:g} us; use a "
+                "NUFFT along the readout, with the locations linops_imaging.epi.trapezoid("
+                f"{n_samples}, {self.encoding.encoded_size[0]}, {dwell:g}, {up:g}, {flat:g}, "
+                f"{down:g})"
             )
 
     def _lines_on_grid(self) -> tuple[list[int], Tensor]:

@@ -123,7 +123,11 @@ def _header(header: Any) -> str:
             centre(limits.kspace_encoding_step_1, y),
             centre(limits.kspace_encoding_step_2, z),
         )
-        encodings.append(Encoding(one.trajectory.name.lower(), *encoded, *recon, centres))
+        told = one.trajectory_description
+        pairs = [*told.user_parameter_long, *told.user_parameter_double] if told else []
+        parameters = {pair.name: float(pair.value) for pair in pairs}
+        kind = one.trajectory.name.lower()
+        encodings.append(Encoding(kind, *encoded, *recon, centres, parameters))
     system = header.acquisition_system_information
     return header_of(encodings, (system and system.receiver_channels) or 0)
 

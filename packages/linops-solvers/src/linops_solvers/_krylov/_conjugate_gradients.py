@@ -18,7 +18,6 @@ from .._shared._checks import (
     check_like,
     check_square,
     checked_number,
-    in_own_space,
     is_complex_linear,
 )
 from .._shared._graphs import solved_in_steps
@@ -95,12 +94,14 @@ def conjugate_gradients(
         names of dimensions of A. Each system stops by itself; its x then stays as it is, while A is
         still applied to all systems.
     implicit : bool
-        By default gradients flow through the steps, and autograd then keeps all steps. If True, the
-        backward pass solves a system with A once more (implicit function theorem), and no step is
-        kept. The gradients to y and to the weights of A are as exact as the tolerances. No
-        gradients reach x0 and the preconditioner. A may be singular only if y and the gradient to x
-        are in its range; else the backward pass raises a RuntimeError. Second derivatives are
-        refused, and so are weights that are replaced or written to before the backward pass.
+        By default gradients flow through the steps, and autograd then keeps all steps. They are the
+        derivatives of the steps that were done, which can be far from those of the solution even if
+        x is exact. If True, the backward pass solves a system with A once more (implicit function
+        theorem), and no step is kept. The gradients to y and to the weights of A are as exact as
+        the tolerances. No gradients reach x0 and the preconditioner. A may be singular only if y
+        and the gradient to x are in its range; else the backward pass raises a RuntimeError. Second
+        derivatives are refused, and so are weights that are replaced or written to before the
+        backward pass.
     checkpoint : str or path, optional
         A file. If the process ends, the same call continues from the file and returns the same
         bits. The file has x, the residual and the direction. It is written after every
@@ -197,8 +198,7 @@ def conjugate_gradients(
             return x
         again = Progress(_NAME, max_num_iters, goals=goals)
         operators = (A,) if preconditioner is None else (A, preconditioner)
-        defect = y - in_own_space(_NAME, A, x)
-        return attach(x, defect, lambda g: solve(g, None, again), _NAME, operators, complaint)
+        return attach(x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint)
 
     def solve_in_graph() -> Tensor:
         steps = ConjugateSteps(A, preconditioner, batch, y, x0, is_read=False)

@@ -15,9 +15,9 @@ from torch import Tensor
 from linops_core.siblings import inner, is_followed, norm, squared_norm
 
 from .._shared._checkpoint import check_not_recorded
-from .._shared._checks import Operator, check_scale, in_own_space
-from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._products import free, is_moderate, is_pure
+from .._shared._checks import Operator, check_scale
+from .._shared._precision import in_given_precision, in_own_space, narrowed, widened
+from .._shared._products import free, is_moderate, is_pure, scaled_sum
 from .._shared._progress import Measured, Progress, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
@@ -71,27 +71,29 @@ class ConjugateSteps:
         *,
         is_read: bool = True,
     ) -> None:
-        self.A, self.preconditioner, self.space, self.y = A, preconditioner, space, y
+        self.A, self.space, self.y = in_own_space(_NAME, A, y.dtype), space, y
+        self.preconditioner: Operator | None = None
+        if preconditioner is not None:
+            given = _NAME, preconditioner, y.dtype, "the preconditioner"
+            self.preconditioner = in_own_space(*given)
         self.is_guessed, self.is_read = x0 is not None, is_read
         self.derives_norms = self.writes = False
         self.searched: Tensor | None = None
         """The residual, preconditioned."""
         y = widened(y)
-        image = None if x0 is None else self.applied(A, x0)
-        residual = y if image is None else y - image
-        unit = self.unit_of(*([residual] if image is None else [y, residual]))
-        memory = None if image is None else free(residual, residual)
+        residual = y if x0 is None else y - self.A(widened(x0))
+        unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
+        memory = None if x0 is None else free(residual, residual)
         residual = torch.div(residual, unit, out=memory)
         x = torch.zeros_like(residual) if x0 is None else widened(x0) / unit
         self.state = state = State(x, residual, torch.empty_like(residual), unit)
         length = size = space.norm(residual)
         loss = image_size = 0.0 * length
-        if image is not None:
+        if x0 is not None:
             scaled = torch.div(y, unit, out=free(state.direction, y))
-            size, product = space.norm(scaled), space.inner(x, scaled).real
-            scaled = torch.div(image, unit, out=free(state.direction, image))
-            loss = space.inner(x, scaled).real / 2 - product
-            image_size = space.norm(scaled)
+            size = space.norm(scaled)
+            # x^H A x / 2 - Re x^H y, where A x is y less the residual.
+            loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
         if space.systems or not is_read:
             state.norm_of_A = torch.zeros_like(length)
         else:
@@ -120,21 +122,15 @@ class ConjugateSteps:
         found = length(self.forward(first)) / length(first) * length(x)
         return on_host(found.nan_to_num(0.0))[0]
 
-    def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
-        """Return an operator applied to x in the dtype of y, widened again."""
-        return widened(in_own_space(_NAME, operator, narrowed(x, self.y.dtype), name))
-
     def forward(self, x: Tensor) -> Tensor:
         """Return A x, in the unit of A."""
-        image, unit = self.applied(self.A, x), self.state.unit_of_A
+        image, unit = self.A(x), self.state.unit_of_A
         return image if unit is None else image / unit
 
     def preconditioned(self) -> Tensor:
         """Return the residual, preconditioned."""
         residual = self.state.residual
-        if self.preconditioner is None:
-            return residual
-        return self.applied(self.preconditioner, residual, "the preconditioner")
+        return residual if self.preconditioner is None else self.preconditioner(residual)
 
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
@@ -183,8 +179,7 @@ class ConjugateSteps:
         vectors = {"y": y, "x0": self.state.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
-                probe = space.random_like(y.detach())
-                vectors[name] = in_own_space(_NAME, operator, probe, name)
+                vectors[name] = operator(space.random_like(widened(y.detach())))
         check_not_recorded(_NAME, *vectors.values(), advice="pass implicit=True, or call it")
         return {name: (space, vector) for name, vector in vectors.items()}
 
@@ -370,10 +365,8 @@ class ConjugateSteps:
         self.searched = None  # freed, because it keeps the memory of the residual
         x = widened(narrowed(state.x, self.y.dtype))
         image, y = self.forward(x), widened(self.y)
-        if is_followed(y, image):
-            state.residual = y / state.unit - image
-        else:
-            state.residual = torch.div(y, state.unit, out=state.residual).sub_(image)
+        residual = torch.div(y, state.unit, out=free(state.residual, y, image))
+        state.residual = scaled_sum(residual, -1, image, residual)
         self.check.verify(*on_host(self.space.norm(state.residual), self.space.norm(x)))
 
     def values(self, progress: Progress, is_shown: bool) -> dict[str, float]:

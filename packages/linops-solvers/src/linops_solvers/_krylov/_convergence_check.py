@@ -52,7 +52,7 @@ class ConvergenceCheck:
         size: Numbers,  # |y|
         loss: Numbers,  # f at the first guess
         residual: Numbers,  # |A x - y| there
-        image: Numbers,  # |A| |x| there, or |A x| where the residual is above the tolerance
+        image: Numbers,  # |A| |x| there, where the residual is within the tolerance
         tolerances: tuple[float, float],
         dtype: torch.dtype,  # of the output of A
         has_preconditioner: bool,

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from linops_core.siblings import inner_products, squared_norm
 
-from .._shared._checks import Operator, check_count, in_own_space
-from .._shared._precision import applied_in_half, rounding_of
+from .._shared._checks import Operator, check_count
+from .._shared._precision import in_own_space, rounding_of
 from .._shared._progress import Measured, Watching, with_options
 from ._square_system import SquareSystem, solved
 
@@ -86,9 +86,10 @@ class Cycle:
 
     def __init__(self, system: SquareSystem, preconditioner: Operator | None, restart: int) -> None:
         self.system, self.restart = system, restart
-        self.preconditioner = preconditioner
+        self.preconditioner: Operator | None = None
         if preconditioner is not None:
-            self.preconditioner = applied_in_half(system.owner, preconditioner, system.dtype)
+            given = system.owner, preconditioner, system.dtype, "the preconditioner"
+            self.preconditioner = in_own_space(*given)
         self.basis = system.y.new_empty(restart + 1, system.y.numel())
         self.begin()
 
@@ -153,9 +154,7 @@ class Cycle:
     def applied(self, direction: Tensor) -> Tensor:
         """Return M times a direction."""
         shaped = direction.reshape(self.system.y.shape)
-        if self.preconditioner is None:
-            return shaped
-        return in_own_space(self.system.owner, self.preconditioner, shaped, "the preconditioner")
+        return shaped if self.preconditioner is None else self.preconditioner(shaped)
 
     def x(self) -> Tensor:
         """Return the x with the smallest residual so far."""

@@ -18,12 +18,11 @@ from .._shared._checks import (
     check_square,
     checked_number,
     finite,
-    in_own_space,
 )
 from .._shared._precision import (
     OperatorPair,
-    applied_in_half,
     in_given_precision,
+    in_own_space,
     rounding_of,
     widened,
 )
@@ -38,9 +37,9 @@ class SquareSystem:
     def __init__(self, owner: str, A: Operator, y: Tensor, x0: Tensor | None, tol: float) -> None:
         check_complex_linear(owner, A, "the basis of its powers is a complex one")
         self.owner, self.tol, self.dtype = owner, tol, y.dtype
-        self.A = applied_in_half(owner, A, y.dtype)
+        self.forward = in_own_space(owner, A, y.dtype)
         self.space, _ = spaces_of(owner, A)
-        residual = widened(y) if x0 is None else widened(y) - self.A(widened(x0))
+        residual = widened(y) if x0 is None else widened(y) - self.forward(widened(x0))
         check_like(owner, "the output of A", residual, "y", widened(y))
         self.unit = self.space.unit_of(owner, widened(y), residual)
         self.y, self.residual = widened(y) / self.unit, residual / self.unit
@@ -52,10 +51,6 @@ class SquareSystem:
         self.complaint: str | None = None
         """Why x is not a solution although more steps do not help."""
         self.is_least_squares = False
-
-    def forward(self, v: Tensor) -> Tensor:
-        """Return A v."""
-        return in_own_space(self.owner, self.A, v)
 
     def lengths(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from linops_core.siblings import inner, inner_products
 
-from .._shared._checks import Operator, check_complex_linear, finite, in_own_space
-from .._shared._precision import applied_in_half, widened
+from .._shared._checks import Operator, check_complex_linear, finite
+from .._shared._precision import in_own_space, widened
 from .._shared._progress import Measured, Progress, Watching, with_options
 from .._shared._space import Space, spaces_of
 from .._shared._vectors import input_or_random
@@ -148,7 +148,7 @@ class _Mean:
     """The mean of samples, plus a constant, and its standard error."""
 
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
-        self.owner, self.A = owner, applied_in_half(owner, A, like.dtype)
+        self.owner, self.A = owner, in_own_space(owner, A, like.dtype)
         self.like, self.generator = widened(like), generator
         self.space, _ = spaces_of(owner, A)
         self.known: Tensor | int = 0
@@ -156,7 +156,7 @@ class _Mean:
 
     def applied(self, z: Tensor) -> Tensor:
         """Return A z, flat."""
-        return in_own_space(self.owner, self.A, z.reshape(self.like.shape)).flatten()
+        return self.A(z.reshape(self.like.shape)).flatten()
 
     def signs(self) -> Tensor:
         """Return random numbers of magnitude 1 with mean 0."""

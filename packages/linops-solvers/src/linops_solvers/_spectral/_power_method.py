@@ -10,9 +10,9 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checks import Operator, check_count, checked_number, finite, in_own_space
+from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._graphs import solved_in_steps
-from .._shared._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
+from .._shared._precision import OperatorPair, in_own_space, narrowed, rounding_of, widened
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -89,7 +89,7 @@ def power_method(
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
     batch = space_of_systems(owner, A, v_init, batch_dims)
-    dtype, wide = v_init.dtype, applied_in_half(owner, A, v_init.dtype)
+    dtype, wide = v_init.dtype, in_own_space(owner, A, v_init.dtype)
 
     def solve() -> tuple[Tensor, Tensor]:
         goals, count = {"change": tol}, ("max_iters", 1)
@@ -98,7 +98,7 @@ def power_method(
         state = _State(wide, first, tol, batch, dtype)
 
         def known() -> dict[str, tuple[Space, Tensor]]:
-            image = in_own_space(owner, wide, batch.random_like(first.detach()))
+            image = wide(batch.random_like(first.detach()))
             return {"v_init": (batch, first), "A": (batch, image)}
 
         progress.resume({"tol": tol, "axes": [*batch.systems]}, known, state=state)
@@ -144,7 +144,7 @@ class _State:
         """Apply A, and divide by the norm."""
         owner, batch, before = "power_method", self.batch, self.numbers.cpu()
         precision, rounding = torch.finfo(self.dtype).eps, rounding_of(self.dtype)
-        image = in_own_space(owner, self.A, self.v)
+        image = self.A(self.v)
         eigenvalue, numbers = batch.magnitude(image)
         finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
@@ -185,7 +185,7 @@ def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Te
     v = v / batch.norm(v)  # NaN if it is zero
     eigenvalue = batch.norm(v)
     for _ in range(n_steps):
-        image = in_own_space("power_method", A, v)
+        image = A(v)
         unit = batch.unit(image)
         image = image / unit
         size = batch.norm(image)
