@@ -45,8 +45,9 @@ class TimeSegments(Wrapper):
     transform : NamedLinop
         F, such as a NUFFT, an FFT or a composition. Segments are a batch to it, so give a NUFFT
         ``batch_shape=("C",)`` also for one image: it may then choose a table. If it has
-        ``toeplitz=True``, so has the normal operator, which keeps a kernel for each pair of segments
-        (L squared real ones). This saves time for many samples and few segments or coils: each pair is multiplied in each call.
+        ``toeplitz=True``, so has the normal operator, which keeps a kernel for each pair of
+        segments (L squared real ones). This saves time for many samples and few segments or coils:
+        each pair is multiplied in each call.
     field_map : Tensor
         f in Hz, real, of the shape of ``field_dims``. Gradients reach it. A Parameter stays a
         Parameter. The weights are those of the values that it has now; they also fit other values
