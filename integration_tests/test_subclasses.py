@@ -108,7 +108,7 @@ def overridden(known: Known, what: str) -> Known:
     other: Linop = copy.copy(A)
     other.__class__ = made(type(A))
     for name in SWAPPED & vars(other).keys():
-        del vars(other)[name]
+        delattr(other, name)
     return replace(known, linop=other, matrix=scaled(factor, matrix), spaces=where)
 
 
@@ -265,6 +265,7 @@ def test_tiles_of_a_subclass_are_of_the_subclass() -> None:
     B = BlockDiag(*(Dense(torch.rand(2, 2)) for _ in range(3)))
     B.__class__ = with_forward(BlockDiag)
     M = B.to_dense()
+    assert B.idim is not None and B.odim is not None
     torch.testing.assert_close(batch_linop(B, {B.idim: 3, B.odim: 4}).to_dense(), M)
     S = Sampling([torch.tensor([0, 2, 2])], [3], ("K",), ("N",), ())
     S.__class__ = with_normal(Sampling)
@@ -318,5 +319,5 @@ def test_operators_of_subclasses_compile_to_one_graph() -> None:
     S, D = Scalar(torch.tensor(3.0), ("N",)), Diagonal(torch.arange(1.0, 4.0), ("N",))
     linop = (2 * of_subclass(S) + of_subclass(D).conj()).N
     x = torch.randn(3, dtype=torch.complex64)
-    compiled = torch.compile(linop, fullgraph=True, backend="eager")
+    compiled: Any = torch.compile(linop, fullgraph=True, backend="eager")
     torch.testing.assert_close(compiled(x), linop(x))
