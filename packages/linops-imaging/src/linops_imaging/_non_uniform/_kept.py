@@ -45,15 +45,19 @@ class Kept(Cache, Generic[Value]):
             return self._values[place]
 
 
-class KeptByContent(Generic[Value]):
+class KeptByContent(Cache, Generic[Value]):
     """Values computed from tensors, kept while memory has the same numbers, and freed with it.
 
-    In compiled graphs, torch does not count writes. So numbers are compared with a copy.
+    Torch does not count writes of some optimizers, nor writes in compiled graphs. So numbers are
+    compared with a copy. A copy of this starts empty.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._values = WeakKeyDictionary[torch.UntypedStorage, dict[Place, tuple[Tensor, Value]]]()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
 
     def of(self, tensor: Tensor, how: Place, make: Callable[[], Value]) -> Value:
         """Return the value for the numbers of a tensor; ``make`` computes it if none is kept."""
