@@ -95,17 +95,18 @@ def subspace() -> None:
     weights = torch.einsum("ta,tb->abt", basis, basis)[..., None, None].expand(
         rank, rank, frames, spokes, 2 * size
     )
-    twice = NUFFT(locs, larger, ("T", "S", "R"), batch_shape=("A", "B"), tol=1e-5)
+    first = NUFFT(locs, larger, ("T", "S", "R"), batch_shape=("A", "B"), tol=1e-5)
     shifted = locs * 2  # differences of pixels are up to the size of the image
     assert float(shifted.abs().max()) <= size * (1 + 1e-4)
-    twice = twice.with_weights(lambda own: shifted)
+    twice = first.with_weights(lambda own: shifted)
     spread = twice.H(weights.to(torch.complex64)) * (2 / size)
     kernels = torch.fft.fftn(torch.fft.ifftshift(spread, (-2, -1)), dim=(-2, -1))
 
     def by_hand() -> Tensor:
         spectra = torch.fft.fftn(x, larger, (-2, -1))
         mixed = torch.einsum("abxy,cbxy->caxy", kernels, spectra)
-        return torch.fft.ifftn(mixed, dim=(-2, -1))[..., :size, :size]
+        found: Tensor = torch.fft.ifftn(mixed, dim=(-2, -1))
+        return found[..., :size, :size]
 
     jobs = {
         "subspace": lambda: normal(x),

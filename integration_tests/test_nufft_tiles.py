@@ -45,3 +45,13 @@ def test_memory_of_plans_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_batches(A, "1 GiB", sizes={"C": 1}, dtype=torch.complex64, work="forward")
     own, grid, result = 1000 * (2 * 4 + 8), 8 * 40 * 40, 8 * 1000
     assert 3 * (own + result) + grid <= plan.peak <= 3 * (own + result) + grid + 200 * 8
+
+
+def test_plans_of_trained_locations_are_counted_with_a_copy_of_these() -> None:
+    peaks = []
+    for is_trained in (False, True):
+        locs = torch.zeros(3, 100, 2, requires_grad=is_trained)
+        A = NUFFT(locs, (8, 8), ("T", "K"), batch_shape=("C", "T"), method="finufft", tol=1e-2)
+        plan = plan_batches(A, "1 GiB", sizes={"C": 1}, dtype=torch.complex64, work="forward")
+        peaks.append(plan.peak)
+    assert peaks[1] == peaks[0] + 3 * 100 * 8

@@ -14,10 +14,10 @@ from linops_core import Interpolate
 from linops_core.siblings import Kept
 from nameddim import NamedDimension
 
-from ._finufft_function import PLANS, computed, non_uniform_transform, transformed
+from ._finufft_function import computed, non_uniform_transform, transformed
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for
 from ._kaiser_bessel import check_tol
-from ._kept import Place, may_be_kept, place_of
+from ._kept import KeptByContent, Place, may_be_kept, place_of
 
 
 class FinufftTransform(Interpolate):
@@ -28,7 +28,7 @@ class FinufftTransform(Interpolate):
     ``grid_size`` are those of the NUFFT.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
+    saved_with: ClassVar[tuple[type, ...]] = (Kept, KeptByContent)
 
     def __init__(
         self,
@@ -45,6 +45,7 @@ class FinufftTransform(Interpolate):
         super().__init__(locs, sizes, dims=image, shape=shape, to=points, table_budget=0)
         self.tol = tol
         self._plans: Kept[PlanPair] = Kept()
+        self._plans_by_content: KeptByContent[PlanPair] = KeptByContent()
 
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
@@ -94,7 +95,7 @@ class FinufftTransform(Interpolate):
             place = (*place_of(part), *place_of(of_frame), *how)
             return self._plans.of([weight], place, make)
 
-        how = keep if is_own else PLANS.of
+        how = keep if is_own else self._plans_by_content.of
         return computed(x, locs, is_back, self.grid_size, self.tol, how)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -105,4 +106,5 @@ class FinufftTransform(Interpolate):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the plans; a copy makes new plans."""
-        return {**super().__getstate__(), "_plans": Kept()}
+        empty = {"_plans": Kept(), "_plans_by_content": KeptByContent()}
+        return {**super().__getstate__(), **empty}

@@ -27,7 +27,7 @@ Keep: TypeAlias = Callable[[Tensor, Place, Callable[[], PlanPair]], PlanPair]
 """Returns the plans for the locations (P, D) of a frame and a key, made by the function if new."""
 
 PLANS = KeptByContent[PlanPair]()
-"""Plans for locations whose changes torch does not count."""
+"""Plans of compiled and exported graphs."""
 
 
 def computed(
@@ -36,7 +36,7 @@ def computed(
     is_back: bool,
     sizes: Sequence[int],
     tol: float,
-    keep: Keep = PLANS.of,
+    keep: Keep,
 ) -> Tensor:
     """Return the transform of plain tensors; see ``Compute``."""
     own = tuple(sizes) if is_back else locs.shape[1:2]
@@ -183,7 +183,7 @@ def non_uniform_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
 ) -> Tensor:
     """Return the transform as one operation of compiled and exported graphs; see ``Compute``."""
-    return computed(x, locs, is_back, sizes, tol)
+    return computed(x, locs, is_back, sizes, tol, PLANS.of)
 
 
 @non_uniform_transform.register_fake

@@ -4,28 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Generic, TypeAlias, TypeVar
+from typing import Generic, Self, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 
+from linops_core import Cache
 from linops_core.siblings import is_plain
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
 
 
-class KeptByContent(Generic[Value]):
+class KeptByContent(Cache, Generic[Value]):
     """Values computed from tensors, kept while memory has the same numbers, and freed with it.
 
-    In compiled graphs, torch does not count writes. So numbers are compared with a copy.
+    Torch does not count writes of some optimizers, nor writes in compiled graphs. So numbers are
+    compared with a copy. A copy of this starts empty.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._values = WeakKeyDictionary[torch.UntypedStorage, dict[Place, tuple[Tensor, Value]]]()
+
+    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
+        return type(self), ()
 
     def of(self, tensor: Tensor, how: Place, make: Callable[[], Value]) -> Value:
         """Return the value for the numbers of a tensor; ``make`` computes it if none is kept."""

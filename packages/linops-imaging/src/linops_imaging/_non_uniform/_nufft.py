@@ -133,8 +133,8 @@ class NUFFT(Wrapper):
 
     With "finufft", a graph of ``torch.compile`` or ``torch.export`` has one operation for the
     transform, with the same numbers and derivatives. To load a program elsewhere, import this
-    package there first. Plans of graphs, and those of locations that require gradients, are freed
-    with the locations; these are compared with a copy in each call.
+    package there first. Plans of graphs are freed with the locations. For them and for locations
+    that require gradients, the locations are compared with a copy in each call.
 
     References
     ----------
