@@ -27,7 +27,7 @@ from linops_core import (
     Window,
 )
 from linops_core.testing.strategies import Known, trees
-from linops_split import Tiled, assemble, batch_linop, split_linop
+from linops_split import Part, Tiled, Tiles, assemble, batch_linop, split_linop
 from linops_split.testing import batch_sizes
 from memmap import memory_aware_to
 from nameddim import ND, NamedShape
@@ -233,6 +233,20 @@ def test_a_shallow_copy_has_its_own_weights() -> None:
     torch.testing.assert_close(B(x), A(x))
     C = copy.copy(batch_linop(A.H.N, {"N": 2}))
     check_same_module(C, A.H.N)
+
+
+@pytest.mark.parametrize(
+    "A", [matrix(), matrix() @ Diagonal(torch.ones(6), ("N",))], ids=["leaf", "chain"]
+)
+def test_parts_that_are_tiled_themselves_train(A: NamedLinop) -> None:
+    parts = [Part(batch_linop(A, sizes)) for sizes in ({"M": 1}, {"N": 4})]
+    B, x = Tiled(Tiles(A.shape, parts, {}), whole=A), torch.randn(6, dtype=torch.complex128)
+    found, wanted = (
+        torch.autograd.grad(linop(x).abs().square().sum(), [*A.parameters()])
+        for linop in (B, 2 * A)
+    )
+    torch.testing.assert_close(found, wanted)
+    check_same_module(B, A)
 
 
 def test_weights_are_not_deleted() -> None:

@@ -47,3 +47,16 @@ def test_a_checkpoint_goes_to_all_devices(base: str) -> None:
             torch.testing.assert_close(B(x.clone().to(base)).cpu(), other(x))
         assert [*nn.ModuleList([B]).state_dict()] == ["0.0.weight", "0.1.weight"]
         del A, B, state
+
+
+@pytest.mark.usefixtures("simulation")
+def test_what_is_batched_again_on_another_device_trains() -> None:
+    A, x = matrix(), torch.randn(6) + 0j
+    (wanted,) = torch.autograd.grad(A(x).abs().square().sum(), [A.weight])
+    with simulated(2):
+        B = create_batched_linop(A, BatchSpec({"M": 2}, ["cpu"], "cpu"))
+        C = create_batched_linop(B, BatchSpec({"N": 3}, ["sim:1"], "cpu"))
+        (found,) = torch.autograd.grad(C(x.clone()).abs().square().sum(), [A.weight])
+        torch.testing.assert_close(found, wanted)
+        assert [*C.state_dict()] == ["weight"]
+        del B, C
