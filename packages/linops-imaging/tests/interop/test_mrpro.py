@@ -56,10 +56,11 @@ def test_an_operator_of_mrpro() -> None:
 
 def test_an_operator_for_mrpro() -> None:
     A = Dense(nn.Parameter(MATRIX), ("M", "N"), ("...", "N"), ("...", "M"))
-    there: Any = interop.to_mrpro(A)
-    assert issubclass(type(there), LinearOperator) and A.weight in {*there.parameters()}
+    there = interop.to_mrpro(A)
+    assert isinstance(there, LinearOperator) and A.weight in {*there.parameters()}
     x = torch.ones(2, 3, dtype=torch.complex128)
-    torch.testing.assert_close(there.gram(x)[0], there.adjoint(there(x)[0])[0])
+    gram: Any = there.gram
+    torch.testing.assert_close(gram(x)[0], there.adjoint(there(x)[0])[0])
     torch.testing.assert_close(interop.from_mrpro(there, ("...", "N"), ("...", "M"))(x), A(x))
     wrong: Any = 3
     with pytest.raises(TypeError, match="to_mrpro: the operator must be a NamedLinop, got"):

@@ -171,7 +171,7 @@ def finufft_type1(
 @pytest.mark.parametrize("modeord", [0, 1])
 def test_a_function_of_pytorch_finufft(isign: int, modeord: int) -> None:
     omega = points(2).T.double()
-    given: Any = {"isign": isign, "modeord": modeord}
+    given: dict[str, Any] = {"isign": isign, "modeord": modeord}
     two = interop.from_pytorch_finufft(finufft_type2, omega, (4, 5), **given)
     x = random(3, 4, 5)
     torch.testing.assert_close(two(x), finufft_type2(omega, x, **given), rtol=0, atol=1e-4)
