@@ -46,10 +46,14 @@ WITNESSES = [
     "pylops",
     "pynufft",
     "pyproximal",
+    "pytorch-finufft",
+    "pyunlocbox",
     "pywavelets",
     "scico",
     "scikit-image",
     "sigpy",
+    "simpleitk",
+    "sporco",
     "torchkbnufft",
 ]
 # Extras that the tests of a package do without: libraries whose operators are read, and DeepInverse
@@ -181,10 +185,18 @@ def witnesses(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def conventions(session: nox.Session) -> None:
-    """Run every row of docs/conventions.md (some GB); ``-- --write`` writes the page anew."""
-    others = ["einx", "nibabel", "pyfaust", "pytorch-finufft", "pyxu", "scipy", "torch", "xarray"]
+    """Run every row of docs/conventions.md (some GB, and BART); ``-- --write`` writes the page."""
+    others = ["dask", "ducc0", "einx", "nibabel", "obspy", "pyfaust", "pyxu", "safetensors"]
+    others += ["tensorly", "xarray"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
+
+
+@nox.session(default=False)
+def large(session: nox.Session) -> None:
+    """Run each public function at 2^24 entries (24 GiB, hours); entries and --log2=27 after --."""
+    install(session, "torchlinops", extra="*", group="integration")
+    session.run("python", "benchmarks/large/run.py", *session.posargs)
 
 
 @nox.session(default=False)

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import importlib
 import math
+import resource
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import torch
 from peers import importable
 from torch import Tensor
+
+from linops_imaging.io import read_cfl, write_cfl
 
 Ways = dict[str, Callable[[], Tensor]]
 Pair = tuple[Callable[[], Tensor], Callable[[], Tensor]]
@@ -21,7 +27,7 @@ def with_peers(
     locs: Tensor,
     x: Tensor,
     y: Tensor,
-    only: tuple[str, ...] = ("finufft", "mrinufft", "sigpy", "torchkbnufft"),
+    only: tuple[str, ...] = ("finufft", "mrinufft", "sigpy", "torchkbnufft", "BART"),
 ) -> tuple[Ways, Ways, dict[str, float]]:
     """Return the ways there and back, the first those of finufft if it is installed.
 
@@ -44,8 +50,10 @@ def with_peers(
     found: dict[str, Pair] = {}
     errors = {"NUFFT": apart(A(x), exact)}
     makers = {"finufft": _finufft, "mrinufft": _mrinufft}
-    makers |= {"sigpy": _sigpy, "torchkbnufft": _torchkbnufft}
-    libraries = importable(only)
+    makers |= {"sigpy": _sigpy, "torchkbnufft": _torchkbnufft, "BART": _bart}
+    libraries = importable(name for name in only if name != "BART")
+    if "BART" in only and shutil.which("bart"):
+        libraries["BART"] = None
     for name, library in libraries.items():
         for setting, there, back in makers[name](library, locs, x, y):
             error = apart(there(), exact)
@@ -145,6 +153,36 @@ def _torchkbnufft(
             lambda there=there: there(x[None], omega)[0],
             lambda back=back: back(y[None], omega)[0],
         )
+
+
+def _bart(library: None, locs: Tensor, x: Tensor, y: Tensor) -> Iterator[tuple[str, Any, Any]]:
+    folder, sizes = mkdtemp(), tuple(x.shape[1:])
+    in_3d = (*sizes, *[1] * (3 - len(sizes)))
+    coords = torch.zeros(3, 1, len(locs), dtype=torch.complex64)
+    coords[: len(sizes), 0] = locs.mT
+    write_cfl(Path(folder, "locs"), coords)
+    write_cfl(Path(folder, "x"), x.movedim(0, -1).reshape(*in_3d, len(x)))
+    write_cfl(Path(folder, "y"), y.mT[None, None])
+
+    def run(*options: str) -> Tensor:
+        command = ["bart", "nufft", *options, "found"]
+        subprocess.run(command, cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        return read_cfl(Path(folder, "found"))
+
+    def there() -> Tensor:
+        return run("locs", "x").reshape(len(locs), len(x)).mT
+
+    def back() -> Tensor:
+        found = run("-a", "-d", ":".join(map(str, in_3d)), "locs", "y")
+        return found.reshape(*sizes, len(x)).movedim(-1, 0)
+
+    yield "a process with files", there, back
+
+
+def processor_seconds() -> float:
+    """Return the processor time of this process and of those that it has run."""
+    used = [resource.getrusage(of) for of in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(one.ru_utime + one.ru_stime for one in used)
 
 
 def toeplitz_of_peers(locs: Tensor, x: Tensor) -> Ways:

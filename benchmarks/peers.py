@@ -57,7 +57,7 @@ def importable(names: Iterable[str]) -> dict[str, Any]:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                if name == "mrpro":
+                if name in ("mrinufft", "mrpro"):
                     let_torchvision_load()
                 found[name] = importlib.import_module(name)
         except Exception as error:  # whatever goes wrong there, the others can be timed

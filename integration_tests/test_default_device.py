@@ -21,7 +21,7 @@ import linops_imaging as imaging
 import linops_solvers as alg
 import linops_split as split
 from linops_core import NamedLinop
-from linops_imaging import coil_maps, interop, io, masks, phantoms, trajectories
+from linops_imaging import coil_maps, interop, io, masks, mri, phantoms, trajectories
 from linops_multigpu import BatchSpec, create_batched_linop
 
 
@@ -35,6 +35,7 @@ M = ONE + 0.1 * data(4, 4)
 SPD = M.mH @ M
 Y, X2 = data(4), data(6, 6)
 LOCS = 4 * torch.rand(9, 2, generator=torch.Generator().manual_seed(0), dtype=torch.float64) - 2
+TRANSFORM = imaging.NUFFT(LOCS, (6, 6), ("K",))
 HALF_CIRCLE = torch.arange(12, dtype=torch.float64) * (math.pi / 12)
 ANGLES = torch.arange(6, dtype=torch.float64) * 0.5
 COILS = phantoms.CoilSeries.around(4)
@@ -98,6 +99,8 @@ OPERATORS: Operators = {
     "Zero": (lambda: core.Zero(("N",)), (4,)),
     "from_scipy": (lambda: core.from_scipy(M.numpy(), ("N",), ("M",)), (4,)),
     "NUFFT": (lambda: imaging.NUFFT(LOCS, (6, 6), ("K",), toeplitz=True), (6, 6)),
+    "TimeSegments": (lambda: mri.TimeSegments(TRANSFORM, X2.real, 0.01 * LOCS[:, 0], 3), (6, 6)),
+    "rigid_motion": (lambda: mri.rigid_motion(TRANSFORM, LOCS, LOCS[:, 0], ("K",)), (6, 6)),
     "ConeBeam": (lambda: imaging.ConeBeam(ANGLES, (4, 6), 6, 20.0, 10.0), (6, 6, 6)),
     "ParallelBeam3D": (lambda: imaging.ParallelBeam3D(ANGLES, (4, 6), 6), (6, 6, 6)),
     "FanBeam": (lambda: imaging.FanBeam(ANGLES, 8, 6, 20.0, 10.0), (6, 6)),
@@ -106,6 +109,7 @@ OPERATORS: Operators = {
     "Gradient": (lambda: imaging.Gradient(("Nx", "Ny"), (6, 6)), (6, 6)),
     "Laplacian": (lambda: imaging.Laplacian(("Nx", "Ny"), (6, 6)), (6, 6)),
     "SymmetrizedGradient": (lambda: imaging.SymmetrizedGradient(("Nx", "Ny"), (6, 6)), (2, 6, 6)),
+    "LinePhase": (lambda: imaging.epi.LinePhase(0.1, 0.2, data(4).abs() > 0, 5), (4, 5)),
     "Wavelet": (lambda: imaging.Wavelet("haar", ("Nx", "Ny"), (8, 8), 1), (8, 8)),
     "batch_linop": (lambda: split.batch_linop(matrix(), {"N1": 2}), (4,)),
     "create_batched_linop": (
@@ -173,6 +177,21 @@ def scan_file(path: Path) -> Path:
 def write_ismrmrd(path: Path) -> None:
     pytest.importorskip("h5py")
     io.write_ismrmrd(path, io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)))
+
+
+def ismrmrd_images(path: Path) -> io.IsmrmrdImages:
+    pytest.importorskip("h5py")
+    images = io.IsmrmrdImages.from_volume(X2, torch.eye(4, device="cpu"))
+    io.write_ismrmrd_images(path, images)
+    return io.read_ismrmrd_images(path)
+
+
+def fastmri(path: Path) -> io.FastmriScan:
+    h5py = pytest.importorskip("h5py")
+    with h5py.File(path, "w") as file:
+        file["kspace"] = np.ones((2, 3, 4, 4), "c8")
+        file["ismrmrd_header"] = io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).header
+    return io.read_fastmri(path)
 
 
 def write_nifti(path: Path) -> None:
@@ -258,12 +277,20 @@ CALLS: dict[str, Callable[[Path], object]] = {
     "noise_covariance": lambda _: coil_maps.noise_covariance(KSPACE),
     "prewhiten": lambda _: coil_maps.prewhiten(KSPACE, coil_maps.noise_covariance(KSPACE)),
     "walsh": lambda _: coil_maps.walsh(KSPACE, "C", ("Nx", "Ny")),
+    "estimate_phase": lambda _: imaging.epi.estimate_phase(
+        data(2, 3, 4), torch.tensor([False, True, False], device="cpu")
+    ),
+    "fit_motion": lambda _: mri.fit_motion(TRANSFORM, X2, TRANSFORM(X2), ("K",), max_num_iters=2),
     "write_cfl": lambda path: io.write_cfl(path / "a", X2),
     "read_cfl": lambda path: io.read_cfl(cfl(path)),
     "read_nifti": lambda path: io.read_nifti(nifti(path)),
     "read_ismrmrd": lambda path: io.read_ismrmrd(scan_file(path)).on_grid(),
     "IsmrmrdScan": lambda _: (SCAN.on_grid(), io.IsmrmrdScan.from_grid(KSPACE, (1, 1, 1)).affine()),
     "write_ismrmrd": lambda path: write_ismrmrd(path / "b.h5"),
+    "read_fastmri": lambda path: fastmri(path / "b.h5").crop((2, 2))(KSPACE[..., :4, :4]),
+    "ismrmrd_groups": lambda path: str(io.ismrmrd_groups(scan_file(path))),
+    "write_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").data,
+    "read_ismrmrd_images": lambda path: ismrmrd_images(path / "b.h5").affine(),
     "write_nifti": lambda path: write_nifti(path / "b.nii"),
     "shepp_logan_kspace": lambda _: (
         phantoms.shepp_logan_kspace(LOCS, (6, 6)),
@@ -281,6 +308,7 @@ MADE: dict[str, Callable[[], object]] = {
     "poisson_disc": lambda: masks.poisson_disc((16, 16), 3),
     "variable_density": lambda: masks.variable_density((16, 16), 3),
     "shepp_logan": lambda: phantoms.shepp_logan((8, 8)),
+    "trapezoid": lambda: imaging.epi.trapezoid(4, 4, 1.0, 1.0, 2.0, 1.0),
     "golden_angles": lambda: trajectories.golden_angles(3),
     "convert": lambda: trajectories.convert(torch.ones(3, 2), "cycles/pixel", 8),
     "radial_2d": lambda: trajectories.radial_2d(3, 8, 8),
@@ -295,15 +323,29 @@ ELSEWHERE = {
     "no tensors": ("safe_globals tile_grid tile_lengths fuzzy_broadcast_to"),
     "libraries that may not be installed": (
         "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show "
-        "from_finufft from_mrinufft from_torchkbnufft from_pynufft from_skimage from_astra "
-        "from_pywt from_ptwt from_odl from_scico from_mrpro from_pyproximal"
+        "from_finufft from_pytorch_finufft from_mrinufft from_torchkbnufft from_pynufft "
+        "from_skimage from_astra from_pywt from_ptwt to_odl from_odl from_scico from_mrpro "
+        "to_mrpro from_proximal from_pyproximal to_pyproximal"
     ),
 }
 """What is not run here, and why."""
 
 
 def public_names() -> set[str]:
-    modules = (core, alg, imaging, io, coil_maps, masks, phantoms, trajectories, interop, split)
+    modules = (
+        core,
+        alg,
+        imaging,
+        io,
+        coil_maps,
+        imaging.epi,
+        masks,
+        mri,
+        phantoms,
+        trajectories,
+        interop,
+        split,
+    )
     found = {
         name: getattr(module, name)
         for module in modules

@@ -25,6 +25,8 @@ def for_type_checkers(package: str) -> dict[str, str]:
     assert path is not None
     tree = ast.parse(Path(path).read_text("utf-8"))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
+    # Type checkers would hide each name that a declared `__all__` does not list.
+    assert not any(isinstance(node, ast.AnnAssign) for node in block.body)
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
     return {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
 

@@ -224,7 +224,7 @@ def test_devices_take_turns_over_the_tiles(tiles: int, devices: list[str]) -> No
 def test_two_devices_over_four_tiles() -> None:
     A = coils()
     B = tl.create_batched_linop(A, tl.BatchSpec({"C": 1}, ["cpu", "meta"], base_device="cpu"))
-    placed = [part.device.type for part in B.modules() if isinstance(part, tl.DeviceReplica)]
+    placed = [part.device.type for part in B.linops if isinstance(part, tl.DeviceReplica)]
     assert placed == ["meta", "meta"]  # the other two stay with the weights
 
 

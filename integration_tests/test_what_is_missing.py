@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import re
+import runpy
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,7 +22,7 @@ SYNONYMS = {"Pad"}
 # Laws of these are those of their compositions on several devices or ranks, in tests of their own.
 OF_SEVERAL = {"BatchedLinop", "DeviceReplica", "DistributedLinop", "ToDevice"}
 # Maps that are made of the map that they get.
-DERIVED = {"conjugate", "from_pyproximal", "separable"}
+DERIVED = {"conjugate", "from_proximal", "from_pyproximal", "separable"}
 
 
 def operators(*packages: str) -> Iterator[tuple[str, str]]:
@@ -70,11 +72,23 @@ def test_a_proximal_map_has_the_laws_of_its_function() -> None:
     known = set(re.findall(r"^    \"(\w+)(?: [\w ]+)?\": ", tests, re.M))
     makers = {
         name
-        for name in linops_solvers.__all__
+        for name in dir(linops_solvers)
         if getattr(getattr(linops_solvers, name), "__annotations__", {}).get("return")
         == "ProximalMap"
     }
     assert makers - DERIVED <= known, "add it to KNOWN or SETS of test_values.py"
+
+
+def test_a_public_function_has_an_entry_of_large_sizes() -> None:
+    before, path = {*sys.modules}, [*sys.path]
+    try:
+        found = runpy.run_path(str(PACKAGES.parent / "benchmarks/large/run.py"))["missing"]()
+    finally:  # modules there have names like "files"
+        sys.path[:] = path
+        for name in {*sys.modules} - before:
+            if "." not in name and "benchmarks" in str(getattr(sys.modules[name], "__file__", "")):
+                del sys.modules[name]
+    assert found == [], "add it to OPERATORS, SOLVERS, PROXIMALS or FUNCTIONS in benchmarks/large"
 
 
 def test_a_new_operator_would_be_noticed() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import torch
 
+from linops_core import Dense
 from linops_core.testing import dottest
 from linops_imaging import NUFFT, interop, trajectories
 
@@ -33,3 +34,17 @@ def test_a_fourier_transform_with_an_encoded_matrix() -> None:
     assert (A(x).flatten(2) - y.flatten(2)).norm() < 2e-3 * y.norm()
     wavelet = operators.WaveletOp(domain_shape=sizes, dim=(-2, -1), wavelet_name="db4")
     dottest(interop.from_mrpro(wavelet, ("...", "Ny", "Nx"), ("...", "W")), like=x)
+
+
+@pytest.mark.usefixtures("torchvision_operators")
+def test_an_operator_for_solvers_of_mrpro() -> None:
+    optimizers: Any = pytest.importorskip("mrpro.algorithms.optimizers")
+    matrix = torch.randn(7, 5, dtype=torch.complex128, generator=torch.Generator().manual_seed(0))
+    A = Dense(matrix, ("M", "N"), ("...", "N"), ("...", "M"))
+    there = interop.to_mrpro(A)
+    x = torch.ones(5, dtype=torch.complex128)
+    (y,) = there(x)
+    (found,) = optimizers.cg(there.gram, there.H(y)[0], max_iterations=20, tolerance=1e-12)
+    torch.testing.assert_close(found, x)
+    composed = there.H @ there + there.gram
+    torch.testing.assert_close(composed(x)[0], 2 * A.N(x))

@@ -56,6 +56,18 @@ def test_finufft(sizes: tuple[int, ...], kind: int, sign: int, order: int) -> No
     check(A, x, plan.execute(x.numpy()), 1e-7)
 
 
+@pytest.mark.parametrize("sizes", SIZES)
+@pytest.mark.parametrize("kind", [1, 2])
+@pytest.mark.parametrize("given", [{}, {"isign": 1}, {"modeord": 0}])
+def test_pytorch_finufft(sizes: tuple[int, ...], kind: int, given: dict[str, Any]) -> None:
+    library = pytest.importorskip("pytorch_finufft.functional")
+    function, omega = getattr(library, f"finufft_type{kind}"), points(len(sizes)).T.contiguous()
+    A = interop.from_pytorch_finufft(function, omega, sizes, tol=1e-9, **given)
+    x = random(2, *(sizes if kind == 2 else [37]))
+    expected = function(omega, x, *([] if kind == 2 else [sizes]), eps=1e-9, **given)
+    check(A, x, expected, 1e-7)
+
+
 @pytest.mark.parametrize("sizes", SIZES[1:])
 @pytest.mark.parametrize("unit", [1.0, 1 / (2 * math.pi)])
 @pytest.mark.parametrize("n_maps", [0, 3])

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import from_odl, from_scico
+from linops_core import FFT, Dense, from_odl, from_scico, to_odl
 from linops_core.testing import dottest
 
 
@@ -64,3 +64,17 @@ def test_operators_of_scico() -> None:
         ValueError, match="from_scico: the operator must have one input and one out"
     ):
         from_scico(linop.FiniteDifference((5, 6)), ("Nx", "Ny"), ("G",))
+
+
+def test_an_operator_for_solvers_of_odl() -> None:
+    solvers = pytest.importorskip("odl.solvers")
+    matrix, truth = random(7, 5), random(5)
+    A = to_odl(Dense(matrix, ("M", "N"), ("N",), ("M",)))
+    x = A.domain.zero()
+    solvers.conjugate_gradient_normal(A, x, A(A.domain.element(truth.numpy())), niter=20)
+    np.testing.assert_allclose(x.asarray(), truth.numpy(), atol=1e-8)
+    F = to_odl(FFT(2, centered=True), {"Nx": 4, "Ny": 5})
+    z = F.domain.element(random(4, 5, dtype=torch.complex128).numpy())
+    np.testing.assert_allclose(F.adjoint(F(z)).asarray(), z.asarray(), atol=1e-12)
+    y = F.range.element(1j * z.asarray().real)
+    np.testing.assert_allclose(F(z).inner(y), z.inner(F.adjoint(y)))

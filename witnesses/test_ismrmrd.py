@@ -1,4 +1,7 @@
-"""ISMRMRD's own programs: the package ``ismrmrd``, and Debian's ``ismrmrd-tools``."""
+"""ISMRMRD's own programs: the package ``ismrmrd``, and Debian's ``ismrmrd-tools``.
+
+The places of images are those of nibabel and SimpleITK.
+"""
 
 import shutil
 import subprocess
@@ -10,7 +13,15 @@ import pytest
 import torch
 
 from linops_core import FFT
-from linops_imaging.io import IsmrmrdScan, read_ismrmrd, write_ismrmrd
+from linops_imaging.io import (
+    IsmrmrdImages,
+    IsmrmrdScan,
+    read_ismrmrd,
+    read_ismrmrd_images,
+    write_ismrmrd,
+    write_ismrmrd_images,
+    write_nifti,
+)
 
 h5py = pytest.importorskip("h5py")
 GENERATOR = "ismrmrd_generate_cartesian_shepp_logan"
@@ -108,3 +119,94 @@ def test_its_package_reads_what_is_written(tmp_path: Path) -> None:
         assert [*line.read_dir] == [1, 0, 0] and [*line.slice_dir] == [0, 0, 1]
         assert line.active_channels == 3 and line.isChannelActive(2)
         assert not line.isChannelActive(3)
+
+
+def test_the_image_of_its_own_reconstruction_is_read(written: Path) -> None:
+    """A fully sampled head; the program writes the image into the same file."""
+    program = "ismrmrd_recon_cartesian_2d"
+    whole = written.with_name("whole.h5")
+    for command in ([GENERATOR, "-o", str(whole), "-m", "48", "-n", "0"], [program, str(whole)]):
+        subprocess.run(command, check=True, capture_output=True)
+    images = read_ismrmrd_images(whole)
+    assert images.data.shape == (1, 1, 1, 48, 48)
+    assert images.header["field_of_view"].tolist() == [[300, 300, 6]]
+    kspace, _ = read_ismrmrd(whole).on_grid()
+    ours = FFT(2, centered=True).H(kspace)[..., 24:72].norm(dim=0)
+    theirs = images.data[0, 0, 0]
+    assert (ours / ours.norm() - theirs / theirs.norm()).norm() < 1e-5
+
+
+AFFINE = torch.tensor(
+    [[0, -2.0, 0, 5], [1.5, 0, 0, -3], [0, 0, 3, 1.5], [0, 0, 0, 1]], dtype=torch.float64
+)
+LEFT_AND_BACK = np.diag([-1.0, -1.0, 1.0])
+
+
+def head(dtype: torch.dtype = torch.float32) -> torch.Tensor:
+    """Return a volume (Z, Y, X) of 3 x 4 x 5."""
+    numbers = torch.arange(60).view(3, 4, 5)
+    return (numbers * (1 - 2j) if dtype.is_complex else numbers).to(dtype)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.float32, torch.complex64, torch.complex128])
+def test_its_package_reads_images_that_are_written(tmp_path: Path, dtype: torch.dtype) -> None:
+    ismrmrd = pytest.importorskip("ismrmrd")
+    volume = head(dtype)
+    images = IsmrmrdImages.from_volume(volume[None, None].repeat(2, 1, 1, 1, 1), AFFINE)
+    write_ismrmrd_images(tmp_path / "a.h5", images)
+    dataset = ismrmrd.Dataset(str(tmp_path / "a.h5"), "dataset", create_if_needed=False)
+    assert dataset.number_of_images("image_0") == 2
+    for number in range(2):
+        theirs = dataset.read_image("image_0", number)
+        np.testing.assert_array_equal(theirs.data[0], volume)
+        assert theirs.data.dtype == volume.numpy().dtype and [*theirs.matrix_size] == [5, 4, 3]
+        assert [*theirs.field_of_view] == [7.5, 8, 9] and theirs.image_index == number + 1
+        steps = np.stack([theirs.read_dir, theirs.phase_dir, theirs.slice_dir], 1) * [1.5, 2, 3]
+        first = np.array(theirs.position) - steps @ [2, 2, 1]
+        np.testing.assert_allclose(LEFT_AND_BACK @ steps, AFFINE[:3, :3])
+        np.testing.assert_allclose(LEFT_AND_BACK @ first, AFFINE[:3, 3])
+
+
+def test_images_that_its_package_writes_are_read(tmp_path: Path) -> None:
+    """Its from_array takes the order (channels, z, y, x)."""
+    ismrmrd = pytest.importorskip("ismrmrd")
+    dataset = ismrmrd.Dataset(str(tmp_path / "a.h5"), "dataset", create_if_needed=True)
+    data = np.arange(120, dtype=np.uint16).reshape(2, 3, 4, 5)
+    for number in range(2):
+        image = ismrmrd.Image.from_array(data + number, field_of_view=(10, 8, 6), slice=number)
+        image.read_dir, image.phase_dir, image.slice_dir = (1, 0, 0), (0, 1, 0), (0, 0, 1)
+        image.position = (1, 2, 3)
+        image.meta = {"name": "a < b"}
+        dataset.append_image("image_0", image)
+    dataset.close()
+    images = read_ismrmrd_images(tmp_path / "a.h5", where={"slice": 1})
+    np.testing.assert_array_equal(images.data[0], data + 1)
+    assert ismrmrd.Meta.deserialize(images.attributes[0]) == {"name": "a < b"}
+    affine = images.affine()
+    assert affine.diagonal().tolist() == [-2, -2, 2, 1]
+    assert (affine @ torch.tensor([2.0, 2, 1, 1]).double())[:3].tolist() == [-1, -2, 3]
+
+
+@pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
+def test_simpleitk_finds_the_same_places(tmp_path: Path, name: str) -> None:
+    """The image of a scan as NIfTI; SimpleITK's axes point to the left and the back."""
+    itk = pytest.importorskip("SimpleITK")
+    images = IsmrmrdImages.from_volume(head(), AFFINE)
+    write_nifti(tmp_path / name, images.data[0, 0].permute(2, 1, 0), images.affine())
+    theirs = itk.ReadImage(str(tmp_path / name))
+    assert theirs.GetSize() == (5, 4, 3)
+    np.testing.assert_array_equal(itk.GetArrayFromImage(theirs), head())
+    for index in np.ndindex(5, 4, 3):
+        at = AFFINE.numpy() @ [*index, 1]
+        found = theirs.TransformIndexToPhysicalPoint(index)
+        np.testing.assert_allclose(LEFT_AND_BACK @ found, at[:3], atol=1e-5)
+
+
+def test_nibabel_finds_the_same_places(tmp_path: Path) -> None:
+    nibabel = pytest.importorskip("nibabel")
+    images = IsmrmrdImages.from_volume(head(), AFFINE)
+    write_nifti(tmp_path / "a.nii", images.data[0, 0].permute(2, 1, 0), images.affine())
+    theirs = nibabel.load(tmp_path / "a.nii")
+    np.testing.assert_allclose(theirs.affine, AFFINE, atol=1e-6)
+    assert nibabel.aff2axcodes(theirs.affine) == ("A", "L", "S")
+    np.testing.assert_array_equal(theirs.get_fdata()[4, 3, 2], head()[2, 3, 4])

@@ -1,4 +1,4 @@
-"""Proximal maps, norms, solvers and files."""
+"""Proximal maps, norms and solvers."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from table import row
 
-PROXIMAL, SOLVERS, FILES = "Proximal maps", "Norms and solvers", "Files"
+PROXIMAL, SOLVERS = "Proximal maps", "Norms and solvers"
 
 
 @row(
@@ -62,6 +62,52 @@ def in_place() -> str:
 
 
 @row(
+    PROXIMAL,
+    "pyunlocbox",
+    guess="`norm_tv(lambda_=5)` is 5 times `norm_tv()`",
+    here="`pdhg` with `group_soft_threshold` of a `Gradient`",
+)
+def norm_tv() -> str:
+    from pyunlocbox.functions import norm_tv as library
+
+    x = np.random.default_rng(0).standard_normal((8, 8))
+    pair = [library(lambda_=weight, verbosity="NONE") for weight in (1, 5)]
+    assert pair[0].eval(x) == pair[1].eval(x)
+    assert np.array_equal(pair[0].prox(x, 0.5), pair[1].prox(x, 0.5))
+    return "`lambda_` changes neither its value nor its map"
+
+
+@row(
+    PROXIMAL,
+    "pyunlocbox",
+    guess="`norm_l1().prox` shrinks complex numbers and keeps their phase",
+    here="`from_proximal(f.eval, f.prox, shape, dtype=torch.complex128)` refuses it",
+)
+def complex_l1() -> str:
+    from pyunlocbox.functions import norm_l1
+
+    f = norm_l1()
+    assert np.isclose(f.eval(np.array([3 + 4j])), 5)
+    found = f.prox(np.array([3 + 4j]), 1)[0]
+    assert np.isclose(found, 2.4), found
+    return "of 3+4j it is 2.4, without the imaginary part; the value is 5 (right: 2.4+3.2j)"
+
+
+@row(
+    PROXIMAL,
+    "pyunlocbox",
+    guess="`norm_l2(lambda_)` is a norm",
+    here="`l2_squared(2 * lambda_)`; `group_soft_threshold` for the norm",
+)
+def norm_l2() -> str:
+    from pyunlocbox.functions import norm_l2 as library
+
+    f, x = library(lambda_=2.0), np.array([3.0])
+    assert f.eval(x) == 18 and np.isclose(f.prox(x, 1)[0], 3 / 5)
+    return "it is the sum of squares, without a half: 18 of 3 with lambda_ = 2"
+
+
+@row(
     SOLVERS,
     "deepinv",
     guess="`compute_norm` is the norm",
@@ -112,41 +158,3 @@ def minres() -> str:
             "y = (1, i), whose y.y is 0, it returns 0 as converged"
         )
     raise AssertionError(found)
-
-
-@row(
-    FILES,
-    "ismrmrd",
-    guess="`matrix_size` has the order of the array",
-    here="`read_ismrmrd` returns the order of the array",
-)
-def ismrmrd() -> str:
-    import ismrmrd as library
-
-    image = library.Image.from_array(np.zeros((2, 3, 4), np.float32))
-    sizes = list(image.matrix_size)
-    return f"of an array (2, 3, 4), `data` has {image.data.shape}, `matrix_size` {sizes}"
-
-
-@row(
-    FILES,
-    "nibabel",
-    guess="slope and intercept scale both parts of complex voxels",
-    here="`read_nifti`, as nifti1.h says: both parts",
-)
-def nibabel() -> str:
-    import io
-
-    import nibabel as library
-
-    header = library.Nifti1Header()
-    header.set_data_dtype(np.complex64)
-    header.set_data_shape((1, 1, 1))
-    header["scl_slope"], header["scl_inter"] = 2, 3
-    header["vox_offset"] = 352
-    header["magic"] = b"n+1"
-    content = header.binaryblock + b"\0" * 4 + np.array([1 + 1j], np.complex64).tobytes()
-    image = library.Nifti1Image.from_stream(io.BytesIO(content))
-    value = complex(np.asarray(image.dataobj).reshape(-1)[0])
-    assert value == 5 + 2j, value
-    return "the intercept is added to the real part: 1+1j with slope 2 and intercept 3 is 5+2j"

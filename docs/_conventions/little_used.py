@@ -197,7 +197,7 @@ def scico_circular() -> str:
     SECTION,
     "scico",
     guess="`L0Norm().prox(v, t)` keeps entries above sqrt(2 t)",
-    here="`l0(weight)`",
+    here="`from_proximal(value, prox, shape)` refuses it; `by_value=True` returns `l0`",
 )
 def scico_l0() -> str:
     from scico import functional

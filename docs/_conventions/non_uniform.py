@@ -46,7 +46,7 @@ def finufft_signs() -> str:
     SECTION,
     "pytorch-finufft",
     guess="the defaults of finufft",
-    here="`Roll` by N // 2 and `finufft`'s unit: the same sum as `from_finufft` with `modeord=1`",
+    here="`interop.from_pytorch_finufft(function, points, sizes)`",
 )
 def pytorch_finufft() -> str:
     import pytorch_finufft.functional as functional
@@ -184,3 +184,50 @@ def mrpro() -> str:
     value = op(x)[0].flatten()[1].item()
     assert abs(value - np.exp(-2j * np.pi * 1.7 / 16) / 4) < 1e-3, value
     return "k counts cycles over the encoded matrix, and the scale is 1 / sqrt(its size)"
+
+
+@row(
+    SECTION,
+    "deepinv",
+    guess="`RadioInterferometry(samples_loc=)` takes (N, 2), as its documentation says, and has an "
+    "adjoint",
+    here="`NUFFT` with `trajectories.convert(locs, 'torchkbnufft', N)`, times 1 / 2",
+)
+def radio() -> str:
+    import deepinv
+
+    locs = torch.tensor([[0.3, 0.9], [0.1, -0.4]])
+    options = [
+        deepinv.physics.RadioInterferometry((6, 8), locs, real_projection=real)
+        for real in (True, False)
+    ]
+    x = torch.zeros(1, 1, 6, 8, dtype=torch.complex64)
+    x[..., 3, 5] = 1  # one after the middle of the last axis
+    y = options[1].A(x).flatten()
+    assert torch.allclose(y.angle(), -locs[1], atol=3e-3), y.angle()
+    assert torch.allclose(1 / y.abs(), torch.tensor(math.sqrt(4 * 48)), rtol=1e-2)
+    kinds = [each.A_adjoint(y.reshape(1, 1, -1)).is_complex() for each in options]
+    assert kinds == [False, True]
+    return (
+        "it takes (2, N), in radians per pixel, with 1 / sqrt(2^D N) as mri-nufft; by default the "
+        "adjoint is real, which is the adjoint for real images only"
+    )
+
+
+@row(
+    SECTION,
+    "deepinv",
+    guess="`NonCartesianMRI` is unitary in scale, as its `MRI`",
+    here="`interop.from_mrinufft(physics.nufft_op)`",
+)
+def non_cartesian() -> str:
+    import deepinv
+
+    physics = deepinv.physics.NonCartesianMRI((6, 8), num_shots=7, num_samples_per_shot=8)
+    x = torch.zeros(1, 2, 6, 8)
+    x[0, 0, 3, 5] = 1
+    squares = physics.A(x).square().sum(1)
+    assert torch.allclose(1 / squares, torch.tensor(4.0 * 48), rtol=1e-3)
+    return (
+        "it is mri-nufft: 1 / sqrt(2^D N); norm 1 only with `normalize=True`, the adjoint with it"
+    )

@@ -3,9 +3,15 @@
 import non_uniform  # noqa: F401
 import xray  # noqa: F401
 
+import bart  # noqa: F401  # isort: skip
 import transforms  # noqa: F401  # isort: skip
+import coil_maps  # noqa: F401  # isort: skip
 import functions  # noqa: F401  # isort: skip
+import files  # noqa: F401  # isort: skip
+import ranks  # noqa: F401  # isort: skip
 import little_used  # noqa: F401  # isort: skip
+import neighbours  # noqa: F401  # isort: skip
+import numerics  # noqa: F401  # isort: skip
 from table import main
 
 main()

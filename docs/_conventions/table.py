@@ -5,6 +5,7 @@ A row is a function that calls a library and returns what it saw, in words with 
 
 from __future__ import annotations
 
+import subprocess
 import sys
 import warnings
 from collections.abc import Callable
@@ -51,6 +52,14 @@ def row(
     return registered
 
 
+def version_of(library: str) -> str:
+    """Return the version of a distribution of Python, or of BART."""
+    if library == "bart":
+        found = subprocess.run(["bart", "version"], check=True, capture_output=True, text=True)
+        return found.stdout.strip().lstrip("v")
+    return version(library).partition("+")[0]  # without "+cpu"
+
+
 def page(rows: list[Row]) -> str:
     """Return the page; run every row."""
     lines, failed = [HEAD], []
@@ -58,7 +67,7 @@ def page(rows: list[Row]) -> str:
         lines += [f"## {section}\n", "| Library | Guess | Seen | Here |", "|---|---|---|---|"]
         for each in rows:
             if each.section == section:
-                name = f"{each.library} {version(each.library)}"
+                name = f"{each.library} {version_of(each.library)}"
                 print(f"{section}: {name}", flush=True)
                 try:
                     seen = each.seen()

@@ -85,3 +85,20 @@ def odl() -> str:
     back = transform.adjoint(transform(x)).asarray()
     assert np.allclose(back, x.asarray())
     return "it is the inverse; the transform is a centred DFT times a sinc, so these differ"
+
+
+@row(
+    FOURIER,
+    "deepinv",
+    guess="`MRI` has index 0 at frequency 0, as torch.fft has",
+    here="`FFT(2, centered=True)`",
+)
+def deepinv() -> str:
+    import deepinv as library
+
+    physics = library.physics.MRI(mask=torch.ones(1, 1, 4, 5), img_size=(1, 2, 4, 5))
+    x = torch.zeros(1, 2, 4, 5)
+    x[0, 0, 2, 3] = 1
+    expected = torch.cos(2 * torch.pi * (torch.arange(5) - 2) / 5) / 20**0.5
+    assert torch.allclose(physics.A(x)[0, 0, 0], expected, atol=1e-6)
+    return "both sides are centred at N // 2, and it is unitary; images are two real channels"

@@ -116,3 +116,23 @@ def deepinv() -> str:
         values.append(float(physics.A(x).max()))
     assert values[0] < 0.5 * values[1], values
     return "scaled to norm 1 by default; angles in degrees, detectors before angles"
+
+
+@row(
+    SECTION,
+    "pylops",
+    guess="`CT2D` has its own geometry, with the first spoke along the rows",
+    here="`interop.from_pylops(operator, ...)`, or `from_astra` with the same angles",
+)
+def pylops() -> str:
+    import pylops as library
+
+    operator = library.medical.CT2D((16, 16), 1.0, 16, np.array([0, math.pi / 2]), engine="cpu")
+    first, second = map(int, (operator @ pixel()).argmax(1))
+    assert (first, second) == (5, 13)
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal(s).astype(np.float32) for s in (operator.dims, operator.dimsd))
+    assert np.isclose(np.vdot(operator @ x, y), np.vdot(x, operator.H @ y), rtol=1e-4)
+    return (
+        "it is ASTRA's: detectors 5 and 13 = 15 - 2 for row 2, column 5; angles in radians; matched"
+    )

@@ -27,5 +27,6 @@ def test_importing_the_package_does_not_import_hypothesis() -> None:
 
 
 def test_every_public_name_exists() -> None:
-    assert sorted(set(memmap.__all__)) == sorted(memmap.__all__)
-    assert all(hasattr(memmap, name) for name in memmap.__all__)
+    names = vars(memmap)["__all__"]
+    assert sorted(set(names)) == sorted(names)
+    assert all(hasattr(memmap, name) for name in names)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ._adapters import from_scico as from_scico
     from ._adapters import from_scipy as from_scipy
     from ._adapters import from_sigpy as from_sigpy
+    from ._adapters import to_odl as to_odl
     from ._adapters import to_pylops as to_pylops
     from ._adapters import to_sigpy as to_sigpy
     from ._algebra._add import Add as Add
@@ -83,7 +84,7 @@ else:
         __name__,
         {
             "._adapters": (
-                "from_odl from_pylops from_scico from_scipy from_sigpy to_pylops to_sigpy"
+                "from_odl from_pylops from_scico from_scipy from_sigpy to_odl to_pylops to_sigpy"
             ),
             "._algebra._add": "Add",
             "._algebra._chain": "Chain",
@@ -202,6 +203,7 @@ __all__ = [
     "linear_function",
     "of_adjoint",
     "safe_globals",
+    "to_odl",
     "to_pylops",
     "to_sigpy",
 ]

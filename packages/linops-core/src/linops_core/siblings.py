@@ -5,12 +5,17 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 """
 
 from ._algebra._identity import is_unitary as is_unitary
+from ._algebra._normal import normal_around as normal_around
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._along import along as along
 from ._base._calls import call_again as call_again
 from ._base._calls import has_checked as has_checked
 from ._base._centre import without_fftshift as without_fftshift
+from ._base._copying import all_parts_of as all_parts_of
+from ._base._copying import attributes_of_linked as attributes_of_linked
+from ._base._copying import parts_of as parts_of
+from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
 from ._base._description import shown_operands as shown_operands
@@ -20,6 +25,7 @@ from ._base._dimensions import size_of_side as size_of_side
 from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._memo import Memo as Memo
+from ._base._question import PerClass as PerClass
 from ._base._question import acts_as as acts_as
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of

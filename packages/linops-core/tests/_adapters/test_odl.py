@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import NamedLinop, from_odl
+from linops_core import FFT, Dense, NamedLinop, RealPart, from_odl, to_odl
 from linops_core.testing import BaseNamedLinopTests, dottest
 
 np = pytest.importorskip("numpy")
@@ -22,24 +22,32 @@ class Space(SimpleNamespace):
 
 
 class Operator:
-    is_linear = True
-
-    def __init__(self, matrix: Any, domain: Space, range: Space, adjoint: Any = None) -> None:
-        self.matrix, self.domain, self.range, self._adjoint = matrix, domain, range, adjoint
+    def __init__(self, domain: Space, range: Space, linear: bool = True) -> None:
+        self.domain, self.range, self.is_linear = domain, range, linear
 
     def __call__(self, x: Any) -> Any:
+        return self._call(x)  # type: ignore[attr-defined]
+
+
+class Matrix(Operator):
+    def __init__(self, matrix: Any, domain: Space, range: Space, adjoint: Any = None) -> None:
+        super().__init__(domain, range)
+        self.matrix, self._adjoint = matrix, adjoint
+
+    def _call(self, x: Any) -> Any:
         return self.range.element(self.matrix @ x.asarray().reshape(-1))
 
     @property
-    def adjoint(self) -> Operator:
+    def adjoint(self) -> Matrix:
         matrix = self.matrix.conj().T / 3 if self._adjoint is None else self._adjoint
-        return Operator(matrix, self.range, self.domain)
+        return Matrix(matrix, self.range, self.domain)
 
 
 @pytest.fixture(autouse=True, scope="module")
 def stand_in() -> Any:
     library: Any = ModuleType("odl")
     library.Operator = Operator
+    library.rn = library.cn = lambda shape, dtype: Space(shape=shape, dtype=dtype)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "odl", library)
         yield
@@ -49,7 +57,7 @@ def source(is_complex: bool = False, **options: Any) -> Any:
     dtype = np.dtype("complex128" if is_complex else "float64")
     matrix = MATRIX * (1 + 2j) if is_complex else MATRIX
     spaces = [Space(shape=shape, dtype=dtype) for shape in ((2, 3), (4,))]
-    return Operator(matrix, *spaces, **options)
+    return Matrix(matrix, *spaces, **options)
 
 
 class TestFromOdl(BaseNamedLinopTests):
@@ -70,7 +78,7 @@ def test_the_adjoint_is_that_of_sums_without_weights(is_complex: bool) -> None:
     expected = x.flatten(1).numpy() @ source(is_complex).matrix.T
     np.testing.assert_allclose(A(x).numpy(), expected)
     dottest(A)
-    assert A.name == "Operator" and from_odl(source(), ("N", "K"), ("M",), "Mine").name == "Mine"
+    assert A.name == "Matrix" and from_odl(source(), ("N", "K"), ("M",), "Mine").name == "Mine"
 
 
 def test_what_is_refused() -> None:
@@ -83,3 +91,19 @@ def test_what_is_refused() -> None:
     affine.is_linear = False
     with pytest.raises(ValueError, match="from_odl: the operator must be linear, got"):
         from_odl(affine, ("Nx", "Ny"), ("M",))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
+def test_an_operator_for_odl(dtype: torch.dtype) -> None:
+    A: NamedLinop = Dense(
+        torch.from_numpy(MATRIX[:, :3]).to(dtype), ("M", "Kx"), ("...", "Kx"), ("...", "M")
+    )
+    A = A @ FFT(1) if dtype.is_complex else A
+    there = to_odl(A, {"Nx": 3})
+    B = from_odl(there, ("...", "N"), ("...", "M"))
+    x = torch.randn(2, 3, dtype=dtype, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(B(x), A(x))
+    assert there.domain.dtype == there.range.dtype == x.numpy().dtype
+    dottest(B, dtypes=[dtype])
+    with pytest.raises(ValueError, match="to_odl"):
+        to_odl(RealPart(("N",)), {"N": 3})

@@ -127,3 +127,11 @@ def test_ours_that_are_linear_over_the_reals_only_say_so_in_pylops() -> None:
 def test_only_operators_of_pylops_are_taken() -> None:
     with pytest.raises(TypeError, match=r"from_pylops: the operator must be a PyLops LinearOper"):
         from_pylops(np.eye(2), ("N",), ("M",))
+
+
+def test_a_complex_filter_without_a_conjugate_in_its_adjoint_is_refused() -> None:
+    filters = np.array([1.0, 2j, 3.0])
+    A = pylops.signalprocessing.Convolve1D(5, filters, offset=1, dtype="complex128")
+    with pytest.raises(ValueError, match=r"from_pylops: the adjoint of .* must be that of its for"):
+        from_pylops(A, ("N",), ("M",))
+    assert from_pylops(A, ("N",), ("M",), check_adjoint=False)(torch.ones(5)).shape == (5,)

@@ -211,9 +211,8 @@ def test_gradients_flow_through_scipy_into_what_is_before() -> None:
 
 
 def test_one_that_is_complex_but_says_to_be_real_is_refused() -> None:
-    A = from_scipy(linalg.LinearOperator((1, 1), lambda x: 1j * x, dtype=float), ("N",), ("M",))
     with pytest.raises(TypeError, match=r"SciPy: a real operator must return"):
-        A(torch.ones(1))
+        from_scipy(linalg.LinearOperator((1, 1), lambda x: 1j * x, dtype=float), ("N",), ("M",))
 
 
 @pytest.mark.parametrize("operator", [[[1.0]], torch.ones(1, 1), None])
@@ -326,9 +325,25 @@ def test_a_product_with_matrices_is_used_where_it_was_given() -> None:
     A = linalg.LinearOperator(
         (4, 4), matvec=multiplied, rmatvec=multiplied, matmat=multiplied, dtype=float
     )
-    ours = from_scipy(A, ("...", "N"), ("...", "M"))
+    ours = from_scipy(A, ("...", "N"), ("...", "M"), check_adjoint=False)
     ours(torch.ones(3, 4)), ours.H(torch.ones(3, 4))
     assert shapes == [(4, 3), (4,), (4,), (4,)]
+
+
+@pytest.mark.parametrize("wrong", [lambda M, y: M.T @ y, lambda M, y: np.linalg.pinv(M) @ y])
+def test_an_adjoint_of_another_operator_is_refused(wrong: Any) -> None:
+    rng = np.random.default_rng(0)
+    M = rng.standard_normal((4, 3)) + 1j * rng.standard_normal((4, 3))
+    A = linalg.LinearOperator(
+        (4, 3), matvec=lambda x: M @ x, rmatvec=lambda y: wrong(M, y), dtype=complex
+    )
+    with pytest.raises(ValueError, match=r"from_scipy: the adjoint of .* must be that of its for"):
+        from_scipy(A, ("N",), ("M",))
+    y = torch.ones(4, dtype=torch.complex128)
+    taken = from_scipy(A, ("N",), ("M",), check_adjoint=False)
+    np.testing.assert_allclose(taken.H(y).numpy(), wrong(M, y.numpy()))
+    without = linalg.LinearOperator((4, 3), matvec=lambda x: M @ x, dtype=complex)
+    assert from_scipy(without, ("N",), ("M",))(y[:3]).shape == (4,)
 
 
 def test_a_batch_of_operators_is_refused() -> None:

@@ -84,3 +84,10 @@ def test_one_that_is_linear_over_the_reals_only_is_refused() -> None:
 
     with pytest.raises(ValueError, match=r"from_sigpy: .* linear over complex .*RealPart"):
         from_sigpy(RealPart(), ("N",), ("M",))
+
+
+def test_an_inverse_in_the_place_of_the_adjoint_is_refused() -> None:
+    W = sigpy.linop.Wavelet((13,), wave_name="bior2.2")
+    with pytest.raises(ValueError, match=r"from_sigpy: the adjoint of .* must be that of its forw"):
+        from_sigpy(W, ("N",), ("M",))
+    assert from_sigpy(W, ("N",), ("M",), check_adjoint=False)(torch.ones(13)).ndim == 1

@@ -53,6 +53,9 @@ def test_tiles_of_tiles_are_views_of_the_whole_weight() -> None:
     assert part(again).data_ptr() == weight[2:].data_ptr()
     assert (A.size("A"), tile.size("A"), again.size("A")) == (5, 4, 2)
     assert again.split(again, {}) is again
+    for linop in (A, tile, again, A.H):
+        assert isinstance(linop, SliceableLinop)
+        assert linop._weights["weight"].shape_of(weight) == part(linop).shape
 
 
 def test_a_broadcast_dimension_has_any_size_and_is_not_cut() -> None:

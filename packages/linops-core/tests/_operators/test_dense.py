@@ -133,3 +133,15 @@ def test_the_order_of_summation_is_that_of_the_names_given_and_not_of_a_set() ->
 def test_broadcast_dimensions_that_are_no_names_are_refused() -> None:
     with pytest.raises(TypeError, match="NamedDimension: a name must be a string, got tensor"):
         Dense(W, broadcast_dims=torch.ones(2, 3))  # type: ignore[arg-type]  # that is the test
+
+
+@pytest.mark.parametrize("dims", [("N", "C"), ("C", "N"), ("K", "N", "C")])
+def test_long_sums_in_single_precision(dims: tuple[str, ...]) -> None:
+    """A float32 to which ones are added stays at 2^24."""
+    n = 2**24 + 64
+    lengths = {"N": n // 8 if "K" in dims else n, "K": 8, "C": 1}
+    inside = [dim for dim in dims if dim != "C"]
+    A = Dense(torch.ones([lengths[dim] for dim in dims]), dims, ("...", *inside), ("...", "C"))
+    x = torch.ones([lengths[dim] for dim in inside])
+    assert A(x).tolist() == [n]
+    assert A(x[None]).tolist() == [[n]]

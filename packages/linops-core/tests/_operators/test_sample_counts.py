@@ -106,3 +106,9 @@ def test_kept_counts_are_those_of_the_indices_the_tile_and_the_dtype(data: st.Da
         rows = expected[window.get(ND("Kx"), whole)]
         found = tile(torch.ones_like(rows))
         assert found.dtype == dtype and torch.equal(found, rows)
+
+
+def test_counts_beyond_those_that_a_float_counts() -> None:
+    """A float32 to which ones are added stays at 2^24."""
+    A = Sampling([torch.zeros(1, dtype=torch.int64).expand(2**24 + 4)], [2])
+    assert A.N(torch.ones(2)).tolist() == [2**24 + 4, 0]

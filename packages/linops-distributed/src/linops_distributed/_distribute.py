@@ -7,6 +7,7 @@ from itertools import count
 from typing import TYPE_CHECKING, cast
 
 from linops_core import NamedLinop, Role, SplitError
+from linops_core.siblings import all_parts_of
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
@@ -314,7 +315,7 @@ def _prepare(ranks: Ranks, sharding: Sharding, shape: NamedShape) -> None:
 def _signature(linop: NamedLinop) -> list[object]:
     """Return everything that must be equal on all ranks: operators, sizes, dtypes, options."""
     found: list[object] = []
-    for module in linop.modules():
+    for module in all_parts_of(linop):
         if isinstance(module, NamedLinop):
             tensors = {**module._parameters, **module._buffers}
             weights = [

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
+from linops_core.siblings import all_parts_of
 from linops_split.siblings import WORKS, TorchDispatchMode, WithoutData, complex_dtype, input_of
 from nameddim import NamedDimension
 
@@ -38,7 +39,7 @@ def dry_run(
     without_data = WithoutData(linop.signature)
     dry = without_data.of(linop)
     ranks = replace(ranks, is_dry=True)
-    for part in dry.modules():
+    for part in all_parts_of(dry):
         if isinstance(getattr(part, "ranks", None), Ranks):
             part.ranks = ranks  # type: ignore[assignment]  # it is one
     steps: dict[str, tuple[Step, ...]] = {}

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
+from linops_core.siblings import all_parts_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
@@ -95,7 +96,7 @@ def plan_mesh(
             local = None if like is None else A.local_input(like.to("meta"))
             found = dry_run(A, ranks, local, None, dtype).steps
             if not plans:
-                parts = [part for part in A.modules() if isinstance(part, DistributedLinop)]
+                parts = [part for part in all_parts_of(A) if isinstance(part, DistributedLinop)]
                 cuts = {cut for part in parts for cut in part.sharding.cuts.values()}
                 lengths = lengths_at(at)
             steps[lengths] = found

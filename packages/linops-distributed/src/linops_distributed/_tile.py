@@ -52,7 +52,8 @@ class DistributedTile(DistributedLinop, Tiled):
         self._weights_of, self._structure = (source,), (structure,)
         self._gain, self._is_complex_linear = gain, is_complex_linear
         self._sums_of_weights = sums_of_weights
-        super().__init__(Tiles(shape, [Part(tile)], {}), sizes={**sizes, **sharding.lengths})
+        tiles, lengths = Tiles(shape, [Part(tile)], {}), {**sizes, **sharding.lengths}
+        super().__init__(tiles, sizes=lengths, whole=source)
 
     @property
     def name(self) -> str:
@@ -172,8 +173,8 @@ class DistributedTile(DistributedLinop, Tiled):
 
     # Derived operators
 
-    def _lay_out(self, tiles: Tiles) -> None:
-        super()._lay_out(tiles)
+    def _lay_out(self, tiles: Tiles, whole: NamedLinop | None) -> None:
+        super()._lay_out(tiles, whole)
         self._agreed = {}
 
     def adjoint(self) -> NamedLinop:
@@ -199,7 +200,9 @@ class DistributedTile(DistributedLinop, Tiled):
             return DistributedSteps(normal, sides, self.ranks)
         # The same names on all ranks, for any parts.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
-        normal = cast(DistributedTile, self._marked(self.with_tiles(normals), "normal"))
+        normal = cast(
+            DistributedTile, self._marked(self._changed(normals, lambda whole: whole.N), "normal")
+        )
         normal._gain, normal._structure = None, (self._structure[0].N,)
         # With a halo, the output has another name for the slice that is read.
         names = dict(zip(self.ishape, normal.oshape, strict=True))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from torch import Tensor
 
 from linops_core import NamedLinop, SliceableLinop
-from linops_core.siblings import TensorState
+from linops_core.siblings import TensorState, all_parts_of
 from linops_split import Tiles
 from linops_split.siblings import GradientSums, PartCopies, WeightParts, held_by, read_by
 
@@ -40,7 +40,7 @@ def mesh_dims_of_weights(
     """
     weights = trained_weights(linop)
     cut: dict[int, set[str]] = {}
-    for module in linop.modules():
+    for module in all_parts_of(linop):
         for name, part in getattr(module, "_weights", {}).items():
             assert isinstance(module, SliceableLinop)
             weight = module._weight(name)

@@ -1,6 +1,6 @@
 """The operators and data of medical imaging on named dimensions."""
 
-from . import coil_maps, interop, io, masks, phantoms, trajectories
+from . import coil_maps, epi, interop, io, masks, mri, phantoms, trajectories
 from ._differences._finite_differences import FiniteDifference as FiniteDifference
 from ._differences._finite_differences import Gradient as Gradient
 from ._differences._finite_differences import Laplacian as Laplacian
@@ -35,6 +35,7 @@ __all__ = [
     "Wavelet",
     "coil_maps",
     "density_compensation",
+    "epi",
     "espirit",
     "fbp",
     "fdk",
@@ -42,6 +43,7 @@ __all__ = [
     "interop",
     "io",
     "masks",
+    "mri",
     "phantoms",
     "show",
     "to_deepinv",

@@ -11,6 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from linops_core import Dense
 from linops_core.testing import dottest
 from linops_imaging import interop
 
@@ -51,3 +52,16 @@ def test_an_operator_of_mrpro() -> None:
     wrong: Any = 3
     with pytest.raises(TypeError, match="from_mrpro: the operator must be a LinearOperator, got"):
         interop.from_mrpro(wrong, ("N",), ("M",))
+
+
+def test_an_operator_for_mrpro() -> None:
+    A = Dense(nn.Parameter(MATRIX), ("M", "N"), ("...", "N"), ("...", "M"))
+    there = interop.to_mrpro(A)
+    assert isinstance(there, LinearOperator) and A.weight in {*there.parameters()}
+    x = torch.ones(2, 3, dtype=torch.complex128)
+    gram: Any = there.gram
+    torch.testing.assert_close(gram(x)[0], there.adjoint(there(x)[0])[0])
+    torch.testing.assert_close(interop.from_mrpro(there, ("...", "N"), ("...", "M"))(x), A(x))
+    wrong: Any = 3
+    with pytest.raises(TypeError, match="to_mrpro: the operator must be a NamedLinop, got"):
+        interop.to_mrpro(wrong)

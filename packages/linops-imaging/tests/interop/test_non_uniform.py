@@ -151,6 +151,37 @@ def test_a_module_of_torchkbnufft(norm: Any) -> None:
         interop.from_torchkbnufft(module, omega, norm="forward")
 
 
+def finufft_type2(omega: Tensor, x: Tensor, isign: int, modeord: int) -> Tensor:
+    axes = tuple(range(-len(omega), 0))
+    middle = [float(n // 2) for n in x.shape[-len(omega) :]]
+    return summed(torch.fft.fftshift(x, axes) if modeord else x, omega.mT, middle, isign)
+
+
+def finufft_type1(
+    omega: Tensor, c: Tensor, sizes: tuple[int, ...], isign: int, modeord: int
+) -> Tensor:
+    axes = tuple(range(-len(sizes), 0))
+    of_axes = [torch.arange(n, dtype=torch.float64) - n // 2 for n in sizes]
+    at = torch.stack(torch.meshgrid(*of_axes, indexing="ij"), -1)
+    image = torch.einsum("k,...k->...", c, torch.exp(isign * 1j * (at @ omega)))
+    return torch.fft.ifftshift(image, axes) if modeord else image
+
+
+@pytest.mark.parametrize("isign", [-1, 1])
+@pytest.mark.parametrize("modeord", [0, 1])
+def test_a_function_of_pytorch_finufft(isign: int, modeord: int) -> None:
+    omega = points(2).T.double()
+    given: dict[str, Any] = {"isign": isign, "modeord": modeord}
+    two = interop.from_pytorch_finufft(finufft_type2, omega, (4, 5), **given)
+    x = random(3, 4, 5)
+    torch.testing.assert_close(two(x), finufft_type2(omega, x, **given), rtol=0, atol=1e-4)
+    one = interop.from_pytorch_finufft(finufft_type1, omega, (4, 5), **given)
+    c = two(x)[0]
+    torch.testing.assert_close(one(c), finufft_type1(omega, c, (4, 5), **given), rtol=0, atol=1e-3)
+    with pytest.raises(TypeError, match=r"from_pytorch_finufft: function must be one of .*, got"):
+        interop.from_pytorch_finufft(summed, omega, (4, 5))
+
+
 def test_a_plan_of_pynufft() -> None:
     source: Any = PyNUFFT(st={"Nd": (4, 5), "om": points(2).numpy()})
     A = interop.from_pynufft(source)

@@ -15,8 +15,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT
-from linops_imaging.io import Encoding, IsmrmrdScan, read_ismrmrd
+import linops_imaging
+from linops_core import FFT, NamedLinop
+from linops_imaging import NUFFT, epi
+from linops_imaging.io import Encoding, IsmrmrdScan, ismrmrd_groups, read_ismrmrd
+from linops_solvers import conjugate_gradients
 
 h5py = pytest.importorskip("h5py")
 
@@ -72,7 +75,10 @@ def xml(
 
 
 def line(
-    data: Tensor, traj: Tensor | None = None, counters: Mapping[str, int] | None = None, **head: int
+    data: Tensor,
+    traj: Tensor | None = None,
+    counters: Mapping[str, int] | None = None,
+    **head: float,
 ) -> Any:
     """Return one row: samples (C, X)."""
     row = np.zeros(1, ROW)[0]
@@ -86,8 +92,8 @@ def line(
         row["head"]["trajectory_dimensions"] = traj.shape[-1]
         row["traj"] = traj.flatten().numpy()
     row["data"] = torch.view_as_real(data).flatten().numpy()
-    for name, value in head.items():
-        row["head"][name] = value
+    for name, number in head.items():
+        row["head"][name] = number
     return row
 
 
@@ -427,7 +433,7 @@ FILES: dict[str, tuple[Callable[[Any], None], str]] = {
     "integers": (table(INTEGERS), "data must be lists of float32, got int32"),
     "strings": (table(STRINGS), "traj must be lists of float32, got <U0"),
     "grid": (table(ROW, (2, 2)), r"data must be a list of lines, got shape \(2, 2\)"),
-    "empty": (table(ROW, (10**12,)), "data must be stored for 1000000000000 lines, got 0 bytes"),
+    "empty": (table(ROW, (10**12,)), r"must be stored for the shape \(1000000000000,\), got 0 b"),
     "too long": (head_says("number_of_samples", 65535), "lines must fit the file of .* bytes, got"),
     "unlike": (
         head_says("number_of_samples", 3),
@@ -478,7 +484,10 @@ def test_lines_that_have_no_place_on_a_grid(tmp_path: Path) -> None:
 
     huge = scan.encoding._replace(encoded_size=(4, 60000, 60000))
     for wrong, match in (
-        (scan_with(tmp_path, is_reversed=at == 1), "must be read forwards .*, got 1 backwards"),
+        (
+            scan_with(tmp_path, is_reversed=at == 1),
+            r"centre 2 read backwards; .* 3 - scan.centre_sample, scan.centre_sample\)\)",
+        ),
         (counted(kspace_encode_step_1=at // 2), "must have different counters .*, got 2 with"),
         (
             counted(kspace_encode_step_1=at + 1),
@@ -553,10 +562,188 @@ def test_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         read_ismrmrd(path, where={"version": 1})
     with pytest.raises(TypeError, match=r"where\['set'\] must be a real number, got 'a'"):
         read_ismrmrd(path, where={"set": "a"})  # type: ignore[dict-item]
-    with pytest.raises(ValueError, match=r"kind imaging where {'set': 9}, got {'not selected': 4}"):
+    with pytest.raises(
+        ValueError, match=r"kind imaging where {'set': \[9\]}, got {'not selected': 4}"
+    ):
         read_ismrmrd(path, where={"set": 9})
     monkeypatch.setitem(sys.modules, "h5py", None)
     with pytest.raises(
         ImportError, match=r"h5py must be .* pip install 'linops-imaging\[ismrmrd\]'"
     ):
         read_ismrmrd(path)
+
+
+def test_lines_with_some_numbers_are_selected(tmp_path: Path) -> None:
+    data = lines(6)
+    rows = [
+        line(x, counters={"slice": k // 2, "repetition": k % 2}, sample_time_us=0.1 + k)
+        for k, x in enumerate(data)
+    ]
+    path = write(tmp_path / "a.h5", rows)
+    where = {"slice": range(1, 3), "repetition": torch.tensor([1]), "sample_time_us": [3.1, 9]}
+    scan = read_ismrmrd(path, where=where)  # type: ignore[arg-type]
+    assert torch.equal(scan.kspace[:, 0], data[3]) and scan.left_out == {"not selected": 5}
+    with pytest.raises(ValueError, match=r"where\['slice'\] must have a number, got none"):
+        read_ismrmrd(path, where={"slice": []})
+    with pytest.raises(TypeError, match=r"where\['slice'\] must be a real number, got {1}"):
+        read_ismrmrd(path, where={"slice": {1}})  # type: ignore[dict-item]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(1, 2),
+            st.integers(1, 2),
+            st.integers(0, 1),
+            st.sampled_from([0, NOISE, CALIBRATION, BOTH, NAVIGATION]),
+            st.sampled_from([0.3, 5.0]),
+        ),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_a_file_is_read_by_groups(
+    tmp_path: Path, kinds: list[tuple[int, int, int, int, float]]
+) -> None:
+    """Each line is in one group, and those of calibration and imaging in two."""
+    rows, data = [], []
+    for number, (n_coils, n_samples, encoding, flags, time) in enumerate(kinds):
+        data.append(lines(1, n_coils, n_samples, seed=number)[0])
+        row = line(data[-1], flags=flags, encoding_space_ref=encoding)
+        row["head"]["sample_time_us"] = time
+        row["head"]["idx"]["slice"] = number
+        rows.append(row)
+    path = write(tmp_path / "a.h5", rows, xml(n_encodings=2))
+    found: list[int] = []
+    groups = ismrmrd_groups(path)
+    for group in groups:
+        scan = read_ismrmrd(path, **group.selection)
+        numbers = scan.counters["slice"].tolist()
+        assert group.n_lines == len(numbers)
+        assert group.counters == ({"slice": numbers} if len(numbers) > 1 else {})
+        assert all(torch.equal(scan.kspace[:, at], data[k]) for at, k in enumerate(numbers))
+        found += numbers
+    twice = [k for k, (*_, flags, _) in enumerate(kinds) if flags == BOTH]
+    assert sorted(found) == sorted([*range(len(kinds)), *twice])
+    assert len({group[:6] for group in groups}) == len(groups)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_lines_that_were_read_backwards_are_turned(tmp_path: Path, data: st.DataObject) -> None:
+    """The same echo, read forwards and backwards, comes to the same place."""
+    forwards = lines(4, 2, 5)
+    layouts = data.draw(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=4, max_size=4))
+    turned = data.draw(st.lists(st.booleans(), min_size=4, max_size=4))
+    for name, backwards in (("a.h5", [False] * 4), ("b.h5", turned)):
+        rows = []
+        for k, (x, (centre, first, last)) in enumerate(zip(forwards, layouts, strict=True)):
+            if backwards[k]:
+                x, centre, first, last = x.flip(-1), 4 - centre, last, first
+            layout = {"center_sample": centre, "discard_pre": first, "discard_post": last}
+            flags = REVERSED if backwards[k] else 0
+            rows.append(line(x, None, {"kspace_encode_step_1": 3 - k}, flags=flags, **layout))
+        write(tmp_path / name, rows, xml((13, 4, 1), "epi"))
+    one, other = read_ismrmrd(tmp_path / "a.h5"), read_ismrmrd(tmp_path / "b.h5")
+    for a, b in zip(one.on_grid(), other.on_grid(), strict=True):
+        assert torch.equal(a, b)
+    assert torch.equal(one.readouts(), other.readouts())
+    assert torch.equal(other.readouts().flip(1), one.on_grid()[0])
+    assert other.to_grid(other.is_reversed).tolist() == turned[::-1]
+
+
+def test_numbers_of_lines_on_the_grid(tmp_path: Path) -> None:
+    rows = [
+        line(x, counters={"kspace_encode_step_1": k, "slice": k // 2})
+        for k, x in enumerate(lines())
+    ]
+    scan = read_ismrmrd(write(tmp_path / "a.h5", rows))
+    assert scan.to_grid(torch.arange(4) + 1).tolist() == [[1, 2, 0, 0], [0, 0, 3, 4]]
+    assert scan.to_grid(torch.ones(4, 3)).shape == (2, 4, 3)
+    with pytest.raises(ValueError, match=r"an entry for each of 4 lines, got the shape \(3,\)"):
+        scan.to_grid(torch.ones(3))
+    with pytest.raises(ValueError, match=r"an entry for each of 4 lines, got the shape \(\)"):
+        scan.to_grid(torch.tensor(1))
+
+
+def test_an_epi_scan_is_reconstructed_without_a_ghost(tmp_path: Path) -> None:
+    """Odd lines and the second reference line are in the file as they were read, backwards."""
+    image = torch.zeros(2, 8, 6, dtype=torch.complex64)
+    image[:, 3:5, 1:4] = lines(2, 2, 3) + 3
+    is_reversed = torch.arange(8) % 2 == 1
+    phase = epi.LinePhase(0.7, -0.4, is_reversed, 6)
+    readout = FFT(dims=("Nx",), to=("Kx",), centered=True)
+    A = readout @ phase @ FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
+    three = torch.tensor([False, True, False])
+    echo = image.sum(1, keepdim=True) * torch.exp(1j * torch.tensor([-0.3, 0, 0.3]))[:, None]
+    references = readout(epi.LinePhase(0.7, -0.4, three, 6)(echo))
+    rows = []
+    for samples, reverse, flag in ((references, three, 1 << 23), (A(image), is_reversed, 0)):
+        for step, backwards in enumerate(reverse.tolist()):
+            x = samples[:, step].flip(-1) if backwards else samples[:, step]
+            head = {"flags": flag | REVERSED * backwards, "center_sample": 2 if backwards else 3}
+            rows.append(line(x.contiguous(), None, {"kspace_encode_step_1": step}, **head))
+    path = write(tmp_path / "a.h5", rows, xml((6, 8, 1), "epi"))
+    three_lines = read_ismrmrd(path, lines="phase correction")
+    found = epi.estimate_phase(three_lines.readouts(), three_lines.is_reversed)
+    scan = read_ismrmrd(path)
+    kspace, _ = scan.on_grid()
+    G = epi.LinePhase(*found, scan.to_grid(scan.is_reversed), 6)
+    A = readout @ G @ FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
+    torch.testing.assert_close(A.H(kspace), image)
+
+
+def described(**numbers: float) -> str:
+    """Return the header of an echo planar scan of 6 x 8 with numbers of its readout."""
+    pairs = "".join(
+        f"<userParameter{kind}><name>{name}</name><value>{value}</value></userParameter{kind}>"
+        for name, value in numbers.items()
+        for kind in ["Double" if isinstance(value, float) else "Long"]
+    )
+    own = f"<trajectoryDescription><identifier>ConventionalEPI</identifier>{pairs}"
+    end = "<trajectory>epi</trajectory>"
+    return xml((6, 8, 1), "epi").replace(end, f"{end}{own}</trajectoryDescription>")
+
+
+def test_samples_on_ramps_have_no_place_on_a_grid(tmp_path: Path) -> None:
+    """The error has the locations, with which the image is found, also of lines read backwards."""
+    image = torch.zeros(2, 8, 6, dtype=torch.complex64)
+    image[:, 3:5, 1:4] = lines(2, 2, 3) + 3
+    is_reversed = torch.arange(8) % 2 == 1
+    along_y = FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
+    phase = epi.LinePhase(0.7, -0.4, is_reversed, 6)
+
+    def model(locs: Tensor) -> NamedLinop:
+        readout = NUFFT(locs, (6,), ("Kx",), ("Nx",), batch_shape=("C", "Ky"), tol=1e-5)
+        return readout @ phase @ along_y
+
+    data = model(epi.trapezoid(16, 6, 2.5, 12.0, 20.0, 12.0))(image)
+    rows = []
+    for step, backwards in enumerate(is_reversed.tolist()):
+        x = data[:, step].flip(-1) if backwards else data[:, step]
+        rows.append(line(x.contiguous(), None, {"kspace_encode_step_1": step}, sample_time_us=2.5,
+                         flags=REVERSED * backwards))  # fmt: skip
+    header = described(rampUpTime=12, rampDownTime=12, flatTopTime=20, dwellTime=2.5)
+    scan = read_ismrmrd(write(tmp_path / "a.h5", rows, header))
+    assert scan.encoding.parameters["rampUpTime"] == 12
+    for refused in (scan.on_grid, scan.readouts):
+        with pytest.raises(ValueError, match=r"16 samples of 2\.5 us .* for 20 us") as caught:
+            refused()
+    locs = eval(str(caught.value).rpartition("locations ")[2], {"linops_imaging": linops_imaging})
+    turned = torch.where(scan.is_reversed[:, None], scan.kspace.flip(-1), scan.kspace)
+    kspace = scan.to_grid(turned.movedim(1, 0)).movedim(0, 1)
+    A = model(locs)
+    found = conjugate_gradients(A.N, A.H(kspace), max_num_iters=60, gtol=1e-6, ltol=0)
+    torch.testing.assert_close(found, image, atol=1e-3, rtol=1e-3)
+
+
+def test_samples_of_a_constant_gradient_are_on_a_grid(tmp_path: Path) -> None:
+    rows = [line(x, sample_time_us=2.5) for x in lines(1, 2, 6)]
+    header = described(rampUpTime=12, rampDownTime=14, flatTopTime=13.0)
+    assert read_ismrmrd(write(tmp_path / "a.h5", rows, header)).on_grid()[1].sum() == 6
+    header = described(rampUpTime=12).replace(">12<", ">fast<")
+    with pytest.raises(
+        ValueError, match="trajectoryDescription/userParameterLong must have number"
+    ):
+        read_ismrmrd(write(tmp_path / "a.h5", rows, header))

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_imaging.io import IsmrmrdScan, read_ismrmrd, write_ismrmrd
+from linops_imaging.io._ismrmrd_header import header_of
 
 h5py = pytest.importorskip("h5py")
 LEFT_TO_RIGHT = torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64))
@@ -171,6 +172,8 @@ def test_places_that_are_no_volume_are_refused() -> None:
         ({"mask": torch.ones(4, dtype=torch.bool)}, r"of the shape \(3,\) and have a line, got"),
         ({"mask": torch.zeros(3, dtype=torch.bool)}, "and have a line"),
         ({"dwell_time": 0.0}, "dwell_time must be more than 0 and finite, got 0.0"),
+        ({"recon_size": (2, 3)}, r"recon_size must be three integers from 1 to \(4, 3, 1\), got"),
+        ({"recon_size": (5, 3, 1)}, r"got \(5, 3, 1\)"),
     ],
 )
 def test_errors_of_grids(arguments: dict[str, Any], message: str) -> None:
@@ -248,3 +251,43 @@ def test_grids_of_other_types(tmp_path: Path) -> None:
         IsmrmrdScan.from_grid(grid(2, 3, 4), (1, 1, 1), mask=[True])  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="fov must be three lengths in mm, got 5"):
         IsmrmrdScan.from_grid(grid(2, 3, 4), 5)  # type: ignore[arg-type]
+
+
+def test_the_file_itself_is_a_group(tmp_path: Path) -> None:
+    scan = scan_of()
+    write_ismrmrd(tmp_path / "a.h5", scan, "")
+    same(scan, read_ismrmrd(tmp_path / "a.h5", "/"))
+    with pytest.raises(TypeError, match="write_ismrmrd: dataset must be the name of a group, got"):
+        write_ismrmrd(tmp_path / "a.h5", scan, None)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"write_ismrmrd: dataset must be names of groups .*'\.\.'"
+    ):
+        write_ismrmrd(tmp_path / "a.h5", scan, "..")
+
+
+def test_lines_keep_their_encoding(tmp_path: Path) -> None:
+    """Lines of the second encoding were written as lines of the first."""
+    first = scan_of()
+    second = first.encoding._replace(trajectory="spiral", encoded_fov=(40.0, 1 / 3, 5.0))
+    header = header_of([first.encoding, second], 2)
+    scan = dataclasses.replace(first, header=header, encoding=second)
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    same(scan, read_ismrmrd(tmp_path / "a.h5", encoding=1))
+    other = second._replace(centre=(0, 0))
+    with pytest.raises(
+        ValueError, match=r"encoding must be one of those in scan.header, got .*too"
+    ):
+        write_ismrmrd(tmp_path / "a.h5", dataclasses.replace(scan, encoding=other))
+
+
+def test_an_oversampled_readout(tmp_path: Path) -> None:
+    """The image is the middle of the grid, and its place is that of the middle."""
+    scan = IsmrmrdScan.from_grid(grid(2, 3, 8), (80, 30, 5), recon_size=(4, 3, 1))
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    found = read_ismrmrd(tmp_path / "a.h5")
+    same(scan, found)
+    assert found.encoding.recon_size == (4, 3, 1) and found.encoding.recon_fov == (40, 30, 5)
+    whole, middle = (found.affine(name) for name in ("encoded", "recon"))
+    first = torch.tensor([2.0, 0, 0, 1], dtype=torch.float64)  # the first pixel that Crop keeps
+    torch.testing.assert_close(whole @ first, middle[:, 3])
+    torch.testing.assert_close(whole[:3, :3], middle[:3, :3])

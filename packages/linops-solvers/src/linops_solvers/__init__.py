@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ._krylov._minres import minres as minres
     from ._proximals._composed import conjugate as conjugate
     from ._proximals._composed import in_basis as in_basis
+    from ._proximals._from_values import from_proximal as from_proximal
     from ._proximals._poisson import poisson_likelihood as poisson_likelihood
     from ._proximals._projections import box as box
     from ._proximals._projections import l1_ball as l1_ball
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ._proximals._proximal import ProximalMap as ProximalMap
     from ._proximals._proximal import separable as separable
     from ._proximals._pyproximal import from_pyproximal as from_pyproximal
+    from ._proximals._pyproximal import to_pyproximal as to_pyproximal
     from ._proximals._quadratics import l2_squared as l2_squared
     from ._proximals._quadratics import no_penalty as no_penalty
     from ._proximals._shrinkage import group_soft_threshold as group_soft_threshold
@@ -93,90 +95,41 @@ if TYPE_CHECKING:
     from ._splitting._proximal_gradient import proximal_gradient as proximal_gradient
     from ._splitting._split_bregman import split_bregman as split_bregman
 else:
+    _HOMES = {
+        "._emission._mlem": "mlem",
+        "._emission._osem": "osem",
+        "._emission._richardson_lucy": "richardson_lucy",
+        "._krylov._conjugate_gradients": "conjugate_gradients",
+        "._krylov._gmres": "gmres",
+        "._krylov._lsmr": "lsmr",
+        "._krylov._lsqr": "lsqr",
+        "._krylov._minres": "minres",
+        "._proximals._composed": "conjugate in_basis",
+        "._proximals._poisson": "poisson_likelihood",
+        "._proximals._projections": "box l1_ball l2_ball simplex",
+        "._proximals._proximal": "Proximal ProximalMap separable",
+        "._proximals._from_values": "from_proximal",
+        "._proximals._pyproximal": "from_pyproximal to_pyproximal",
+        "._proximals._quadratics": "l2_squared no_penalty",
+        "._proximals._shrinkage": "group_soft_threshold huber l0 nuclear_norm soft_threshold",
+        "._regression._irls": "irls",
+        "._regression._lbfgs": "lbfgs",
+        "._regression._omp": "omp",
+        "._shared._progress": "ConvergenceWarning Record Step StopReason",
+        "._spectral._estimators": "Estimate estimate_diagonal estimate_trace",
+        "._spectral._polynomial": "polynomial_preconditioner",
+        "._spectral._power_method": "operator_norm power_method",
+        "._spectral._svd": "SVD svd",
+        "._splitting._admm": "admm",
+        "._splitting._douglas_rachford": "douglas_rachford",
+        "._splitting._fista": "fista",
+        "._splitting._pdhg": "pdhg",
+        "._splitting._proximal_gradient": "proximal_gradient",
+        "._splitting._split_bregman": "split_bregman",
+    }
+
     # Few programs need all modules, so each name is imported when it is used.
-    __getattr__, __dir__ = loaded_when_used(
-        __name__,
-        {
-            "._emission._mlem": "mlem",
-            "._emission._osem": "osem",
-            "._emission._richardson_lucy": "richardson_lucy",
-            "._krylov._conjugate_gradients": "conjugate_gradients",
-            "._krylov._gmres": "gmres",
-            "._krylov._lsmr": "lsmr",
-            "._krylov._lsqr": "lsqr",
-            "._krylov._minres": "minres",
-            "._proximals._composed": "conjugate in_basis",
-            "._proximals._poisson": "poisson_likelihood",
-            "._proximals._projections": "box l1_ball l2_ball simplex",
-            "._proximals._proximal": "Proximal ProximalMap separable",
-            "._proximals._pyproximal": "from_pyproximal",
-            "._proximals._quadratics": "l2_squared no_penalty",
-            "._proximals._shrinkage": "group_soft_threshold huber l0 nuclear_norm soft_threshold",
-            "._regression._irls": "irls",
-            "._regression._lbfgs": "lbfgs",
-            "._regression._omp": "omp",
-            "._shared._progress": "ConvergenceWarning Record Step StopReason",
-            "._spectral._estimators": "Estimate estimate_diagonal estimate_trace",
-            "._spectral._polynomial": "polynomial_preconditioner",
-            "._spectral._power_method": "operator_norm power_method",
-            "._spectral._svd": "SVD svd",
-            "._splitting._admm": "admm",
-            "._splitting._douglas_rachford": "douglas_rachford",
-            "._splitting._fista": "fista",
-            "._splitting._pdhg": "pdhg",
-            "._splitting._proximal_gradient": "proximal_gradient",
-            "._splitting._split_bregman": "split_bregman",
-        },
-    )
+    __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)
+    __all__ = sorted(" ".join(_HOMES.values()).split())
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "SVD",
-    "ConvergenceWarning",
-    "Estimate",
-    "Proximal",
-    "ProximalMap",
-    "Record",
-    "Step",
-    "StopReason",
-    "admm",
-    "box",
-    "conjugate",
-    "conjugate_gradients",
-    "douglas_rachford",
-    "estimate_diagonal",
-    "estimate_trace",
-    "fista",
-    "from_pyproximal",
-    "gmres",
-    "group_soft_threshold",
-    "huber",
-    "in_basis",
-    "irls",
-    "l0",
-    "l1_ball",
-    "l2_ball",
-    "l2_squared",
-    "lbfgs",
-    "lsmr",
-    "lsqr",
-    "minres",
-    "mlem",
-    "no_penalty",
-    "nuclear_norm",
-    "omp",
-    "operator_norm",
-    "osem",
-    "pdhg",
-    "poisson_likelihood",
-    "polynomial_preconditioner",
-    "power_method",
-    "proximal_gradient",
-    "richardson_lucy",
-    "separable",
-    "simplex",
-    "soft_threshold",
-    "split_bregman",
-    "svd",
-]

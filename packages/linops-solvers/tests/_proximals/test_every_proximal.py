@@ -29,10 +29,9 @@ ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
 }
 MAPS = [
     pytest.param(getattr(alg, name), arguments, id=f"{name}{len(arguments)}")
-    for name in alg.__all__
-    if name != "from_pyproximal"  # of which test_pyproximal gives the maps
+    for name in dir(alg)
+    if not name.startswith("from_")  # maps of others, in tests of their own
     if getattr(getattr(alg, name), "__annotations__", {}).get("return") == "ProximalMap"
-    if name != "from_pyproximal"  # it takes a map of that package, in tests of its own
     for arguments in ARGUMENTS.get(name, [()])
 ]
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {

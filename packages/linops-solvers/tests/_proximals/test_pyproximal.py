@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_solvers import from_pyproximal, huber, l0, soft_threshold
+from linops_solvers import from_pyproximal, huber, l0, separable, soft_threshold, to_pyproximal
 
 np = pytest.importorskip("numpy")
 pyproximal = pytest.importorskip("pyproximal")
@@ -111,6 +111,27 @@ def test_what_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     wrong: Any = soft_threshold()
     with pytest.raises(TypeError, match="from_pyproximal: operator must be a ProxOperator, got"):
         from_pyproximal(wrong, SHAPE)
+    with pytest.warns(UserWarning, match="prox must minimise .*; the map of its value is used"):
+        counted = from_pyproximal(pyproximal.L0(3.0), SHAPE, by_value=True)
+    z = points(*SHAPE)[1]
+    torch.testing.assert_close(counted(z, 0.7), l0()(z, 0.7))
+    with pytest.raises(TypeError, match="to_pyproximal: proximal must be a ProximalMap, got"):
+        to_pyproximal(wrong.proximal, SHAPE)
     monkeypatch.setitem(sys.modules, "pyproximal", None)
     with pytest.raises(ImportError, match=r"pip install 'linops-solvers\[pyproximal\]'"):
         from_pyproximal(wrong, SHAPE)
+
+
+def test_a_map_for_pyproximal() -> None:
+    there = to_pyproximal(soft_threshold(0.5), SHAPE)
+    assert isinstance(there, pyproximal.ProxOperator)
+    for z in points(*SHAPE):
+        x, before = z.flatten().numpy(), z.clone()
+        expected = pyproximal.L1(0.5).prox(x.copy(), 0.7)
+        np.testing.assert_allclose(there.prox(x, 0.7), expected, atol=1e-15)
+        np.testing.assert_allclose(there(x), 0.5 * abs(x).sum())
+        np.testing.assert_allclose(there.proxdual(x, 0.7), pyproximal.L1(0.5).proxdual(x, 0.7))
+        assert torch.equal(z, before)
+    own = to_pyproximal(separable(lambda z, step: z.clamp(min=0)), SHAPE)
+    with pytest.raises(NotImplementedError, match="only the map is known"):
+        own(np.ones(12))

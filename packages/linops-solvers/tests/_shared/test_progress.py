@@ -3,7 +3,7 @@
 import inspect
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -43,20 +43,24 @@ from linops_solvers import (
     split_bregman,
     svd,
 )
-from linops_solvers._shared._progress import Iterate, Progress, reason_of_both
-
-
-def halved(x: Tensor, least: float = 0.0) -> Iterator[Iterate[Tensor]]:
-    while True:
-        size = float(x.abs().max())
-        yield x, {"size": size}, StopReason.CONVERGED if size <= least else None
-        x = x / 2
+from linops_solvers._shared._progress import Measured, Progress, reason_of_both
 
 
 def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
+    """Halve ones until they are small enough."""
     seen: list[Step] = []
+    x = torch.ones(2)
+
+    def measured() -> Measured:
+        size = float(x.abs().max())
+        return {"size": size}, StopReason.CONVERGED if size <= least else None
+
+    def step() -> Measured:
+        x.mul_(0.5)
+        return measured()
+
     progress = Progress("halved", limit, {"callback": seen.append})
-    return progress.follow(halved(torch.ones(2), least), torch.clone), seen
+    return progress.follow(step, lambda: x.clone(), measured()), seen
 
 
 def test_steps_are_told_from_the_first_on_and_end_where_there_is_a_reason() -> None:
@@ -84,27 +88,30 @@ def test_a_start_that_is_the_end_is_told(limit: int, least: float, reason: StopR
 
 
 def test_several_problems_go_on_until_the_last_has_stopped() -> None:
-    def steps() -> Iterator[Iterate[Tensor]]:
-        yield torch.zeros(1), {}, [None, StopReason.CONVERGED]
-        yield torch.ones(1), {}, [None, StopReason.CONVERGED]
-        yield torch.ones(1), {}, [StopReason.STALLED, StopReason.CONVERGED]
-
+    reasons: list[Measured] = [
+        ({}, [None, StopReason.CONVERGED]),
+        ({}, [StopReason.STALLED, StopReason.CONVERGED]),
+    ]
     record = Record()
-    Progress("solver", 9, {"callback": record}).follow(steps(), torch.clone)
+    progress = Progress("solver", 9, {"callback": record})
+    progress.follow(iter(reasons).__next__, lambda: torch.ones(1), ({}, [None, None]))
     assert (record.iterations, record.reason) == (2, StopReason.STALLED)
 
 
-def test_no_state_is_kept_in_the_next_step() -> None:
-    def steps() -> Iterator[Iterate[Tensor]]:
-        x = torch.ones(1)
-        while True:
-            seen = weakref.ref(x)
-            yield x, {}, None
-            del x
-            assert seen() is None
-            x = torch.ones(1)
+def test_no_result_is_kept_in_the_next_step() -> None:
+    results: list[weakref.ref[Tensor]] = []
 
-    Progress("solver", 3).follow(steps(), torch.clone)
+    def result() -> Tensor:
+        x = torch.ones(1)
+        results.append(weakref.ref(x))
+        return x
+
+    def step() -> Measured:
+        assert all(known() is None for known in results)
+        return {}, None
+
+    Progress("solver", 3, {"callback": lambda step: None}).follow(step, result, ({}, None))
+    assert len(results) == 4
 
 
 @pytest.mark.parametrize(

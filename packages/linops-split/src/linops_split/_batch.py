@@ -57,6 +57,8 @@ def batch_linop(
     check_tqdm_kwargs(f"{linop.signature}: batch_linop", tqdm_kwargs)
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     if all(len(along) == 1 for along in pieces.values()):
-        return Tiled(Tiles(linop.shape, [Part(linop)], {}), tqdm_kwargs, given) if given else linop
-    tiled = Tiled(cut_into_parts(linop, pieces), tqdm_kwargs, given)
+        if not given:
+            return linop
+        return Tiled(Tiles(linop.shape, [Part(linop)], {}), tqdm_kwargs, given, whole=linop)
+    tiled = Tiled(cut_into_parts(linop, pieces), tqdm_kwargs, given, whole=linop)
     return tiled.as_endomorphism() if linop.is_endomorphism else tiled

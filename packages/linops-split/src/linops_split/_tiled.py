@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -13,10 +13,14 @@ from tqdm.auto import tqdm
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
     Memo,
+    attributes_of_linked,
     is_followed,
     is_renamed_by,
+    parts_of,
     shown_operands,
     source_of,
+    tile_of,
+    with_attributes,
     without_fftshift,
     writing_is_safe,
 )
@@ -25,9 +29,11 @@ from nameddim import ND, NamedDimension, NamedShape
 from ._execution import Forward, RecordedByAutograd, Work, run_in_order
 from ._out_of_place import applied_out_of_place
 from ._private_torch import FakeTensor
+from ._state import state_of_parts, state_of_whole, with_dictionaries
 from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
+from ._training._weights import held_by
 
 T = TypeVar("T")
 
@@ -48,6 +54,9 @@ class Tiled(Composite):
     memory: in transforms of ``torch.func``, forward derivatives, compilers and autocast, for second
     derivatives, and for operators that draw random numbers.
 
+    As a module, it is the whole operator: ``named_parameters()``, ``state_dict()`` and optimizers
+    have the names of the whole, and checkpoints of one can be loaded into the other.
+
     Parameters
     ----------
     tiles : Tiles
@@ -55,6 +64,9 @@ class Tiled(Composite):
         Options for a progress bar over the parts. By default there is no bar.
     sizes : mapping of dimension to int, optional
         Sizes of dimensions that no part knows. Inputs are checked against them.
+    whole : NamedLinop, optional
+        The operator of which the parts are tiles. Without it, or if parts hold tensors that it does
+        not have, such as those of your own ``split``, the submodules are the parts, as in ``"0"``.
 
     Raises
     ------
@@ -62,50 +74,94 @@ class Tiled(Composite):
         If ``tiles`` is not a `Tiles`, or ``tqdm_kwargs`` is not a mapping.
     """
 
+    saved_with: ClassVar[tuple[type, ...]] = (Tiles, Part)
+
     _is_side_by_side = True
     _runs_in_parts = True
+
+    tiles: Tiles
+    """The table of parts."""
+    _whole: NamedLinop | None
+    """The operator whose submodules and weights are those of this one."""
 
     def __init__(
         self,
         tiles: Tiles,
         tqdm_kwargs: Mapping[str, object] | None = None,
         sizes: Mapping[NamedDimension, int] | None = None,
+        *,
+        whole: NamedLinop | None = None,
     ) -> None:
         if not isinstance(tiles, Tiles):
             raise TypeError(f"{type(self).__name__}: tiles must be Tiles, got {type(tiles)}")
         check_tqdm_kwargs(type(self).__name__, tqdm_kwargs)
-        super().__init__(tiles.shape, [part.linop for part in tiles.parts])
+        super().__init__(tiles.shape, ())
         for part in tiles.parts:
             part.linop._has_relatives = True  # its dimensions must not change
         self._has_relatives = True  # its operators must not be replaced
         self._sizes = dict(sizes or {})
         self._tqdm_kwargs = tqdm_kwargs
-        self._lay_out(tiles)
+        self._lay_out(tiles, whole)
 
-    def _lay_out(self, tiles: Tiles) -> None:
-        self._tiles: Tiles | None = tiles
-        self._rows = [(part.window, part.place) for part in tiles.parts]
-        self._lengths = tiles.lengths
+    def _lay_out(self, tiles: Tiles, whole: NamedLinop | None) -> None:
+        """Take a table, and the submodules and weights of the whole, or the parts as submodules."""
+        while isinstance(whole, Tiled) and whole._whole is not None:
+            whole = whole._whole
+        own = vars(self)  # where torch does not register modules
+        found = None if whole is None else state_of_whole(whole, tiles.tensors)
+        own.update(tiles=tiles, _whole=None if found is None else whole)
+        own.update(state_of_parts(tiles.linops) if found is None else found)
+
+    def with_tiles(self, tiles: Tiles, whole: NamedLinop | None = None) -> Self:
+        """Return the same kind of operator for another table of tiles."""
+        other = with_attributes(self, attributes_of_linked(self, tiles.shape))
+        other._lay_out(tiles, whole)
+        return other
+
+    def __copy__(self) -> Self:
+        """Return a copy with its own dictionaries of the same tensors, which its parts read."""
+        other = super().__copy__()
+        own = {id(vars(self)[name]): vars(other)[name] for name in ("_parameters", "_buffers")}
+        if self._whole is not None and (self._parameters or self._buffers):
+            other._lay_out(
+                self.tiles.mapped(lambda linop: with_dictionaries(linop, own)),
+                with_dictionaries(self._whole, own),
+            )
+        return other
+
+    def __delattr__(self, name: str) -> None:
+        """Delete an attribute; a weight is deleted, or refused, as that of the whole."""
+        if name in self._parameters or name in self._buffers:
+            delattr(self._whole, name)
+        else:
+            super().__delattr__(name)
+
+    def _changed(self, tiles: Tiles, derive: Callable[[NamedLinop], NamedLinop]) -> Self:
+        return self.with_tiles(tiles, None if self._whole is None else derive(self._whole))
 
     @property
-    def tiles(self) -> Tiles:
-        """The table of parts."""
-        if self._tiles is None:
-            pairs = zip(self.linops, self._rows, strict=True)
-            parts = [Part(linop, window, place) for linop, (window, place) in pairs]
-            self._tiles = Tiles(self.shape, parts, self._lengths)
-        return self._tiles
+    def linops(self) -> tuple[NamedLinop, ...]:
+        """The operators of the parts."""
+        return tuple(self.tiles.linops)
 
-    def with_tiles(self, tiles: Tiles) -> Self:
-        """Return the same kind of operator for another table of tiles."""
-        other = self.with_operands([part.linop for part in tiles.parts], tiles.shape)
-        other._lay_out(tiles)
+    def _operand(self, number: int) -> NamedLinop:
+        return self.tiles.linops[number]
+
+    def __len__(self) -> int:
+        """Return the number of parts."""
+        return len(self.tiles.parts)
+
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
+        tiles = self.tiles.mapped(lambda linop: linop.with_weights(change))
+        other = self.with_tiles(tiles)
+        other._has_relatives = False
         return other
 
     def extra_repr(self) -> str:
         """Return the text of ``repr``: bytes, how many tiles there are, along which dimensions."""
-        nbytes, n = super().extra_repr(), len(self._rows)
-        dims = dict.fromkeys(str(dim) for window, _ in self._rows for dim in window)
+        nbytes, n = super().extra_repr(), len(self)
+        dims = dict.fromkeys(str(dim) for part in self.tiles.parts for dim in part.window)
         along = f" along {', '.join(dims)}" if dims else ""
         tiles = f"{n} tiles{along}, the first:" if n > 1 else ""
         return ", ".join(filter(None, (nbytes, tiles)))
@@ -145,7 +201,7 @@ class Tiled(Composite):
         """Return A x. If all shapes are those of the last call, check less."""
         shapes = [tensor.shape for tensor in (x, *self.tiles.all_tensors())]
         is_checked = shapes == _RAN.of(self)
-        y = self._result(Forward(self.tiles, x, again=is_checked))
+        y = cast(Tensor, self.execute(Forward(self.tiles, x, again=is_checked)))
         if type(x) is Tensor:
             _RAN.keep(self, shapes)
         return y
@@ -156,7 +212,7 @@ class Tiled(Composite):
         if is_autocast(devices) or isinstance(x, FakeTensor):
             raise RecordedByAutograd
         copies, states = self._part_copies(), random_states(devices)
-        y = self._result(Forward(self.tiles, x.detach(), copies.frozen))
+        y = cast(Tensor, self.execute(Forward(self.tiles, x.detach(), copies.frozen)))
         if not all(map(torch.equal, states, random_states(devices))):
             raise RecordedByAutograd
         return recorded(y, Recording(self.signature, copies, self.execute, self.out_of_place), x)
@@ -167,11 +223,6 @@ class Tiled(Composite):
     def _devices(self) -> Sequence[torch.device]:
         """Return the devices on which parts work."""
         return self.input_devices
-
-    def _result(self, work: Work) -> Tensor:
-        y = self.execute(work)
-        assert y is not None
-        return y
 
     def execute(self, work: Work) -> Tensor | None:
         """Run the parts, with a progress bar if one was asked for, and return the output."""
@@ -214,14 +265,15 @@ class Tiled(Composite):
         """Return the operator with renamed dimensions; it shares all tensors."""
         if not is_renamed_by(self, names):
             return self
-        other = self.with_tiles(self.tiles.renamed(names))
+        other = self._changed(self.tiles.renamed(names), lambda whole: whole.renamed(names))
         other._sizes = {names.get(dim, dim): size for dim, size in self._sizes.items()}
         return other
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, which replaces the wildcards of its own shape."""
         sides = {"ishape": shape.ishape, "oshape": shape.oshape}
-        return self.with_tiles(self.tiles.mapped(lambda linop: linop.resolved(**sides), shape))
+        tiles = self.tiles.mapped(lambda linop: linop.resolved(**sides), shape)
+        return self._changed(tiles, lambda whole: whole.resolved(**sides))
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the table of parts for inputs with these dimensions; see :class:`NamedLinop`."""
@@ -233,24 +285,23 @@ class Tiled(Composite):
         if len(fitted) < len(found) or len(outputs) > 1:
             return None
         linops, shape = iter(fitted), NamedShape(dims, outputs.pop())
-        return self.with_tiles(self.tiles.mapped(lambda _: next(linops), shape))
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes, without those that can be made again."""
-        return {**super().__getstate__(), "_tiles": None}
+        tiles = self.tiles.mapped(lambda _: next(linops), shape)
+        return self._changed(tiles, lambda whole: whole.fitted_to(dims) or whole)
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, part by part."""
-        return self.with_tiles(self.tiles.H)
+        return self._changed(self.tiles.H, lambda whole: whole.H)
 
     def conj(self) -> NamedLinop:
         """Return the conjugate, part by part."""
-        return self.with_tiles(self.tiles.mapped(NamedLinop.conj))
+        return self._changed(self.tiles.mapped(NamedLinop.conj), NamedLinop.conj)
 
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: normals of the parts, or forward and adjoint if needed."""
         normal = self.tiles.normal(self._normal_of_group)
-        return super().own_normal() if normal is None else self.with_tiles(normal)
+        if normal is None:
+            return super().own_normal()
+        return self._changed(normal, lambda whole: whole.N)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
         """Return the normal operator of parts that must run together."""
@@ -292,7 +343,7 @@ class Tiled(Composite):
                     f"{self.sizes('output')}"
                 )
             return zero.split(zero, window)
-        other = self.with_tiles(tiles)
+        other = self._changed(tiles, lambda whole: tile_of(whole, window))
         other._is_endomorphism = False
         other._sizes = {dim: size for dim, size in self._sizes.items() if dim not in window}
         return tiles.parts[0].linop if tiles.is_one_whole and not other._sizes else other
@@ -310,6 +361,16 @@ def first_operand(linop: Tiled) -> tuple[NamedLinop, ...]:
     return linop.linops[:1]
 
 
+@parts_of.register(Tiled)
+def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
+    return linop.tiles.linops
+
+
+@held_by.register(Tiled)
+def _held_by_parts(linop: Tiled) -> list[Tensor]:
+    return [tensor for part in linop.tiles.linops for tensor in held_by(part)]
+
+
 source_of.register(Tiled)(source_of.default)  # the table knows the lengths
 
 
@@ -322,4 +383,5 @@ def _parts_without_fftshift(linop: Tiled, dims: Iterable[NamedDimension]) -> Nam
     shifted = iter([part for part in found if part is not None])
     if None in found:
         return None
-    return linop.with_tiles(linop.tiles.mapped(lambda _: next(shifted)))
+    tiles = linop.tiles.mapped(lambda _: next(shifted))
+    return linop._changed(tiles, lambda whole: without_fftshift(whole, dims) or whole)

@@ -15,6 +15,7 @@ from linops_core.siblings import acts_as, constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
 from ._layout import Layout
+from ._state import Weights, dictionaries_of
 
 T = TypeVar("T")
 
@@ -55,6 +56,7 @@ class Part:
         return Part(self.linop, {**outer, **inside}, self.place)
 
 
+@dataclass(eq=False)
 class Tiles:
     """The parts of an operator A, in the order in which their results are summed.
 
@@ -80,10 +82,16 @@ class Tiles:
     [{'N': slice(0, 2, None)}, {'N': slice(2, 4, None)}]
     """
 
-    def __init__(
-        self, shape: NamedShape, parts: Sequence[Part], lengths: Mapping[NamedDimension, int]
-    ) -> None:
-        self.shape, self.parts, self.lengths = shape, tuple(parts), dict(lengths)
+    shape: NamedShape
+    parts: Sequence[Part]
+    lengths: Mapping[NamedDimension, int]
+
+    def __post_init__(self) -> None:
+        self.parts, self.lengths = tuple(self.parts), dict(self.lengths)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Return the attributes, without those that can be computed again."""
+        return {"shape": self.shape, "parts": self.parts, "lengths": self.lengths}
 
     @cached_property
     def linops(self) -> list[NamedLinop]:
@@ -118,14 +126,9 @@ class Tiles:
             _ = layout.steps, layout.adds, layout.fills, layout.is_summed
 
     @cached_property
-    def tensors(self) -> list[Mapping[str, Tensor | None]]:
+    def tensors(self) -> list[Weights]:
         """The dictionaries that hold all weights; parts of one operator share them."""
-        found: dict[int, Mapping[str, Tensor | None]] = {}
-        for part in self.parts:
-            for module in part.linop.modules():
-                for tensors in (module._parameters, module._buffers):
-                    found[id(tensors)] = tensors
-        return [*found.values()]
+        return dictionaries_of(self.linops)
 
     def all_tensors(self) -> list[Tensor]:
         """Return all current weights."""
@@ -204,7 +207,7 @@ class Tiles:
                     window[dim] = left
                 rows[number].append(Part(linop, window, part.place))
         return [
-            Tiles(self.shape, row, self.lengths | {dim: piece.stop - piece.start}) if row else None
+            Tiles(self.shape, row, {**self.lengths, dim: piece.stop - piece.start}) if row else None
             for row, piece in zip(rows, pieces, strict=True)
         ]
 
@@ -254,7 +257,7 @@ class Tiles:
         hulls = {dim: group.hull(dim) for dim in parts[0].window}
         found = {dim: piece for dim, piece in hulls.items() if piece is not None}
         hull = {dim: p for dim, p in found.items() if p.stop - p.start < self.lengths[dim]}
-        lengths = self.lengths | {dim: p.stop - p.start for dim, p in hull.items()}
+        lengths = {**self.lengths, **{dim: p.stop - p.start for dim, p in hull.items()}}
         inside = [
             Part(part.linop, dict(_within(part.window, hull, lengths)), part.place)
             for part in parts

@@ -41,7 +41,7 @@ def test_what_is_found_fits_and_no_dimension_can_do_with_one_tile_less(
     sizes: list[int], landscape: Landscape, budget: int, max_tiles: int, expected: dict[int, float]
 ) -> None:
     search = Search(sizes, landscape, max_tiles)
-    counts = search.within(budget, expected)
+    counts = search.within(budget, lambda _: expected)
     if counts is None:
         assert search.lowest_peak > budget
         return
@@ -61,10 +61,10 @@ def test_the_lowest_peak_is_the_smallest_budget(
     sizes: list[int], landscape: Landscape, max_tiles: int, expected: dict[int, float]
 ) -> None:
     search = Search(sizes, landscape, max_tiles)
-    if search.within(-1, expected) is None:
+    if search.within(-1, lambda _: expected) is None:
         smallest = search.lowest_peak
-        assert Search(sizes, landscape, max_tiles).within(smallest, expected) is not None
-        assert Search(sizes, landscape, max_tiles).within(smallest - 1, expected) is None
+        assert Search(sizes, landscape, max_tiles).within(smallest, lambda _: expected) is not None
+        assert Search(sizes, landscape, max_tiles).within(smallest - 1, lambda _: expected) is None
 
 
 @given(SIZES, st.integers(1, 40**3))
@@ -132,7 +132,18 @@ def test_nothing_is_measured_after_what_is_enough() -> None:
         return prod(lengths)
 
     assert Search([64, 64, 64], peak, 64).within(2**17) == (2, 1, 1)
-    assert tried == [(64, 64, 64), (16, 64, 64), (22, 64, 64), (32, 64, 64)]
+    assert tried == [(64, 64, 64), (16, 64, 64), (32, 64, 64)]
+
+
+def test_the_number_of_tiles_is_guessed_from_peaks_that_grow_evenly() -> None:
+    tried = []
+
+    def peak(lengths: tuple[int, ...]) -> int:
+        tried.append(lengths)
+        return 1000 + 10 * lengths[0] + lengths[1]
+
+    assert Search([60, 99], peak, 64).within(1149, lambda _: {0: 600.0, 1: 99.0}) == (12, 1)
+    assert tried == [(60, 99), (15, 99), (4, 99), (5, 99), (8, 99), (6, 99)]
 
 
 def test_a_dimension_is_not_measured_if_another_saves_more_than_is_expected_of_it() -> None:
@@ -142,6 +153,14 @@ def test_a_dimension_is_not_measured_if_another_saves_more_than_is_expected_of_i
         tried.append(lengths)
         return lengths[1] + 100
 
-    assert Search([64, 64, 64], peak, 64).within(116, {0: 4.0, 1: 32.0, 2: 0.0}) == (1, 4, 1)
+    assert Search([64, 64, 64], peak, 64).within(116, lambda _: {0: 4.0, 1: 32.0, 2: 0.0}) == (
+        1,
+        4,
+        1,
+    )
     assert tried == [(64, 64, 64), (64, 16, 64), (64, 22, 64), (64, 32, 64)][: len(tried)]
-    assert Search([64, 64, 64], peak, 64).within(110, {0: 99.0, 1: 1.0, 2: 99.0}) == (1, 7, 1)
+    assert Search([64, 64, 64], peak, 64).within(110, lambda _: {0: 99.0, 1: 1.0, 2: 99.0}) == (
+        1,
+        7,
+        1,
+    )

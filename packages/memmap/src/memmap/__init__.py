@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from ._views._overlap import has_internal_overlap as has_internal_overlap
     from ._views._overlap import overlaps as overlaps
     from ._views._view import View as View
-
 else:
     _HOMES = {
         "._checkpoints._compact_checkpoint": "compact_checkpoint",
@@ -52,47 +51,18 @@ else:
         "._views._view": "View",
     }
 
+    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+    __all__ = sorted(_HOME_OF)
+
     # Overlap and footprint need a fourth of the modules, so each name is imported when it is used.
     def __getattr__(name):
-        for module, names in _HOMES.items():
-            if name in names.split():
-                value = globals()[name] = getattr(import_module(module, __name__), name)
-                return value
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name not in _HOME_OF:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        value = globals()[name] = getattr(import_module(_HOME_OF[name], __name__), name)
+        return value
 
     def __dir__():
         return sorted({*globals(), *__all__})
 
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "AliasError",
-    "AliasWarning",
-    "CastError",
-    "CheckpointError",
-    "Footprint",
-    "Layout",
-    "MemReporter",
-    "MemoryReport",
-    "ModuleMemoryMap",
-    "MoveError",
-    "NonLeafError",
-    "ReportDiff",
-    "StorageError",
-    "StorageGroup",
-    "View",
-    "compact_checkpoint",
-    "diff_reports",
-    "footprint",
-    "has_internal_overlap",
-    "html_table",
-    "memory_aware_deepcopy",
-    "memory_aware_to",
-    "overlapping_pairs",
-    "overlaps",
-    "same_storage",
-    "tensor_memory_span",
-    "union_nbytes",
-    "view_of",
-]

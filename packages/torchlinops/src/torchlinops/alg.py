@@ -1,4 +1,6 @@
 """The package ``linops_solvers``."""
 
+import linops_solvers
 from linops_solvers import *  # noqa: F403
-from linops_solvers import __all__ as __all__
+
+__all__ = vars(linops_solvers)["__all__"]

@@ -10,20 +10,26 @@ from linops_core import from_pylops as from_pylops
 from linops_core import from_scico as from_scico
 from linops_core import from_scipy as from_scipy
 from linops_core import from_sigpy as from_sigpy
+from linops_core import to_odl as to_odl
 from linops_core import to_pylops as to_pylops
 from linops_core import to_sigpy as to_sigpy
 from linops_imaging.interop import *  # noqa: F403
 from linops_imaging.interop import __all__ as _of_imaging
+from linops_solvers import from_proximal as from_proximal
 from linops_solvers import from_pyproximal as from_pyproximal
+from linops_solvers import to_pyproximal as to_pyproximal
 
 __all__ = [
     "from_odl",
     "from_pylops",
+    "from_proximal",
     "from_pyproximal",
     "from_scico",
     "from_scipy",
     "from_sigpy",
+    "to_odl",
     "to_pylops",
+    "to_pyproximal",
     "to_sigpy",
     *_of_imaging,
 ]

@@ -1,4 +1,6 @@
 """The package ``memmap``."""
 
+import memmap
 from memmap import *  # noqa: F403
-from memmap import __all__ as __all__
+
+__all__ = vars(memmap)["__all__"]

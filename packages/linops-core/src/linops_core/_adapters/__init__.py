@@ -1,6 +1,7 @@
 """Operators of other libraries as operators of this one, and the other way round."""
 
 from ._odl import from_odl as from_odl
+from ._odl import to_odl as to_odl
 from ._pylops import from_pylops as from_pylops
 from ._pylops import to_pylops as to_pylops
 from ._scico import from_scico as from_scico

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import prod
 from typing import TypeAlias
@@ -12,6 +13,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._base._sliceable import SliceableLinop
+from .._dottest import is_adjoint
 from ._external_matrix import ExternalMatrix, multiplied
 
 Names: TypeAlias = Sequence[NamedDimension | str]
@@ -111,3 +113,27 @@ class ExternalOperator(SliceableLinop):
         rows = x.reshape(prod(batch), prod(self.lengths[here]))
         y = multiplied(rows, self.matrix.key, there == "columns")
         return y.reshape(batch + self.lengths[there])
+
+
+def with_true_adjoint(owner: str, A: ExternalOperator) -> ExternalOperator:
+    """Return ``A``, or raise an error if what the library calls its adjoint is another operator.
+
+    An operator without an adjoint passes; it raises when the adjoint is asked for.
+    """
+    lengths = A.lengths["columns"]
+    dtype = torch.complex128 if A.matrix.is_complex else torch.float64
+    x = torch.randn(lengths, dtype=dtype, generator=torch.Generator(), device="cpu")
+    try:
+        # With y = A x the products are large; for random y they are nearly 0, whatever the adjoint.
+        # Libraries may compute in single precision, and warn of what a user has not asked for yet.
+        with warnings.catch_warnings(action="ignore"):
+            is_right = is_adjoint(A, x, A(x), rtol=1e-3)
+    except NotImplementedError:
+        return A
+    if not is_right:
+        raise ValueError(
+            f"{owner}: the adjoint of {A.name} must be that of its forward function, got "
+            "<x, A^H A x> that is not |A x|^2; mend the function in its library, or take both as "
+            "they are by check_adjoint=False"
+        )
+    return A

@@ -1,14 +1,17 @@
-"""From linear operators of ODL."""
+"""To and from linear operators of ODL."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 
+from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
+from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, each_row
 from ._external_operator import ExternalOperator, Names
 from ._extras import needed
@@ -16,6 +19,52 @@ from ._extras import needed
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from odl import Operator
+
+
+def to_odl(
+    linop: NamedLinop,
+    sizes: Mapping[str, int] | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+) -> Operator:
+    """Return the operator as a linear operator of ODL, between spaces without weights.
+
+    Parameters and errors are those of :meth:`NamedLinop.to_scipy`: an operator that is linear over
+    the reals only is refused. It needs the extra ``odl``.
+
+    Returns
+    -------
+    odl.Operator
+        From ``odl.rn`` or ``odl.cn`` of its sizes to another. Its ``adjoint`` is ``linop.H``.
+    """
+    check_has_matrix(linop, "to_odl")
+    library = needed("odl", "to_odl")
+    return _operator_class(library.Operator)(ArrayFunctions(linop, sizes, dtype, device), library)
+
+
+@cache
+def _operator_class(base: Any) -> Any:
+    """Return the class of ODL's operators that hold functions of arrays."""
+
+    class LinopOperator(base):  # type: ignore[misc]  # which is known once ODL is imported
+        def __init__(self, functions: ArrayFunctions, library: Any) -> None:
+            make = library.cn if functions.dtype.kind == "c" else library.rn
+            spaces = [
+                make(lengths or (1,), functions.dtype)
+                for lengths in (functions.ilengths, functions.olengths)
+            ]
+            super().__init__(*spaces, linear=True)
+            self.functions, self.library = functions, library
+
+        def _call(self, x: Any) -> Any:
+            y = self.functions.apply(x.asarray())
+            return self.range.element(y.astype(self.functions.dtype).reshape(self.range.shape))
+
+        @property
+        def adjoint(self) -> Any:
+            return type(self)(self.functions.adjoint(), self.library)
+
+    return LinopOperator
 
 
 class _Weighted(NamedTuple):

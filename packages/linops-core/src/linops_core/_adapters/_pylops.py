@@ -9,7 +9,7 @@ import torch
 
 from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
-from ._external_operator import ExternalOperator, Names
+from ._external_operator import ExternalOperator, Names, with_true_adjoint
 from ._extras import needed
 from ._scipy import as_linear_operator, matrix_free
 
@@ -48,7 +48,12 @@ def to_pylops(
 
 
 def from_pylops(
-    operator: LinearOperator, ishape: Names, oshape: Names, name: str | None = None
+    operator: LinearOperator,
+    ishape: Names,
+    oshape: Names,
+    name: str | None = None,
+    *,
+    check_adjoint: bool = True,
 ) -> NamedLinop:
     """Return an operator that calls a PyLops ``LinearOperator``.
 
@@ -65,6 +70,9 @@ def from_pylops(
     ishape, oshape : sequences of dimensions
         Names for its ``dims`` and ``dimsd``. A ``...`` at the front of both is a batch of arrays.
     name : str, optional
+    check_adjoint : bool
+        Whether to apply the operator and its adjoint to one random vector, and refuse an adjoint
+        that is that of another operator. By default this is done.
 
     Raises
     ------
@@ -73,7 +81,8 @@ def from_pylops(
     TypeError
         If ``operator`` is not a PyLops operator.
     ValueError
-        If ``operator`` has no dtype, or the names do not fit its shapes.
+        If ``operator`` has no dtype, the names do not fit its shapes, or its adjoint is that of
+        another operator (as those of ``Convolve1D`` with complex filters in PyLops 2.8).
     """
     kind = needed("pylops", "from_pylops").LinearOperator
     if not isinstance(operator, kind):
@@ -88,4 +97,5 @@ def from_pylops(
     lengths = (tuple(operator.dims), tuple(operator.dimsd))
     name = name or operator.name or type(operator).__name__
     matrix = matrix_free(operator, "PyLops")
-    return ExternalOperator(matrix, ishape, oshape, lengths, name)
+    A = ExternalOperator(matrix, ishape, oshape, lengths, name)
+    return with_true_adjoint("from_pylops", A) if check_adjoint else A

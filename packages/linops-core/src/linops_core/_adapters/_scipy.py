@@ -14,7 +14,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import by_dimension
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear
-from ._external_operator import ExternalOperator, Names
+from ._external_operator import ExternalOperator, Names, with_true_adjoint
 from ._extras import needed
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ def from_scipy(
     name: str | None = None,
     *,
     like: Tensor | None = None,
+    check_adjoint: bool = True,
 ) -> NamedLinop:
     r"""Return an operator that calls a SciPy ``LinearOperator``, or a matrix, sparse or not.
 
@@ -63,6 +64,9 @@ def from_scipy(
     like : Tensor, optional
         A tensor of the shape of the input, instead of sizes. If one dimension is only in the
         output, its size is computed.
+    check_adjoint : bool
+        Whether to apply the operator and its adjoint to one random vector, and refuse an adjoint
+        that is that of another operator. By default this is done. A matrix needs no check.
 
     Notes
     -----
@@ -80,8 +84,8 @@ def from_scipy(
         If ``operator`` is none of these, or ``like`` is not a tensor.
     ValueError
         If the operator does not have two dimensions, the sizes do not fit its shape, both sizes and
-        like are given, or a complex operator is linear over the reals only and has no attribute
-        ``clinear``.
+        like are given, a complex operator is linear over the reals only and has no attribute
+        ``clinear``, or its ``rmatvec`` is that of another operator.
 
     Examples
     --------
@@ -114,7 +118,9 @@ def from_scipy(
         )
     rows, columns = matrix.shape
     lengths = (_lengths_of(ishape, columns, sizes), _lengths_of(oshape, rows, sizes))
-    return ExternalOperator(matrix, ishape, oshape, lengths, name or type(operator).__name__)
+    A = ExternalOperator(matrix, ishape, oshape, lengths, name or type(operator).__name__)
+    is_matrix_free = isinstance(operator, linalg.LinearOperator)
+    return with_true_adjoint("from_scipy", A) if is_matrix_free and check_adjoint else A
 
 
 def _sizes_like(like: Tensor, ishape: Names, sizes: Mapping[str, int] | None) -> dict[str, int]:

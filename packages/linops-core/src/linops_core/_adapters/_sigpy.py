@@ -13,7 +13,7 @@ from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
-from ._external_operator import ExternalOperator, Names
+from ._external_operator import ExternalOperator, Names, with_true_adjoint
 from ._extras import needed
 
 if TYPE_CHECKING:
@@ -55,7 +55,14 @@ def _derived(derive: Callable[[], ArrayFunctions]) -> Any:
     return _linop(derive())
 
 
-def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = None) -> NamedLinop:
+def from_sigpy(
+    linop: Linop,
+    ishape: Names,
+    oshape: Names,
+    name: str | None = None,
+    *,
+    check_adjoint: bool = True,
+) -> NamedLinop:
     """Return an operator that calls a sigpy ``Linop``.
 
     Like operators of :func:`from_scipy`, it computes on the CPU and has gradients to the input.
@@ -69,6 +76,9 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
         Names of the dimensions of its ``ishape`` and ``oshape``. A ``...`` at the front of both is
         a batch of arrays, to which it is applied one by one.
     name : str, optional
+    check_adjoint : bool
+        Whether to apply the operator and its adjoint to one random vector, and refuse an adjoint
+        that is that of another operator. By default this is done.
 
     Raises
     ------
@@ -77,7 +87,8 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
     TypeError
         If ``linop`` is not a sigpy Linop.
     ValueError
-        If the names do not fit its shapes, or ``linop`` is linear over the reals only.
+        If the names do not fit its shapes, ``linop`` is linear over the reals only, or its ``H`` is
+        that of another operator (sigpy 0.1.27: ``Wavelet`` with "bior2.2" has its inverse there).
     """
     kind = needed("sigpy.linop", "from_sigpy").Linop
     if not isinstance(linop, kind):
@@ -89,7 +100,8 @@ def from_sigpy(linop: Linop, ishape: Names, oshape: Names, name: str | None = No
     check_complex_linear("from_sigpy", linop, lengths[0], advice)
     shape = prod(lengths[1]), prod(lengths[0])
     matrix = ExternalMatrix("sigpy", linop, shape, is_complex, _each, _each_adjoint)
-    return ExternalOperator(matrix, ishape, oshape, lengths, name or linop.repr_str)
+    A = ExternalOperator(matrix, ishape, oshape, lengths, name or linop.repr_str)
+    return with_true_adjoint("from_sigpy", A) if check_adjoint else A
 
 
 def _each(linop: Any, X: NDArray[Any]) -> Any:

@@ -27,7 +27,7 @@ from ._composite import Composite, operands_without_fftshift
 from ._endomorphism import NamedInOrder
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
-from ._normal import fit_inner
+from ._normal import fit_inner, normal_around
 from ._normal_of import normal_of_chain
 from ._parts import check_parts_pass
 from ._pending import Listing
@@ -249,7 +249,11 @@ def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> Named
     for linop in reversed(linops):
         inside = factors[-1].ishape if factors else result and result.ishape
         if only_surrounds(linop) and linop.oshape == inside and not acts_as(result, Identity):
-            factors.append(linop)
+            closed = None if factors or result is None else normal_around(result, linop)
+            if closed is None:
+                factors.append(linop)
+            else:
+                result = closed
         else:
             if result is not None and factors:
                 result, factors = normal_of_chain(factors[::-1], result), []

@@ -143,6 +143,12 @@ def normal_keeps_names(linop: NamedLinop) -> bool:
     return False
 
 
+@Question
+def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
+    """Return A^H inner A in a closed form that the class of ``inner`` knows, or None."""
+    return None
+
+
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
     """Return both with their wildcards resolved by each other, or fitted by name."""
     reason = f"it returns {len(inner.oshape)} dimensions"

@@ -21,7 +21,7 @@ from ._chain import Chain, chained, fit_whole, flat
 from ._conjugate import Conjugate
 from ._endomorphism import NamedInOrder, with_outputs_alike
 from ._identity import Identity, is_identity
-from ._normal import Normal, fit_inner, normal_keeps_names
+from ._normal import Normal, fit_inner, normal_around, normal_keeps_names
 from ._normal_of import normal_of
 from ._same_space import same_space
 from ._scalar import Scalar, is_number, may_be_moved, number_of, with_few_numbers
@@ -167,7 +167,7 @@ def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     may_leave_out = is_identity(inner) and not _knows_more(inner, [linop], [])
     if may_leave_out and config.reduce_identity_in_normal:
         return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
-    return normal_of(linop, inner)
+    return normal_around(inner, linop) or normal_of(linop, inner)
 
 
 rules.compose, rules.add, rules.scale, rules.power = composed, summed, scaled, power

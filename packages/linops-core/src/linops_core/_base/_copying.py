@@ -7,13 +7,14 @@ tensors.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
 from ._late_hooks import HOOKS
 from ._memo import shared
+from ._question import PerClass
 from ._state import plain_weight
 
 if TYPE_CHECKING:
@@ -80,6 +81,22 @@ def with_changed_tensors(
         _modules={name: _changed_part(part, change) for name, part in module._modules.items()},
     )
     return other
+
+
+@PerClass
+def parts_of(module: nn.Module) -> list[nn.Module]:
+    """Return the modules that are called for a module, in the order of ``with_weights``."""
+    return [part for part in module._modules.values() if part is not None]
+
+
+def all_parts_of(module: nn.Module) -> Iterator[nn.Module]:
+    """Yield a module and all that are called for it, also those that share all their weights.
+
+    ``module.modules()`` leaves out an operator that has the weights of another one.
+    """
+    yield module
+    for part in parts_of(module):
+        yield from all_parts_of(part)
 
 
 def _changed_part(part: nn.Module | None, change: Callable[[Tensor], Tensor]) -> nn.Module | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from string import ascii_letters
 from typing import Any, NamedTuple
 
@@ -20,6 +21,10 @@ _SMALL, _SMALL_ON_GPU = 2**14, 2**21
 
 _PRODUCT_OVER_COUNT = 64
 """Elements of a product, for each product, from which products are added one by one."""
+
+_LONG = 2**18
+"""Terms of a sum, above which products in single precision lose digits: torch adds the rows of a
+transposed matrix one by one, so that 2^25 ones give 2^24."""
 
 
 def letters_of(*shapes: Sequence[str]) -> list[str]:
@@ -103,11 +108,32 @@ class Contraction:
                 return self._by_parts(weight, x)
             dtype = torch.promote_types(weight.dtype, x.dtype)
             weight, x = weight.to(dtype), x.to(dtype)
+        if writing_is_safe() and x.numel() > _LONG and x.dtype in (torch.float32, torch.complex64):
+            pairs = self._short_sums(weight, x)
+            if len(pairs) > 1:
+                parts = torch.stack([self(*pair) for pair in pairs])
+                double = torch.promote_types(x.dtype, torch.float64)
+                return parts.sum(0, dtype=double).to(x.dtype)
         if self.kind == "matrix":
             return torch.mv(weight, x) if x.ndim == 1 else x @ weight.mT
         if self.kind == "transposed matrix":
             return torch.mv(weight.mT, x) if x.ndim == 1 else x @ weight
         return torch.einsum(self._equation(), weight, x)
+
+    def _short_sums(self, weight: Tensor, x: Tensor) -> list[tuple[Tensor, Tensor]]:
+        """Return weight and input, cut along the longest axis of a sum of many terms."""
+        of_weight, of_x, result = self.letters
+        sizes = dict(zip(of_weight, weight.shape, strict=True))
+        summed = {letter: sizes[letter] for letter in of_x if letter not in result}
+        n_terms = prod(summed.values())
+        if n_terms <= _LONG:
+            return [(weight, x)]
+        longest = max(summed, key=summed.__getitem__)
+        n_at_once = max(1, sizes[longest] * _LONG // n_terms)
+        at = of_x.index(longest)
+        axis = at - len(of_x) if _REST in of_x[:at] else at
+        halves = weight.split(n_at_once, of_weight.index(longest)), x.split(n_at_once, axis)
+        return [*zip(*halves, strict=True)]
 
     def _equation(self, part: str = "") -> str:
         of_weight, of_x, result = (side.replace(_REST, "...") for side in self.letters)

@@ -123,11 +123,13 @@ def real_parts(x: Tensor) -> Tensor:
 
 def _is_long(x: Tensor, axes: Sequence[int] = ()) -> bool:
     """Whether sums of torch over a vector are less exact than its entries."""
-    if not x.is_cpu or torch.finfo(x.dtype).bits > 32:
+    bits = torch.finfo(x.dtype).bits
+    if bits > 32 or not x.is_cpu:
         return False
-    if is_compiling() or torch.finfo(x.dtype).bits < 32:
+    if bits < 32 or is_compiling():
         return True
-    return x.numel() > _SHORT * math.prod([x.shape[axis] for axis in axes])
+    count = x.numel()  # first alone, because most vectors of small operators are short
+    return count > _SHORT and count > _SHORT * math.prod([x.shape[axis] for axis in axes])
 
 
 def _are_strided(*tensors: Tensor) -> bool:

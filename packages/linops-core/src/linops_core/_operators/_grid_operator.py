@@ -106,6 +106,11 @@ class GridOperator(SliceableLinop, Generic[Map]):
         grids = self.grid_keys if self._is_axis_by_axis else self.grid_keys[:1]
         return list(zip(*(shapes[grid] for grid in grids), strict=True))
 
+    @property
+    def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The axes of the grid, and the axes of the result; behind a ``...`` they are negative."""
+        return self._places
+
     def gathered(self, x: Tensor) -> Tensor:
         """Return a view of an input of ``fn`` with the grid as its last axes."""
         return to_the_end(x, self._places[0])

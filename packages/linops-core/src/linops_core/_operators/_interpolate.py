@@ -230,7 +230,7 @@ class Interpolate(GridOperator[GridPart]):
         at, last = linop.frame_axes(x.ndim - len(linop.grid_size))
         x = x.movedim(at, last)
         batch = x.shape[: x.ndim - len(linop.grid_size) - len(last)]
-        grids = x.reshape(math.prod(batch), linop.n_nodes(locs))
+        grids = x.reshape(math.prod(batch), linop.n_nodes(locs.shape))
         y = linop._sums_of(grids).interpolated(grids).reshape(batch + locs.shape[:-1])
         return linop.scattered(_narrowed(y, x).movedim(last, at))
 
@@ -255,9 +255,9 @@ class Interpolate(GridOperator[GridPart]):
         axes = tuple([at + (beyond if ELLIPSES in batch[:at] else 0) for at in places])
         return axes, tuple(range(n_batch_axes - len(axes), n_batch_axes))
 
-    def n_nodes(self, locs: Tensor) -> int:
-        """Return the number of grid points of all frames."""
-        n_frames = locs.shape[: len(self.shape.other_shapes["frames"])].numel()
+    def n_nodes(self, shape: torch.Size) -> int:
+        """Return the number of grid points of all frames, for locations of this shape."""
+        n_frames = shape[: len(self.shape.other_shapes["frames"])].numel()
         return n_frames * math.prod(self.lengths)
 
     @property
@@ -265,17 +265,20 @@ class Interpolate(GridOperator[GridPart]):
         """Bytes of the table for values in single precision, 0 if there is none."""
         return self._nbytes_of_table(self._least_dtype)
 
+    def _shape_of_locs(self) -> torch.Size:
+        return self._weights["locs"].shape_of(self._weight("locs"))
+
     def _nbytes_of_table(self, dtype: torch.dtype) -> int:
-        locs = self.weight_part("locs")
-        n_points, n_weights = math.prod(locs.shape[:-1]), math.ceil(self.width) ** locs.shape[-1]
-        nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(locs), dtype)
+        shape = self._shape_of_locs()
+        n_points, n_weights = math.prod(shape[:-1]), math.ceil(self.width) ** shape[-1]
+        nbytes = nbytes_of_table(n_points, n_weights, self.n_nodes(shape), dtype)
         return nbytes if self._is_kept(nbytes) else 0
 
     def _is_kept(self, nbytes: int) -> bool:
         weight = self._weight("locs")
         # Torch does not count writes of some optimizers, nor writes to tensors of inference mode.
         may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
-        has_points = self.weight_part("locs").numel() > 0
+        has_points = self._shape_of_locs().numel() > 0
         return has_points and nbytes <= self.table_budget and not may_change
 
     def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable:
@@ -285,7 +288,7 @@ class Interpolate(GridOperator[GridPart]):
 
         def neighbours(points: slice = _ALL) -> Neighbours:
             own = self.neighbours(part, points, dtype)
-            return Neighbours(*own, self.n_nodes(part), self.lengths[-1])
+            return Neighbours(*own, self.n_nodes(part.shape), self.lengths[-1])
 
         def table() -> InterpolationTable:
             n_weights = math.ceil(self.width) ** len(self.grid_size)
@@ -310,7 +313,7 @@ class Interpolate(GridOperator[GridPart]):
         return tiles
 
     def _extent(self) -> int:
-        return self.weight_part("locs").numel() * math.prod(self.lengths)
+        return self._shape_of_locs().numel() * math.prod(self.lengths)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the table; a copy makes a new one."""

@@ -257,7 +257,7 @@ class Sampling(GridOperator[GridPart]):
         how = x.dtype, self._shifted, self._weights["idx_0"].place
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
-            count = partial(self._count, x.real.dtype, x.dtype)
+            count = partial(self._count, x.dtype)
             if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
                 counts = self._counted.of(idx, how, count, is_only=True)
             else:
@@ -267,11 +267,10 @@ class Sampling(GridOperator[GridPart]):
                 counts = counts.narrow(axis, part.start, part.stop - part.start)
         return counts
 
-    def _count(self, real: torch.dtype, dtype: torch.dtype) -> Tensor:
+    def _count(self, dtype: torch.dtype) -> Tensor:
         indices = self.flat_indices().flatten()
-        # In half precision a sum of ones stops at 256 or 2048.
-        of_ones = torch.float32 if real.itemsize == 2 else real
-        ones = torch.ones((), dtype=of_ones, device=indices.device).expand(indices.shape)
+        # Integers, as a sum of ones stops at 256 in bfloat16 and at 2^24 in float32.
+        ones = torch.ones((), dtype=torch.int64, device=indices.device).expand(indices.shape)
         counts = ones.new_zeros(prod(self.input_size)).scatter_add(0, indices, ones)
         return counts.to(dtype).reshape(self.input_size)
 

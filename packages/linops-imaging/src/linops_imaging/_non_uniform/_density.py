@@ -13,7 +13,7 @@ from torch import Tensor
 from linops_core import Interpolate
 
 from .._checks import check_number, sizes_of_grid
-from ._nufft import check_locations
+from ._locations import check_locations
 
 # Width of the kernel in grid points, and grid points for each cycle per field of view.
 _WIDTH, _FINER = 3.0, 1.2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import torch
@@ -14,35 +14,21 @@ from linops_core import Interpolate
 from linops_core.siblings import Kept
 from nameddim import NamedDimension
 
-from ._finufft_function import (
-    Shared,
-    computed,
-    non_uniform_transform,
-    register_operation,
-    transformed,
-)
-from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for, way_for
+from ._finufft_function import PLANS, computed, non_uniform_transform, transformed
+from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for
 from ._kaiser_bessel import check_tol
-from ._kept import may_be_kept, place_of
-
-
-class Plans(Kept[PlanPair]):
-    """Plans of one operator. Also copies and loaded ones need the operation of compilers."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        register_operation()
+from ._kept import Place, may_be_kept, place_of
 
 
 class FinufftTransform(Interpolate):
     """A NUFFT by plans of finufft or cufinufft: trigonometric interpolation of the image.
 
     It keeps plans for each frame and precision until the locations change, for both directions.
-    Locations that may change unnoticed get new plans in each call. ``locs`` and ``grid_size`` are
-    those of the NUFFT.
+    Where torch does not count all changes, their numbers are compared in each call. ``locs`` and
+    ``grid_size`` are those of the NUFFT.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Plans,)
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
     def __init__(
         self,
@@ -51,27 +37,30 @@ class FinufftTransform(Interpolate):
         tol: float,
         points: Sequence[NamedDimension],
         image: Sequence[NamedDimension],
-        batch: Sequence[NamedDimension],
+        shape: Sequence[NamedDimension] | None,
     ) -> None:
         if locs.device.type in LIBRARIES:
             library_for(locs.device.type)  # a missing library is an error now
         check_tol(tol, least_tol(sizes), sizes)
-        super().__init__(locs, sizes, batch, points, image, table_budget=0)
+        super().__init__(locs, sizes, dims=image, shape=shape, to=points, table_budget=0)
         self.tol = tol
-        self._plans = Plans()
+        self._plans: Kept[PlanPair] = Kept()
 
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the values at the locations."""
         assert isinstance(linop, FinufftTransform)
-        return linop._transformed(x, len(linop.grid_size), is_back=False)
+        x = linop.gathered(x)
+        return linop.scattered(linop._transformed(x, len(linop.grid_size), is_back=False))
 
     @staticmethod
     def adj_fn(linop: Interpolate, x: Tensor, /) -> Tensor:
         """Return the image: the adjoint of the values at the locations."""
         assert isinstance(linop, FinufftTransform)
         locs, n_frame_axes = linop.weight_part("locs"), len(linop.shape.other_shapes["frames"])
-        return linop._transformed(x, locs.ndim - 1 - n_frame_axes, is_back=True)
+        x = linop.gathered_back(x)
+        n_own = locs.ndim - 1 - n_frame_axes
+        return linop.scattered_back(linop._transformed(x, n_own, is_back=True))
 
     def _transformed(self, x: Tensor, n_own: int, *, is_back: bool) -> Tensor:
         """Return the transform of x, whose last ``n_own`` axes are of the image or the points."""
@@ -92,35 +81,21 @@ class FinufftTransform(Interpolate):
         y = transformed(values, flat, is_back, self.grid_size, self.tol, self._computed)
         return y.reshape(*batch, *frames, *own).movedim(last, at)
 
-    def _computed(
-        self, x: Tensor, locs: Tensor, is_back: bool, shared: Shared | None = None
-    ) -> Tensor:
+    def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
         if not (torch._C._has_storage(x) and torch._C._has_storage(locs)):  # batches of gradients
-            return non_uniform_transform(x, locs, is_back, self.grid_size, self.tol)
+            y: Tensor = non_uniform_transform(x, locs, is_back, self.grid_size, self.tol)
+            return y
         weight, part = self.locs, self.weight_part("locs")
         is_fake = isinstance(weight, FakeTensor) and not weight.requires_grad
         may_keep = is_fake or (may_be_kept(x, [weight]) and not x.is_meta)
         is_own = may_keep and locs.untyped_storage()._cdata == part.untyped_storage()._cdata
 
-        def pair_for(of_frame: Tensor, frame: int, n: int, dtype: torch.dtype) -> PlanPair:
-            def make() -> PlanPair:
-                return PlanPair(
-                    of_frame, self.grid_size, n, way_for(self.tol, self.grid_size, dtype)
-                )
+        def keep(of_frame: Tensor, how: Place, make: Callable[[], PlanPair]) -> PlanPair:
+            place = (*place_of(part), *place_of(of_frame), *how)
+            return self._plans.of([weight], place, make)
 
-            if is_own:
-                is_gpu = x.device.type == "cuda" and not is_fake
-                runs_on = torch.cuda.current_stream(x.device) if is_gpu else torch.get_num_threads()
-                place = (*place_of(part), *place_of(of_frame), n, dtype, runs_on)
-                return self._plans.of([weight], place, make)
-            if shared is None:
-                return make()
-            at = (id(locs), frame, n, dtype)
-            if at not in shared:
-                shared[at] = locs, make()
-            return shared[at][1]
-
-        return computed(x, locs, is_back, self.grid_size, pair_for)
+        how = keep if is_own else PLANS.of
+        return computed(x, locs, is_back, self.grid_size, self.tol, how)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: all of the image is mixed."""
@@ -130,4 +105,4 @@ class FinufftTransform(Interpolate):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the plans; a copy makes new plans."""
-        return {**super().__getstate__(), "_plans": Plans()}
+        return {**super().__getstate__(), "_plans": Kept()}

@@ -7,32 +7,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from .._plain import is_plain
 from ._finufft_plan import PlanPair, way_for
+from ._kept import KeptByContent, Place
 
 _get_dispatch_mode, _PROXY = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.PROXY
 
-Compute: TypeAlias = Callable[..., Tensor]
-"""Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True.
+Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
+"""Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True."""
 
-A further argument ``shared``, `Shared`, keeps plans for the transforms of one gradient.
-"""
+Keep: TypeAlias = Callable[[Tensor, Place, Callable[[], PlanPair]], PlanPair]
+"""Returns the plans for the locations (P, D) of a frame and a key, made by the function if new."""
 
-Shared: TypeAlias = dict[tuple[object, ...], tuple[Tensor, PlanPair]]
-"""Plans by the identity of their locations, which are kept alive."""
-
-MakePair: TypeAlias = Callable[[Tensor, int, int, torch.dtype], PlanPair]
-"""Returns the plans for the locations (P, D) of frame number f, some images and a dtype."""
+PLANS = KeptByContent[PlanPair]()
+"""Plans for locations whose changes torch does not count."""
 
 
 def computed(
-    x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], pair_for: MakePair
+    x: Tensor,
+    locs: Tensor,
+    is_back: bool,
+    sizes: Sequence[int],
+    tol: float,
+    keep: Keep = PLANS.of,
 ) -> Tensor:
     """Return the transform of plain tensors; see ``Compute``."""
     own = tuple(sizes) if is_back else locs.shape[1:2]
@@ -41,8 +45,12 @@ def computed(
         return result.zero_()
     # Threads share the images of a call.
     n = 1 if x.is_cpu and torch.get_num_threads() == 1 else len(x)
+    is_gpu = x.is_cuda and not isinstance(x, FakeTensor)
+    runs_on = torch.cuda.current_stream(x.device) if is_gpu else torch.get_num_threads()
+    way = way_for(tol, tuple(sizes), x.dtype)
     for frame, of_frame in enumerate(locs):
-        pair = pair_for(of_frame, frame, n, x.dtype)
+        make = partial(PlanPair, of_frame, sizes, n, way)
+        pair = keep(of_frame, (*sizes, n, way, runs_on), make)
         pair.apply(x[:, frame], result[:, frame], is_back=is_back)
     return result.mul_(1 / math.sqrt(math.prod(sizes)))
 
@@ -52,14 +60,14 @@ def transformed(
 ) -> Tensor:
     """Return the transform with derivatives of any order; see ``Compute``.
 
-    A compiler finds one opaque operation, which makes new plans in each call.
+    A compiler finds one opaque operation.
     """
     if (
         torch.compiler.is_compiling()
         or torch._C._get_tracing_state() is not None
         or _get_dispatch_mode(_PROXY) is not None
     ):
-        y = non_uniform_transform(x, locs, is_back, sizes, tol)
+        y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
     elif is_plain(x, locs) and not (
         torch.is_grad_enabled() and (x.requires_grad or locs.requires_grad)
     ):
@@ -86,10 +94,9 @@ class _Transform(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         is_back, sizes, compute = ctx.others
-        sharing = partial(compute, shared={})
 
         def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
-            y: Tensor = _Transform.apply(x, locs, is_back, sizes, sharing)  # type: ignore[no-untyped-call]
+            y: Tensor = _Transform.apply(x, locs, is_back, sizes, compute)  # type: ignore[no-untyped-call]
             return y
 
         return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
@@ -112,27 +119,31 @@ class _Transform(torch.autograd.Function):
         return sum(terms[1:], terms[0])
 
     @staticmethod
-    def vmap(
-        info: Any,
-        in_dims: tuple[int | None, ...],
-        x: Tensor,
-        locs: Tensor,
-        is_back: bool,
-        sizes: Sequence[int],
-        compute: Compute,
-    ) -> tuple[Tensor, int]:
-        of_x, of_locs, n = in_dims[0], in_dims[1], info.batch_size
-        if of_locs is None:
-            assert of_x is not None
-            batch = x.movedim(of_x, 0)
-            y: Tensor = _Transform.apply(batch.flatten(0, 1), locs, is_back, sizes, compute)  # type: ignore[no-untyped-call]
-            return y.unflatten(0, batch.shape[:2]), 0
-        # Each has its own locations, like a frame.
-        frames = locs.movedim(of_locs, 0)
-        n_frames = frames.shape[1]
-        x = x.unsqueeze(1).expand(-1, n, *x.shape[1:]) if of_x is None else x.movedim(of_x, 1)
-        y = _Transform.apply(x.flatten(1, 2), frames.flatten(0, 1), is_back, sizes, compute)  # type: ignore[no-untyped-call]
-        return y.unflatten(1, (n, n_frames)), 1
+    def vmap(info: Any, in_dims: tuple[int | None, ...], *inputs: Any) -> tuple[Tensor, int]:
+        return _mapped(_Transform.apply, info, in_dims, *inputs)
+
+
+def _mapped(
+    apply: Callable[..., Tensor],
+    info: Any,
+    in_dims: tuple[int | None, ...],
+    x: Tensor,
+    locs: Tensor,
+    *others: Any,
+) -> tuple[Tensor, int]:
+    """Return a batch of transforms in one call of ``apply``."""
+    of_x, of_locs, n = in_dims[0], in_dims[1], info.batch_size
+    if of_locs is None:
+        assert of_x is not None
+        batch = x.movedim(of_x, 0)
+        y = apply(batch.flatten(0, 1), locs, *others)
+        return y.unflatten(0, batch.shape[:2]), 0
+    # Each has its own locations, like a frame.
+    frames = locs.movedim(of_locs, 0)
+    n_frames = frames.shape[1]
+    x = x.unsqueeze(1).expand(-1, n, *x.shape[1:]) if of_x is None else x.movedim(of_x, 1)
+    y = apply(x.flatten(1, 2), frames.flatten(0, 1), *others)
+    return y.unflatten(1, (n, n_frames)), 1
 
 
 def _gradients(
@@ -162,41 +173,38 @@ def _coordinates(like: Tensor, sizes: Sequence[int], axis: int) -> Tensor:
     return (-2j * math.pi * turns).reshape(-1, *[1] * (len(sizes) - 1 - axis))
 
 
-@cache
-def register_operation() -> None:
-    """Register the transform as an operation of torch, at first use and not on import."""
-
-    @torch.library.custom_op("linops_imaging::non_uniform_transform", mutates_args=())
-    def operation(
-        x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
-    ) -> Tensor:
-        def pair_for(of_frame: Tensor, frame: int, n: int, dtype: torch.dtype) -> PlanPair:
-            return PlanPair(of_frame, sizes, n, way_for(tol, tuple(sizes), dtype))
-
-        return computed(x, locs, is_back, sizes, pair_for)
-
-    @operation.register_fake
-    def _(x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float) -> Tensor:
-        return x.new_empty(*x.shape[:2], *(sizes if is_back else locs.shape[1:2]))
-
-    def setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x, locs, *ctx.others = inputs
-        ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
-
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        is_back, sizes, tol = ctx.others
-
-        def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
-            return non_uniform_transform(x, locs, is_back, sizes, tol)
-
-        return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
-
-    operation.register_autograd(backward, setup_context=setup)
-
-
+# It makes plans and compares locations on the host, which a CUDA graph would not repeat.
+@torch.library.custom_op(
+    "linops_imaging::non_uniform_transform",
+    mutates_args=(),
+    tags=torch.Tag.cudagraph_unsafe,
+)
 def non_uniform_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
 ) -> Tensor:
-    """Return the transform by the registered operation, which makes new plans in each call."""
-    y: Tensor = torch.ops.linops_imaging.non_uniform_transform(x, locs, is_back, list(sizes), tol)
-    return y
+    """Return the transform as one operation of compiled and exported graphs; see ``Compute``."""
+    return computed(x, locs, is_back, sizes, tol)
+
+
+@non_uniform_transform.register_fake
+def _(x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float) -> Tensor:
+    return x.new_empty(*x.shape[:2], *(sizes if is_back else locs.shape[1:2]))
+
+
+def _setup(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, locs, *ctx.others = inputs
+    ctx.save_for_backward(x if ctx.needs_input_grad[1] else None, locs)
+
+
+def _backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+    is_back, sizes, tol = ctx.others
+
+    def other(x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
+        y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
+        return y
+
+    return *_gradients(ctx, grad, is_back, sizes, other), None, None, None
+
+
+non_uniform_transform.register_autograd(_backward, setup_context=_setup)
+non_uniform_transform.register_vmap(partial(_mapped, non_uniform_transform))

@@ -54,6 +54,9 @@ _WIDEST_SINGLE = 8
 # digits (single) and 13 (double precision).
 _ROUNDING = {torch.complex64: 2e-3, torch.complex128: 2e-10}
 
+# Points whose angles are computed at a time: temporary tensors between kept ones leave holes.
+_POINTS = 2**15
+
 
 class Way(NamedTuple):
     """How a plan computes."""
@@ -137,18 +140,20 @@ class PlanPair:
         self._is_fake = isinstance(locs, FakeTensor)
         self._lock = Lock()
         self._executes: dict[bool, Callable[..., object]] = {}
-        self._angles, self._lost = list[Tensor](), None  # the library reads them in each call
-        for at, size in zip(locs.unbind(-1), sizes, strict=True):
-            turns = at.double() / size
-            turns -= turns.round()
-            self._angles.append((2 * math.pi * turns).to(way.dtype.to_real()))
+        # The library reads them in each call.
+        self._angles = locs.new_empty(len(sizes), len(locs), dtype=way.dtype.to_real())
+        self._lost: Tensor | None = None
+        for at, size, angles in zip(locs.unbind(-1), sizes, self._angles, strict=True):
+            for some, into in zip(at.split(_POINTS), angles.split(_POINTS), strict=True):
+                turns = some.double() / size
+                turns -= turns.round()
+                into.copy_(turns.mul_(2 * math.pi))
         if self._is_fake:  # the order of the locations is a part of the memory
             self._order = locs.new_empty(len(locs), dtype=torch.int64)
-        elif not all(bool(angles.sum().isfinite()) for angles in self._angles):
+        elif not self._angles.sum().isfinite():
             # Locations were changed to these. The library would leave its memory.
-            self._lost = ~torch.stack(self._angles).isfinite().all(0)
-            for angles in self._angles:
-                angles[self._lost] = 0
+            self._lost = ~self._angles.isfinite().all(0)
+            self._angles[:, self._lost] = 0
 
     def apply(self, x: Tensor, into: Tensor, *, is_back: bool) -> None:
         """Write the transforms of x, (B, ...), into ``into``; B must be a multiple of n."""

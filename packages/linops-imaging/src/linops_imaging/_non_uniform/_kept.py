@@ -2,15 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Sequence
+from threading import Lock
+from typing import Generic, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_core.siblings import is_plain
 
+Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
+
+
+class KeptByContent(Generic[Value]):
+    """Values computed from tensors, kept while memory has the same numbers, and freed with it.
+
+    In compiled graphs, torch does not count writes. So numbers are compared with a copy.
+    """
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._values = WeakKeyDictionary[torch.UntypedStorage, dict[Place, tuple[Tensor, Value]]]()
+
+    def of(self, tensor: Tensor, how: Place, make: Callable[[], Value]) -> Value:
+        """Return the value for the numbers of a tensor; ``make`` computes it if none is kept."""
+        place = (*place_of(tensor), tensor.dtype, how)
+        with self._lock, torch.inference_mode(False), torch.no_grad():
+            values = self._values.setdefault(tensor.untyped_storage(), {})
+            if place in values and not _are_equal(values[place][0], tensor):
+                values.clear()
+            if place not in values:
+                values[place] = tensor.clone(), make()
+            return values[place][1]
+
+
+def _are_equal(copy: Tensor, tensor: Tensor) -> bool:
+    return isinstance(tensor, FakeTensor) or torch.equal(copy, tensor)
 
 
 def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:

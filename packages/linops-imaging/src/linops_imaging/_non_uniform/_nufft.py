@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from operator import itemgetter
 from typing import cast
@@ -11,14 +11,15 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from linops_core import Interpolate, NamedLinop, Wrapper, linear_function
+from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import Memo, steps_that_differ, writing_is_safe
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid, unused_names
-from .._units import warn_of_locations
 from ._finufft import FinufftTransform
+from ._in_parts import applied_in_parts, others_of, side_by_side
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
+from ._locations import check_locations
 from ._method import plans_are_faster
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
@@ -66,7 +67,8 @@ class NUFFT(Wrapper):
     input_shape : sequence of dimensions, optional
         Dimensions of the image; Nx, Ny, Nz by default. They cannot be sliced.
     input_kshape : sequence of dimensions, optional
-        Dimensions of the oversampled grid inside; Kx, Ky, Kz or the next unused names by default.
+        Dimensions of the oversampled grid inside; Kx, Ky, Kz or the next unused names by default,
+        and with ``dims`` but without ``shape`` Grid, Grid1, Grid2.
     batch_shape : sequence of dimensions, optional
         Dimensions before the image (coils, frames). They can be sliced. Any dimensions by default.
     oversamp, width : float, optional
@@ -95,8 +97,20 @@ class NUFFT(Wrapper):
         first call computes the kernel, one real number for each point of that grid, with an error
         below 2e-5 (single precision) or 1e-11 (double precision). It is computed anew when
         locations or weights change. If these require gradients, A and A.H are applied instead.
+        With a Dense that makes the frames of few coefficients, ``(A @ Dense(basis, ...)).N``
+        convolves coefficients, with a kernel for each pair of them instead of each frame.
     table_budget : int, optional
         Largest size of the table, in bytes; 2**28 by default.
+    dims : sequence of dimensions, optional
+        Dimensions of the image, at any place; instead of ``output_shape``, ``input_shape`` and
+        ``batch_shape``. A stack of stars is ``FFT(dims=("Nz",)) @ NUFFT(locs, sizes, dims=("Nx",
+        "Ny"), to=("Spoke", "Readout"))``. In this order the normal operator needs no FFT along z.
+    shape : sequence of dimensions, optional
+        With ``dims``: all dimensions of the input, in order. By default ``("...", *dims)``; in a
+        composition, the dimensions that the neighbouring operator returns. Frames must be in it.
+    to : sequence of dimensions
+        With ``dims``: frames, then points, as ``output_shape``. If there are as many points as
+        ``dims``, each takes the place of one; else all are at the place of the first of ``dims``.
 
     Raises
     ------
@@ -115,8 +129,12 @@ class NUFFT(Wrapper):
 
     A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
     memory at the same time; finufft has one grid. The exception is a call without finufft that
-    records gradients to the locations. A graph of ``torch.compile`` makes new plans in each call.
-    To load a program of ``torch.export`` elsewhere, make a NUFFT with "finufft" there first.
+    records gradients to the locations.
+
+    With "finufft", a graph of ``torch.compile`` or ``torch.export`` has one operation for the
+    transform, with the same numbers and derivatives. To load a program elsewhere, import this
+    package there first. Plans of graphs, and those of locations that require gradients, are freed
+    with the locations; these are compared with a copy in each call.
 
     References
     ----------
@@ -142,7 +160,7 @@ class NUFFT(Wrapper):
         self,
         locs: Tensor,
         grid_size: Sequence[int],
-        output_shape: Sequence[NamedDimension | str],
+        output_shape: Sequence[NamedDimension | str] | None = None,
         input_shape: Sequence[NamedDimension | str] | None = None,
         input_kshape: Sequence[NamedDimension | str] | None = None,
         batch_shape: Sequence[NamedDimension | str] | None = None,
@@ -153,6 +171,9 @@ class NUFFT(Wrapper):
         method: str = "auto",
         toeplitz: bool = False,
         table_budget: int | None = None,
+        dims: Sequence[NamedDimension | str] | None = None,
+        shape: Sequence[NamedDimension | str] | None = None,
+        to: Sequence[NamedDimension | str] | None = None,
     ) -> None:
         sizes = sizes_of_grid("NUFFT", grid_size, 1, 2, 3)
         check_locations("NUFFT", locs, sizes)
@@ -175,22 +196,37 @@ class NUFFT(Wrapper):
             way = Gridding.given(sizes, oversamp, width)
             tol = way.error(sizes, torch.float64)
         ndim = len(sizes)
-        points = _dims("output_shape", output_shape, locs.ndim - 1)
-        image = _dims(
-            "input_shape", get_nd_shape(ndim) if input_shape is None else input_shape, ndim
-        )
-        batch = as_dims(("...",) if batch_shape is None else batch_shape)
+        positional = {
+            "output_shape": output_shape,
+            "input_shape": input_shape,
+            "batch_shape": batch_shape,
+        }
+        if dims is None and to is not None:
+            raise ValueError(f"NUFFT: to= must come with dims=, got {to!r}; name the points by it")
+        given = GridNames.given("NUFFT", dims, shape, None, n_dims=ndim, instead=positional)
+        if given is None:
+            points = _dims("output_shape", output_shape or (), locs.ndim - 1)
+            own = get_nd_shape(ndim) if input_shape is None else input_shape
+            image = _dims("input_shape", own, ndim)
+            batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
+            given = GridNames((*batch, *image), image, image)
+        else:
+            points, image, batch = _dims("to", to or (), locs.ndim - 1), given.grid, given.batch
         if input_kshape is None:
-            grid = unused_names(get_nd_shape(ndim, kspace=True), (*batch, *image, *points))
+            names = get_nd_shape(ndim, kspace=True)
+            if given.is_free:  # neighbours may have any of the usual names
+                names = as_dims(["Grid", "Grid1", "Grid2"][:ndim])
+            grid = unused_names(names, (*batch, *image, *points))
         else:
             grid = _dims("input_kshape", input_kshape, ndim)
-        names = (*(dim for dim in points if dim not in batch), *image, *grid)
-        if len({*names, *batch}) < len(names) + len({*batch}):
+        own = (*(dim for dim in points if dim not in batch), *image, *grid)
+        if len({*own, *batch}) < len(own) + len({*batch}):
             raise ValueError(
                 "NUFFT: points, image and the grid inside must have different names, got "
-                f"output_shape {points}, input_shape {image}, input_kshape {grid} and batch_shape "
+                f"points {points}, input_shape {image}, input_kshape {grid} and batch_shape "
                 f"{batch}"
             )
+        names_of_input = None if given.is_free else given.names
         tol, device = _TOL if tol is None else tol, locs.device.type
         is_for_coils = not toeplitz and not {*batch} <= {ELLIPSES, *points}
         is_faster = partial(plans_are_faster, sizes, tol, device, is_for_coils=is_for_coils)
@@ -198,7 +234,7 @@ class NUFFT(Wrapper):
             method = "finufft"
         if method != "finufft":
             way = way if is_given else chosen(tol, sizes)
-            make = partial(gridded_transform, locs, sizes, way, points, image, grid, batch)
+            make = partial(gridded_transform, locs, sizes, way, points, image, grid, names_of_input)
             operand = make(0 if method == "interpolate" else table_budget)
             interpolate = _interpolate_of(operand)
             if method == "table" and locs.numel() and not interpolate.table_nbytes:
@@ -207,7 +243,7 @@ class NUFFT(Wrapper):
             if method == "auto" and not is_given and is_faster(has_table=has_table):
                 method = "finufft"
         if method == "finufft":
-            operand = FinufftTransform(locs, sizes, tol, points, image, batch)
+            operand = FinufftTransform(locs, sizes, tol, points, image, names_of_input)
         super().__init__(operand, NamedShape(operand.ishape, operand.oshape))
         self.grid_size, self.toeplitz, self._error = sizes, toeplitz, tol
         self._needs_double = (
@@ -272,23 +308,41 @@ class NUFFT(Wrapper):
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
         linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
         frames = interpolate.shape.other_shapes["frames"]
-        is_image = linop.ishape == (self.oshape if self.is_adjoint else self.ishape)
-        n_own = len(self.grid_size) if is_image else self.locs.ndim - 1 - len(frames)
-        own, _ = interpolate.frame_axes(x.ndim - n_own)
+        is_image = is_back == self.is_adjoint
+        here, there = self.places if is_image else self.places[::-1]
+        ins, outs = others_of(x.ndim, here), others_of(x.ndim - len(here) + len(there), there)
+        own, _ = interpolate.frame_axes(len(ins))
         of_frame = math.prod(interpolate.grid_size) * x.element_size()
-        of_coil = of_frame * math.prod([x.shape[axis] for axis in own])
-        for dim, axis in zip(frames, own, strict=True):
-            n = x.shape[axis]
+        of_coil = of_frame * math.prod([x.shape[ins[number]] for number in own])
+        for dim, number in zip(frames, own, strict=True):
+            n = x.shape[ins[number]]
             step = max(1, n * (_FRAMES if x.is_cpu else _FRAMES_ON_GPU) // max(1, of_coil))
             if step < n and (tiles := self._frames(dim, n, step)):
-                pieces = zip(tiles, x.split(step, axis), strict=True)
+                pieces = zip(tiles, x.split(step, ins[number]), strict=True)
                 parts = (
                     tile._in_parts(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
-                return side_by_side(parts, axis, n)
-        axes = [a for a in range(x.ndim - n_own) if x.shape[a] > 1 and a not in own]
-        return applied_in_parts(linop, x, axes, of_frame * math.prod(x.shape[: x.ndim - n_own]))
+                return side_by_side(parts, outs[number], n)
+        axes = [
+            (at, to)
+            for number, (at, to) in enumerate(zip(ins, outs, strict=True))
+            if x.shape[at] > 1 and number not in own
+        ]
+        nbytes = of_frame * math.prod([x.shape[at] for at in ins])
+        return applied_in_parts(linop, x, axes, nbytes, _STEP)
+
+    @property
+    def _is_free(self) -> bool:
+        """Whether a neighbour may determine the other dimensions; messages ask it."""
+        return self.interpolate._is_free
+
+    @property
+    def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Axes of the image on its side, and axes of the points on theirs."""
+        first, last = self.linop.flatten()[0], self.linop.flatten()[-1]
+        image, points = (last, first) if self.is_adjoint else (first, last)
+        return cast(Interpolate, image).places[0], cast(Interpolate, points).places[1]
 
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
@@ -326,35 +380,6 @@ def _refuse_table(interpolate: Interpolate, budget: int) -> None:
     )
 
 
-def applied_in_parts(
-    linop: Callable[[Tensor], Tensor], x: Tensor, axes: Sequence[int], nbytes: int
-) -> Tensor:
-    """Return A x, cut along ``axes`` so that a part needs about ``_STEP`` of ``nbytes``."""
-    if nbytes <= _STEP or not axes:
-        return linop(x)
-    axis, *others = axes
-    n = x.shape[axis]
-    step = max(1, n * _STEP // nbytes)
-    parts = (
-        applied_in_parts(linop, piece, others, nbytes * piece.shape[axis] // n)
-        for piece in steps_that_differ(x, x.split(step, axis), lambda piece: piece)
-    )
-    return side_by_side(parts, axis, n)
-
-
-def side_by_side(parts: Iterable[Tensor], axis: int, n: int) -> Tensor:
-    """Return slices of ``n`` in all joined along an axis, with one of them in memory at a time."""
-    result, start = None, 0
-    for part in parts:
-        if result is None:
-            result = part.new_empty((*part.shape[:axis], n, *part.shape[axis + 1 :]))
-        result.narrow(axis, start, part.shape[axis]).copy_(part)
-        start += part.shape[axis]
-        del part  # before the next one is made
-    assert result is not None
-    return result
-
-
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
     """Return ``n`` dimensions."""
     found = as_dims(dims)
@@ -367,36 +392,3 @@ def _check_numbers(**numbers: tuple[object, float]) -> None:
     for name, (value, least) in numbers.items():
         if not isinstance(value, (int, float)) or not least <= value < math.inf:
             raise ValueError(f"NUFFT: {name} must be a number of at least {least}, got {value!r}")
-
-
-def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
-    """Refuse locations that are not in the k-space of images of these sizes."""
-    if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        kind = getattr(locs, "dtype", type(locs))
-        raise TypeError(f"{owner}: the locations must be a tensor of real numbers, got {kind}")
-    if locs.dtype not in (torch.float32, torch.float64):
-        raise TypeError(
-            f"{owner}: the locations must be of torch.float32 or torch.float64, got {locs.dtype}, "
-            "which has too few digits; convert them by locs.float()"
-        )
-    if locs.shape[-1:] != (len(sizes),):
-        raise ValueError(
-            f"{owner}: the last dimension of the locations must have size {len(sizes)} for images "
-            f"of {sizes}, got shape {tuple(locs.shape)}"
-        )
-    if locs.is_meta or not locs.numel() or not writing_is_safe():
-        return  # there are no values to look at
-    largest = locs.detach().abs().flatten(0, -2).amax(0).tolist()
-    if not all(map(math.isfinite, largest)):
-        raise ValueError(
-            f"{owner}: the locations must be finite, got some that are not; leave these points out"
-        )
-    # Allow for rounding of N / 2.
-    if any(far > size / 2 * (1 + 1e-4) for far, size in zip(largest, sizes, strict=True)):
-        raise ValueError(
-            f"{owner}: the locations must be in [-N / 2, N / 2] cycles per field of view for N of "
-            f"{sizes}, got absolute values up to {largest}; either their unit is another one "
-            "(multiply radians per pixel by N / (2 pi), and 1 / m by the field of view in m), or "
-            "they are of a larger grid: then give its grid_size, or leave out what is outside"
-        )
-    warn_of_locations(owner, largest, locs.numel() // len(sizes), sizes)

@@ -10,9 +10,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from linops_core import Interpolate, NamedLinop, SliceableLinop
+from linops_core import AxisMap, GridNames, GridOperator, Interpolate, NamedLinop
 from linops_core.siblings import Kept, is_plain, steps_that_differ, writing_is_safe
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedDimension
 
 from ._kaiser_bessel import Gridding, deapodisation
 
@@ -21,7 +21,7 @@ from ._kaiser_bessel import Gridding, deapodisation
 _STEP, _STEP_ON_GPU = 2**21, 2**26
 
 
-class OversampledFFT(SliceableLinop):
+class OversampledFFT(GridOperator[AxisMap]):
     r"""The weighted Fourier transform of an image at the frequencies k N / M,
 
     .. math:: X_k = \prod_d N_d^{-1/2} \sum_r
@@ -33,30 +33,29 @@ class OversampledFFT(SliceableLinop):
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Gridding, Kept)
+    grid_keys = ("image", "grid")
+    _takes_any_batch = True
+    sizes = NamedLinop.sizes  # each dimension has one size
 
-    def __init__(
-        self,
-        image: Sequence[NamedDimension],
-        grid: Sequence[NamedDimension],
-        sizes: Sequence[int],
-        way: Gridding,
-        batch: Sequence[NamedDimension],
-    ) -> None:
-        shape = NamedShape((*batch, *image), (*batch, *grid), image=image, grid=grid)
-        super().__init__(shape)
+    def __init__(self, names: GridNames, sizes: Sequence[int], way: Gridding) -> None:
+        super().__init__(names.shape(image=names.grid, grid=names.result), (), names.is_free)
         self.grid_size, self.padded_size, self._way = tuple(sizes), way.padded, way
-        self._axes = tuple(range(-len(sizes), 0))
+        self._last = tuple(range(-len(sizes), 0))
         self._kept: Kept[list[Tensor]] = Kept()
 
     @staticmethod
     def fn(linop: OversampledFFT, x: Tensor, /) -> Tensor:
         """Return the transform of the image."""
-        return linop._by_image(linop._padded_and_transformed, x, linop.padded_size)
+        x = linop.gathered(x)
+        return linop.scattered(linop._by_image(linop._padded_and_transformed, x, linop.padded_size))
 
     @staticmethod
     def adj_fn(linop: OversampledFFT, x: Tensor, /) -> Tensor:
         """Return the adjoint transform: an image."""
-        return linop._by_image(linop._transformed_and_cropped, x, linop.grid_size)
+        x = linop.gathered_back(x)
+        return linop.scattered_back(
+            linop._by_image(linop._transformed_and_cropped, x, linop.grid_size)
+        )
 
     def _by_image(
         self, one: Callable[[Tensor, Tensor], Tensor], x: Tensor, sizes: tuple[int, ...]
@@ -79,18 +78,18 @@ class OversampledFFT(SliceableLinop):
 
     def _padded_and_transformed(self, x: Tensor, factors: Tensor) -> Tensor:
         x = x * factors
-        for axis in reversed(self._axes):
+        for axis in reversed(self._last):
             size, larger = self.grid_size[axis], self.padded_size[axis]
             before, behind = x.split([size // 2, size - size // 2], axis)
             lengths = list(x.shape)
             lengths[axis] = larger - size
             x = torch.cat([behind, x.new_zeros(lengths), before], axis)
         # Not every library of transforms accepts an empty batch.
-        return torch.fft.fftn(x, dim=self._axes, norm="backward") if x.numel() else x
+        return torch.fft.fftn(x, dim=self._last, norm="backward") if x.numel() else x
 
     def _transformed_and_cropped(self, x: Tensor, factors: Tensor) -> Tensor:
-        image = torch.fft.ifftn(x, dim=self._axes, norm="forward") if x.numel() else x
-        for axis in self._axes:
+        image = torch.fft.ifftn(x, dim=self._last, norm="forward") if x.numel() else x
+        for axis in self._last:
             size, larger = self.grid_size[axis], self.padded_size[axis]
             before = image.narrow(axis, larger - size // 2, size // 2)
             image = torch.cat([before, image.narrow(axis, 0, size - size // 2)], axis)
@@ -137,18 +136,19 @@ def gridded_transform(
     points: Sequence[NamedDimension],
     image: Sequence[NamedDimension],
     grid: Sequence[NamedDimension],
-    batch: Sequence[NamedDimension],
+    shape: Sequence[NamedDimension] | None,
     table_budget: int | None,
 ) -> NamedLinop:
     """Return a NUFFT as a chain: an oversampled FFT, and an interpolation."""
-    fourier = OversampledFFT(image, grid, sizes, way, batch)
+    names = GridNames.along("NUFFT", image, shape, grid)
+    fourier = OversampledFFT(names, sizes, way)
     interpolate = Interpolate(
         locs,
         way.padded,
-        batch,
-        points,
-        grid,
-        way.width,
+        width=way.width,
+        dims=grid,
+        shape=None if shape is None else names.output,
+        to=points,
         kernel_params={"beta": way.beta, "scaled": True},  # in single precision I_0^3 overflows
         scale=[larger / size for larger, size in zip(way.padded, sizes, strict=True)],
         table_budget=table_budget,

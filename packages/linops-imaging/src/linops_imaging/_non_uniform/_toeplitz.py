@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import product
 from operator import itemgetter
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -36,6 +36,36 @@ class Phases(NamedTuple):
         """Return the values of some of the points, (B, P)."""
         angles = 2 * math.pi * (self.turns @ self.locs[points].T)
         return torch.polar(self.weights[points].to(angles.dtype).expand_as(angles), angles)
+
+
+class Kernel(NamedTuple):
+    """The transform of a kernel, of the sizes of :func:`convolution_sizes`."""
+
+    real: Tensor
+    imag: Tensor | None = None
+    """None for a transform that is real: of weights that are real."""
+    is_conjugate: bool = False
+
+    def with_axis(self) -> Kernel:
+        """Return it with an axis of size 1 behind."""
+        imag = None if self.imag is None else self.imag.unsqueeze(-1)
+        return Kernel(self.real.unsqueeze(-1), imag, self.is_conjugate)
+
+    def lines(self) -> Kernel:
+        """Return views as lines along the first axis."""
+        length = len(self.real)
+        views = (
+            None if part is None else part.movedim(0, -1).reshape(-1, length)
+            for part in (self.real, self.imag)
+        )
+        return Kernel(*cast(tuple[Tensor, Tensor], tuple(views)), self.is_conjugate)
+
+    def add_product(self, spectrum: Tensor, lines: slice, total: Tensor) -> None:
+        """Add the product with some of the lines to ``total``."""
+        factor = self.real[lines].to(spectrum.dtype)  # mixed products take longer
+        if self.imag is not None:
+            factor.imag.add_(self.imag[lines], alpha=-1 if self.is_conjugate else 1)
+        total.addcmul_(factor, spectrum)
 
 
 def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
@@ -112,31 +142,61 @@ def _at_a_time(x: Tensor, axis: int) -> int:
     return max(1, nbytes * x.shape[axis] // (x.numel() * x.element_size()))
 
 
-def convolved(x: Tensor, kernel: Tensor, sizes: Sequence[int], into: Tensor) -> None:
-    """Write the convolutions of images (B, ...), some at a time; ``kernel`` is a transform.
+def convolved(
+    x: Tensor, kernels: Sequence[Sequence[Kernel]], sizes: Sequence[int], into: Tensor
+) -> None:
+    """Write sums of convolutions of images, some at a time: row i of ``kernels`` makes result i.
 
     A row is an image without its first axis. Rows are transformed some at a time, and then lines
     along the first axis, which is last in memory: so padded images need not be in memory whole.
+
+    Parameters
+    ----------
+    x : Tensor
+        Images, (B, J, ...).
+    kernels : sequence of sequences
+        I rows of J transforms of kernels.
+    sizes : sequence of int
+        Of an image.
+    into : Tensor
+        (B, I, ...).
     """
     if len(sizes) == 1:
-        axis = slice(None), slice(None), None
-        return convolved(x[axis], kernel[axis[1:]], (*sizes, 1), into[axis])
+        longer = [[kernel.with_axis() for kernel in row] for row in kernels]
+        return convolved(x.unsqueeze(-1), longer, (*sizes, 1), into.unsqueeze(-1))
     size, *others = sizes
-    length, *padded = kernel.shape
-    factors = kernel.movedim(0, -1).reshape(-1, length)
-    of_row, of_line = (x.element_size() * n for n in (len(factors), length))
-    nbytes, axes = _STEP if x.is_cpu else _STEP_ON_GPU, tuple(range(2, x.ndim))
+    length, *padded = kernels[0][0].real.shape
+    factors = [[kernel.lines() for kernel in row] for row in kernels]
+    n_all, n_images = math.prod(padded), max(map(len, (kernels, kernels[0])))
+    of_row, of_line = (x.element_size() * n * n_images for n in (n_all, length))
+    nbytes, axes = _STEP if x.is_cpu else _STEP_ON_GPU, tuple(range(3, 2 + len(sizes)))
     step = max(1, nbytes // (2 * size * of_row))
     n_rows, n_lines = (max(1, nbytes // (step * own)) for own in (of_row, of_line))
     inside = (..., *[slice(n) for n in others])
     steps = zip(x.split(step), into.split(step), strict=True)
     for images, results in steps_that_differ(x, steps, itemgetter(0)):
-        lines = x.new_empty(len(images), len(factors), size)
-        for rows, part in zip(images.split(n_rows, 1), lines.split(n_rows, 2), strict=True):
-            part.copy_(torch.fft.fftn(rows, padded, axes).flatten(2).mT)
-        for part, own in zip(lines.split(n_lines, 1), factors.split(n_lines), strict=True):
-            spectrum = torch.fft.fft(part, length).mul_(own)
-            part.copy_(torch.fft.ifft(spectrum).narrow(-1, 0, size))
-        for part, rows in zip(lines.split(n_rows, 2), results.split(n_rows, 1), strict=True):
-            rows.copy_(torch.fft.ifftn(part.mT.unflatten(2, padded), dim=axes)[inside])
+        lines = x.new_empty(*images.shape[:2], n_all, size)
+        for rows, part in zip(images.split(n_rows, 2), lines.split(n_rows, 3), strict=True):
+            part.copy_(torch.fft.fftn(rows, padded, axes).flatten(3).mT)
+        back = lines
+        if len(kernels) != images.shape[1]:
+            back = x.new_empty(len(images), len(kernels), n_all, size)
+        for start in range(0, n_all, n_lines):
+            own = slice(start, start + n_lines)
+            spectrum = _mixed(torch.fft.fft(lines[:, :, own], length), factors, own)
+            back[:, :, own] = torch.fft.ifft(spectrum).narrow(-1, 0, size)
+        for part, rows in zip(back.split(n_rows, 3), results.split(n_rows, 2), strict=True):
+            rows.copy_(torch.fft.ifftn(part.mT.unflatten(3, padded), dim=axes)[inside])
     return None
+
+
+def _mixed(spectrum: Tensor, factors: Sequence[Sequence[Kernel]], lines: slice) -> Tensor:
+    """Return the products of spectra (B, J, lines, length) and kernels, summed over J."""
+    if len(factors) == len(factors[0]) == 1:
+        return spectrum.mul_(factors[0][0].real[lines])
+    shape = (len(spectrum), len(factors), *spectrum.shape[2:])
+    result = spectrum.new_zeros(shape)
+    for row, total in zip(factors, result.unbind(1), strict=True):
+        for kernel, part in zip(row, spectrum.unbind(1), strict=True):
+            kernel.add_product(part, lines, total)
+    return result

@@ -79,7 +79,7 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
         D = Diagonal.from_weight(weights.detach(), shapes["locs_shape"][:-1], A.oshape)
         chain = cast(Chain, A.H @ D @ A)
     dtype = torch.promote_types((A.locs if weights is None else weights).dtype, torch.float32)
-    kernels = [*ToeplitzNormal(chain).kernels(dtype)]
+    kernels = [kernel.real for ((kernel,),) in ToeplitzNormal(chain).kernels(dtype)]
     frames = lengths[: len(A.interpolate.shape.other_shapes["frames"])]
     shape = (*frames, *convolution_sizes(A.grid_size))
     if not kernels:

@@ -3,48 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from functools import reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, partial, reduce
 from itertools import product
-from typing import Any, ClassVar, Protocol, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import torch
 from torch import Tensor
 
-from linops_core import (
-    Chain,
-    Diagonal,
-    Interpolate,
-    NamedLinop,
-    Normal,
-    Wrapper,
-    linear_function,
-)
-from linops_core.siblings import Kept, acts_as
-from nameddim import ND, get_nd_shape
+from linops_core import Chain, Dense, NamedLinop, Wrapper, linear_function
+from linops_core.siblings import Kept, acts_as, normal_around
+from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import chosen
-from ._kept import may_be_kept, place_of
+from ._kept import Place, may_be_kept, place_of
+from ._normal_parts import NormalParts
 from ._oversampled_fft import gridded_transform
-from ._toeplitz import Phases, convolved, kernel_of
+from ._toeplitz import Kernel, Phases, convolved, kernel_of
 
 # Points that are gridded at a time for a kernel, at least: their weights are in memory.
 _POINTS = 2**12
 
 
-class Transform(Protocol):
-    """The attributes of a NUFFT that are used here."""
-
-    grid_size: tuple[int, ...]
-
-    @property
-    def interpolate(self) -> Interpolate:
-        """The part that has the locations."""
-
-
 class ToeplitzNormal(Wrapper):
-    """The composition of a NUFFT, real weights and the adjoint, applied as a convolution.
+    """A composition that :class:`NormalParts` describes, applied as a convolution.
 
     Its roles of dimensions are those of the composition, which is its operand. Where no kernel may
     be kept, the composition itself is applied: while gradients to locations or weights are
@@ -52,8 +35,8 @@ class ToeplitzNormal(Wrapper):
 
     Parameters
     ----------
-    chain : Chain
-        A NUFFT, perhaps a Diagonal, and the adjoint.
+    chain : NamedLinop
+        A composition that has :class:`NormalParts`.
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
@@ -65,53 +48,195 @@ class ToeplitzNormal(Wrapper):
     @classmethod
     def of(cls, chain: NamedLinop) -> NamedLinop:
         """Return the operator around ``chain``, or ``chain`` if it is not a convolution."""
-        is_one = isinstance(chain, Chain) and multiplies_points(chain)
-        return cls(chain).as_endomorphism() if is_one else chain
+        return chain if NormalParts.of(chain) is None else cls(chain).as_endomorphism()
 
     @property
     def name(self) -> str:
         """The given name, else the name of the operator with ``.N``."""
-        return self._name or f"{self._parts()[0].name}.N"
+        return self._name or f"{cast(NamedLinop, self._parts().transform).name}.N"
 
     @staticmethod
     def fn(linop: ToeplitzNormal, x: Tensor, /) -> Tensor:
         """Return A^H D A x."""
-        transform, diagonal = linop._transform(), linop._diagonal()
-        tensors = [transform.interpolate.locs, *([] if diagonal is None else [diagonal.weight])]
-        is_real = linop._is_squared() or not any(tensor.is_complex() for tensor in tensors)
-        if not is_real or not may_be_kept(x, tensors):
+        if torch.compiler.is_compiling():
+            return linop.linop(x)
+        parts = linop._parts()
+        tensors = parts.tensors()
+        if not parts.is_real() or not may_be_kept(x, tensors) or not x.numel():
             return linop.linop(x)
         check_device(linop.name, x, tensors[0])
         dtypes = [t.dtype for t in (x, *tensors[1:])]  # locations do not decide the dtype
         x = x.to(reduce(torch.promote_types, dtypes, torch.complex64))
-        return linear_function(linop._convolved, linop._convolved, x, *tensors)
+        back = linop if parts.right is None else cast(ToeplitzNormal, linop.H)
+        return linear_function(linop._convolved, back._convolved, x, *tensors)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _check_vector = NamedLinop._check_vector  # the operand is mostly not asked
 
-    def kernels(self, dtype: torch.dtype) -> Iterator[Tensor]:
-        """Yield the kernel of each frame in a real dtype, the last one fastest."""
-        transform, diagonal = self._transform(), self._diagonal()
-        interpolate, tensors = transform.interpolate, [transform.interpolate.locs]
-        locs = interpolate.weight_part("locs")
-        if diagonal is None:
-            weights = torch.ones((), dtype=locs.dtype, device=locs.device).expand(locs.shape[:-1])
-        else:
-            tensors.append(diagonal.weight)
-            weights = self._weights_of_points(diagonal, interpolate, locs.shape[:-1])
-        n_frame_axes = len(interpolate.shape.other_shapes["frames"])
-        for index in product(*map(range, locs.shape[:n_frame_axes])):
-            own, of_own = locs[index], weights[index]
-            place = (place_of(own), diagonal and place_of(of_own), dtype)
-            yield self._kept.of(tensors, place, lambda: self._kernel(own, of_own, dtype))  # noqa: B023 (called at once)
+    def kernels(self, dtype: torch.dtype) -> Iterator[Sequence[Sequence[Kernel]]]:
+        """Yield the kernels of each frame in a real dtype, the last frame fastest.
 
-    def _kernel(self, locs: Tensor, weights: Tensor, dtype: torch.dtype) -> Tensor:
-        """Return the kernel of one frame in a real dtype."""
-        sizes = self._transform().grid_size
-        if self._is_squared():
-            weights = weights.to(torch.complex128).abs().square()
-        grid_size = torch.tensor(sizes, dtype=torch.float64, device=locs.device)
-        at = locs.reshape(-1, len(sizes)).double()
+        Row i has the kernels from each coefficient to coefficient i.
+        """
+        parts = self._parts()
+        interpolate = parts.transform.interpolate
+        locs, of_points = interpolate.weight_part("locs"), parts.of_points()
+        tensors = parts.tensors()
+        columns = _columns(parts, tensors, parts.right, parts.input_dims[0])
+        rows = _columns(parts, tensors, parts.left, parts.output_dims[0])
+        frames = interpolate.shape.other_shapes["frames"]
+        lengths = zip(frames, locs.shape, strict=False)
+        places = [[slice(None)] if dim in parts.merged else range(n) for dim, n in lengths]
+        for index in cast("Iterator[tuple[slice | int, ...]]", product(*places)):
+            own = None if of_points is None else of_points[index]
+            sizes = parts.transform.grid_size
+            frame = _Frame(sizes, locs[index], own, is_squared=parts.is_squared, dtype=dtype)
+            find = partial(self._kernel, tensors, frame)
+            yield [
+                [find(row and row.at(index), column and column.at(index)) for column in columns]
+                for row in rows
+            ]
+
+    def _kernel(
+        self, tensors: Sequence[Tensor], frame: _Frame, row: _Column | None, column: _Column | None
+    ) -> Kernel:
+        """Return the kernel of the weights conj(row) column of points."""
+        place = frame.place()
+        if row is None or column is None:
+            return Kernel(self._kept.of(tensors, place, lambda: frame.kernel(frame.ones())))
+        is_conjugate = row.place() > column.place()  # one kernel serves both orders
+        first, second = (row, column) if is_conjugate else (column, row)
+        at = (*place, first.place(), second.place())
+
+        def part(of: Callable[[Tensor], Tensor]) -> Tensor:
+            there, here = (each.values.to(torch.complex128) for each in (first, second))
+            return frame.kernel(of(here.conj() * there))
+
+        real = self._kept.of(tensors, (*at, "real"), lambda: part(torch.real))
+        if row.place() == column.place() or not (
+            row.values.is_complex() or column.values.is_complex()
+        ):
+            return Kernel(real)
+        imag = self._kept.of(tensors, (*at, "imag"), lambda: part(torch.imag))
+        return Kernel(real, imag, is_conjugate)
+
+    def _convolved(self, x: Tensor) -> Tensor:
+        parts = self._parts()
+        sizes, has_coefficients = parts.transform.grid_size, int(parts.right is not None)
+        n_last = len(parts.input_dims)
+        last = tuple(range(-n_last, 0))
+        moved = x.movedim(parts.axes(self.ishape, parts.input_dims), last)
+        batch, own = moved.shape[: x.ndim - n_last], moved.shape[x.ndim - n_last :]
+        frames = own[has_coefficients : len(own) - len(sizes)]
+        n_columns = own[0] if has_coefficients else 1
+        images = moved.reshape(math.prod(batch), n_columns, math.prod(frames), *sizes)
+        result: Tensor | None = None
+        for frame, kernels in enumerate(self.kernels(x.real.dtype)):
+            if result is None:
+                result = x.new_empty(len(images), len(kernels), *images.shape[2:])
+            convolved(images[:, :, frame], kernels, sizes, into=result[:, :, frame])
+        assert result is not None
+        n_rows = result.shape[1 : 1 + has_coefficients]
+        result = result.reshape(*batch, *n_rows, *frames, *sizes)
+        return result.movedim(last, parts.axes(self.oshape, parts.output_dims))
+
+    def _parts(self) -> NormalParts:
+        parts = NormalParts.of(self.linop)
+        assert parts is not None
+        return parts
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without the kernels; a copy computes new kernels."""
+        return {**super().__getstate__(), "_kept": Kept()}
+
+
+@normal_around.register(ToeplitzNormal)
+def _of_coefficients(inner: ToeplitzNormal, linop: NamedLinop) -> NamedLinop | None:
+    """Return the convolution of coefficients, if that needs fewer kernels than the frames."""
+    if not acts_as(linop, Dense):
+        return None
+    normal = ToeplitzNormal.of(linop.normal(inner.linop))
+    parts = normal._parts() if isinstance(normal, ToeplitzNormal) else None
+    if parts is None or (parts.right is not linop and not parts.merged):
+        return None
+    locs = parts.transform.interpolate.weight_part("locs")
+    frames = parts.transform.interpolate.shape.other_shapes["frames"]
+    n_frames = math.prod(
+        n for dim, n in zip(frames, locs.shape, strict=False) if dim in parts.merged
+    )
+    n = len(parts.coefficients(linop, parts.input_dims[0]))
+    n_kernels = n * n if linop.weight.is_complex() else n * (n + 1) // 2
+    return normal if n_kernels < n_frames else None
+
+
+class _Column(NamedTuple):
+    """Weights of one coefficient, for frames and points."""
+
+    number: int
+    """Of the tensor."""
+    values: Tensor
+
+    def at(self, index: tuple[int | slice, ...]) -> _Column:
+        """Return the weights of one frame."""
+        return _Column(self.number, self.values[index])
+
+    def place(self) -> Place:
+        """Return what tells it from other coefficients."""
+        return self.number, *place_of(self.values), self.values.is_conj()
+
+
+def _columns(
+    parts: NormalParts, tensors: Sequence[Tensor], part: Dense | None, dim: NamedDimension
+) -> Sequence[_Column | None]:
+    """Return the weights of each coefficient."""
+    if part is None:
+        return [None]
+    (number,) = (n for n, tensor in enumerate(tensors) if tensor is part.weight)
+    return [_Column(number, values) for values in parts.coefficients(part, dim)]
+
+
+class _Frame:
+    """The points of one frame, for its kernels."""
+
+    def __init__(
+        self,
+        sizes: tuple[int, ...],
+        locs: Tensor,
+        weights: Tensor | None,
+        *,
+        is_squared: bool,
+        dtype: torch.dtype,
+    ) -> None:
+        self._sizes, self._locs, self._weights, self._dtype = sizes, locs, weights, dtype
+        self._is_squared = is_squared
+
+    def place(self) -> Place:
+        """Return what tells this frame from others of the same tensors."""
+        weights = None if self._weights is None else place_of(self._weights)
+        return (place_of(self._locs), weights, self._dtype)
+
+    def ones(self) -> Tensor:
+        """Return the number 1 for all points."""
+        return torch.ones((), dtype=self._locs.dtype, device=self._locs.device)
+
+    def kernel(self, factors: Tensor) -> Tensor:
+        """Return the kernel of the weights times real factors."""
+        weights = self._weights
+        if weights is None:
+            weights = factors.expand(self._locs.shape[:-1])
+        else:
+            if self._is_squared:
+                weights = weights.to(torch.complex128).abs().square()
+            weights = weights * factors
+        at, adjoint = self._adjoint
+        return kernel_of(at, weights.reshape(-1), self._sizes, adjoint, self._dtype)
+
+    @cached_property
+    def _adjoint(self) -> tuple[Tensor, Callable[[Phases], Tensor]]:
+        """The locations, and the adjoint NUFFT of values there."""
+        sizes, dtype = self._sizes, self._dtype
+        grid_size = torch.tensor(sizes, dtype=torch.float64, device=self._locs.device)
+        at = self._locs.reshape(-1, len(sizes)).double()
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
         tol = 1e-11 if dtype == torch.float64 else 2e-5
         of_values = adjoint_at(at, sizes, tol) if is_installed(at.device.type) else None
@@ -126,7 +251,7 @@ class ToeplitzNormal(Wrapper):
             total: Tensor | None = None
             for start in range(0, max(1, len(at)), step):  # also without points
                 points = slice(start, start + step)
-                options = (sizes, way, (ND("P"),), image, grid, (ND("B"),), 0)
+                options = (sizes, way, (ND("P"),), image, grid, (ND("B"), *image), 0)
                 fourier, interpolate = cast(Chain, gridded_transform(at[points], *options)).linops
                 part = interpolate.H(phases.at(points).to(dtype.to_complex()))
                 total = part if total is None else total.add_(part)
@@ -134,71 +259,7 @@ class ToeplitzNormal(Wrapper):
             assert total is not None
             return fourier.H(total)
 
-        return kernel_of(at, weights.reshape(-1), sizes, adjoint, dtype)
-
-    def _convolved(self, x: Tensor) -> Tensor:
-        if not x.numel():
-            return x.clone()
-        transform = self._transform()
-        sizes = transform.grid_size
-        at, last = transform.interpolate.frame_axes(x.ndim - len(sizes))
-        moved = x.movedim(at, last)
-        n_batch_axes = moved.ndim - len(sizes) - len(last)
-        images = moved.reshape(
-            math.prod(moved.shape[:n_batch_axes]), -1, *sizes
-        )  # batch, frames, image
-        result = torch.empty_like(images, memory_format=torch.contiguous_format)
-        for frame, kernel in enumerate(self.kernels(x.real.dtype)):
-            convolved(images[:, frame], kernel, sizes, into=result[:, frame])
-        return result.reshape(moved.shape).movedim(last, at)
-
-    def _parts(self) -> Sequence[NamedLinop]:
-        return cast(Chain, self.linop).linops
-
-    def _transform(self) -> Transform:
-        return cast(Transform, self._parts()[0])
-
-    def _diagonal(self) -> Diagonal | None:
-        parts = self._parts()
-        return diagonal_of(parts[1]) if len(parts) == 3 else None
-
-    def _is_squared(self) -> bool:
-        parts = self._parts()
-        return len(parts) == 3 and isinstance(parts[1], Normal)
-
-    def _weights_of_points(
-        self, diagonal: Diagonal, interpolate: Interpolate, lengths: Sequence[int]
-    ) -> Tensor:
-        """Return a view of the weights as frames and points."""
-        n_frame_axes = len(interpolate.shape.other_shapes["frames"])
-        n_axes = len(self._parts()[0].oshape)
-        weights = diagonal.aligned_weight(n_axes)
-        weights = weights[(None,) * (n_axes - weights.ndim)]
-        n_batch_axes = n_axes - (len(lengths) - n_frame_axes)
-        weights = weights.movedim(*interpolate.frame_axes(n_batch_axes))
-        return weights[(0,) * (n_batch_axes - n_frame_axes)].expand(lengths)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the kernels; a copy computes new kernels."""
-        return {**super().__getstate__(), "_kept": Kept()}
-
-
-def diagonal_of(inner: NamedLinop) -> Diagonal | None:
-    """Return ``inner`` if it is a Diagonal, or the Diagonal of which it is the normal."""
-    linop = inner.linop if acts_as(inner, Normal) else inner
-    return linop if acts_as(linop, Diagonal) else None
-
-
-def multiplies_points(chain: Chain) -> bool:
-    """Return whether the weights between A and A^H belong to points and frames, not to coils."""
-    if len(chain.linops) == 2:
-        return True
-    transform, inner, *others = chain.linops
-    diagonal = diagonal_of(inner)
-    if diagonal is None or len(others) != 1:
-        return False
-    of_points = cast(Transform, transform).interpolate.shape.other_shapes["locs_shape"]
-    return set(diagonal.shape.other_shapes["weight_shape"]) <= set(of_points)
+        return at, adjoint
 
 
 def check_device(name: str, x: Tensor, locs: Tensor) -> None:

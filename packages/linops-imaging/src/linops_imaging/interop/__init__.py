@@ -13,9 +13,11 @@ for real networks.
 from ._deepinv import from_deepinv as from_deepinv
 from ._deepinv import to_deepinv as to_deepinv
 from ._mrpro import from_mrpro as from_mrpro
+from ._mrpro import to_mrpro as to_mrpro
 from ._non_uniform import from_finufft as from_finufft
 from ._non_uniform import from_mrinufft as from_mrinufft
 from ._non_uniform import from_pynufft as from_pynufft
+from ._non_uniform import from_pytorch_finufft as from_pytorch_finufft
 from ._non_uniform import from_torchkbnufft as from_torchkbnufft
 from ._wavelets import from_ptwt as from_ptwt
 from ._wavelets import from_pywt as from_pywt
@@ -30,8 +32,10 @@ __all__ = [
     "from_mrpro",
     "from_ptwt",
     "from_pynufft",
+    "from_pytorch_finufft",
     "from_pywt",
     "from_skimage",
     "from_torchkbnufft",
     "to_deepinv",
+    "to_mrpro",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
@@ -14,6 +15,54 @@ from .._extras import needed
 
 if TYPE_CHECKING:
     from mrpro.operators import LinearOperator
+
+
+def to_mrpro(A: NamedLinop) -> LinearOperator:
+    """Return the operator as a ``LinearOperator`` of mrpro, which its solvers and models take.
+
+    Parameters
+    ----------
+    A : NamedLinop
+        With a ``...`` for the batch that mrpro's tensors have, (..., C, Nz, Ny, Nx). It becomes a
+        submodule: its weights are parameters and buffers of the operator.
+
+    Returns
+    -------
+    mrpro.operators.LinearOperator
+        Its adjoint is ``A.H``, and its ``gram`` is ``A.N``, in closed form if there is one.
+
+    Raises
+    ------
+    ImportError
+        If mrpro is not installed (the extra ``mrpro``).
+    TypeError
+        If A is not a NamedLinop.
+    """
+    if not isinstance(A, NamedLinop):
+        raise TypeError(f"to_mrpro: the operator must be a NamedLinop, got {type(A)}")
+    return _operator_class(needed("mrpro.operators", "to_mrpro", "mrpro").LinearOperator)(A)
+
+
+@cache
+def _operator_class(base: Any) -> Any:
+    """Return the class of mrpro's operators that hold one of ours."""
+
+    class LinopOperator(base):  # type: ignore[misc]  # which is known once mrpro is imported
+        def __init__(self, linop: NamedLinop) -> None:
+            super().__init__()
+            self.linop = linop
+
+        def forward(self, x: Tensor) -> tuple[Tensor]:
+            return (self.linop(x),)
+
+        def adjoint(self, x: Tensor) -> tuple[Tensor]:
+            return (self.linop.H(x),)
+
+        @property
+        def gram(self) -> Any:
+            return type(self)(self.linop.N)
+
+    return LinopOperator
 
 
 def from_mrpro(

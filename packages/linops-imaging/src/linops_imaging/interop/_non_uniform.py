@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -167,6 +167,64 @@ def from_finufft(plan: Plan, **options: Unpack[NufftOptions]) -> NamedLinop:
         return y[0] if plan.n_trans > 1 else y
 
     return agreed(owner, candidates(), theirs, lengths, dtype, _TOL)
+
+
+def from_pytorch_finufft(
+    function: Callable[..., Tensor],
+    points: Tensor,
+    sizes: Sequence[int],
+    *,
+    isign: int = -1,
+    modeord: int = 1,
+    **options: Unpack[NufftOptions],
+) -> NamedLinop:
+    r"""Return the operator that pytorch-finufft applies as ``function(points, x)``.
+
+    It is :math:`\sum_r x_r e^{\pm i \omega_j \cdot r}` for type 2, and the sum over j for type 1,
+    without a scale. By default both have a minus, and index 0 of the modes is frequency 0.
+
+    Parameters
+    ----------
+    function : function
+        ``pytorch_finufft.functional.finufft_type1`` or ``finufft_type2``. It is called once.
+    points : Tensor
+        (D, K), or (K,) in one dimension, in radians per pixel; gradients reach them.
+    sizes : sequence of int
+        Sizes of the modes: ``output_shape`` of type 1.
+    isign, modeord : int
+        The arguments of these names that ``function`` gets, and its defaults.
+    **options
+        As in :func:`from_finufft`.
+
+    Returns
+    -------
+    NamedLinop
+        A scaled NUFFT, or the adjoint of one, with the exact adjoint. Type 1 of pytorch-finufft is
+        not the adjoint of its type 2 with the same sign.
+
+    Raises
+    ------
+    TypeError
+        If ``function`` is neither of the two.
+    ValueError
+        If it computes something else.
+    """
+    owner = "from_pytorch_finufft"
+    kinds = {"finufft_type1": 1, "finufft_type2": 2}
+    kind = kinds.get(getattr(function, "__name__", ""))
+    if kind is None:
+        raise TypeError(f"{owner}: function must be one of {[*kinds]}, got {function!r}")
+    omega, sizes = points.reshape(-1, points.shape[-1]).mT, [int(size) for size in sizes]
+    given: NufftOptions = {"tol": 1e-6, **options}
+    sign = isign if kind == 2 else -isign
+    A = transform(omega, sizes, given, sign=sign, fft_order=modeord == 1)
+    shape = () if kind == 2 else (tuple(sizes),)
+
+    def theirs(x: Tensor) -> Tensor:
+        return function(points.detach(), x, *shape, isign=isign, modeord=modeord)
+
+    lengths = sizes if kind == 2 else [len(omega)]
+    return agreed(owner, [A if kind == 2 else A.H], theirs, lengths, _COMPLEX[points.dtype], _TOL)
 
 
 def from_mrinufft(

@@ -1,25 +1,37 @@
-"""Raw data of MRI scanners in ISMRMRD's HDF5 files."""
+"""Raw data of MRI scanners: ISMRMRD's HDF5 files and MRD streams."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from .._checks import check_number, check_real
 from .._extras import needed
-from ._damaged import MOST_DEFLATED, damaged
+from . import _mrd_stream
+from ._damaged import damaged
+from ._hdf5 import check_stored, group_at, header_in, member, parts_of
+from ._ismrmrd_fields import COUNTERS
 from ._ismrmrd_header import encodings_of
-from ._ismrmrd_scan import COUNTERS, IsmrmrdScan
+from ._ismrmrd_lines import (
+    KINDS,
+    SELECTABLE,
+    IsmrmrdGroup,
+    Lines,
+    Rows,
+    Where,
+    groups_of,
+    numbers_of,
+    scan_of,
+)
+from ._ismrmrd_scan import IsmrmrdScan
 
 Array = np.ndarray[Any, Any]
 
-# The fields of AcquisitionHeader that are used; its flags are numbered from 1.
+# The fields of AcquisitionHeader that are used.
 _FIELDS = {
     "flags": "u8",
     "number_of_samples": "u2",
@@ -31,39 +43,6 @@ _FIELDS = {
     "trajectory_dimensions": "u2",
     "sample_time_us": "f4",
 }
-_SELECTABLE = (
-    "number_of_samples",
-    "active_channels",
-    "trajectory_dimensions",
-    "center_sample",
-    "sample_time_us",
-    *COUNTERS,
-)
-_NOISE, _CALIBRATION, _CALIBRATION_AND_IMAGING, _REVERSED = 19, 20, 21, 22
-_OTHER_KINDS = {
-    23: "navigation",
-    24: "phase correction",
-    26: "feedback",
-    27: "dummy",
-    28: "feedback",
-    29: "coil correction",
-    30: "phase stabilization",
-    31: "phase stabilization",
-}
-_KINDS = ("imaging", "calibration", "noise", *dict.fromkeys(_OTHER_KINDS.values()))
-_DETAILS = (
-    "measurement_uid",
-    "scan_counter",
-    "acquisition_time_stamp",
-    "physiology_time_stamp",
-    "position",
-    "read_dir",
-    "phase_dir",
-    "slice_dir",
-    "patient_table_position",
-    "user_int",
-    "user_float",
-)
 _AT_ONCE = 64
 """Lines that are read together."""
 
@@ -74,16 +53,17 @@ def read_ismrmrd(
     lines: str = "imaging",
     encoding: int = 0,
     *,
-    where: Mapping[str, float] | None = None,
+    where: Where | None = None,
 ) -> IsmrmrdScan:
     """Return the raw data in an ISMRMRD file: lines of k-space, where they belong, and noise.
 
-    ``scan.on_grid()`` puts Cartesian lines onto a grid.
+    ``scan.on_grid()`` puts Cartesian lines onto a grid. Only the samples of the selected lines stay
+    in memory.
 
     Parameters
     ----------
     path : path
-        An HDF5 file.
+        An HDF5 file, or an MRD stream (version 2) in a file, in binary form.
     dataset : str
         The HDF5 group of the dataset.
     lines : str
@@ -93,10 +73,10 @@ def read_ismrmrd(
         selected nor noise.
     encoding : int
         Index of the encoding in the header, if there are several.
-    where : mapping of str to number, optional
+    where : mapping of str to number or sequence of numbers, optional
         Select among these lines those with these numbers in their header: a counter,
         ``number_of_samples``, ``active_channels``, ``trajectory_dimensions``, ``center_sample`` or
-        ``sample_time_us``. For example, ``{"contrast": 0}``.
+        ``sample_time_us``. For example, ``{"contrast": 0, "slice": range(4, 8)}``.
 
     Returns
     -------
@@ -105,110 +85,76 @@ def read_ismrmrd(
     Raises
     ------
     ImportError
-        If h5py is not installed (the extra ``ismrmrd``).
+        If h5py (the extra ``ismrmrd``) or, for a stream, mrd-python (the extra ``mrd``) is not
+        installed.
     FileNotFoundError
         If the file is missing.
     TypeError, ValueError
         If an argument is not one of the values above; if the file is not an ISMRMRD file, is
         damaged, refers to other files or has no such lines; or if the lines differ in their numbers
-        of samples, coils or dimensions, or in their dwell times (``where`` selects some).
+        of samples, coils or dimensions, or in their dwell times. ``where`` selects some;
+        :func:`ismrmrd_groups` lists what can be read together.
+
+    Notes
+    -----
+    Of a stream, the header is XML with the encodings alone. Time stamps that the stream has in
+    nanoseconds are ``details["acquisition_time_stamp_ns"]`` and ``["physiology_time_stamp_ns"]``. A
+    stream can be read by the version of mrd-python that wrote it.
 
     References
     ----------
     S. J. Inati et al., "ISMRM Raw data format: a proposed standard for MRI raw datasets", Magnetic
     Resonance in Medicine 77 (2017).
     """
-    if lines not in _KINDS:
-        raise ValueError(f"read_ismrmrd: lines must be one of {_KINDS}, got {lines!r}")
-    check_number("read_ismrmrd", "encoding", encoding, 0)
-    where = dict(where or {})
-    if strange := where.keys() - {*_SELECTABLE}:
-        raise ValueError(
-            f"read_ismrmrd: where must name some of {_SELECTABLE}, got {sorted(map(str, strange))}"
-        )
-    for name, number in where.items():
-        check_real("read_ismrmrd", f"where[{name!r}]", number, 0)
+    if lines not in KINDS:
+        raise ValueError(f"read_ismrmrd: lines must be one of {KINDS}, got {lines!r}")
+    numbers = numbers_of("read_ismrmrd", where, SELECTABLE)
+    with _opened(path, dataset) as source:
+        return scan_of(source, lines, encoding, numbers)
+
+
+def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> list[IsmrmrdGroup]:
+    """Return which lines of an ISMRMRD file can be read together.
+
+    The lines of a group have one kind, encoding, number of samples, coils and dimensions, and dwell
+    time. ``read_ismrmrd(path, **group.selection)`` reads a group. Groups are in the order of their
+    first lines. Lines of calibration and imaging are in a group of each. No samples are kept.
+
+    Parameters
+    ----------
+    path, dataset
+        As for :func:`read_ismrmrd`.
+
+    Returns
+    -------
+    list of IsmrmrdGroup
+
+    Raises
+    ------
+    ImportError, FileNotFoundError, TypeError, ValueError
+        As for :func:`read_ismrmrd`.
+    """
+    with _opened(path, dataset) as source:
+        return groups_of(source.heads)
+
+
+@contextmanager
+def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
+    """Give the lines of a file while it is open."""
     path = Path(path)
+    parts_of("read_ismrmrd", dataset)
+    if _mrd_stream.is_stream(path):
+        yield _mrd_stream.lines_in(path)
+        return
     h5py = needed("h5py", "read_ismrmrd", "ismrmrd")
     size = path.stat().st_size
     with damaged("read_ismrmrd", path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
-        group = file
-        for name in filter(None, dataset.split("/")):
-            group = _member(h5py, group, name, h5py.Group)
-        header = _header(_member(h5py, group, "xml", h5py.Dataset))
+        group = group_at("read_ismrmrd", h5py, file, dataset)
+        header = header_in("read_ismrmrd", member("read_ismrmrd", h5py, group, "xml", h5py.Dataset))
         encodings = encodings_of(header)
-        if encoding >= len(encodings):
-            raise ValueError(
-                f"read_ismrmrd: encoding must be one of the {len(encodings)} in the header, got "
-                f"{encoding}"
-            )
-        table = _member(h5py, group, "data", h5py.Dataset)
+        table = member("read_ismrmrd", h5py, group, "data", h5py.Dataset)
         heads = _heads(h5py, table, size)
-        kinds = _kinds(heads, lines, encoding)
-        for name, number in where.items():
-            values = heads["idx"][name] if name in COUNTERS else heads[name]
-            kinds[(kinds == lines) & (values != number)] = "not selected"
-        chosen = kinds == lines
-        if not chosen.any():
-            raise ValueError(
-                f"read_ismrmrd: there must be lines of kind {lines}"
-                f"{f' where {where}' if where else ''}, got {_counted(kinds)}"
-            )
-        kspace, trajectory = _lines(table, heads, chosen)
-        dwell_time = _only(heads, chosen, "sample_time_us")
-        noise = (kinds == "noise") & ~chosen
-        if {*heads["active_channels"][noise]} != {len(kspace)} or (
-            len({*heads["sample_time_us"][noise]}) > 1
-        ):
-            noise[:] = False
-        noise_lines = None
-        if noise.any():
-            noise_lines = torch.from_numpy(
-                np.concatenate([x for _, x, _ in _rows(table, heads, noise)], -1)
-            )
-    heads_of = heads[chosen]
-    return IsmrmrdScan(
-        kspace=kspace,
-        counters={name: _integers(heads_of["idx"][name]) for name in COUNTERS},
-        centre_sample=_integers(heads_of["center_sample"]),
-        discarded=_integers(np.stack([heads_of["discard_pre"], heads_of["discard_post"]], -1)),
-        is_reversed=torch.from_numpy(_has_flag(heads_of, _REVERSED)),
-        trajectory=trajectory,
-        noise=noise_lines,
-        dwell_time=dwell_time,
-        noise_dwell_time=_only(heads, noise, "sample_time_us") if noise.any() else None,
-        encoding=encodings[encoding],
-        details=_details(heads_of),
-        left_out=_counted(kinds[~chosen & ~noise]),
-        header=header,
-    )
-
-
-def _member(h5py: Any, parent: Any, name: str, kind: Any) -> Any:
-    """Return the member ``name`` of a group; refuse links, which may lead to other files."""
-    link = parent.get(name, getlink=True)
-    found = parent[name] if isinstance(link, h5py.HardLink) else link
-    if not isinstance(found, kind):
-        what = "nothing" if found is None else type(found).__name__
-        raise ValueError(
-            f"read_ismrmrd: {name!r} in {parent.name} must be a {kind.__name__} of the file, got "
-            f"{what}; there are {list(parent)[:10]}"
-        )
-    if kind is h5py.Dataset and (found.external or found.is_virtual):
-        raise ValueError(f"read_ismrmrd: {name!r} must be in the file, got values in other files")
-    return found
-
-
-def _header(dataset: Any) -> str:
-    """Return the XML: a string, or an array of one."""
-    if dataset.dtype.kind not in "OS" or dataset.size != 1:
-        raise ValueError(
-            f"read_ismrmrd: the header must be one string, got {dataset.size} of {dataset.dtype}"
-        )
-    text = np.asarray(dataset[()]).reshape(-1)[0]
-    if not isinstance(text, bytes):  # a reference to something else
-        raise ValueError(f"read_ismrmrd: the header must be one string, got {type(text)}")
-    return text.decode("utf-8")
+        yield Lines(header, encodings, heads, lambda chosen: _rows(table, heads, chosen))
 
 
 def _heads(h5py: Any, table: Any, size: int) -> Array:
@@ -231,11 +177,7 @@ def _heads(h5py: Any, table: Any, size: int) -> Array:
             raise ValueError(f"read_ismrmrd: {name} must be lists of float32, got {dtype}")
     if table.ndim != 1:
         raise ValueError(f"read_ismrmrd: data must be a list of lines, got shape {table.shape}")
-    if table.size * table.dtype.itemsize > MOST_DEFLATED * table.id.get_storage_size():
-        raise ValueError(
-            f"read_ismrmrd: data must be stored for {table.size} lines, got "
-            f"{table.id.get_storage_size()} bytes"
-        )
+    check_stored("read_ismrmrd", table)
     # Whole rows: where h5py reads one field, HDF5 never frees the lists of the others.
     parts = (table[start : start + _AT_ONCE]["head"] for start in range(0, len(table), _AT_ONCE))
     heads: Array = np.concatenate([np.empty(0, columns["head"][0]), *map(np.copy, parts)])
@@ -249,62 +191,7 @@ def _heads(h5py: Any, table: Any, size: int) -> Array:
     return heads
 
 
-def _kinds(heads: Array, lines: str, encoding: int) -> Array:
-    """Return the kind of each line; of calibration and imaging together, ``lines`` if it can be."""
-    both = _has_flag(heads, _CALIBRATION_AND_IMAGING)
-    kinds = np.full(len(heads), "imaging", dtype=object)
-    kinds[_has_flag(heads, _CALIBRATION) & ~both] = "calibration"
-    kinds[both] = "calibration" if lines == "calibration" else "imaging"
-    kinds[heads["encoding_space_ref"] != encoding] = "other encodings"
-    for flag, kind in _OTHER_KINDS.items():
-        kinds[_has_flag(heads, flag)] = kind
-    kinds[_has_flag(heads, _NOISE)] = "noise"
-    return kinds
-
-
-def _has_flag(heads: Array, flag: int) -> Array:
-    found: Array = (heads["flags"] >> np.uint64(flag - 1)) & np.uint64(1) == 1
-    return found
-
-
-def _counted(kinds: Array) -> dict[str, int]:
-    return {str(kind): int((kinds == kind).sum()) for kind in dict.fromkeys(kinds)}
-
-
-def _lines(table: Any, heads: Array, chosen: Array) -> tuple[Tensor, Tensor | None]:
-    """Return the samples (C, L, X) and the trajectory (L, X, D) of lines of one length."""
-    n_samples = _only(heads, chosen, "number_of_samples")
-    n_coils = _only(heads, chosen, "active_channels")
-    n_dims = _only(heads, chosen, "trajectory_dimensions")
-    if not n_samples or not n_coils:
-        raise ValueError(
-            f"read_ismrmrd: lines must have samples and coils, got {n_samples} of {n_coils} coils"
-        )
-    kspace = np.empty((n_coils, int(chosen.sum()), n_samples), np.complex64)
-    trajectory = np.empty((kspace.shape[1], n_samples, n_dims), np.float32)
-    for number, data, traj in _rows(table, heads, chosen):
-        kspace[:, number], trajectory[number] = data, traj
-    return torch.from_numpy(kspace), torch.from_numpy(trajectory) if n_dims else None
-
-
-def _only(heads: Array, chosen: Array, name: str) -> Any:
-    """Return the number that is the same for all chosen lines."""
-    numbers, first, counts = np.unique(heads[name][chosen], return_index=True, return_counts=True)
-    if len(numbers) > 1:
-        at = np.flatnonzero(chosen)[first]
-        found = [
-            f"{number.item()} ({n} times, first in line {line})"
-            for number, n, line in list(zip(numbers, counts, at, strict=True))[:5]
-        ]
-        usual = numbers[counts.argmax()].item()
-        raise ValueError(
-            f"read_ismrmrd: {name} must be the same for all lines, got {', '.join(found)}; select "
-            f"lines, for example by where={{{name!r}: {usual}}}"
-        )
-    return numbers[0].item()
-
-
-def _rows(table: Any, heads: Array, chosen: Array) -> Iterator[tuple[int, Array, Array]]:
+def _rows(table: Any, heads: Array, chosen: Array) -> Rows:
     """Yield the number of each chosen line, its samples (C, X) and trajectory (X, D)."""
     number = 0
     for start in range(0, len(heads), _AT_ONCE):
@@ -325,23 +212,3 @@ def _rows(table: Any, heads: Array, chosen: Array) -> Iterator[tuple[int, Array,
             traj = np.ascontiguousarray(row["traj"], np.float32)
             yield number, data.reshape(n_coils, n_samples), traj.reshape(n_samples, n_dims)
             number += 1
-
-
-def _details(heads: Array) -> dict[str, Tensor]:
-    """Return the further numbers of the headers that the file has."""
-    found = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
-    if "user" in (heads["idx"].dtype.names or ()):
-        found["user"] = heads["idx"]["user"]
-    for name, values in found.items():
-        if values.dtype.kind not in "uif":
-            raise ValueError(
-                f"read_ismrmrd: {name} in the header of lines must be numbers, got {values.dtype}"
-            )
-    return {
-        name: _integers(values) if values.dtype.kind in "ui" else torch.from_numpy(values + 0.0)
-        for name, values in found.items()
-    }
-
-
-def _integers(values: Array) -> Tensor:
-    return torch.from_numpy(values.astype(np.int64))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
+from xml.sax.saxutils import escape
 
 
 class Encoding(NamedTuple):
@@ -22,34 +24,36 @@ class Encoding(NamedTuple):
     """Field of view of the image in mm."""
     centre: tuple[int, int]
     """``kspace_encode_step_1`` and ``_2`` of the centre of k-space."""
+    parameters: dict[str, float] = {}  # noqa: RUF012  # nobody writes to it
+    """Numbers of the trajectory, such as ``rampUpTime`` in microseconds."""
 
 
-def encodings_of(header: str) -> list[Encoding]:
+def encodings_of(header: str, owner: str = "read_ismrmrd") -> list[Encoding]:
     """Return the encodings in the header of a file."""
     if "<!DOCTYPE" in header:  # a DOCTYPE can define entities that expand without bound
-        raise ValueError("read_ismrmrd: the header must have no DOCTYPE, got one")
+        raise ValueError(f"{owner}: the header must have no DOCTYPE, got one")
     try:
         root = ElementTree.fromstring(header)
     except ElementTree.ParseError as error:
-        raise ValueError(f"read_ismrmrd: the header must be XML, got: {error}") from None
-    encodings = [_encoding(element) for element in root.iterfind("{*}encoding")]
+        raise ValueError(f"{owner}: the header must be XML, got: {error}") from None
+    encodings = [_encoding(element, owner) for element in root.iterfind("{*}encoding")]
     if not encodings:
-        raise ValueError("read_ismrmrd: the header must have an encoding, got none")
+        raise ValueError(f"{owner}: the header must have an encoding, got none")
     return encodings
 
 
-def _encoding(element: ElementTree.Element) -> Encoding:
+def _encoding(element: ElementTree.Element, owner: str) -> Encoding:
     def text(path: str, default: str | None = None) -> str:
         found = element.findtext("/".join(f"{{*}}{part}" for part in path.split("/")), default)
         if found is None:
-            raise ValueError(f"read_ismrmrd: the header must have encoding/{path}")
+            raise ValueError(f"{owner}: the header must have encoding/{path}")
         return found.strip()
 
     def number(path: str, default: int | None = None, least: int = 1) -> int:
         found = text(path, None if default is None else str(default)).removeprefix("+")
         if not (found.isascii() and found.isdecimal() and least <= int(found[:9]) < 2**16):
             raise ValueError(
-                f"read_ismrmrd: encoding/{path} must be an integer from {least} to "
+                f"{owner}: encoding/{path} must be an integer from {least} to "
                 f"65535, got {found[:80]!r}"
             )
         return int(found)
@@ -61,10 +65,22 @@ def _encoding(element: ElementTree.Element) -> Encoding:
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
-            raise ValueError(
-                f"read_ismrmrd: encoding/{path} must be a length in mm, got {found[:80]!r}"
-            )
+            raise ValueError(f"{owner}: encoding/{path} must be a length in mm, got {found[:80]!r}")
         return value
+
+    def parameters() -> dict[str, float]:
+        found = {}
+        for kind in ("userParameterLong", "userParameterDouble"):
+            for one in element.iterfind(f"{{*}}trajectoryDescription/{{*}}{kind}"):
+                name, value = one.findtext("{*}name", ""), one.findtext("{*}value", "")
+                try:
+                    found[name.strip()] = float(value)
+                except ValueError:
+                    raise ValueError(
+                        f"{owner}: encoding/trajectoryDescription/{kind} must have numbers, got "
+                        f"{value[:80]!r}"
+                    ) from None
+        return found
 
     def sizes(space: str) -> tuple[int, int, int]:
         x, y, z = (number(f"{space}/matrixSize/{axis}") for axis in "xyz")
@@ -85,25 +101,46 @@ def _encoding(element: ElementTree.Element) -> Encoding:
         recon_size=sizes("reconSpace"),
         recon_fov=lengths("reconSpace"),
         centre=(centre(1, encoded[1]), centre(2, encoded[2])),
+        parameters=parameters(),
     )
 
 
-def header_of(encoding: Encoding, n_coils: int) -> str:
-    """Return the XML header of one encoding, with what the schema of the standard asks for."""
+def header_of(encodings: Sequence[Encoding], n_coils: int) -> str:
+    """Return the XML header of encodings, with what the schema of the standard asks for."""
 
     def space(name: str, size: tuple[int, int, int], fov: tuple[float, float, float]) -> str:
         sizes = "".join(f"<{axis}>{n}</{axis}>" for axis, n in zip("xyz", size, strict=True))
-        lengths = "".join(f"<{axis}>{mm:g}</{axis}>" for axis, mm in zip("xyz", fov, strict=True))
+        lengths = "".join(f"<{axis}>{mm!r}</{axis}>" for axis, mm in zip("xyz", fov, strict=True))
         return (
             f"<{name}><matrixSize>{sizes}</matrixSize>"
             f"<fieldOfView_mm>{lengths}</fieldOfView_mm></{name}>"
         )
 
-    limits = "".join(
-        f"<kspace_encoding_step_{step}><minimum>0</minimum>"
-        f"<maximum>{encoding.encoded_size[step] - 1}</maximum>"
-        f"<center>{centre}</center></kspace_encoding_step_{step}>"
-        for step, centre in zip((1, 2), encoding.centre, strict=True)
+    def limits(encoding: Encoding) -> str:
+        return "".join(
+            f"<kspace_encoding_step_{step}><minimum>0</minimum>"
+            f"<maximum>{encoding.encoded_size[step] - 1}</maximum>"
+            f"<center>{centre}</center></kspace_encoding_step_{step}>"
+            for step, centre in zip((1, 2), encoding.centre, strict=True)
+        )
+
+    def description(encoding: Encoding) -> str:
+        numbers = "".join(
+            f"<userParameterDouble><name>{escape(name)}</name><value>{value!r}</value>"
+            "</userParameterDouble>"
+            for name, value in encoding.parameters.items()
+        )
+        if not numbers:
+            return ""
+        identifier = f"<identifier>{encoding.trajectory}</identifier>"
+        return f"<trajectoryDescription>{identifier}{numbers}</trajectoryDescription>"
+
+    spaces = "".join(
+        f"<encoding>{space('encodedSpace', one.encoded_size, one.encoded_fov)}"
+        f"{space('reconSpace', one.recon_size, one.recon_fov)}"
+        f"<encodingLimits>{limits(one)}</encodingLimits>"
+        f"<trajectory>{one.trajectory}</trajectory>{description(one)}</encoding>"
+        for one in encodings
     )
     return (
         '<?xml version="1.0" encoding="UTF-8"?>'
@@ -112,9 +149,5 @@ def header_of(encoding: Encoding, n_coils: int) -> str:
         f"<receiverChannels>{n_coils}</receiverChannels></acquisitionSystemInformation>"
         # Required by the schema; 0 says that it is not known.
         "<experimentalConditions><H1resonanceFrequency_Hz>0</H1resonanceFrequency_Hz>"
-        "</experimentalConditions><encoding>"
-        f"{space('encodedSpace', encoding.encoded_size, encoding.encoded_fov)}"
-        f"{space('reconSpace', encoding.recon_size, encoding.recon_fov)}"
-        f"<encodingLimits>{limits}</encodingLimits>"
-        f"<trajectory>{encoding.trajectory}</trajectory></encoding></ismrmrdHeader>"
+        f"</experimentalConditions>{spaces}</ismrmrdHeader>"
     )

@@ -11,21 +11,10 @@ import torch
 from torch import Tensor
 
 from .._checks import check_real
+from ._geometry import affine_of
+from ._ismrmrd_fields import COUNTERS, DIRECTIONS, REPEATED
 from ._ismrmrd_header import Encoding, header_of
 
-COUNTERS = (
-    "kspace_encode_step_1",
-    "kspace_encode_step_2",
-    "average",
-    "slice",
-    "contrast",
-    "phase",
-    "repetition",
-    "set",
-    "segment",
-)
-_REPEATED = ("repetition", "set", "phase", "contrast", "average", "slice")
-"""Counters that tell images apart, in the order of their axes."""
 _MOST_EMPTY = 1000
 """Largest number of lines of a grid for each measured line."""
 _AT_ONCE = 2**21
@@ -83,6 +72,7 @@ class IsmrmrdScan:
         *,
         mask: Tensor | None = None,
         dwell_time: float = 1.0,
+        recon_size: Sequence[int] | None = None,
     ) -> IsmrmrdScan:
         """Return the scan of a Cartesian grid, for :func:`write_ismrmrd`.
 
@@ -96,6 +86,9 @@ class IsmrmrdScan:
             Which lines were measured, bool, ([Z,] Y). Default: all.
         dwell_time : float
             Time from one sample to the next in microseconds.
+        recon_size : (int, int, int), optional
+            Pixels of the image along X, Y and Z, in the middle of the grid: (X // 2, Y, Z) if the
+            readout is oversampled twice. Default: all.
 
         Returns
         -------
@@ -110,7 +103,8 @@ class IsmrmrdScan:
             If ``kspace`` or ``mask`` is not a tensor, or ``fov`` is not a sequence.
         ValueError
             If ``kspace`` does not have three or four axes, ``fov`` is not three positive numbers,
-            or ``mask`` has another shape or no line.
+            ``mask`` has another shape or no line, or ``recon_size`` is not three numbers from 1 to
+            the sizes of the grid.
         """
         for name, tensor in (("kspace", kspace), ("mask", mask)):
             if not isinstance(tensor, Tensor) and (name == "kspace" or tensor is not None):
@@ -139,9 +133,19 @@ class IsmrmrdScan:
         steps = mask.view(z, y).nonzero()
         zeros = torch.zeros_like(steps[:, 0])
         lengths = (float(fov[0]), float(fov[1]), float(fov[2]))
-        encoding = Encoding("cartesian", (x, y, z), lengths, (x, y, z), lengths, (y // 2, z // 2))
+        whole = (x, y, z)
+        recon = whole if recon_size is None else (*recon_size,)
+        fits = len(recon) == 3 and all(n in range(1, whole[k] + 1) for k, n in enumerate(recon))
+        if not fits:
+            raise ValueError(
+                f"IsmrmrdScan: recon_size must be three integers from 1 to {whole}, got {recon}"
+            )
+        fov_x, fov_y, fov_z = (lengths[k] * n / whole[k] for k, n in enumerate(recon))
+        encoding = Encoding(
+            *("cartesian", whole, lengths, (recon[0], recon[1], recon[2]), (fov_x, fov_y, fov_z)),
+            (y // 2, z // 2),
+        )
         ones = torch.eye(3, device=kspace.device)
-        axes = ("read_dir", "phase_dir", "slice_dir")
         return cls(
             kspace=grid[:, steps[:, 0], steps[:, 1]].to(torch.complex64),
             counters=dict.fromkeys(COUNTERS, zeros)
@@ -155,16 +159,17 @@ class IsmrmrdScan:
             noise_dwell_time=None,
             encoding=encoding,
             left_out={},
-            header=header_of(encoding, n_coils),
+            header=header_of([encoding], n_coils),
             details={"position": torch.zeros(len(steps), 3, device=kspace.device)}
-            | {name: one.expand(len(steps), 3) for name, one in zip(axes, ones, strict=True)},
+            | {name: one.expand(len(steps), 3) for name, one in zip(DIRECTIONS, ones, strict=True)},
         )
 
     def on_grid(self) -> tuple[Tensor, Tensor]:
         """Return Cartesian lines on the encoded grid, and which of its points were measured.
 
         The centre of k-space is at index N // 2 along each axis, as in a centred
-        :class:`linops_core.FFT`.
+        :class:`linops_core.FFT`. Lines that were read backwards are turned. The phase between them
+        and the others remains: :class:`linops_imaging.epi.LinePhase` is its operator.
 
         Returns
         -------
@@ -179,26 +184,97 @@ class IsmrmrdScan:
         Raises
         ------
         ValueError
-            If the lines are not Cartesian, some were read backwards, two lines have the same place,
-            or a line is outside of the grid.
+            If the lines are not Cartesian, samples were taken on ramps of the gradient, two lines
+            have the same place, or a line is outside of the grid.
         """
+        sizes, line = self._lines_on_grid()
+        self._check_readouts()
+        kspace, mask = self._put(line, math.prod(sizes))
+        return kspace.view(-1, *sizes, kspace.shape[-1]), mask.view(*sizes, mask.shape[-1])
+
+    def to_grid(self, values: Tensor) -> Tensor:
+        """Return numbers of the lines at the places of the lines in :meth:`on_grid`.
+
+        For example, ``scan.to_grid(scan.is_reversed)`` says which lines of the grid were read
+        backwards.
+
+        Parameters
+        ----------
+        values : Tensor
+            (L, ...), in the order of the lines.
+
+        Returns
+        -------
+        Tensor
+            (..., [Z,] Y), and then the further axes of ``values``; 0 where no line was measured.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`on_grid`, or if there is not one entry for each line.
+        """
+        sizes, line = self._lines_on_grid()
+        if values.ndim < 1 or len(values) != len(line):
+            raise ValueError(
+                f"IsmrmrdScan: values must have an entry for each of {len(line)} lines, got the "
+                f"shape {tuple(values.shape)}"
+            )
+        grid = values.new_zeros(math.prod(sizes), *values.shape[1:])
+        grid[line] = values
+        return grid.view(*sizes, *values.shape[1:])
+
+    def readouts(self) -> Tensor:
+        """Return the lines in their order, each on the encoded grid along the readout.
+
+        They are turned if they were read backwards, and their centre is at index X // 2. It is for
+        lines without a place of their own, such as the reference lines of
+        :func:`linops_imaging.epi.estimate_phase`.
+
+        Returns
+        -------
+        Tensor
+            complex64, (C, L, X); 0 where nothing was measured.
+
+        Raises
+        ------
+        ValueError
+            If the lines are not Cartesian, samples were taken on ramps of the gradient, or a line
+            is longer than the grid.
+        """
+        self._check_cartesian()
+        self._check_readouts()
+        n_lines = self.kspace.shape[1]
+        return self._put(torch.arange(n_lines, device=self.centre_sample.device), n_lines)[0]
+
+    def _check_cartesian(self) -> None:
         if self.encoding.trajectory not in ("cartesian", "epi"):
             raise ValueError(
                 "IsmrmrdScan: the trajectory must be Cartesian for a grid, got "
                 f"{self.encoding.trajectory!r}; use kspace and trajectory"
             )
-        if self.is_reversed.any():
+
+    def _check_readouts(self) -> None:
+        """Raise an error if the header says that samples do not have equal distances."""
+        told, n_samples = self.encoding.parameters, self.kspace.shape[-1]
+        up, flat, down = (told.get(f"{name}Time", 0) for name in ("rampUp", "flatTop", "rampDown"))
+        dwell = told.get("dwellTime", self.dwell_time)
+        if n_samples * dwell > 1.001 * (flat + abs(up - down)) and up + down:
             raise ValueError(
-                "IsmrmrdScan: lines must be read forwards for a grid, got "
-                f"{int(self.is_reversed.sum())} backwards; turn and correct them in kspace"
+                f"IsmrmrdScan: readouts must be at equal distances for a grid, got {n_samples} "
+                f"samples of {dwell:g} us for a gradient that is constant for {flat:g} us; use a "
+                "NUFFT along the readout, with the locations linops_imaging.epi.trapezoid("
+                f"{n_samples}, {self.encoding.encoded_size[0]}, {dwell:g}, {up:g}, {flat:g}, "
+                f"{down:g})"
             )
-        several = {name: self.counters[name].unique() for name in _REPEATED}
+
+    def _lines_on_grid(self) -> tuple[list[int], Tensor]:
+        """Return the sizes of the grid without its readout, and the index in it of each line."""
+        self._check_cartesian()
+        several = {name: self.counters[name].unique() for name in REPEATED}
         several = {name: values for name, values in several.items() if len(values) > 1}
-        x, y, z = self.encoding.encoded_size
+        _, y, z = self.encoding.encoded_size
         sizes = [*map(len, several.values()), z, y]
-        n_lines = 1
-        for size in sizes:
-            n_lines *= size
+        n_lines = math.prod(sizes)
         if n_lines > _MOST_EMPTY * max(1, self.kspace.shape[1]):
             raise ValueError(
                 f"IsmrmrdScan: the grid must have at most {_MOST_EMPTY} lines for each measured "
@@ -217,24 +293,35 @@ class IsmrmrdScan:
                 f"IsmrmrdScan: lines must have different counters for a grid, got {n_repeated} "
                 "with the counters of another line; use kspace and counters"
             )
-        n_samples = self.kspace.shape[-1]
+        return [*sizes[:-2], *([z] if z > 1 else []), y], line
+
+    def _put(self, line: Tensor, n_lines: int) -> tuple[Tensor, Tensor]:
+        """Return lines of the encoded grid with these indices, and which points were measured."""
+        x, n_samples = self.encoding.encoded_size[0], self.kspace.shape[-1]
         kspace = self.kspace.new_zeros(len(self.kspace), n_lines, x)
         mask = torch.zeros(n_lines, x, dtype=torch.bool, device=line.device)
-        layout = torch.cat([self.centre_sample.unsqueeze(-1), self.discarded], -1)
+        layout = torch.stack([self.centre_sample, *self.discarded.unbind(-1), self.is_reversed], -1)
         for own in layout.unique(dim=0):
-            centre, first, n_after = own.tolist()
-            n_used, column = n_samples - first - n_after, x // 2 - centre + first
+            centre, first, n_after, backwards = own.tolist()
+            n_used = n_samples - first - n_after
+            column = x // 2 - (centre - first)
+            if backwards:  # the last sample comes first
+                column = x // 2 - (n_samples - 1 - centre - n_after)
             if n_used <= 0:
                 continue
             if column < 0 or column + n_used > x:
                 remedy = (
-                    ", or set the right centre if the file has none: dataclasses.replace(scan, "
+                    "or, if the file counts the centre of lines that were read backwards from "
+                    "their end: dataclasses.replace(scan, centre_sample=torch.where("
+                    f"scan.is_reversed, {n_samples - 1} - scan.centre_sample, scan.centre_sample))"
+                    if backwards
+                    else "or set the right centre if the file has none: dataclasses.replace(scan, "
                     f"centre_sample=torch.full_like(scan.centre_sample, {n_samples // 2}))"
                 )
                 raise ValueError(
                     f"IsmrmrdScan: lines of {n_samples} samples about centre_sample must fit {x} "
-                    f"points of the grid, got the centre {centre}; use kspace"
-                    f"{remedy if n_used <= x else ''}"
+                    f"points of the grid, got the centre {centre}{' read backwards' * backwards}; "
+                    f"use kspace{f', {remedy}' if n_used <= x else ''}"
                 )
             alike = (layout == own).all(-1)
             to, of_all = line[alike], bool(alike.all())
@@ -242,10 +329,10 @@ class IsmrmrdScan:
             parts = zip(self.kspace.split(n_coils), kspace.split(n_coils), strict=True)
             for given, grid in parts:
                 used = (given if of_all else given[:, alike]).narrow(2, first, n_used)
+                used = used.flip(-1) if backwards else used
                 grid.narrow(2, column, n_used).index_copy_(1, to, used)
             mask.narrow(1, column, n_used)[to] = True
-        shape = [*sizes[:-2], *([z] if z > 1 else []), y, x]
-        return kspace.view(-1, *shape), mask.view(shape)
+        return kspace, mask
 
     def affine(self, grid: Literal["recon", "encoded"] = "recon") -> Tensor:
         """Return the map from indices to positions in the scanner, for ``io.write_nifti``.
@@ -275,56 +362,11 @@ class IsmrmrdScan:
         """
         if grid not in ("recon", "encoded"):
             raise ValueError(f"IsmrmrdScan: grid must be 'recon' or 'encoded', got {grid!r}")
-        names = ("position", "read_dir", "phase_dir", "slice_dir")
-        if missing := [name for name in names if name not in self.details]:
-            raise ValueError(f"IsmrmrdScan: the file must have {', '.join(missing)}, got none")
-        shape = (self.kspace.shape[1], 3)
-        for name in names:
-            if self.details[name].shape != shape or not self.details[name].isfinite().all():
-                raise ValueError(
-                    f"IsmrmrdScan: {name} must be finite and of the shape {shape}, got the shape "
-                    f"{tuple(self.details[name].shape)}"
-                )
-        position, *directions = (self.details[name].double() for name in names)
-        matrix = torch.stack([direction[0] for direction in directions], 1)
-        for name, direction in zip(names[1:], directions, strict=True):
-            if (direction - direction[0]).abs().max() > 1e-4:
-                raise ValueError(
-                    f"IsmrmrdScan: {name} must be one direction for all lines, got "
-                    f"{direction.unique(dim=0)[:3].tolist()}; select lines by where"
-                )
-        if (matrix.mT @ matrix - torch.eye(3, device=matrix.device)).abs().max() > 1e-3:
-            raise ValueError(
-                "IsmrmrdScan: read_dir, phase_dir and slice_dir must be perpendicular and of "
-                f"length 1, got {matrix.mT.tolist()}"
-            )
         if grid == "recon":
             sizes, fov = self.encoding.recon_size, self.encoding.recon_fov
         else:
             sizes, fov = self.encoding.encoded_size, self.encoding.encoded_fov
-        steps = matrix * (matrix.new_tensor(fov) / matrix.new_tensor(sizes))
-        number = self.counters["slice"]
-        slices = number.unique()
-        centres = torch.stack([position[number == one][0] for one in slices])
-        if (position - centres[torch.searchsorted(slices, number)]).abs().max() > 1e-2:
-            raise ValueError("IsmrmrdScan: position must be the same for all lines of a slice")
-        index = matrix.new_tensor([size // 2 for size in sizes])
-        if len(slices) > 1:
-            step = (centres[-1] - centres[0]) / (len(slices) - 1)
-            expected = centres[0] + matrix.new_tensor(range(len(slices)))[:, None] * step
-            worst = (centres - expected).norm(dim=1).max()
-            if sizes[2] > 1 or not step.any() or worst > 0.01 * step.norm():
-                raise ValueError(
-                    "IsmrmrdScan: slices must be single and equally spaced in the order of their "
-                    f"counter, got {sizes[2]} partitions and the positions {centres.tolist()}; "
-                    "select one by where={'slice': ...}"
-                )
-            steps[:, 2] = step
-        affine = torch.eye(4, dtype=torch.float64, device=matrix.device)
-        affine[:3, :3] = steps
-        affine[:3, 3] = centres[0] - steps @ index
-        affine[:2] *= -1  # from left and back to right and front
-        return affine
+        return affine_of("IsmrmrdScan", self.details, self.counters["slice"], sizes, fov)
 
     def _place(self, step: int, size: int) -> Tensor:
         """Return the index on the grid of each line."""

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from .._checks import check_real
 from .._extras import needed
+from ._hdf5 import group_at, parts_of
+from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
-from ._ismrmrd_scan import COUNTERS, IsmrmrdScan
+from ._ismrmrd_scan import IsmrmrdScan
 
 Array = np.ndarray[Any, Any]
 
@@ -23,35 +25,6 @@ _NOISE, _REVERSED = 1 << 18, 1 << 21
 _MOST = 2**16 - 1
 """Largest number of samples, and largest counter."""
 _AT_ONCE = 64
-_IDX = np.dtype([*((name, "<u2") for name in COUNTERS), ("user", "<u2", 8)])
-_HEAD = np.dtype(
-    [
-        ("version", "<u2"),
-        ("flags", "<u8"),
-        ("measurement_uid", "<u4"),
-        ("scan_counter", "<u4"),
-        ("acquisition_time_stamp", "<u4"),
-        ("physiology_time_stamp", "<u4", 3),
-        ("number_of_samples", "<u2"),
-        ("available_channels", "<u2"),
-        ("active_channels", "<u2"),
-        ("channel_mask", "<u8", 16),
-        ("discard_pre", "<u2"),
-        ("discard_post", "<u2"),
-        ("center_sample", "<u2"),
-        ("encoding_space_ref", "<u2"),
-        ("trajectory_dimensions", "<u2"),
-        ("sample_time_us", "<f4"),
-        ("position", "<f4", 3),
-        ("read_dir", "<f4", 3),
-        ("phase_dir", "<f4", 3),
-        ("slice_dir", "<f4", 3),
-        ("patient_table_position", "<f4", 3),
-        ("idx", _IDX),
-        ("user_int", "<i4", 8),
-        ("user_float", "<f4", 8),
-    ]
-)
 
 
 def write_ismrmrd(
@@ -69,18 +42,19 @@ def write_ismrmrd(
         ``scan.details``, its noise as lines of noise before them. Lines that ``left_out`` counts
         are not in the scan, so that they are not written.
     dataset : str
-        The HDF5 group.
+        The HDF5 group; ``""`` is the file itself.
 
     Raises
     ------
     ImportError
         If h5py is not installed (the extra ``ismrmrd``).
     TypeError
-        If ``scan`` is not an IsmrmrdScan.
+        If ``scan`` is not an IsmrmrdScan, or ``dataset`` is not a name.
     ValueError
         If a number does not fit its field of the header, such as a line of more than 65,535
-        samples; or if the tensors of the scan do not have the lines, coils and samples of
-        ``scan.kspace``. No file is written then.
+        samples; if the tensors of the scan do not have the lines, coils and samples of
+        ``scan.kspace``; or if ``scan.encoding`` is not one of ``scan.header``. No file is written
+        then.
 
     References
     ----------
@@ -90,18 +64,19 @@ def write_ismrmrd(
     if not isinstance(scan, IsmrmrdScan):
         raise TypeError(f"write_ismrmrd: scan must be an IsmrmrdScan, got {type(scan)}")
     h5py = needed("h5py", "write_ismrmrd", "ismrmrd")
-    _check(scan)
+    parts_of("write_ismrmrd", dataset)
     heads = _heads(scan)
+    heads["encoding_space_ref"] = _check(scan)
     floats = h5py.vlen_dtype(np.dtype("<f4"))
-    row = np.dtype([("head", _HEAD), ("traj", floats), ("data", floats)])
+    row = np.dtype([("head", HEAD), ("traj", floats), ("data", floats)])
     noise = [] if scan.noise is None else list(scan.noise.split(_MOST, 1))
     with h5py.File(Path(path), "w") as file:
-        group = file.require_group(dataset)
+        group = group_at("write_ismrmrd", h5py, file, dataset, make=True)
         group.create_dataset("xml", data=[scan.header.encode()], dtype=h5py.string_dtype())
         n_rows = len(noise) + len(heads)
         table = group.create_dataset("data", (n_rows,), row, maxshape=(None,), chunks=(1,))
         for number, samples in enumerate(noise):
-            head = np.zeros((), _HEAD)
+            head = np.zeros((), HEAD)
             head["flags"], head["sample_time_us"] = _NOISE, scan.noise_dwell_time
             table[number : number + 1] = _rows(row, head[None], samples[:, None], None)
         for start in range(0, len(heads), _AT_ONCE):
@@ -111,8 +86,8 @@ def write_ismrmrd(
             table[len(noise) + start : len(noise) + start + len(rows)] = rows
 
 
-def _check(scan: IsmrmrdScan) -> None:
-    """Raise an error unless what is written can be read as the same scan."""
+def _check(scan: IsmrmrdScan) -> int:
+    """Return the index of the encoding; raise an error unless the same scan can be read."""
     n_coils, n_lines, n_samples = scan.kspace.shape
     if n_coils > 1024 or n_samples > _MOST:
         raise ValueError(
@@ -143,38 +118,44 @@ def _check(scan: IsmrmrdScan) -> None:
         check_real("write_ismrmrd", "noise_dwell_time", scan.noise_dwell_time, 0, more=True)
     if (scan.discarded.sum(-1) > n_samples).any():
         raise ValueError(f"write_ismrmrd: discarded must be at most {n_samples} samples of a line")
-    try:
-        encodings_of(scan.header)
-    except ValueError as error:
-        raise ValueError(str(error).replace("read_ismrmrd", "write_ismrmrd")) from None
+    encodings = encodings_of(scan.header, "write_ismrmrd")
+    if scan.encoding not in encodings:
+        raise ValueError(
+            "write_ismrmrd: scan.encoding must be one of those in scan.header, got "
+            f"{scan.encoding} for {encodings}; change the header, too"
+        )
+    return encodings.index(scan.encoding)
 
 
 def _heads(scan: IsmrmrdScan) -> Array:
     """Return the headers of the lines of a scan, without the sizes of their data."""
-    heads = np.zeros(scan.kspace.shape[1], _HEAD)
+    heads = np.zeros(scan.kspace.shape[1], HEAD)
     for name, values in _fields(scan):
-        field = heads["idx"] if name in (_IDX.names or ()) else heads
-        if name not in (field.dtype.names or ()):
-            raise ValueError(f"write_ismrmrd: details must be fields of the standard, got {name!r}")
-        own = values.detach().cpu().numpy()
-        kind = field[name].dtype
-        if own.shape != field[name].shape or (kind.kind in "ui" and own.dtype.kind not in "ui"):
-            numbers = "integers" if kind.kind in "ui" else "numbers"
-            raise ValueError(
-                f"write_ismrmrd: {name} must be {numbers} of the shape {field[name].shape}, got "
-                f"{values.dtype} of the shape {own.shape}"
-            )
-        if kind.kind in "ui" and own.size:
-            least, most = np.iinfo(kind).min, np.iinfo(kind).max
-            if own.min() < least or own.max() > most:
-                raise ValueError(
-                    f"write_ismrmrd: {name} must be from {least} to {most}, got {own.min()} to "
-                    f"{own.max()}"
-                )
-        field[name] = own
+        fill("write_ismrmrd", heads["idx"] if name in (IDX.names or ()) else heads, name, values)
     heads["flags"] = np.where(scan.is_reversed.cpu().numpy(), _REVERSED, 0)
     heads["sample_time_us"] = scan.dwell_time
     return heads
+
+
+def fill(owner: str, heads: Array, name: str, values: Tensor) -> None:
+    """Write numbers into a field of headers; raise an error unless it holds all of them."""
+    if name not in (heads.dtype.names or ()):
+        raise ValueError(f"{owner}: details must be fields of the standard, got {name!r}")
+    own = values.detach().cpu().numpy()
+    kind = heads[name].dtype
+    if own.shape != heads[name].shape or (kind.kind in "ui" and own.dtype.kind not in "ui"):
+        numbers = "integers" if kind.kind in "ui" else "numbers"
+        raise ValueError(
+            f"{owner}: {name} must be {numbers} of the shape {heads[name].shape}, got "
+            f"{values.dtype} of the shape {own.shape}"
+        )
+    if kind.kind in "ui" and own.size:
+        least, most = np.iinfo(kind).min, np.iinfo(kind).max
+        if own.min() < least or own.max() > most:
+            raise ValueError(
+                f"{owner}: {name} must be from {least} to {most}, got {own.min()} to {own.max()}"
+            )
+    heads[name] = own
 
 
 def _fields(scan: IsmrmrdScan) -> Iterator[tuple[str, Tensor]]:

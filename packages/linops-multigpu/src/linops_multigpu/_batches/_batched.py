@@ -11,6 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
+from linops_core.siblings import all_parts_of
 from linops_split import Part, Tiled, Tiles
 from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
@@ -44,6 +45,8 @@ class BatchedLinop(Tiled):
         The device of input and output.
     max_in_flight, sizes, tqdm_kwargs
         As for :func:`create_batched_linop`.
+    whole
+        As for :class:`linops_split.Tiled`.
 
     Raises
     ------
@@ -65,12 +68,14 @@ class BatchedLinop(Tiled):
         max_in_flight: int = 2,
         sizes: Mapping[NamedDimension, int] | None = None,
         tqdm_kwargs: Mapping[str, object] | None = None,
+        *,
+        whole: NamedLinop | None = None,
     ) -> None:
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
         check_window("BatchedLinop", max_in_flight)
         self.base, self.max_in_flight = base, max_in_flight
-        super().__init__(tiles, tqdm_kwargs, sizes)
+        super().__init__(tiles, tqdm_kwargs, sizes, whole=whole)
 
     @property
     def input_devices(self) -> tuple[torch.device, ...]:
@@ -201,8 +206,8 @@ class BatchedLinop(Tiled):
         own = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
         return Part(own.own_normal(), place=first)
 
-    def _lay_out(self, tiles: Tiles) -> None:
-        super()._lay_out(tiles)
+    def _lay_out(self, tiles: Tiles, whole: NamedLinop | None) -> None:
+        super()._lay_out(tiles, whole)
         self._where, self._plans = None, {}
         self._start_event = RepeatedEvent(self.base.device)
 
@@ -234,6 +239,6 @@ def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
 
 def others_with_weights(linop: NamedLinop, device: torch.device) -> set[str]:
     """Return the other devices that hold weights of an operator, unless it moves data itself."""
-    if any(isinstance(module, MOVING) for module in linop.modules()):
+    if any(isinstance(module, MOVING) for module in all_parts_of(linop)):
         return set()
     return {str(t.device) for t in (*linop.parameters(), *linop.buffers())} - {str(device)}

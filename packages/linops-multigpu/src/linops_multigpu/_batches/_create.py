@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from linops_core import Composite, Identity, NamedLinop, Window, Zero
-from linops_core.siblings import acts_as
+from linops_core.siblings import acts_as, all_parts_of
 from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
 from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
@@ -115,7 +115,8 @@ def create_batched_linop(
             named |= {*devices.flat}
     for device in named:
         probed(device)
-    batched = BatchedLinop(_placed(tiles, base), base, max_in_flight, known, tqdm_kwargs)
+    placed = _placed(tiles, base)
+    batched = BatchedLinop(placed, base, max_in_flight, known, tqdm_kwargs, whole=linop)
     return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched
 
 
@@ -193,7 +194,7 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
 def _in_one_place(linop: NamedLinop) -> NamedLinop:
     """Return the operator without moves between devices, so that it can be placed as a whole."""
     moving = DeviceReplica, BatchedLinop, ToDevice
-    if not any(isinstance(module, moving) for module in linop.modules()):
+    if not any(isinstance(module, moving) for module in all_parts_of(linop)):
         return linop
     if isinstance(linop, DeviceReplica):
         return _in_one_place(linop.source)

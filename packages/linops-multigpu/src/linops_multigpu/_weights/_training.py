@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
+from linops_core.siblings import all_parts_of
 from linops_split import Tiled
 from linops_split.siblings import GradientSums, PartCopies, RecordedByAutograd, held_by, read_by
 
@@ -29,7 +30,7 @@ class DeviceCopies(PartCopies):
         linops = where.tiles.linops
         sources = [lin.linop if isinstance(lin, DeviceReplica) else lin for lin in linops]
         for linop, source, device in zip(linops, sources, where.devices, strict=True):
-            moves = any(isinstance(module, MOVING) for module in source.modules())
+            moves = any(isinstance(module, MOVING) for module in all_parts_of(source))
             tensors = (*source.parameters(), *source.buffers()) if source is linop else ()
             if moves or any(tensor.device != device for tensor in tensors):
                 raise RecordedByAutograd

@@ -8,15 +8,15 @@ from typing import TypeAlias, cast
 
 import torch
 from torch import Tensor
-from torch.compiler import is_compiling
 
-from linops_core.siblings import check_vector, is_followed
+from linops_core.siblings import check_vector
 
 from .._proximals._poisson import checked_counts, divergence, no_counts
 from .._proximals._proximal import fitted_weight
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import Operator, check_like, check_output, finite
 from .._shared._precision import OperatorPair, widened
+from .._shared._products import free
 from .._shared._space import Space, added
 from .._shared._stacked import StackedOperators, of_each
 
@@ -152,9 +152,3 @@ def _extremes(x: Tensor) -> Tensor:
         return x.new_zeros(2)
     low, high = torch.aminmax(x)
     return torch.stack([-low, high]).clamp(min=0)
-
-
-def free(memory: Tensor | None, *operands: Tensor) -> Tensor | None:
-    """Return the memory for a result; None if autograd follows or a compiler plans the memory."""
-    is_kept = memory is None or is_compiling() or is_followed(memory, *operands)
-    return None if is_kept else memory

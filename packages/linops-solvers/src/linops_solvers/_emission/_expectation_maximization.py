@@ -15,7 +15,7 @@ from .._shared._checkpoint import probed
 from .._shared._checks import check_like, checked_number
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import scaled_sum
-from .._shared._progress import Checkpointed, Progress, StopReason, reason_of, stepped
+from .._shared._progress import Checkpointed, Measured, Progress, reason_of
 from .._shared._space import Space, added
 from ._counted import Counted, check_counts
 
@@ -45,21 +45,22 @@ def expectation_maximization(
         image, floor = first.image(x)
         first.check_explained(image, floor)
         state = _State(x, image, floor)
-        if progress.checkpoint is not None:
-            known = {"x0": (space, x)}
-            for subset in subsets:
-                own = subset.pair
-                sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
-                known |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-                known |= probed(own, x)
-            options = {"tol": tol, "max_num_iters": max_num_iters, "subsets": len(subsets)}
-            progress.checkpoint.begin(options, known, state=state)
+        progress.resume({"tol": tol, "subsets": len(subsets)}, lambda: known(x), state=state)
         return state
+
+    def known(x: Tensor) -> dict[str, tuple[Space, Tensor]]:
+        found = {"x0": (space, x)}
+        for subset in subsets:
+            own = subset.pair
+            sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
+            found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
+            found |= probed(own, x)
+        return found
 
     state = start()
     spare: Tensor | None = None
 
-    def do_step() -> tuple[dict[str, float], StopReason | None]:
+    def do_step() -> Measured:
         nonlocal spare
         before = state.x
         x = first.updated(before, state.image, state.floor, into=spare)
@@ -80,10 +81,10 @@ def expectation_maximization(
             values["objective"] = objective + first.objective(state.image, state.floor)
         return values, reason
 
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(owner, shown(x), dtype)
+    def result() -> Tensor:
+        return in_given_precision(owner, shown(state.x), dtype)
 
-    return result(progress.follow(stepped(state, {"change": math.inf}, do_step), result))
+    return progress.follow(do_step, result, ({"change": math.inf}, None))
 
 
 @dataclass

@@ -18,15 +18,13 @@ from .._shared._checks import (
     check_like,
     check_square,
     checked_number,
-    in_own_space,
     is_complex_linear,
 )
 from .._shared._graphs import solved_in_steps
 from .._shared._progress import Callback, Checkpointed, Progress, reading_options
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
-from ._chunks import chunks_of
 from ._conjugate_steps import ConjugateSteps
-from ._implicit import attach, check_solved
+from ._implicit import attach
 
 _NAME = "conjugate_gradients"
 
@@ -94,16 +92,16 @@ def conjugate_gradients(
     batch_dims : int, or dimensions
         The dimensions that number independent systems: the number of first dimensions of y, or
         names of dimensions of A. Each system stops by itself; its x then stays as it is, while A is
-        still applied to all systems. On a CPU, vectors of more than 8 MiB are solved in chunks of
-        systems, one chunk after the other. This needs an A (and a preconditioner) that can be
-        sliced along the first of these dimensions, and neither callback nor progress bar.
+        still applied to all systems.
     implicit : bool
-        By default gradients flow through the steps, and autograd then keeps all steps. If True, the
-        backward pass solves a system with A once more (implicit function theorem), and no step is
-        kept. The gradients to y and to the weights of A are as exact as the tolerances. No
-        gradients reach x0 and the preconditioner. A may be singular only if y and the gradient to x
-        are in its range; else the backward pass raises a RuntimeError. Second derivatives are
-        refused, and so are weights that are replaced or written to before the backward pass.
+        By default gradients flow through the steps, and autograd then keeps all steps. They are the
+        derivatives of the steps that were done, which can be far from those of the solution even if
+        x is exact. If True, the backward pass solves a system with A once more (implicit function
+        theorem), and no step is kept. The gradients to y and to the weights of A are as exact as
+        the tolerances. No gradients reach x0 and the preconditioner. A may be singular only if y
+        and the gradient to x are in its range; else the backward pass raises a RuntimeError. Second
+        derivatives are refused, and so are weights that are replaced or written to before the
+        backward pass.
     checkpoint : str or path, optional
         A file. If the process ends, the same call continues from the file and returns the same
         bits. The file has x, the residual and the direction. It is written after every
@@ -116,10 +114,10 @@ def conjugate_gradients(
         If a file belongs to another problem, a ValueError is raised on all processes. These are
         compared: shapes, dtype, device, options, the number of processes, and numbers measured on
         y, x0, A and the preconditioner, with a tolerance of 64 times the precision. To measure
-        them, A and the preconditioner are applied once more. All systems are solved in one chunk.
-        The callback gets the loaded step and the later ones. Gradients through the steps are
-        refused. With ``implicit=True``, the solve of the backward pass has no checkpoint. If A is a
-        function, or does not know of the other processes, give each process a different file name.
+        them, A and the preconditioner are applied once more. The callback gets the loaded step and
+        the later ones. Gradients through the steps are refused. With ``implicit=True``, the solve
+        of the backward pass has no checkpoint. If A is a function, or does not know of the other
+        processes, give each process a different file name.
     checkpoint_every : int
         The number of steps between checkpoints.
     x0, max_num_iters, progress, tqdm_kwargs, callback
@@ -185,19 +183,10 @@ def conjugate_gradients(
     goals = {"residual": gtol} if gtol else {"decrease": ltol}
 
     def solve(y: Tensor, x0: Tensor | None, progress: Progress) -> tuple[Tensor, str | None]:
-        found, complaints, n_systems = [], [], 0
-        axes = () if progress.is_watched or progress.checkpoint else batch.systems
-        for A_part, M_part, part in chunks_of(A, preconditioner, y, axes):
-            guess, first = None if x0 is None else x0[part], n_systems if part else None
-            steps = ConjugateSteps(
-                A_part, M_part, batch, y[part], guess, (gtol, ltol), first_system=first
-            )
-            found.append(steps.solve(progress))
-            steps.check_underflow(found[-1])
-            complaints.append(steps.check.complaint())
-            n_systems += len(steps.check.reasons)
-        whole = torch.cat(found, axes[0]) if len(found) > 1 else found[0]
-        return whole, next(filter(None, complaints), None)
+        steps = ConjugateSteps(A, preconditioner, batch, y, x0, (gtol, ltol))
+        x = steps.solve(progress)
+        steps.check_underflow(x)
+        return x, steps.check.complaint()
 
     def solve_and_check() -> Tensor:
         own = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch)
@@ -208,14 +197,8 @@ def conjugate_gradients(
         if not is_implicit:
             return x
         again = Progress(_NAME, max_num_iters, goals=goals)
-
-        def to_y(gradient: Tensor) -> Tensor:
-            z, other = solve(gradient, None, again)
-            check_solved(_NAME, complaint or other)
-            return z
-
         operators = (A,) if preconditioner is None else (A, preconditioner)
-        return attach(x, y - in_own_space(_NAME, A, x), to_y, _NAME, operators)
+        return attach(x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint)
 
     def solve_in_graph() -> Tensor:
         steps = ConjugateSteps(A, preconditioner, batch, y, x0, is_read=False)

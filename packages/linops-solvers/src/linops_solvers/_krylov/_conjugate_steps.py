@@ -6,25 +6,25 @@ The numbers of one system are floats, those of many, of autograd and of compiler
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from linops_core.siblings import inner, is_followed, norm, squared_norm
 
-from .._shared._checkpoint import Checkpoint, check_not_recorded
-from .._shared._checks import Operator, check_scale, in_own_space
-from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._products import add_scaled, copied, divided, is_moderate
-from .._shared._progress import Iterate, Progress, StopReason
+from .._shared._checkpoint import check_not_recorded
+from .._shared._checks import Operator, check_scale
+from .._shared._precision import in_given_precision, in_own_space, narrowed, widened
+from .._shared._products import free, is_moderate, is_pure, scaled_sum
+from .._shared._progress import Measured, Progress, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
     N_CHECKED,
     ConvergenceCheck,
-    Measured,
     Numbers,
+    StepNumbers,
     is_any,
     on_host,
 )
@@ -70,28 +70,30 @@ class ConjugateSteps:
         dtype: torch.dtype | None = None,
         *,
         is_read: bool = True,
-        first_system: int | None = None,
     ) -> None:
-        self.A, self.preconditioner, self.space, self.y = A, preconditioner, space, y
+        self.A, self.space, self.y = in_own_space(_NAME, A, y.dtype), space, y
+        self.preconditioner: Operator | None = None
+        if preconditioner is not None:
+            given = _NAME, preconditioner, y.dtype, "the preconditioner"
+            self.preconditioner = in_own_space(*given)
         self.is_guessed, self.is_read = x0 is not None, is_read
-        self.derives_norms = False
+        self.derives_norms = self.writes = False
         self.searched: Tensor | None = None
         """The residual, preconditioned."""
         y = widened(y)
-        image = None if x0 is None else self.applied(A, x0)
-        residual = y if image is None else y - image
-        unit = self.unit_of(*([residual] if image is None else [y, residual]))
-        residual = divided(residual, unit, None if image is None else residual)
+        residual = y if x0 is None else y - self.A(widened(x0))
+        unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
+        memory = None if x0 is None else free(residual, residual)
+        residual = torch.div(residual, unit, out=memory)
         x = torch.zeros_like(residual) if x0 is None else widened(x0) / unit
         self.state = state = State(x, residual, torch.empty_like(residual), unit)
         length = size = space.norm(residual)
         loss = image_size = 0.0 * length
-        if image is not None:
-            scaled = divided(y, unit, state.direction)
-            size, product = space.norm(scaled), space.inner(x, scaled).real
-            scaled = divided(image, unit, state.direction)
-            loss = space.inner(x, scaled).real / 2 - product
-            image_size = space.norm(scaled)
+        if x0 is not None:
+            scaled = torch.div(y, unit, out=free(state.direction, y))
+            size = space.norm(scaled)
+            # x^H A x / 2 - Re x^H y, where A x is y less the residual.
+            loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
         if space.systems or not is_read:
             state.norm_of_A = torch.zeros_like(length)
         else:
@@ -102,8 +104,8 @@ class ConjugateSteps:
             if self.is_guessed and is_any(length <= tolerances[0] * size):
                 image_size = self.largest_image()
             numbers = size, loss, length, image_size
-        options = preconditioner is not None, is_read, first_system
-        self.check = ConvergenceCheck(*numbers, tolerances, dtype or self.y.dtype, *options)
+        options = dtype or self.y.dtype, preconditioner is not None, is_read
+        self.check = ConvergenceCheck(*numbers, tolerances, *options)
 
     def unit_of(self, *vectors: Tensor) -> Numbers:
         """Return a power of two for each system, below the largest entry; 1 for zeros."""
@@ -120,27 +122,45 @@ class ConjugateSteps:
         found = length(self.forward(first)) / length(first) * length(x)
         return on_host(found.nan_to_num(0.0))[0]
 
-    def applied(self, operator: Operator, x: Tensor, name: str = "A") -> Tensor:
-        """Return an operator applied to x in the dtype of y, widened again."""
-        return widened(in_own_space(_NAME, operator, narrowed(x, self.y.dtype), name))
-
     def forward(self, x: Tensor) -> Tensor:
         """Return A x, in the unit of A."""
-        image, unit = self.applied(self.A, x), self.state.unit_of_A
+        image, unit = self.A(x), self.state.unit_of_A
         return image if unit is None else image / unit
 
     def preconditioned(self) -> Tensor:
         """Return the residual, preconditioned."""
         residual = self.state.residual
-        if self.preconditioner is None:
-            return residual
-        return self.applied(self.preconditioner, residual, "the preconditioner")
+        return residual if self.preconditioner is None else self.preconditioner(residual)
 
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
-        if progress.checkpoint is not None:
-            self.resume(progress.checkpoint, progress.limit)
-        return progress.follow(self.steps(progress), ConjugateSteps.result).result()
+        check, state = self.check, self.state
+        options = {"gtol": check.gtol, "ltol": check.ltol, "axes of systems": [*self.space.systems]}
+        progress.resume(options, self.known, state=state, check=check)
+        if progress.checkpoint is not None and (saved := progress.checkpoint.step) is not None:
+            check.restore([name and StopReason[name] for name in saved["reasons"]])
+        if not state.is_anew:
+            self.searched = self.preconditioned()
+        is_shown = progress.is_watched or progress.checkpoint is not None
+
+        def step() -> Measured:
+            if state.is_anew:
+                self.begin()
+            self.step()
+            is_last = state.iteration == progress.limit
+            if is_last:  # uncertain residuals are then computed anew
+                check.stop(check.active, StopReason.MAX_ITERATIONS)
+            state.is_anew = check.has_to_verify
+            if state.is_anew:
+                self.verify()
+            if is_last:
+                check.stop(check.active, StopReason.MAX_ITERATIONS)
+                if progress.goals and (complaint := check.complaint()):
+                    progress.warn_once(complaint)  # it says more than that more steps are needed
+            return self.values(progress, is_shown), check.reasons
+
+        start = self.values(progress, is_shown), check.reasons
+        return progress.follow(step, self.result, start)
 
     def after_fixed_steps(self, count: int) -> Tensor:
         """Return x after that number of steps, without reading; NaN where reading would raise.
@@ -153,47 +173,15 @@ class ConjugateSteps:
         x = torch.where(self.check.refused, torch.nan, self.state.x * self.own_unit())
         return narrowed(x, self.y.dtype)
 
-    def resume(self, checkpoint: Checkpoint, limit: int) -> None:
-        """Continue from the newest state of a checkpoint, if there is one."""
-        y, check, space = self.y, self.check, self.space
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        y, space = self.y, self.space
         vectors = {"y": y, "x0": self.state.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
-                probe = space.random_like(y.detach())
-                vectors[name] = in_own_space(_NAME, operator, probe, name)
-        advice = "pass implicit=True, or call it"
-        check_not_recorded(_NAME, *vectors.values(), advice=advice)
-        options: dict[str, object] = {"gtol": check.gtol, "ltol": check.ltol}
-        known = {name: (space, vector) for name, vector in vectors.items()}
-        options |= {"max_num_iters": int(limit), "axes of systems": [*space.systems]}
-        checkpoint.begin(options, known, state=self.state, check=check)
-        if checkpoint.step is not None:
-            names = checkpoint.step["reasons"]
-            check.restore([None if name is None else StopReason[name] for name in names])
-
-    def steps(self, progress: Progress) -> Iterator[Iterate[ConjugateSteps]]:
-        """Do the steps; at the limit of ``progress``, uncertain residuals are computed anew."""
-        check, state, limit = self.check, self.state, progress.limit
-        is_shown = progress.is_watched or progress.checkpoint is not None
-        yield self, self.values(progress, is_shown), check.reasons
-        if not state.is_anew:
-            self.searched = self.preconditioned()
-        while True:
-            if state.is_anew:
-                self.begin()
-            self.step()
-            is_last = state.iteration == limit
-            if is_last:
-                check.stop(check.active, StopReason.MAX_ITERATIONS)
-            state.is_anew = check.has_to_verify
-            if state.is_anew:
-                self.verify()
-            if is_last:
-                check.stop(check.active, StopReason.MAX_ITERATIONS)
-                if progress.goals and (complaint := check.complaint()):
-                    progress.warn_once(complaint)  # it says more than that more steps are needed
-            if is_shown or is_last or None not in check.reasons:
-                yield self, self.values(progress, is_shown), check.reasons
+                vectors[name] = operator(space.random_like(widened(y.detach())))
+        check_not_recorded(_NAME, *vectors.values(), advice="pass implicit=True, or call it")
+        return {name: (space, vector) for name, vector in vectors.items()}
 
     def begin(self) -> None:
         """Make the first direction z, and A times it."""
@@ -202,91 +190,105 @@ class ConjugateSteps:
         energy, length = self.space.inner(state.residual, searched), self.space.norm(searched)
         self.check.begin(*(on_host(energy, length) if self.is_read else (energy, length)))
         (state.energy,) = self.scalars(energy.real)
-        state.direction, state.factor = copied(searched, state.direction), 0.0
+        memory = free(state.direction, searched)
+        state.direction = searched.clone() if memory is None else memory.copy_(searched)
+        state.factor = 0.0
         image = self.forward(state.direction)
         state.image = image if state.iteration else self.in_chosen_unit(image)
         state.is_anew = False
 
     def step(self) -> None:
         """Do a step, and check its numbers; the next direction is made by the next step."""
-        state = self.state
-        measured = self.step_of_floats() if self.derives_norms else None
-        if measured is None:
-            measured = self.step_of_tensors()
-        self.check.step(Measured(*on_host(*measured)) if self.is_read else measured)
-        state.factor = self.ratio(measured.energy, state.energy, state.energy.real > 0)
-        state.energy, state.norm_of_A = measured.energy.real, measured.norm
-        state.length, state.iteration = measured.direction, state.iteration + 1
+        state, check = self.state, self.check
+        p, q, z = state.direction, state.image, self.searched
+        assert z is not None
+        self.writes = not is_pure(z, p)
+        if q is None:
+            p = state.direction = self.sum(z, state.factor, p, into=p)
+            q = self.forward(p)
+        self.writes &= not q.requires_grad
+        numbers = self.derived(p, q) or self.measured(p, q, z)
+        curvature, cross, length, image_length, is_at_once = numbers
+        norm = state.norm_of_A
+        if image_length is not None:
+            norm = largest_ratio(norm, image_length, length)
+        before = state.energy
+        step = self.ratio(before, curvature, curvature.real > check.noise * norm * length * length)
+        state.x = self.sum(state.x, step, p, into=state.x)
+        state.residual = self.sum(state.residual, -step, q, into=state.residual)
+        state.image = self.searched = None
+        del q, z  # freed before the next ones are made
+        self.searched = self.preconditioned()
+        found = is_at_once and self.next_energy(step, cross.real, image_length)
+        energy, residual, searched = found or self.energies()
+        if image_length is None:  # because r^H A p is p^H A p
+            image_length = math.sqrt(before + energy) / step
+            norm = max(norm, image_length / length)
+        cross = cross if state.iteration < N_CHECKED else None
+        found = curvature, energy, step, length, image_length, norm, residual, searched, cross
+        if self.is_read and (isinstance(curvature, Tensor) or isinstance(energy, Tensor)):
+            found = on_host(*found)
+        check.step(StepNumbers(*found))
+        state.factor = self.ratio(energy, before, before.real > 0)
+        state.energy, state.norm_of_A, state.length = energy.real, norm, length
+        state.iteration += 1
 
-    def step_of_floats(self) -> Measured | None:
-        """Do a step of one vector, in place and with two inner products.
+    def derived(self, p: Tensor, q: Tensor) -> list[Any] | None:
+        """Return the numbers of a step of one vector of which norms follow from the last step.
 
-        Norms follow from the last step. The residual r is orthogonal to the last direction p', so
-        |p|^2 = |r|^2 + (factor |p'|)^2. As r^H A p is p^H A p, the next residual r' has |A p|^2 =
-        (|r|^2 + |r'|^2) / step^2. The first steps measure r^H A p and |A p| instead, for the
-        checks. None if the curvature is not surely positive, or autograd follows.
+        The residual r is orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2.
+        As r^H A p is p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2. The
+        first steps measure r^H A p and |A p| instead, for the checks. None if the curvature is not
+        surely positive, or autograd follows.
         """
-        state, p, r, cross = self.state, self.state.direction, self.state.residual, None
-        if is_followed(r, p):
+        state = self.state
+        if not (self.derives_norms and self.writes):
             return None
-        image = state.image
-        if image is None:
-            image = state.image = self.forward(torch.add(r, p, alpha=state.factor, out=p))
         squared = state.energy + (state.factor * state.length) ** 2
-        curvature = inner(p, image).item()
-        is_sure = curvature.real > self.check.noise * state.norm_of_A * squared
-        if image.requires_grad or not is_sure:
+        curvature = self.number(inner(p, q))
+        if not curvature.real > self.check.noise * state.norm_of_A * squared:
             return None
-        step, length = state.energy / curvature.real, math.sqrt(squared)
+        cross = image_length = None
         if state.iteration < N_CHECKED:
-            cross, image_length = inner(r, image).item(), norm(image).item()
-        state.x.add_(p, alpha=step)
-        r.add_(image, alpha=-step)
-        image = state.image = None  # freed before the next one is made
-        energy = squared_norm(r).item()
-        if cross is None:
-            image_length = math.sqrt(state.energy + energy) / step
-        norm_of_A, size = max(state.norm_of_A, image_length / length), math.sqrt(energy)
-        if not self.space.has_complex_products:
-            curvature, cross = curvature.real, cross and cross.real
-        return Measured(curvature, energy, step, length, image_length, norm_of_A, size, size, cross)
+            cross, image_length = self.number(inner(state.residual, q)), norm(q).item()
+        return [curvature, cross, math.sqrt(squared), image_length, False]
 
-    def step_of_tensors(self) -> Measured:
-        """Do a step, with numbers of which each is measured."""
-        state, space, searched = self.state, self.space, self.searched
-        image, direction = state.image, state.direction
-        assert searched is not None
-        if image is None:
-            direction = add_scaled(searched, state.factor, direction, into=direction)
-            state.direction, image = direction, self.forward(direction)
+    def measured(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
+        """Return the numbers of a step, of which each is measured."""
+        state, space = self.state, self.space
         # If several processes have parts of the vectors, a step has one reduction.
-        is_checked = state.iteration < N_CHECKED
         is_at_once = space.totals.add is not None and self.preconditioner is None
-        pairs = [(direction, image), (searched, image)][: 1 + (is_checked or is_at_once)]
-        lengths = [direction, image] + [state.residual] * is_at_once
-        curvature, *numbers = self.scalars(*space.measured(pairs, lengths))
-        cross: Numbers = numbers.pop(0) if len(pairs) > 1 else None
-        length, image_length, *known = numbers
+        pairs = [(p, q), (z, q)][: 1 + (state.iteration < N_CHECKED or is_at_once)]
+        lengths = [p, q] + [state.residual] * is_at_once
+        curvature, *others = self.scalars(*space.measured(pairs, lengths))
+        cross = others.pop(0) if len(pairs) > 1 else None
+        length, image_length, *known = others
         if known:
             state.energy = known[0] ** 2
-        norm_of_A = largest_ratio(state.norm_of_A, image_length, length)
-        floor = self.check.noise * norm_of_A * length * length
-        step = self.ratio(state.energy, curvature, curvature.real > floor)
-        state.x = add_scaled(state.x, step, direction)
-        state.residual = add_scaled(state.residual, -step, image)
-        state.image = self.searched = None
-        del image, pairs, lengths, searched  # freed before the next ones are made
-        self.searched = self.preconditioned()
-        found = self.next_energy(step, cross.real, image_length) if known else None
-        if found is None:
-            vectors = (state.residual, self.searched)
-            sizes = vectors if self.preconditioner or not self.is_read else ()
-            energy, *norms = self.scalars(*space.measured([vectors], sizes))
-            found = [energy, *(norms or [energy.real**0.5] * 2)]
-        cross = cross if is_checked else None
-        return Measured(
-            curvature, found[0], step, length, image_length, norm_of_A, found[1], found[2], cross
-        )
+        return [curvature, cross, length, image_length, is_at_once]
+
+    def energies(self) -> list[Numbers]:
+        """Return r^H z, |r| and |z|."""
+        r, z = self.state.residual, self.searched
+        assert z is not None
+        if self.derives_norms and self.writes:
+            energy = squared_norm(r).item()
+            return [energy, size := math.sqrt(energy), size]
+        sizes = (r, z) if self.preconditioner or not self.is_read else ()
+        energy, *norms = self.scalars(*self.space.measured([(r, z)], sizes))
+        return [energy, *(norms or [energy.real**0.5] * 2)]
+
+    def number(self, product: Tensor) -> Numbers:
+        """Return an inner product of one system on the host."""
+        found = product.item()
+        return found if self.space.has_complex_products else found.real
+
+    def sum(self, x: Tensor, scale: Numbers, z: Tensor, into: Tensor) -> Tensor:
+        """Return x + scale z; in the memory of ``into``, unless autograd or a compiler follows."""
+        out = into if self.writes else None
+        if isinstance(scale, Tensor):
+            return torch.addcmul(x, scale.to(z.dtype), z, out=out)
+        return torch.add(x, z, alpha=scale, out=out)
 
     def next_energy(self, step: float, cross: float, image_length: float) -> list[Numbers] | None:
         """Return |r - s q|^2 by Meurant, from |r|^2, Re r^H q and |q|^2, and a bound of its root.
@@ -363,17 +365,17 @@ class ConjugateSteps:
         self.searched = None  # freed, because it keeps the memory of the residual
         x = widened(narrowed(state.x, self.y.dtype))
         image, y = self.forward(x), widened(self.y)
-        if is_followed(y, image):
-            state.residual = y / state.unit - image
-        else:
-            state.residual = torch.div(y, state.unit, out=state.residual).sub_(image)
+        residual = torch.div(y, state.unit, out=free(state.residual, y, image))
+        state.residual = scaled_sum(residual, -1, image, residual)
         self.check.verify(*on_host(self.space.norm(state.residual), self.space.norm(x)))
 
     def values(self, progress: Progress, is_shown: bool) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
+        if not is_shown and None in self.check.reasons:
+            return {}
         rest = {"decrease": self.check.decrease} if "decrease" in progress.goals else {}
         if not is_shown:
-            return {} if None in self.check.reasons else {"residual": self.check.relative} | rest
+            return {"residual": self.check.relative} | rest
         unit, own_unit = on_host(self.state.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit
         loss = losses.sum().item() if isinstance(losses, Tensor) else losses

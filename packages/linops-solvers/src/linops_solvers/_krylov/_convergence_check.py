@@ -24,7 +24,7 @@ N_CHECKED = 3
 """Number of first steps in which directions must be conjugate; later rounding spoils it."""
 
 
-class Measured(NamedTuple):
+class StepNumbers(NamedTuple):
     """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
 
     curvature: Numbers  # p^H A p
@@ -52,15 +52,13 @@ class ConvergenceCheck:
         size: Numbers,  # |y|
         loss: Numbers,  # f at the first guess
         residual: Numbers,  # |A x - y| there
-        image: Numbers,  # |A| |x| there, or |A x| where the residual is above the tolerance
+        image: Numbers,  # |A| |x| there, where the residual is within the tolerance
         tolerances: tuple[float, float],
         dtype: torch.dtype,  # of the output of A
         has_preconditioner: bool,
         is_read: bool = True,
-        first_system: int | None = None,  # number of the system, if others are solved separately
     ) -> None:
-        self.first_system, self.dtype, self.is_read = first_system, dtype, is_read
-        self.has_preconditioner = has_preconditioner
+        self.dtype, self.has_preconditioner, self.is_read = dtype, has_preconditioner, is_read
         self.gtol, self.ltol = tolerances
         self.precision = precision = torch.finfo(dtype).eps
         self.root, self.rounding = precision**0.5, rounding_of(dtype)
@@ -105,7 +103,7 @@ class ConvergenceCheck:
 
     def stop(self, which: Numbers, reason: StopReason) -> None:
         """Note the reason of those systems that are still active."""
-        if self.is_read and not is_any(which):
+        if which is False or (self.is_read and not is_any(which)):
             return
         which = which & self.active
         self.active = self.active ^ which
@@ -119,7 +117,7 @@ class ConvergenceCheck:
         self._check_energy(energy, searched)
         self.energy, self.searched = energy.real, searched
 
-    def step(self, measured: Measured) -> None:
+    def step(self, measured: StepNumbers) -> None:
         """Check A and the preconditioner by the numbers of a step, and stop solved systems."""
         step, before = measured.step, self.energy
         decrease = 0.5 * step * before
@@ -127,17 +125,9 @@ class ConvergenceCheck:
         self.norm, self.residual = measured.norm, measured.residual
         self.length = self.length + step * measured.direction
         self.loss = self.loss - decrease
-        if not self._is_uneventful(measured, decrease):
-            self._check_and_stop(measured, decrease)
-        self.drop = over(decrease, abs(self.loss))
-        if self.n_steps <= N_CHECKED:
-            self._note_rounding(measured)
-        self.energy, self.searched = measured.energy.real, measured.searched
-
-    def _check_and_stop(self, measured: Measured, decrease: Numbers) -> None:
+        self._check_finite(*measured[:5], *measured[6:-1], self.length)
         self._check_curvature(measured)
-        self._check_finite(measured.energy, measured.residual, measured.searched, measured.step)
-        self.stop(measured.step == 0, StopReason.ROUNDING)
+        self.stop(step == 0, StopReason.ROUNDING)
         # A residual that is lost in rounding does not decrease the loss.
         is_lost = self.residual <= self.precision * self.size
         is_still = (decrease <= self.ltol * abs(self.loss)) | is_lost | (self.ltol == 0)
@@ -151,25 +141,10 @@ class ConvergenceCheck:
             self.stop(is_still, StopReason.STALLED)
         if not self.is_read or is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
-
-    def _is_uneventful(self, measured: Measured, decrease: Numbers) -> bool:
-        """Whether it is sure that no rule applies, found fast: most steps of one system are so."""
-        if isinstance(measured.residual, Tensor) or self.has_preconditioner:
-            return False
-        curvature, _, _, direction, image, norm, residual, _, cross = measured
-        size, ltol = direction * image, 0.0 if self.gtol else self.ltol
-        return bool(
-            residual > self.goal
-            and residual > self.gtol * self.size
-            and curvature.real > self.noise * norm * direction * direction
-            and abs(curvature.imag) <= self.root * size
-            and (
-                cross is None
-                or abs(cross - curvature) <= self.root * (size + self.searched * image)
-            )
-            and residual + image + self.length < math.inf
-            and (not ltol or decrease > ltol * abs(self.loss))
-        )
+        self.drop = over(decrease, abs(self.loss))
+        if self.n_steps <= N_CHECKED:
+            self._note_rounding(measured)
+        self.energy, self.searched = measured.energy.real, measured.searched
 
     @property
     def has_to_verify(self) -> bool:
@@ -213,8 +188,7 @@ class ConvergenceCheck:
 
     def _name_of(self, index: int) -> str:
         """Return the name of a system for messages; empty if it is the only one."""
-        is_one = len(self.reasons) == 1 and self.first_system is None
-        return "" if is_one else f" of system {(self.first_system or 0) + index}"
+        return "" if len(self.reasons) == 1 else f" of system {index}"
 
     def _drift(self) -> Numbers:
         """Return the rounding of the residual; it grows as the root, because signs are random."""
@@ -231,10 +205,9 @@ class ConvergenceCheck:
         lowest = lowest + (floor - lowest) * (lowest < floor)
         return proves + (lowest - proves) * (proves < floor)
 
-    def _check_curvature(self, measured: Measured) -> None:
+    def _check_curvature(self, measured: StepNumbers) -> None:
         """Refuse systems whose p^H A p shows that A is not Hermitian positive definite."""
         curvature, _, step, direction, image, norm, _, _, cross = measured
-        self._check_finite(curvature, direction, image, self.length)
         # The rounding of an inner product is far below the root of the precision.
         size, floor = direction * image, self.noise * norm * direction * direction
         bad = (abs(_imaginary(curvature)) > self.root * size + floor) | (curvature.real < -floor)
@@ -258,11 +231,13 @@ class ConvergenceCheck:
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
+        if not self.has_preconditioner:
+            return  # it is |r|^2
         size = self.residual * searched
         bad = (abs(_imaginary(energy)) > self.root * size) | (energy.real <= self.precision * size)
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
-    def _note_rounding(self, measured: Measured) -> None:
+    def _note_rounding(self, measured: StepNumbers) -> None:
         """Note the rounding of conjugacy of the next direction."""
         # The rounding of the residual is that of the larger term of its difference. The rounding of
         # the step is that of the curvature, in which larger terms may cancel.
@@ -277,7 +252,7 @@ class ConvergenceCheck:
         total: Numbers = sum(numbers)  # not finite where one of them is not
         if not self.is_read:
             self.refused = self.refused | self.active & ~abs(total).isfinite()
-        elif isinstance(total, Tensor) or not math.isfinite(abs(total)):
+        elif not _is_finite(total):
             for index, value in ((i, v) for each in numbers for i, v in enumerate(_list(each))):
                 if not math.isfinite(abs(value)):
                     raise ArithmeticError(
@@ -286,6 +261,8 @@ class ConvergenceCheck:
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
+        if bad is False:
+            return
         if not self.is_read:
             self.refused = self.refused | self.active & bad
         elif is_any(bad) and is_any(bad := bad & self.active):
@@ -325,11 +302,18 @@ def _list(numbers: Numbers) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
 
 
+def _is_finite(numbers: Numbers) -> bool:
+    if isinstance(numbers, Tensor):
+        return bool(abs(numbers).isfinite().all())
+    return math.isfinite(abs(numbers))
+
+
 def is_any(which: Numbers) -> bool:
     """Return whether it is so for a system."""
     return bool(which.any()) if isinstance(which, Tensor) else bool(which)
 
 
 def _imaginary(number: Numbers) -> Numbers:
-    is_real = isinstance(number, Tensor) and not number.is_complex()
-    return torch.zeros_like(number) if is_real else number.imag
+    if isinstance(number, Tensor):
+        return number.imag if number.is_complex() else torch.zeros_like(number)
+    return number.imag

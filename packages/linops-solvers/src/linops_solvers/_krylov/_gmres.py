@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner_products
+from linops_core.siblings import inner_products, squared_norm
 
-from .._shared._checks import Operator, check_count, in_own_space
-from .._shared._precision import applied_in_half, rounding_of
-from .._shared._progress import Iterate, Watching, with_options
+from .._shared._checks import Operator, check_count
+from .._shared._precision import in_own_space, rounding_of
+from .._shared._progress import Measured, Watching, with_options
 from ._square_system import SquareSystem, solved
 
 
@@ -75,26 +74,11 @@ def gmres(
     """
     check_count("gmres", "restart", restart, 1)
 
-    def method(system: SquareSystem, M: Operator | None) -> tuple[Iterator[Iterate[Any]], Any]:
-        return _steps(system, M, restart), Cycle.solution
+    def cycle(system: SquareSystem, M: Operator | None) -> Cycle:
+        return Cycle(system, M, min(restart, system.space.count(system.y)))
 
     operators = A, adjoint, preconditioner
-    return solved("gmres", method, operators, y, x0, max_num_iters, tol, watching)
-
-
-def _steps(
-    system: SquareSystem, preconditioner: Operator | None, restart: int
-) -> Iterator[Iterate[Cycle]]:
-    cycle = Cycle(system, preconditioner, min(restart, system.space.count(system.y)))
-    yield cycle, system.values(system.length), system.reason_at_start()
-    while True:
-        said, is_whole = cycle.step()
-        reason = None
-        if said <= system.goal or is_whole:
-            reason = system.moved_to(cycle.solution(), said)
-            said = system.length
-            cycle.begin()
-        yield cycle, system.values(said), reason
+    return solved("gmres", cycle, operators, y, x0, max_num_iters, tol, watching)
 
 
 class Cycle:
@@ -102,9 +86,10 @@ class Cycle:
 
     def __init__(self, system: SquareSystem, preconditioner: Operator | None, restart: int) -> None:
         self.system, self.restart = system, restart
-        self.preconditioner = preconditioner
+        self.preconditioner: Operator | None = None
         if preconditioner is not None:
-            self.preconditioner = applied_in_half(system.owner, preconditioner, system.dtype)
+            given = system.owner, preconditioner, system.dtype, "the preconditioner"
+            self.preconditioner = in_own_space(*given)
         self.basis = system.y.new_empty(restart + 1, system.y.numel())
         self.begin()
 
@@ -116,20 +101,29 @@ class Cycle:
             self.restart + 1, self.restart, dtype=torch.complex128, device="cpu"
         )
 
-    def step(self) -> tuple[float, bool]:
+    def step(self) -> Measured:
+        """Add a direction; begin a new cycle at the end of this one, and near the solution."""
+        said, is_whole = self.add()
+        reason = None
+        if said <= self.system.goal or is_whole:
+            reason, said = self.system.moved_to(self.x(), said), self.system.length
+            self.begin()
+        return self.system.values(said), reason
+
+    def add(self) -> tuple[float, bool]:
         """Add a direction; return the smallest residual, and whether there is none to add."""
         system, number = self.system, self.n_steps
         basis, new = self.basis[: number + 1], self.basis[number + 1]
         image = system.forward(self.applied(basis[-1])).flatten()
         new.copy_(image)
         del image
-        before, found = system.measured(new, inner_products(basis, new))
+        found, square = system.space.total(inner_products(basis, new), squared_norm(new))
         new.addmv_(basis.mT, found, alpha=-1)
         (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
         new.addmv_(basis.mT, parts, alpha=-1)
         found = found + parts
         length = system.space.norm(new)
-        *column, size, norm = torch.cat([found, torch.stack([length, before])]).tolist()
+        *column, size, norm = torch.cat([found, torch.stack([length, square.sqrt()])]).tolist()
         size, norm = complex(size).real, complex(norm).real
         system.note_norm(norm)
         is_last = size <= 4 * torch.finfo(new.real.dtype).eps * norm
@@ -160,11 +154,9 @@ class Cycle:
     def applied(self, direction: Tensor) -> Tensor:
         """Return M times a direction."""
         shaped = direction.reshape(self.system.y.shape)
-        if self.preconditioner is None:
-            return shaped
-        return in_own_space(self.system.owner, self.preconditioner, shaped, "the preconditioner")
+        return shaped if self.preconditioner is None else self.preconditioner(shaped)
 
-    def solution(self) -> Tensor:
+    def x(self) -> Tensor:
         """Return the x with the smallest residual so far."""
         if not self.n_steps:
             return self.system.x

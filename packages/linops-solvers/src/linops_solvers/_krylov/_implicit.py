@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -81,21 +81,19 @@ def has_gradient(owner: str, defect: Tensor) -> bool:
     return defect.requires_grad
 
 
-def check_solved(owner: str, complaint: str | None) -> None:
-    """Raise an error if a system of the gradient has no solution; without one it is not defined."""
-    if complaint is not None:
-        raise RuntimeError(
-            f"{owner}: for a gradient, A x = y and A^H z = g must have solutions, where g is the "
-            f"gradient to x (lsqr needs neither); got, for one of them, {complaint}"
-        )
-
-
 def attach(
-    x: Tensor, defect: Tensor, adjoint: Operator, owner: str, operators: Sequence[Operator]
+    x: Tensor,
+    defect: Tensor,
+    adjoint: Callable[[Tensor], tuple[Tensor, str | None]],
+    owner: str,
+    operators: Sequence[Operator],
+    complaint: str | None = None,
 ) -> Tensor:
     """Return x with the gradient of dx = M^-1 db, where b, the defect, has the derivative -M to x.
 
     x is a constant in b. ``adjoint``, that of M^-1, applies the operators, with the same weights.
+    It also says why its system has no solution, as ``complaint`` does for x. Then the gradient is
+    not defined, and the backward pass raises an error.
     """
     if not has_gradient(owner, defect):
         return x
@@ -105,7 +103,13 @@ def attach(
     def back(gradient: Tensor) -> Tensor:
         for operator, seen in zip(operators, states, strict=True):
             _check_weights(owner, operator, seen)
-        return adjoint(gradient.detach())
+        found, its_complaint = adjoint(gradient.detach())
+        if (unsolved := complaint or its_complaint) is not None:
+            raise RuntimeError(
+                f"{owner}: for a gradient, A x = y and A^H z = g must have solutions, where g is "
+                f"the gradient to x (lsqr needs neither); got, for one of them, {unsolved}"
+            )
+        return found
 
     solution: Tensor = _Solved.apply(defect, x, back)  # type: ignore[no-untyped-call]
     return solution

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 import torch
@@ -14,7 +13,7 @@ from linops_core.siblings import check_vector, is_followed
 from .._shared._checkpoint import probed
 from .._shared._checks import Operator, check_like, check_output, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import FAR, Checkpointed, Iterate, Progress, StopReason, warn
+from .._shared._progress import FAR, Checkpointed, Measured, Progress, StopReason, warn
 from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from ._bidiagonal import Bidiagonalization
@@ -81,10 +80,10 @@ def least_squares(
     def solve(problem: _Problem, watching: Checkpointed | None = None) -> Tensor:
         limit = 2 * problem.A.input.count(problem.x) if max_num_iters is None else max_num_iters
         progress = Progress(owner, limit, watching, space=problem.A.input)
-        progress.follow(problem.steps(method, progress), _Problem.result)
+        x = problem.solve(method, progress)
         if problem.complaint is not None:
             warn(problem.complaint)
-        return problem.result()
+        return x
 
     with torch.no_grad():
         x = solve(_Problem(pair, y, x0, options), watching)
@@ -123,12 +122,12 @@ def least_squares(
             z = of_adjoint(x if x0 is None else x - x0)
         defects.append(adjoint(z) if x0 is None else adjoint(z) + x0)
 
-    def to_defects(g: Tensor) -> Tensor:
+    def to_defects(g: Tensor) -> tuple[Tensor, None]:
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
         second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
         found = solve(_Problem(second, z, None, undamped))
-        return torch.stack([found, g - back(z)] if has_free else [found])
+        return torch.stack([found, g - back(z)] if has_free else [found]), None
 
     return attach(x, torch.stack(defects), to_defects, owner, pair.given)
 
@@ -165,13 +164,14 @@ class _Problem:
         is_extreme = abs(self.exponent) > 16
         return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
 
-    def steps(self, method: type[Recurrence], progress: Progress) -> Iterator[Iterate[_Problem]]:
-        """Do the steps."""
+    def solve(self, method: type[Recurrence], progress: Progress) -> Tensor:
+        """Do the steps, and return the solution."""
         pair, damp = self.pair, self.options.damp
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
-        values["objective"] = self.objective(pair.beta)
+        values |= {"objective": self.objective(pair.beta), "condition": 1.0}
         if not pair.alpha:
-            yield self, {**values, "condition": 1.0}, self.reason_at_start()
+            start = values, self.reason_at_start()
+            return progress.follow(lambda: start, self.result, start)
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
         ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp else 0
         if ratio > _MOST_DAMPED:
@@ -182,15 +182,10 @@ class _Problem:
         self.gain = 4.0**ratio
         recurrence = method(pair, damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
-        if progress.checkpoint is not None:
-            given = {"y": (self.A.output, self.y), **probed(self.A, self.x)}
-            if self.x0 is not None:
-                given["x0"] = self.A.input, self.x0
-            limits = {"max_num_iters": progress.limit, **self.options._asdict()}
-            parts = {"problem": self, "pair": pair, "recurrence": recurrence}
-            progress.checkpoint.begin(limits, given, **parts)
-        yield self, {**values, "condition": 1.0}, None
-        while True:
+        parts = {"problem": self, "pair": pair, "recurrence": recurrence}
+        progress.resume(self.options._asdict(), self.known, **parts)
+
+        def step() -> Measured:
             norms, reason = self.judged(recurrence.step(self.x))
             is_far = norms.residual > FAR * self.goal(norms)  # one of both is enough
             progress.goals["gradient"] = self.options.atol if is_far else 0.0
@@ -200,7 +195,14 @@ class _Problem:
                 "objective": self.objective(norms.residual),
                 "condition": norms.condition,
             }
-            yield self, values, reason
+            return values, reason
+
+        return progress.follow(step, self.result, (values, None))
+
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        found = {"y": (self.A.output, self.y), **probed(self.A, self.x)}
+        return found if self.x0 is None else found | {"x0": (self.A.input, self.x0)}
 
     def reason_at_start(self) -> StopReason:
         """Return the reason to stop if the first residual, or its gradient, is 0."""

@@ -8,7 +8,7 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from .._shared._products import add_scaled
+from .._shared._products import scaled_sum
 from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
@@ -79,9 +79,9 @@ class LSMR:
         self.zeta_bar *= -self.sine_bar
 
         factor = -theta_bar * self.rho / (rho_before * rho_bar_before)
-        self.h_bar = add_scaled(self.h, factor, self.h_bar, into=self.h_bar)
+        self.h_bar = scaled_sum(self.h, factor, self.h_bar, self.h_bar)
         x.add_(self.h_bar, alpha=self.zeta / (self.rho * self.rho_bar) * self.gain)
-        self.h = add_scaled(pair.v, -theta / self.rho, self.h, into=self.h)
+        self.h = scaled_sum(pair.v, -theta / self.rho, self.h, self.h)
 
         condition = max(self.largest, inner) / min(self.smallest, inner)
         # The last one changes in the next step and is counted then.

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from torch import Tensor
 
-from .._shared._products import add_scaled
+from .._shared._products import scaled_sum
 from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
@@ -110,7 +110,7 @@ class LSQR:
         theta, self.rho_bar = sine * pair.alpha, -cosine * pair.alpha
         phi, self.phi_bar = cosine * phi_bar, sine * phi_bar
         x.add_(self.w, alpha=phi / rho * self.gain)
-        self.w = add_scaled(pair.v, -theta / rho, self.w, into=self.w)
+        self.w = scaled_sum(pair.v, -theta / rho, self.w, self.w)
         self.inverse_squared += (length / rho) ** 2
         self.damped_squared += psi**2
         delta, gamma_bar = self.sine * rho, -self.cosine * rho

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Unpack
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner
-
 from .._shared._checks import Operator
-from .._shared._progress import Iterate, StopReason, Watching, with_options
+from .._shared._progress import Measured, Watching, with_options
 from ._bidiagonal import rotation
 from ._square_system import SquareSystem, solved
 
@@ -61,58 +58,70 @@ def minres(
     >>> torch.round(minres(A.mv, torch.tensor([2.0, 5.0])), decimals=4)
     tensor([1., 1.])
     """
-
-    def method(system: SquareSystem, M: object) -> tuple[Iterator[Iterate[Tensor]], Operator]:
-        return _steps(system), lambda x: x
-
-    return solved("minres", method, (A, A, None), y, x0, max_num_iters, tol, watching)
+    return solved("minres", _method, (A, A, None), y, x0, max_num_iters, tol, watching)
 
 
-def _steps(system: SquareSystem) -> Iterator[Iterate[Tensor]]:
-    yield system.x, system.values(system.length), system.reason_at_start()
-    while True:  # starting at the residual that was computed anew
-        for x, said, reason in _lanczos(system):
-            yield x, system.values(said), reason
+def _method(system: SquareSystem, _: object) -> Lanczos:
+    return Lanczos(system)
 
 
-def _lanczos(system: SquareSystem) -> Iterator[tuple[Tensor, float, StopReason | None]]:
-    """Yield the x of each step, its residual, and the reason to stop; names of the reference."""
-    precision = torch.finfo(system.dtype).eps
-    x, v, before = system.x, system.residual / system.length, torch.zeros_like(system.y)
-    older, old = torch.zeros_like(x), torch.zeros_like(x)
-    beta, said, drift = 0.0, system.length, 0.0
-    cosine, sine, delta_bar, epsilon = -1.0, 0.0, 0.0, 0.0
-    while True:
+class Lanczos:
+    """The recurrences of Paige and Saunders, which start at the residual."""
+
+    def __init__(self, system: SquareSystem) -> None:
+        self.system = system
+        self.begin()
+
+    def begin(self) -> None:
+        """Start at the residual that was computed anew."""
+        system = self.system
+        self.moved, self.v = system.x, system.residual / (system.length or 1.0)
+        self.before = torch.zeros_like(system.y)
+        self.older, self.old = torch.zeros_like(system.x), torch.zeros_like(system.x)
+        self.beta, self.said, self.drift = 0.0, system.length, 0.0
+        self.cosine, self.sine, self.delta_bar, self.epsilon = -1.0, 0.0, 0.0, 0.0
+
+    def x(self) -> Tensor:
+        """Return x."""
+        return self.moved
+
+    def step(self) -> Measured:
+        """Add a direction; begin anew when x is computed anew."""
+        system, v, precision = self.system, self.v, torch.finfo(self.system.dtype).eps
         image = system.forward(v)
-        size, alpha, cross = system.measured(image, inner(v, image), inner(before, image))
-        rest = torch.sub(image, before, alpha=beta).sub_(alpha.real * v)
+        pairs = [(v, image), (self.before, image)]
+        alpha, cross, size = system.space.measured(pairs, [image])
+        rest = torch.sub(image, self.before, alpha=self.beta).sub_(alpha.real * v)
         rest_size = system.space.norm(rest)
         numbers = torch.stack([alpha, cross, rest_size.to(alpha), size.to(alpha)]).tolist()
         curvature, crossed, left, length = map(complex, numbers)
         system.note_norm(length.real)
         rounding = 8 * precision * system.norm
         # Loss of orthogonality of the vectors, each of which is a difference.
-        drift = min((system.norm * drift + rounding) / beta, 1.0) if beta else 0.0
-        _check_hermitian(system, curvature, crossed - beta, 2 * system.norm * drift)
-        beta = left.real if left.real > rounding else 0.0
-        delta = cosine * delta_bar + sine * curvature.real
-        gamma_bar = sine * delta_bar - cosine * curvature.real
-        old_epsilon, epsilon, delta_bar = epsilon, sine * beta, -cosine * beta
-        gradient = said * math.hypot(gamma_bar, delta_bar)  # |A r| of the previous x
-        cosine, sine, gamma = rotation(gamma_bar, beta)
-        if gradient <= max(system.tol, precision) * system.norm * said or gamma <= rounding:
-            reason = system.settled(x, said)
-            yield system.x, system.length, reason
-            return
-        older, old = old, (v - old_epsilon * older - delta * old) / gamma
-        x = x + (cosine * said) * old
-        said = abs(sine * said)
-        if said <= system.goal or not beta:
-            reason = system.settled(x, said)
-            yield system.x, system.length, reason
-            return
-        yield x, said, None
-        before, v = v, rest / beta
+        drift = (system.norm * self.drift + rounding) / self.beta if self.beta else 0.0
+        self.drift = min(drift, 1.0)
+        _check_hermitian(system, curvature, crossed - self.beta, 2 * system.norm * self.drift)
+        self.beta = beta = left.real if left.real > rounding else 0.0
+        delta = self.cosine * self.delta_bar + self.sine * curvature.real
+        gamma_bar = self.sine * self.delta_bar - self.cosine * curvature.real
+        old_epsilon, self.epsilon = self.epsilon, self.sine * beta
+        self.delta_bar = -self.cosine * beta
+        gradient = self.said * math.hypot(gamma_bar, self.delta_bar)  # |A r| of the previous x
+        self.cosine, self.sine, gamma = rotation(gamma_bar, beta)
+        limit = max(system.tol, precision) * system.norm * self.said
+        is_end = gradient <= limit or gamma <= rounding
+        if not is_end:
+            direction = (v - old_epsilon * self.older - delta * self.old) / gamma
+            self.older, self.old = self.old, direction
+            self.moved = self.moved + (self.cosine * self.said) * direction
+            self.said = abs(self.sine * self.said)
+            is_end = self.said <= system.goal or not beta
+        if not is_end:
+            self.before, self.v = v, rest / beta
+            return system.values(self.said), None
+        reason = system.settled(self.moved, self.said)
+        self.begin()
+        return system.values(system.length), reason
 
 
 def _check_hermitian(

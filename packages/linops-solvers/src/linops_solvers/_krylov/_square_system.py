@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed, squared_norm
+from linops_core.siblings import check_vector, is_followed
 
 from .._shared._checks import (
     Operator,
@@ -18,18 +18,17 @@ from .._shared._checks import (
     check_square,
     checked_number,
     finite,
-    in_own_space,
 )
 from .._shared._precision import (
     OperatorPair,
-    applied_in_half,
     in_given_precision,
+    in_own_space,
     rounding_of,
     widened,
 )
-from .._shared._progress import Iterate, Progress, StopReason, Watching, warn
+from .._shared._progress import Measured, Progress, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
-from ._implicit import attach, check_solved, has_gradient
+from ._implicit import attach, has_gradient
 
 
 class SquareSystem:
@@ -38,9 +37,9 @@ class SquareSystem:
     def __init__(self, owner: str, A: Operator, y: Tensor, x0: Tensor | None, tol: float) -> None:
         check_complex_linear(owner, A, "the basis of its powers is a complex one")
         self.owner, self.tol, self.dtype = owner, tol, y.dtype
-        self.A = applied_in_half(owner, A, y.dtype)
+        self.forward = in_own_space(owner, A, y.dtype)
         self.space, _ = spaces_of(owner, A)
-        residual = widened(y) if x0 is None else widened(y) - self.A(widened(x0))
+        residual = widened(y) if x0 is None else widened(y) - self.forward(widened(x0))
         check_like(owner, "the output of A", residual, "y", widened(y))
         self.unit = self.space.unit_of(owner, widened(y), residual)
         self.y, self.residual = widened(y) / self.unit, residual / self.unit
@@ -53,18 +52,9 @@ class SquareSystem:
         """Why x is not a solution although more steps do not help."""
         self.is_least_squares = False
 
-    def forward(self, v: Tensor) -> Tensor:
-        """Return A v."""
-        return in_own_space(self.owner, self.A, v)
-
     def lengths(self, *vectors: Tensor) -> list[float]:
         """Return the norms of vectors, safe at any scale."""
         return magnitudes(self.owner, (self.space, vectors))
-
-    def measured(self, x: Tensor, *products: Tensor) -> list[Tensor]:
-        """Return the norm of x and the inner products, each summed over processes."""
-        square, *found = self.space.total(squared_norm(x), *products)
-        return [square.sqrt(), *found]
 
     def note_norm(self, norm: float) -> None:
         """Raise the estimate of |A| to |A v| of a unit vector v."""
@@ -139,13 +129,16 @@ class SquareSystem:
         return in_given_precision(self.owner, x * self.unit, self.dtype)
 
 
-Method = Callable[[SquareSystem, "Operator | None"], tuple[Iterator[Iterate[Any]], Any]]
-"""Makes the steps of a system with a preconditioner, and turns their states into x."""
+class Method(Protocol):
+    """The steps of a system, and all that they need from the step before."""
+
+    def x(self) -> Tensor: ...
+    def step(self) -> Measured: ...
 
 
 def solved(
     owner: str,
-    method: Method,
+    method: Callable[[SquareSystem, Operator | None], Method],
     operators: tuple[Operator, Operator | None, Operator | None],
     y: Tensor,
     x0: Tensor | None,
@@ -169,10 +162,10 @@ def solved(
     ) -> tuple[Tensor, SquareSystem]:
         progress = Progress(owner, max_num_iters, watching, goals={"residual": tol})
         system = SquareSystem(owner, A, y, x0, tol)
-        steps, x_of = method(system, M)
-        state = progress.follow(steps, lambda state: system.result(x_of(state)))
-        x = x_of(state)
-        if x is not system.x:  # stopped by max_num_iters before its residual was computed anew
+        state = method(system, M)
+        start = system.values(system.length), system.reason_at_start()
+        progress.follow(state.step, lambda: system.result(state.x()), start)
+        if (x := state.x()) is not system.x:  # its residual was not computed anew
             system.take(x)
         return system.result(system.x).clone(), system
 
@@ -188,9 +181,8 @@ def solved(
         return x
     back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
 
-    def to_y(gradient: Tensor) -> Tensor:
+    def to_y(gradient: Tensor) -> tuple[Tensor, str | None]:
         z, other = solve(back, gradient, None, None)
-        check_solved(owner, complaint or other.complaint)
-        return z
+        return z, other.complaint
 
-    return attach(x, defect, to_y, owner, (A, back))
+    return attach(x, defect, to_y, owner, (A, back), complaint)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Unpack
@@ -16,7 +15,7 @@ from linops_core.siblings import check_vector
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import Iterate, Progress, StopReason, Watching, reason_of, with_options
+from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
 from .._shared._space import Space, added
 
 _NAME = "irls"
@@ -108,50 +107,53 @@ def irls(
     mean = (size or 1.0) / math.sqrt(count := max(pair.output.count(y), 1))
     rounding, misfit = rounding_of(y.dtype), _Misfit(p, epsilon * mean)
 
-    def steps() -> Iterator[Iterate[Tensor]]:
-        x = torch.zeros_like(pair.adjoint(scaled)) if x0 is None else widened(x0) / unit
-        image = pair.forward(x)
-        check_like(_NAME, "the output of A", image, "y", scaled)
-        # Each step subtracts its image. Computed anew, the smallest residuals, which have the
-        # largest weights, would be rounding.
-        residual, step, reach, softer = scaled - image, torch.zeros_like(x), math.inf, mean
-        forces = dual = misfit.slopes(residual)
-        while True:
-            slopes = pair.adjoint(forces)
-            check_like(_NAME, "x0", x, "the output of the adjoint", slopes)
-            descent = torch.sub(slopes, x, alpha=damping)
-            del slopes  # freed, like others below, before more vectors are made
-            defect = torch.sub(pair.adjoint(dual), x, alpha=damping)
-            slope, error, length, moved, pull, misfit_size = pair.magnitudes(
-                [descent, defect, x, step], [forces, residual]
-            )
-            height, square, distance = added(
-                pair.output.terms(misfit.total, residual.detach()),
-                pair.input.terms(lambda x: x.abs().square().sum(), x.detach()),
-                pair.output.terms(misfit.distance, residual.detach(), dual.detach()),
-            )
-            del descent, defect, step, forces
-            loss = float(height) + damping / 2 * float(square)
-            longest = max(length, reach, moved)
-            estimate = slope * longest / (loss or 1.0) if slope else 0.0
-            gap = min(estimate, (float(distance) + error * longest) / (loss or 1.0))
-            noise = rounding * pull * (size + misfit_size) / (loss or 1.0)
-            reason = reason_of(gap, tol, noise) if slope else StopReason.CONVERGED
-            yield x, {"gap": gap, "objective": loss * unit**p}, reason
-            softer = max(misfit.e, min(softer, (p * gap * loss / (2 * count)) ** (1 / p)))
-            weights = _Weights(_Misfit(p, softer), residual, dual)
-            descent = torch.sub(pair.adjoint(weights.slopes), x, alpha=damping)
-            del dual
-            step = _step(weights, descent, min(0.1, max(tol / (4 * estimate), 1e-4)))
-            del descent
-            image = pair.forward(step)
-            dual = weights.slopes - weights(image)  # its adjoint image is d^2 (x + step)
-            size_of_step = _length(weights.misfit, (x, step), (residual, image))
-            x = torch.add(x, step, alpha=size_of_step)
-            residual = torch.sub(residual, image, alpha=size_of_step)
-            dual = weights.misfit.shortened(dual, residual)
-            del weights, image
-            forces, reach = misfit.slopes(residual), length
+    x = torch.zeros_like(pair.adjoint(scaled)) if x0 is None else widened(x0) / unit
+    image = pair.forward(x)
+    check_like(_NAME, "the output of A", image, "y", scaled)
+    residual = scaled - image
+    forces = misfit.slopes(residual)
+    state = _State(x, residual, forces, math.inf, mean)
+
+    def measured(forces: Tensor, step: Tensor) -> Measured:
+        x, residual, dual = state.x, state.residual, state.dual
+        slopes = pair.adjoint(forces)
+        check_like(_NAME, "x0", x, "the output of the adjoint", slopes)
+        descent = torch.sub(slopes, x, alpha=damping)
+        del slopes  # freed, like others below, before more vectors are made
+        defect = torch.sub(pair.adjoint(dual), x, alpha=damping)
+        slope, error, length, moved, pull, misfit_size = pair.magnitudes(
+            [descent, defect, x, step], [forces, residual]
+        )
+        height, square, distance = added(
+            pair.output.terms(misfit.total, residual.detach()),
+            pair.input.terms(lambda x: x.abs().square().sum(), x.detach()),
+            pair.output.terms(misfit.distance, residual.detach(), dual.detach()),
+        )
+        state.loss = loss = float(height) + damping / 2 * float(square)
+        longest = max(length, state.reach, moved)
+        state.estimate = slope * longest / (loss or 1.0) if slope else 0.0
+        state.gap = min(state.estimate, (float(distance) + error * longest) / (loss or 1.0))
+        noise = rounding * pull * (size + misfit_size) / (loss or 1.0)
+        reason = reason_of(state.gap, tol, noise) if slope else StopReason.CONVERGED
+        state.reach = length
+        return {"gap": state.gap, "objective": loss * unit**p}, reason
+
+    def do_step() -> Measured:
+        excess = (p * state.gap * state.loss / (2 * count)) ** (1 / p)
+        state.softer = max(misfit.e, min(state.softer, excess))
+        weights = _Weights(_Misfit(p, state.softer), state.residual, state.dual)
+        state.dual = weights.dual  # frees the one before
+        descent = torch.sub(pair.adjoint(weights.slopes), state.x, alpha=damping)
+        step = _step(weights, descent, min(0.1, max(tol / (4 * state.estimate), 1e-4)))
+        del descent
+        image = pair.forward(step)
+        dual = weights.slopes - weights(image)  # its adjoint image is d^2 (x + step)
+        length = _length(weights.misfit, (state.x, step), (state.residual, image))
+        state.x = torch.add(state.x, step, alpha=length)
+        state.residual = torch.sub(state.residual, image, alpha=length)
+        state.dual = weights.misfit.shortened(dual, state.residual)
+        del weights, image, dual
+        return measured(misfit.slopes(state.residual), step)
 
     def _step(weights: _Weights, descent: Tensor, tolerance: float) -> Tensor:
         def normal(x: Tensor) -> Tensor:
@@ -183,10 +185,29 @@ def irls(
                 return a + (b - a) * low / (low - high)
         return _LENGTHS[-1] if slopes[0] < 0 else 0.0
 
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(_NAME, x * unit, y.dtype)
+    def result() -> Tensor:
+        return in_given_precision(_NAME, state.x * unit, y.dtype)
 
-    return result(progress.follow(steps(), result))
+    start = measured(forces, torch.zeros_like(x))
+    del x, image, residual, forces
+    return progress.follow(do_step, result, start)
+
+
+@dataclass
+class _State:
+    """The values that a step needs from the step before."""
+
+    x: Tensor
+    residual: Tensor
+    """y - A x, from which each step subtracts its image. Computed anew, the smallest entries, which
+    have the largest weights, would be rounding."""
+    dual: Tensor
+    reach: float
+    softer: float
+    """The e of the weights."""
+    loss: float = 0.0
+    gap: float = 0.0
+    estimate: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Unpack
 
 import torch
@@ -12,7 +12,7 @@ from linops_core.siblings import check_vector
 
 from .._shared._checks import check_callable, check_count, checked_number, finite
 from .._shared._precision import in_given_precision, narrowed, widened
-from .._shared._progress import Iterate, Progress, StopReason, Watching, with_options
+from .._shared._progress import Measured, Progress, StopReason, Watching, with_options
 from .._shared._space import Space, magnitudes
 
 _NAME = "lbfgs"
@@ -104,26 +104,26 @@ def lbfgs(
         (slope,) = magnitudes(_NAME, (Space(), [x.grad]))
         return loss, slope
 
-    def steps() -> Iterator[Iterate[Tensor]]:
-        loss, slope = measured()
-        steepest = slope or 1.0
-        reason = None if slope else StopReason.CONVERGED
-        yield x, {"objective": loss, "gradient": slope / steepest}, reason
-        while True:
-            before, last = x.detach().clone(), loss
-            optimizer.step(lambda: float(loss_of()))
-            loss, slope = measured()
-            reason = None
-            if slope <= tol * steepest:
-                reason = StopReason.CONVERGED
-            elif loss == last and torch.equal(before, x.detach()):
-                reason = StopReason.ROUNDING
-            yield x, {"objective": loss, "gradient": slope / steepest}, reason
+    loss, slope = measured()
+    steepest = slope or 1.0
 
-    def result(x: Tensor) -> Tensor:
+    def step() -> Measured:
+        nonlocal loss
+        before, last = x.detach().clone(), loss
+        optimizer.step(lambda: float(loss_of()))
+        loss, slope = measured()
+        reason = None
+        if slope <= tol * steepest:
+            reason = StopReason.CONVERGED
+        elif loss == last and torch.equal(before, x.detach()):
+            reason = StopReason.ROUNDING
+        return {"objective": loss, "gradient": slope / steepest}, reason
+
+    def result() -> Tensor:
         return in_given_precision(_NAME, x.detach().clone(), x0.dtype)
 
-    return result(progress.follow(steps(), result))
+    start = {"objective": loss, "gradient": slope / steepest}
+    return progress.follow(step, result, (start, None if slope else StopReason.CONVERGED))
 
 
 def _leaf(x0: Tensor) -> Tensor:

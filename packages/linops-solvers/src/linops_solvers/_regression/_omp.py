@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from typing import Unpack
 
 import torch
@@ -19,7 +18,7 @@ from .._shared._checks import (
     finite,
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._progress import Iterate, Progress, StopReason, Watching, reason_of, with_options
+from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
 
 _NAME = "omp"
 
@@ -80,10 +79,11 @@ def omp(
     unit = pair.output.unit_of(_NAME, widened(y))
     pursuit = Pursuit(pair, widened(y) / unit, tol, column_norms)
 
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(_NAME, x * unit, y.dtype)
+    def result() -> Tensor:
+        return in_given_precision(_NAME, pursuit.x() * unit, y.dtype)
 
-    return result(progress.follow(pursuit.steps(), lambda state: result(state.x())).x())
+    start = {"residual": 1.0, "nonzeros": 0.0}, None if pursuit.size else StopReason.CONVERGED
+    return progress.follow(pursuit.step, result, start)
 
 
 class Pursuit:
@@ -92,6 +92,7 @@ class Pursuit:
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
+        (self.size,) = A.magnitudes([], [y])
         self.correlation = A.adjoint(y).contiguous()  # unlike zeros of other strides, it has views
         if norms is not None:
             check_vector(_NAME, "column_norms", norms)
@@ -110,18 +111,13 @@ class Pursuit:
         self.triangle: list[Tensor] = []
         self.parts: list[Tensor] = []
 
-    def steps(self) -> Iterator[Iterate[Pursuit]]:
-        """Add columns."""
-        (size,) = self.A.magnitudes([], [self.y])
-        rounding = rounding_of(self.A.dtype)
-        yield self, {"residual": 1.0, "nonzeros": 0.0}, StopReason.CONVERGED if not size else None
-        while True:
-            is_new = self.add()
-            (length,) = self.A.magnitudes([], [self.residual])
-            reason = reason_of(length, self.tol * size, rounding * size)
-            reason = reason or (None if is_new else StopReason.LEAST_SQUARES)
-            values = {"residual": length / size, "nonzeros": float(len(self.chosen))}
-            yield self, values, reason
+    def step(self) -> Measured:
+        """Add a column."""
+        is_new = self.add()
+        (length,) = self.A.magnitudes([], [self.residual])
+        reason = reason_of(length, self.tol * self.size, rounding_of(self.A.dtype) * self.size)
+        reason = reason or (None if is_new else StopReason.LEAST_SQUARES)
+        return {"residual": length / self.size, "nonzeros": float(len(self.chosen))}, reason
 
     def add(self) -> bool:
         """Add the column that reduces the residual most; return whether there is one."""

@@ -114,22 +114,6 @@ def check_output(owner: str, A: object, image: Tensor, y: Tensor) -> None:
     check_like(owner, "the output of A", image, "y", y)
 
 
-def in_own_space(owner: str, A: Operator, x: Tensor, name: str = "A") -> Tensor:
-    """Return A x; raise an error unless it has the shape and dtype of x."""
-    check_callable(owner, name, A)
-    version = version_of(x)
-    image = A(x)
-    check_input_kept(owner, name, x, version)
-    if (image.shape, image.dtype) != (x.shape, x.dtype):
-        advice = f"; give vectors of {image.dtype}" if image.shape == x.shape else ""
-        raise ValueError(
-            f"{owner}: {name} must map a space to itself, got an output of shape "
-            f"{tuple(image.shape)} and {image.dtype} for an input of shape {tuple(x.shape)} "
-            f"and {x.dtype}{advice}"
-        )
-    return image
-
-
 def check_square(owner: str, A: Operator, advice: str) -> None:
     """Raise an error if it is known that A does not map a space to itself."""
     if not isinstance(A, NamedLinop) or A.is_endomorphism:

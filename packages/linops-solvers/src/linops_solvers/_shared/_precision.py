@@ -133,6 +133,30 @@ def applied_in_half(
     return apply
 
 
+def in_own_space(owner: str, A: Operator, dtype: torch.dtype, name: str = "A") -> Operator:
+    """Return A as ``applied_in_half`` does; an output must have the shape and dtype of the input.
+
+    Raises
+    ------
+    ValueError
+        If it is called and does not map a space to itself, or writes into its input.
+    """
+    inside = applied_in_half(owner, A, dtype, name)
+
+    def apply(x: Tensor) -> Tensor:
+        image = inside(x)
+        if (image.shape, image.dtype) != (x.shape, x.dtype):
+            advice = f"; give vectors of {image.dtype}" if image.shape == x.shape else ""
+            raise ValueError(
+                f"{owner}: {name} must map a space to itself, got an output of shape "
+                f"{tuple(image.shape)} and {image.dtype} for an input of shape {tuple(x.shape)} "
+                f"and {x.dtype}{advice}"
+            )
+        return image
+
+    return apply
+
+
 def widened(x: Tensor) -> Tensor:
     """Return x in single precision where it is in half precision, else x itself."""
     return x.to(_WIDE[x.dtype]) if x.dtype in _WIDE else x

@@ -12,38 +12,17 @@ from torch.compiler import is_compiling
 from linops_core.siblings import is_followed, real_parts
 
 
-def add_scaled(x: Tensor, scale: Tensor | float, z: Tensor, into: Tensor | None = None) -> Tensor:
-    """Return x + scale z; in the memory of x, or of ``into``, unless autograd records."""
-    into = x if into is None else into
-    if not isinstance(scale, Tensor):
-        return torch.add(x, z, alpha=scale, out=None if _is_pure(x, z) else into)
-    scale = scale.to(z.dtype)
-    return torch.addcmul(x, scale, z, out=None if _is_pure(x, z, scale) else into)
-
-
 def scaled_sum(x: Tensor, scale: float, z: Tensor, into: Tensor | None) -> Tensor:
     """Return x + scale z; in the memory of ``into``, if there is some, unless autograd follows."""
-    is_free = into is not None and not _is_pure(x, z, into)
-    return torch.add(x, z, alpha=scale, out=into if is_free else None)
+    return torch.add(x, z, alpha=scale, out=free(into, x, z))
 
 
-def extrapolated(x: Tensor, z: Tensor, factor: float, into: Tensor) -> Tensor:
-    """Return x + factor (z - x); in the memory of ``into`` unless autograd follows."""
-    return torch.lerp(x, z, factor, out=None if _is_pure(x, z, into) else into)
+def free(memory: Tensor | None, *operands: Tensor) -> Tensor | None:
+    """Return the memory for a result, or None if it must be new."""
+    return None if memory is None or is_pure(memory, *operands) else memory
 
 
-def divided(x: Tensor, unit: Tensor | float, into: Tensor | None) -> Tensor:
-    """Return x / unit; in the memory of ``into``, if there is some, unless autograd follows."""
-    is_free = into is not None and not _is_pure(x, into)
-    return torch.div(x, unit, out=into if is_free else None)
-
-
-def copied(x: Tensor, into: Tensor) -> Tensor:
-    """Return a copy of x; in the memory of ``into`` unless autograd follows."""
-    return x.clone() if _is_pure(x, into) else into.copy_(x)
-
-
-def _is_pure(*tensors: Tensor) -> bool:
+def is_pure(*tensors: Tensor) -> bool:
     """Whether results need new memory: autograd follows, or a compiler plans the memory."""
     return is_compiling() or is_followed(*tensors)
 

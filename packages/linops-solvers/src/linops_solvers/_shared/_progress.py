@@ -1,6 +1,6 @@
 """The loop of every solver: steps, callbacks, and the reason to stop.
 
-A solver checks its options, and has a generator that yields an :data:`Iterate` for each step.
+A solver checks its options, and has a state and a function that does a step of it.
 """
 
 from __future__ import annotations
@@ -8,12 +8,11 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
-from itertools import count
-from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -131,30 +130,10 @@ class Record:
         return f"{self.last.solver}: {self.reason or 'not yet stopped'} after {steps} ({values})"
 
 
-State = TypeVar("State")
 Solver = TypeVar("Solver", bound=Callable[..., object])
 Reasons: TypeAlias = list[StopReason | None] | StopReason | None
-Iterate: TypeAlias = tuple[State, Mapping[str, float], Reasons]
-"""After a step: the state, the measured values, and the reasons to stop, if any."""
-
-
-class HasX(Protocol):
-    """The state of a solver: all that a step needs from the step before."""
-
-    @property
-    def x(self) -> Tensor: ...
-
-
-def stepped(
-    state: HasX,
-    values: Mapping[str, float],
-    step: Callable[[], tuple[Mapping[str, float], StopReason | None]],
-) -> Iterator[Iterate[Tensor]]:
-    """Yield the x of a state, at the start and after each step, which changes the state."""
-    reason: StopReason | None = None
-    while True:
-        yield state.x, values, reason
-        values, reason = step()
+Measured: TypeAlias = tuple[Mapping[str, float], Reasons]
+"""The values of a step, and the reasons to stop, if any."""
 
 
 class Watching(TypedDict, total=False):
@@ -243,30 +222,42 @@ class Progress:
         """Whether there is a callback or a progress bar."""
         return self.tqdm_kwargs is not None or self.callback is not None
 
-    def follow(
-        self, steps: Iterator[Iterate[State]], shown: Callable[[State], Tensor], first: int = 0
-    ) -> State:
-        """Do the steps until there is a reason to stop; return the state.
+    def resume(
+        self,
+        options: Mapping[str, object],
+        known: Callable[[], Mapping[str, tuple[Space, Tensor]]],
+        **parts: object,
+    ) -> None:
+        """Continue from the newest state of the checkpoint, if there is one.
 
-        ``shown`` copies the result so far for the callback. ``first`` is the number of steps that
-        were done before.
+        Options, and the vectors that ``known`` measures, tell the problem from others. The state
+        is in the parts; see :meth:`Checkpoint.begin`.
         """
+        if self.checkpoint is not None:
+            self.checkpoint.begin({"max_num_iters": int(self.limit), **options}, known(), **parts)
+
+    def follow(
+        self, step: Callable[[], Measured], result: Callable[[], Tensor], start: Measured
+    ) -> Tensor:
+        """Do steps until there is a reason to stop; return the result.
+
+        ``step`` does one, and ``start`` is measured before the first one. The callback gets what
+        ``result`` returns, so it must be a copy if later steps write into it.
+        """
+        values, reasons = start
+        iteration, saved = 0, None if self.checkpoint is None else self.checkpoint.step
+        if saved is not None:
+            iteration, values = saved["iteration"], saved["values"]
+            reasons = [name and StopReason[name] for name in saved["reasons"]]
         options: dict[str, Any] = {"desc": self.solver, "total": self.limit}
         bar = None if self.tqdm_kwargs is None else tqdm(**(options | dict(self.tqdm_kwargs)))
         with bar or nullcontext():
-            for iteration in count(first):
-                state, values, reasons = next(steps)
-                each = [*reasons] if isinstance(reasons, list) else [reasons]
-                saved = None if self.checkpoint is None else self.checkpoint.step
-                if saved is not None:
-                    if iteration == first:
-                        values = saved["values"]
-                        each = [name and StopReason[name] for name in saved["reasons"]]
-                    iteration += saved["iteration"] - first
+            while True:
+                each = reasons if isinstance(reasons, list) else [reasons]
                 if iteration == self.limit:
                     each = [reason or StopReason.MAX_ITERATIONS for reason in each]
-                if StopReason.MAX_ITERATIONS in each:  # one iterate may be that of many steps
-                    self.complain(values)
+                    if StopReason.MAX_ITERATIONS in each:
+                        self.complain(values)
                 is_done = None not in each
                 if self.checkpoint is not None:
                     names = [reason and reason.name for reason in each]
@@ -275,13 +266,13 @@ class Progress:
                     bar.set_postfix({k: f"{v:.2e}" for k, v in values.items()}, refresh=False)
                     bar.update(iteration - bar.n)
                 if self.callback is not None and (iteration or is_done):
-                    x = shown(state).detach()
+                    x = result().detach()
                     self.callback(Step(self.solver, iteration, x, values, tuple(each)))
                     del x
                 if is_done:
-                    return state
-                del state  # free its memory before the next step
-        raise AssertionError("itertools.count never ends")
+                    return result()
+                values, reasons = step()
+                iteration += 1
 
     def warn_once(self, message: str) -> None:
         """Give a ConvergenceWarning, unless there was one for this solve."""

@@ -41,12 +41,16 @@ _MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds t
 
 def added(*numbers: Terms) -> list[Tensor]:
     """Return the sums of terms of one shape over the processes, in one reduction."""
-    found: list[Tensor | int] = [0] * len(numbers)
+    found: dict[int, Tensor] = {}
     of_parts: dict[Hashable, list[tuple[int, Tensor]]] = defaultdict(list)
+
+    def note(place: int, number: Tensor) -> None:
+        found[place] = found[place] + number if place in found else number
+
     for place, terms in enumerate(numbers):
         for totals, number in terms:
             if totals.add is None:
-                found[place] = found[place] + number
+                note(place, number)
             else:
                 of_parts[totals.add].append((place, number))
     for add, members in of_parts.items():
@@ -56,9 +60,8 @@ def added(*numbers: Terms) -> list[Tensor]:
         for (place, number), real, part in zip(members, reals, parts, strict=True):
             shaped = part.reshape(real.shape).to(real.dtype)
             # Not view_as_complex: a part may begin at an odd place.
-            whole = torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped
-            found[place] = found[place] + whole
-    return cast(list[Tensor], found)
+            note(place, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
+    return [found[place] for place in range(len(numbers))]
 
 
 @dataclass(frozen=True)
@@ -182,15 +185,9 @@ class Space:
         return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
 
     def _largest(self, *vectors: Tensor) -> list[Tensor]:
-        if self.systems:
-            others = [axis for axis in range(vectors[0].ndim) if axis not in self.systems]
-            return [
-                largest_part(x, others, keepdim=True)
-                if x.numel()
-                else x.detach().abs().new_zeros(self.scalars_shape(x))
-                for x in vectors
-            ]
-        return added(*(self.terms(_largest, vector) for vector in vectors))
+        if not self.is_whole:
+            return added(*(self.terms(_largest, vector) for vector in vectors))
+        return [_largest(x, self.systems) for x in vectors]
 
     def random_like(
         self, x: Tensor, generator: Generator | None = None, count: int | None = None
@@ -234,8 +231,11 @@ def _real_inner(x: Tensor, z: Tensor) -> Tensor:
     return inner(x, z).real
 
 
-def _largest(x: Tensor) -> Tensor:
-    return largest_part(x) if x.numel() else x.detach().abs().new_zeros(()).to(x.dtype.to_real())
+def _largest(x: Tensor, systems: tuple[int, ...] = ()) -> Tensor:
+    if not x.numel():
+        return x.detach().abs().new_zeros(Space(systems=systems).scalars_shape(x))
+    others = [axis for axis in range(x.ndim) if axis not in systems] if systems else None
+    return largest_part(x, others, keepdim=others is not None)
 
 
 def magnitudes(

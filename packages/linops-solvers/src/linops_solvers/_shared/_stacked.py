@@ -86,12 +86,8 @@ class StackedOperators(nn.Module):
     def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
         """Return the space of the input and the space of the joined output."""
         there = common_input(self.owner, self.operators) if beside is None else beside
-        return there, Space(blocks=self.output_spaces(there), split=self.split)
-
-    def output_spaces(self, beside: Space | None = None) -> tuple[Space, ...]:
-        """Return the space of each output."""
-        there = common_input(self.owner, self.operators) if beside is None else beside
-        return tuple(spaces_of(self.owner, A, there)[1] for A in self.operators)
+        blocks = tuple(spaces_of(self.owner, A, there)[1] for A in self.operators)
+        return there, Space(blocks=blocks, split=self.split)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return all outputs, joined."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, NamedTuple, Unpack
 
 import torch
@@ -11,9 +11,9 @@ from torch import Tensor
 
 from linops_core.siblings import inner, inner_products
 
-from .._shared._checks import Operator, check_complex_linear, finite, in_own_space
-from .._shared._precision import applied_in_half, widened
-from .._shared._progress import Iterate, Progress, Watching, with_options
+from .._shared._checks import Operator, check_complex_linear, finite
+from .._shared._precision import in_own_space, widened
+from .._shared._progress import Measured, Progress, Watching, with_options
 from .._shared._space import Space, spaces_of
 from .._shared._vectors import input_or_random
 
@@ -148,7 +148,7 @@ class _Mean:
     """The mean of samples, plus a constant, and its standard error."""
 
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
-        self.owner, self.A = owner, applied_in_half(owner, A, like.dtype)
+        self.owner, self.A = owner, in_own_space(owner, A, like.dtype)
         self.like, self.generator = widened(like), generator
         self.space, _ = spaces_of(owner, A)
         self.known: Tensor | int = 0
@@ -156,7 +156,7 @@ class _Mean:
 
     def applied(self, z: Tensor) -> Tensor:
         """Return A z, flat."""
-        return in_own_space(self.owner, self.A, z.reshape(self.like.shape)).flatten()
+        return self.A(z.reshape(self.like.shape)).flatten()
 
     def signs(self) -> Tensor:
         """Return random numbers of magnitude 1 with mean 0."""
@@ -181,21 +181,15 @@ class _Mean:
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
         """Take the samples, and return the estimate."""
 
-        def steps() -> Iterator[Iterate[_Mean]]:
-            yield self, {}, None
-            while True:
-                self.add(sample())
-                values = {}
-                if progress.is_watched:
-                    size, error = map(self.length, self.estimate())
-                    values = {"size": size, "standard_error": error}
-                yield self, values, None
+        def step() -> Measured:
+            self.add(sample())
+            if not progress.is_watched:
+                return {}, None
+            size, error = map(self.length, self.estimate())
+            return {"size": size, "standard_error": error}, None
 
-        return progress.follow(steps(), lambda mean: mean.estimate().value.clone()).estimate()
-
-    def summed(self, number: Tensor) -> list[Tensor]:
-        """Return the total over the whole estimate."""
-        return self.space.total(number) if self.mean.ndim else [number]
+        progress.follow(step, lambda: self.estimate().value.clone(), ({}, None))
+        return self.estimate()
 
     def length(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""
@@ -219,7 +213,9 @@ class _Mean:
 
     def estimate(self) -> Estimate:
         """Return the estimate so far."""
-        (size,) = self.summed(self.mean.detach().abs().sum())
+        size = self.mean.detach().abs().sum()
+        if self.mean.ndim:
+            (size,) = self.space.total(size)
         finite(self.owner, float(size.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Unpack
 
 import torch
@@ -11,12 +10,12 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checks import Operator, check_count, checked_number, finite, in_own_space
+from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._graphs import solved_in_steps
-from .._shared._precision import OperatorPair, applied_in_half, narrowed, rounding_of, widened
+from .._shared._precision import OperatorPair, in_own_space, narrowed, rounding_of, widened
 from .._shared._progress import (
     Checkpointed,
-    Iterate,
+    Measured,
     Progress,
     StopReason,
     Watching,
@@ -90,20 +89,20 @@ def power_method(
     check_count(owner, "max_iters", max_iters, 1)
     tol = checked_number(owner, "tol", tol)
     batch = space_of_systems(owner, A, v_init, batch_dims)
-    dtype, wide = v_init.dtype, applied_in_half(owner, A, v_init.dtype)
+    dtype, wide = v_init.dtype, in_own_space(owner, A, v_init.dtype)
 
     def solve() -> tuple[Tensor, Tensor]:
         goals, count = {"change": tol}, ("max_iters", 1)
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
-        state = _start(widened(v_init), batch)
-        if progress.checkpoint is not None:
-            first = widened(v_init)
-            space, options = batch, {"tol": tol, "max_iters": max_iters}
-            image = in_own_space(owner, wide, space.random_like(first.detach()))
-            known = {"v_init": (space, first), "A": (space, image)}
-            progress.checkpoint.begin({**options, "axes": [*batch.systems]}, known, state=state)
-        steps = _steps(wide, state, tol, batch, dtype)
-        return progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
+        first = widened(v_init)
+        state = _State(wide, first, tol, batch, dtype)
+
+        def known() -> dict[str, tuple[Space, Tensor]]:
+            image = wide(batch.random_like(first.detach()))
+            return {"v_init": (batch, first), "A": (batch, image)}
+
+        progress.resume({"tol": tol, "axes": [*batch.systems]}, known, state=state)
+        return state.solve(progress)
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
         return _fixed_steps(wide, widened(v_init), batch, max_iters)
@@ -113,68 +112,70 @@ def power_method(
     return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
-@dataclass
 class _State:
-    """The values that a step needs from the step before."""
+    """The vector and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
 
-    v: Tensor
-    eigenvalue: Tensor
-    may_restart: bool = True
-    """Whether no step was done, so that a v with A v = 0 is replaced."""
+    def __init__(
+        self,
+        A: Operator,
+        v: Tensor,
+        tol: float,
+        batch: Space,
+        dtype: torch.dtype,
+        unit: float = 1.0,
+    ) -> None:
+        self.A, self.tol, self.batch, self.dtype, self.unit = A, tol, batch, dtype, unit
+        length, numbers = batch.magnitude(v)
+        if not (numbers > 0).all():
+            finite("power_method", float(numbers.sum()))
+            raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
+        self.v, self.eigenvalue = v / length, torch.zeros_like(length)
+        self.numbers = torch.zeros_like(numbers)
+        """The eigenvalues, on the host."""
+        self.may_restart = True
+        """Whether no step was done, so that a v with A v = 0 is replaced."""
 
+    def solve(self, progress: Progress) -> tuple[Tensor, Tensor]:
+        """Return v and the eigenvalue."""
+        progress.follow(self.step, lambda: narrowed(self.v, self.dtype).clone(), ({}, None))
+        return self.v, self.eigenvalue
 
-def _start(v: Tensor, batch: Space) -> _State:
-    """Return the first v, of norm 1."""
-    length, numbers = batch.magnitude(v)
-    if not (numbers > 0).all():
-        finite("power_method", float(numbers.sum()))
-        raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
-    return _State(v / length, torch.zeros_like(length))
-
-
-def _steps(
-    A: Operator,
-    state: _State,
-    tol: float,
-    batch: Space,
-    dtype: torch.dtype,
-    unit: float = 1.0,
-) -> Iterator[Iterate[tuple[Tensor, Tensor]]]:
-    """Yield v and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
-    owner = "power_method"
-    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
-    numbers = state.eigenvalue.detach().flatten().cpu().double()
-    yield (state.v, state.eigenvalue), {}, None
-    while True:
-        before, v = numbers, state.v
-        image = in_own_space(owner, A, v)
+    def step(self) -> Measured:
+        """Apply A, and divide by the norm."""
+        owner, batch, before = "power_method", self.batch, self.numbers.cpu()
+        precision, rounding = torch.finfo(self.dtype).eps, rounding_of(self.dtype)
+        image = self.A(self.v)
         eigenvalue, numbers = batch.magnitude(image)
         finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
-            if state.may_restart:  # v is in the null space, and only it if A is not zero
-                fresh = batch.random_like(v.detach())
-                v = fresh / batch.norm(fresh)
-            v = torch.where(eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), v)
+            if self.may_restart:  # v is in the null space, and only it if A is not zero
+                fresh = batch.random_like(self.v.detach())
+                self.v = fresh / batch.norm(fresh)
+            self.v = torch.where(
+                eigenvalue > 0, image / eigenvalue.where(eigenvalue > 0, 1), self.v
+            )
         else:
-            v = image / eigenvalue
+            self.v = image / eigenvalue
         del image  # freed before the next one is made
         change = (numbers - before).abs()
-        is_proved = change + rounding * numbers <= tol * numbers
-        is_still = (change <= precision * numbers) & (tol < precision + rounding)
-        if state.may_restart:
+        is_proved = change + rounding * numbers <= self.tol * numbers
+        is_still = (change <= precision * numbers) & (self.tol < precision + rounding)
+        if self.may_restart:
             is_proved, is_still = is_proved & ~is_lost, is_still & ~is_lost
         reasons = [
             StopReason.CONVERGED if proved else StopReason.ROUNDING if still else None
             for proved, still in zip(is_proved.tolist(), is_still.tolist(), strict=True)
         ]
+        largest = float(numbers.max()) if len(numbers) else 0.0
         values = {
-            "eigenvalue": float(numbers.max()) * unit * unit if len(numbers) else 0.0,
+            "eigenvalue": largest
+            * self.unit
+            * self.unit,  # infinite, where a power raises an error
             "change": float((change / numbers.where(numbers > 0, 1)).nan_to_num().max()),
         }
-        state.v, state.eigenvalue, state.may_restart = v, eigenvalue, False
-        del v  # freed when the next one takes its place
-        yield (state.v, eigenvalue), values, reasons
+        self.eigenvalue, self.numbers, self.may_restart = eigenvalue, numbers, False
+        return values, reasons
 
 
 def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
@@ -184,7 +185,7 @@ def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Te
     v = v / batch.norm(v)  # NaN if it is zero
     eigenvalue = batch.norm(v)
     for _ in range(n_steps):
-        image = in_own_space("power_method", A, v)
+        image = A(v)
         unit = batch.unit(image)
         image = image / unit
         size = batch.norm(image)
@@ -266,6 +267,5 @@ def norm_of(
     pair, unit = pair.in_moderate_unit(unit, back)
     del image, back  # freed before the steps
     vectors = Space(pair.input.totals)
-    steps = _steps(pair.normal(), _start(v, vectors), tol, vectors, dtype, unit)
-    _, eigenvalue = progress.follow(steps, lambda found: narrowed(found[0], dtype).clone())
+    _, eigenvalue = _State(pair.normal(), v, tol, vectors, dtype, unit).solve(progress)
     return eigenvalue.sqrt() * unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Unpack
 
 import torch
@@ -13,7 +13,7 @@ from linops_core.siblings import inner_products, norm, real_part
 
 from .._shared._checks import Operator, check_count, checked_number, finite
 from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
-from .._shared._progress import Iterate, Progress, Watching, reason_of, with_options
+from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
 from .._shared._space import Space
 from .._shared._vectors import input_or_random
 
@@ -120,41 +120,50 @@ def svd(
     pair, unit = pair.in_moderate_unit(unit, output)
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
-    def steps() -> Iterator[Iterate[tuple[Tensor, ...]]]:
-        """Yield the triplets of A between both spaces in coordinates, with S in the unit of A."""
-        matrix, newest, scale = right.like.new_zeros(0, 0), right.blocks[0], 0.0
-        yield (matrix, matrix, matrix), {}, None
-        while True:
-            images = right.images(pair.forward, newest)
-            scale = max(scale, left.length(images))
-            first = left.count
-            new_left = left.extend(images, scale)
-            if left.count < k and len(new_left) < len(newest):
-                # The rank is less than k: the other singular values are 0.
-                more = left.space.random_like(left.like, generator, k - left.count)
-                left.extend(more, 0.0)
-            matrix = torch.nn.functional.pad(matrix, (0, 0, 0, left.count - len(matrix)))
-            coordinates = left.coordinates(images, left.blocks)
-            matrix = torch.cat([matrix, coordinates.mT], dim=1)
-            P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
-            residual, newest = 0.0, newest[:0]
-            if len(new_left):
-                images = left.images(pair.adjoint, new_left)
-                right.length(images)
-                newest = right.extend(images, scale)
-                rest = right.coordinates(images, [newest])
-                columns = rest.mT @ P[first : first + len(new_left), :k]
-                residual = float(norm(columns, (1,)).max().item())
-            relative = residual / (float(S[0]) or 1.0)
-            least = 0.0 if len(newest) else math.inf  # there are no more directions
-            reason = reason_of(relative, tol, noise, least) if len(S) >= k else None
-            values = {"norm": float(S[0]) * unit, "residual": relative}
-            yield (P, S[:k] * unit, Qh), values, reason
+    state = _State(right.like.new_zeros(0, 0), right.blocks[0])
 
-    P, S, Qh = progress.follow(steps(), lambda found: found[1] * 1)
-    U, V = left.combined(P[:, :k].mT), right.combined(Qh[:k].conj())
+    def step() -> Measured:
+        newest = state.newest
+        images = right.images(pair.forward, newest)
+        state.scale = scale = max(state.scale, left.length(images))
+        first = left.count
+        new_left = left.extend(images, scale)
+        if left.count < k and len(new_left) < len(newest):
+            # The rank is less than k: the other singular values are 0.
+            left.extend(left.space.random_like(left.like, generator, k - left.count), 0.0)
+        matrix = torch.nn.functional.pad(state.matrix, (0, 0, 0, left.count - len(state.matrix)))
+        coordinates = left.coordinates(images, left.blocks)
+        state.matrix = matrix = torch.cat([matrix, coordinates.mT], dim=1)
+        P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
+        state.P, state.S, state.Qh = P[:, :k], S[:k] * unit, Qh[:k]
+        residual, state.newest = 0.0, newest[:0]
+        if len(new_left):
+            images = left.images(pair.adjoint, new_left)
+            right.length(images)
+            state.newest = right.extend(images, scale)
+            rest = right.coordinates(images, [state.newest])
+            columns = rest.mT @ P[first : first + len(new_left), :k]
+            residual = float(norm(columns, (1,)).max().item())
+        relative = residual / (float(S[0]) or 1.0)
+        least = 0.0 if len(state.newest) else math.inf  # there are no more directions
+        reason = reason_of(relative, tol, noise, least) if len(S) >= k else None
+        return {"norm": float(S[0]) * unit, "residual": relative}, reason
+
+    progress.follow(step, lambda: state.S * 1, ({}, None))
+    U, V = left.combined(state.P.mT), right.combined(state.Qh.conj())
     U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
-    return SVD(narrowed(U, dtype), S, narrowed(V, dtype))
+    return SVD(narrowed(U, dtype), state.S, narrowed(V, dtype))
+
+
+class _State:
+    """A between both spaces in coordinates, its triplets, and the newest block of the input."""
+
+    P: Tensor
+    S: Tensor
+    Qh: Tensor
+
+    def __init__(self, matrix: Tensor, newest: Tensor) -> None:
+        self.matrix, self.newest, self.scale = matrix, newest, 0.0
 
 
 def parts_of(x: Tensor) -> Tensor:

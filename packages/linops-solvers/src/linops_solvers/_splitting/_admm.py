@@ -22,13 +22,13 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import rounding_of
-from .._shared._products import add_scaled, divided, scaled_sum
+from .._shared._products import free, scaled_sum
 from .._shared._progress import (
     Checkpointed,
+    Measured,
     Progress,
     StopReason,
     reason_of_both,
-    stepped,
     with_options,
 )
 from .._shared._space import Space, magnitudes
@@ -142,10 +142,9 @@ def admm(
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         z = split.forward(x)
         state = _State(x, z, torch.zeros_like(z), rho)
-        if progress.checkpoint is not None:
-            options = {"max_num_iters": max_num_iters, "rho": rho, "fixed": is_rho_fixed}
-            options |= {"eps_abs": eps_abs, "eps_rel": eps_rel, "max_cg_iters": max_cg_iters}
-            progress.checkpoint.begin(options, problem.known(x), state=state)
+        options = {"rho": rho, "fixed": is_rho_fixed, "max_cg_iters": max_cg_iters}
+        options |= {"eps_abs": eps_abs, "eps_rel": eps_rel}
+        progress.resume(options, lambda: problem.known(x), state=state)
         return state
 
     @torch.no_grad()
@@ -165,7 +164,7 @@ def admm(
     argument: Tensor | None = None
     values = {"primal": state.primal, "dual": state.dual, "rho": state.rho}
 
-    def do_step() -> tuple[dict[str, float], StopReason | None]:
+    def do_step() -> Measured:
         nonlocal right, argument
         rho, weighted = state.rho, _Weighted(normal, normal_of_L, state.rho)
         argument = scaled_sum(state.z, -1, state.u, argument)
@@ -184,14 +183,15 @@ def admm(
         state.z = z = problem.proximal(argument, 1 / rho)
         check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
         argument = reusable(argument, problem.proximal, z)
-        state.u = u = add_scaled(add_scaled(state.u, 1, image), -1, z)
+        u = scaled_sum(state.u, 1, image, state.u)
+        state.u = u = scaled_sum(u, -1, z, u)
         back = split.adjoint(u)
         product = normal(x)
         check_unchanged(_NAME, "the adjoint of A", target, version, product)
         right = scaled_sum(product, -1, target, right)
         del product
         seen = objective(x, right, z) if progress.is_watched else {}
-        right = add_scaled(right, rho, back)
+        right = scaled_sum(right, rho, back, right)
         argument = scaled_sum(image, -1, z, argument)
         slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
             _NAME,
@@ -221,11 +221,11 @@ def admm(
             if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
                 factor = 1.0  # a residual of zero would double it until it overflows
             if factor != 1:
-                state.rho, state.u = rho * factor, divided(u, factor, u)
+                state.rho, state.u = rho * factor, torch.div(u, factor, out=free(u, u))
         state.primal, state.dual = primal, dual
         return values, reason
 
-    return problem.solve(stepped(state, values, do_step), progress)
+    return problem.solve(state, do_step, values, progress)
 
 
 class _Weighted:

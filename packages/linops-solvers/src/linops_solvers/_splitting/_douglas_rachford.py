@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Unpack
 
 import torch
@@ -14,8 +14,8 @@ from linops_core.siblings import check_vector
 from .._proximals._proximal import Proximal, checked_proximal, reusable, value_of
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import in_given_precision, rounding_of, widened
-from .._shared._products import add_scaled, scaled_sum
-from .._shared._progress import Iterate, Progress, Watching, reason_of, with_options
+from .._shared._products import scaled_sum
+from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
 from .._shared._space import Space, magnitudes
 
 _NAME = "douglas_rachford"
@@ -86,34 +86,44 @@ def douglas_rachford(
     proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
     rounding = rounding_of(dtype)
 
-    def steps(z: Tensor) -> Iterator[Iterate[Tensor]]:
-        x = proximal_f(z.clone(), step)  # the map may write into its argument
-        check_like(_NAME, "what the proximal map of f returns", x, "x0", z)
-        yield x, {"change": math.inf}, None
-        while True:
-            version = version_of(x)
-            ahead = torch.lerp(z, x, 2.0)  # 2 x - z, without another vector
-            other = proximal_g(ahead, step)
-            check_unchanged(_NAME, "a proximal map", x, version, other)
-            check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
-            free = reusable(ahead, proximal_g, other)
-            del ahead
-            move = scaled_sum(other, -1, x, free)
-            length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
-            size, noise = max(sizes), rounding * max(*sizes, far)
-            values = {"change": length / (size or 1.0)}
-            if progress.is_watched and of_f and of_g:
-                with torch.no_grad():
-                    values["objective"] = (of_f(x) + of_g(other)).item()
-            reason = reason_of(length, tol * size, noise)
-            if reason is None:
-                z = add_scaled(z, relaxation, move)
-                del x, other, move, free  # before others are made
-                x = proximal_f(z.clone(), step)
-            yield x, values, reason
+    z = widened(x0).clone()
+    x = proximal_f(z.clone(), step)  # the map may write into its argument
+    check_like(_NAME, "what the proximal map of f returns", x, "x0", z)
+    state = _State(z, x)
+    del z, x  # freed when a step has others
 
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(_NAME, x, dtype)
+    def do_step() -> Measured:
+        z, x = state.z, state.x
+        version = version_of(x)
+        ahead = torch.lerp(z, x, 2.0)  # 2 x - z, without another vector
+        other = proximal_g(ahead, step)
+        check_unchanged(_NAME, "a proximal map", x, version, other)
+        check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
+        free = reusable(ahead, proximal_g, other)
+        del ahead
+        move = scaled_sum(other, -1, x, free)
+        length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
+        size, noise = max(sizes), rounding * max(*sizes, far)
+        values = {"change": length / (size or 1.0)}
+        if progress.is_watched and of_f and of_g:
+            with torch.no_grad():
+                values["objective"] = (of_f(x) + of_g(other)).item()
+        reason = reason_of(length, tol * size, noise)
+        if reason is None:
+            state.x = state.z = scaled_sum(z, relaxation, move, z)
+            del z, x, other, move, free  # before others are made
+            state.x = proximal_f(state.z.clone(), step)
+        return values, reason
 
-    start = widened(x0).clone()
-    return result(progress.follow(steps(start), lambda x: result(x).clone())).clone()
+    def result() -> Tensor:
+        return in_given_precision(_NAME, state.x, dtype).clone()
+
+    return progress.follow(do_step, result, ({"change": math.inf}, None))
+
+
+@dataclass
+class _State:
+    """The values that a step needs from the step before."""
+
+    z: Tensor
+    x: Tensor

@@ -18,8 +18,8 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._products import extrapolated, scaled_sum
-from .._shared._progress import Checkpointed, Progress, StopReason, reason_of, stepped
+from .._shared._products import free, scaled_sum
+from .._shared._progress import Checkpointed, Measured, Progress, reason_of
 from ._problem import PenalizedProblem
 
 
@@ -54,10 +54,8 @@ def forward_backward(
         step = _first_step(pair, image - y) if given is None else given
         step = checked_number(owner, "step", step, is_positive=True)
         state = _State(x, image, x.clone(), image.clone(), step)
-        if progress.checkpoint is not None:
-            options = {"tol": tol, "step": given, "max_num_iters": max_num_iters}
-            options |= {"momentum": has_momentum, "restart": restart}
-            progress.checkpoint.begin(options, problem.known(x), state=state)
+        options = {"tol": tol, "step": given, "momentum": has_momentum, "restart": restart}
+        progress.resume(options, lambda: problem.known(x), state=state)
         return state
 
     state = start()
@@ -68,7 +66,7 @@ def forward_backward(
     (y_size,) = pair.magnitudes([], [y])
     values = {"change": math.inf, "residual": misfit / (y_size or 1.0), "step": state.step}
 
-    def do_step() -> tuple[dict[str, float], StopReason | None]:
+    def do_step() -> Measured:
         nonlocal argument, of_output
         x, image, z, z_image, step = state.x, state.image, state.z, state.z_image, state.step
         versions = version_of(x), version_of(image)
@@ -114,11 +112,12 @@ def forward_backward(
             state.age = 1.0
         before, state.age = state.age, (1 + math.sqrt(1 + 4 * state.age**2)) / 2
         momentum = 1 + (before - 1) / state.age
-        state.z = extrapolated(x, found, momentum, into=z)
-        state.z_image = extrapolated(image, found_image, momentum, into=z_image)
+        state.z = torch.lerp(x, found, momentum, out=free(z, x, found))
+        into = free(z_image, image, found_image)
+        state.z_image = torch.lerp(image, found_image, momentum, out=into)
         state.x, state.image, state.step = found, found_image, step
         del found, found_image  # before others are made
-        del x, image, z, z_image
+        del x, image, z, z_image, into
         misfit = _misfit(pair, state.image, y) if progress.is_watched else math.nan
         values = {"change": length / (size or 1.0), "residual": misfit / (y_size or 1.0)}
         values |= {"step": step}
@@ -126,7 +125,7 @@ def forward_backward(
             values |= problem.objective(misfit, state.x)
         return values, reason
 
-    return problem.solve(stepped(state, values, do_step), progress)
+    return problem.solve(state, do_step, values, progress)
 
 
 @dataclass

@@ -17,15 +17,16 @@ from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import probed
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._products import add_scaled, divided, extrapolated, scaled_sum
+from .._shared._products import free, scaled_sum
 from .._shared._progress import (
     Checkpointed,
+    Measured,
     Progress,
     StopReason,
     reason_of_both,
-    stepped,
     with_options,
 )
+from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
 from ._scales import first_sigma
@@ -159,16 +160,16 @@ def pdhg(
         p = torch.zeros_like(image) if p0 is None else p0
         check_like(_NAME, "p0", p, "the output of K", image)
         state = _State(x, p, image, image.clone(), *lengths)
-        if progress.checkpoint is not None:
-            known = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
-            known["the proximal map of f"] = pair.output, probe(penalty, known["K"][1], dtype)
-            random = pair.input.random_like(x)
-            known["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
-            options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
-            progress.checkpoint.begin(
-                {"max_num_iters": max_num_iters, **options}, known, state=state
-            )
+        options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
+        progress.resume(options, lambda: known(x, p), state=state)
         return state
+
+    def known(x: Tensor, p: Tensor) -> dict[str, tuple[Space, Tensor]]:
+        found = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
+        found["the proximal map of f"] = pair.output, probe(penalty, found["K"][1], dtype)
+        random = pair.input.random_like(x)
+        found["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
+        return found
 
     state = start(x)
     root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
@@ -179,7 +180,7 @@ def pdhg(
     of_x: Tensor | None = None
     argument: Tensor | None = None
 
-    def do_step() -> tuple[dict[str, float], StopReason | None]:
+    def do_step() -> Measured:
         nonlocal of_p, of_x, argument
         if are_given:
             _check_lengths(state.tau, state.sigma, state.norm)
@@ -188,11 +189,11 @@ def pdhg(
         tau, sigma, norm = state.tau, state.sigma, state.norm
         of_p = scaled_sum(p, sigma, ahead, of_p)
         # The proximal map of the conjugate of f, by the identity of Moreau.
-        argument = divided(of_p, sigma, argument)
+        argument = torch.div(of_p, sigma, out=free(argument, of_p))
         found = penalty(argument, 1 / sigma)
         check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
         argument = reusable(argument, penalty, found)
-        p_new = add_scaled(of_p, -sigma, found)
+        p_new = scaled_sum(of_p, -sigma, found, of_p)
         del found
         back = pair.adjoint(p_new)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
@@ -204,9 +205,10 @@ def pdhg(
         check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
         image_new = pair.forward(x_new)
         check_unchanged(_NAME, "K", image, versions[1], image_new)
-        of_p, of_x = add_scaled(p, -1, p_new), scaled_sum(x, -1, x_new, of_x)
+        of_p, of_x = scaled_sum(p, -1, p_new, p), scaled_sum(x, -1, x_new, of_x)
         argument = scaled_sum(image, -1, image_new, argument)
-        ahead = add_scaled(add_scaled(ahead, -1, image_new), 1 / sigma, of_p)
+        ahead = scaled_sum(ahead, -1, image_new, ahead)
+        ahead = scaled_sum(ahead, 1 / sigma, of_p, ahead)
         moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
             [of_x, x_new], [argument, ahead, p_new, of_p]
         )
@@ -223,7 +225,7 @@ def pdhg(
         reason = reason_of_both((primal, dual), goals, noises)
         if moved <= precision * x_size and p_moved <= precision * p_size:
             reason = reason or StopReason.ROUNDING
-        state.ahead = extrapolated(image, image_new, 2.0, into=ahead)
+        state.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
         state.x, state.p, state.image = x_new, p_new, image_new
         del x, p, image, ahead, x_new, p_new, image_new
         # At the level of rounding, the ratio of two moves does not show the norm.
@@ -241,10 +243,11 @@ def pdhg(
                 values["objective"] = (of_f(state.image) + of_g(state.x)).item()
         return values, reason
 
-    def result(x: Tensor) -> Tensor:
-        return in_given_precision(_NAME, x, dtype)
+    def result() -> Tensor:
+        return in_given_precision(_NAME, state.x, dtype)
 
-    return result(progress.follow(stepped(state, values, do_step), lambda x: result(x).clone()))
+    progress.follow(do_step, lambda: result().clone(), (values, None))
+    return result()
 
 
 @dataclass

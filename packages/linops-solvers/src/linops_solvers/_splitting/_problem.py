@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Protocol, cast
 
 import torch
 from torch import Tensor
@@ -15,9 +15,15 @@ from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import probed
 from .._shared._precision import OperatorPair, in_given_precision, widened
 from .._shared._products import is_moderate
-from .._shared._progress import Iterate, Progress
+from .._shared._progress import Measured, Progress
 from .._shared._space import Space
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
+
+
+class HasX(Protocol):
+    """The state of a solver."""
+
+    x: Tensor
 
 
 class PenalizedProblem:
@@ -81,12 +87,19 @@ class PenalizedProblem:
             return {}
         return {"objective": (misfit * self.unit) ** 2 / 2 + self._value(z * self.unit).item()}
 
-    def solve(self, steps: Iterator[Iterate[Tensor]], progress: Progress) -> Tensor:
+    def solve(
+        self,
+        state: HasX,
+        step: Callable[[], Measured],
+        values: Mapping[str, float],
+        progress: Progress,
+    ) -> Tensor:
         """Return the last x of the steps, in the unit and the precision of y."""
-        return self._result(progress.follow(steps, self._result))
 
-    def _result(self, x: Tensor) -> Tensor:
-        return in_given_precision(self.owner, x * self.unit, self.dtype)
+        def result() -> Tensor:
+            return in_given_precision(self.owner, state.x * self.unit, self.dtype)
+
+        return progress.follow(step, result, (values, None))
 
 
 def _itself(x: Tensor) -> Tensor:

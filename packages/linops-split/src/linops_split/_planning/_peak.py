@@ -70,6 +70,9 @@ class _Counting(TorchDispatchMode):
         kwargs = kwargs or {}
         if func is _DEVICE:  # called for each slice of a fake tensor
             return args[0].fake_device if isinstance(args[0], FakeTensor) else func(*args)
+        if func.is_view and isinstance(args[0], FakeTensor):
+            self._note(args[0].fake_device)
+            return func(*args, **kwargs)  # which allocates nothing
         given = [*tensors_in((args, [*kwargs.values()]))]
         before = dict(map(_storage_of, given))
         results = func(*args, **kwargs)

@@ -11,14 +11,15 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core import NamedLinop, SplitError
+from linops_core import NamedLinop, Role, SplitError
+from linops_core.siblings import all_parts_of
 from memmap import html_table
 from nameddim import NamedDimension
 
 from .._slices import Sizes, slices_along
 from ._plan_budget import Memory, budget_on, bytes_text
 from ._plan_input import device_of, dims_to_cut, input_of
-from ._plan_search import Search
+from ._plan_search import Counts, Search
 from ._plan_trial import WORKS, Trial
 
 _QUIET_S = 2.0
@@ -130,10 +131,11 @@ def plan_batches(
 
     Notes
     -----
-    Starting with the whole operator, the search repeatedly makes four times as many tiles along the
-    dimension that lowers the peak most, until the work fits. Then it reduces the number of tiles of
-    each dimension as far as the work still fits. The plan is a local optimum: another combination
-    may have fewer tiles.
+    The search makes more and more tiles along the dimension that may save most, while shorter tiles
+    promise to be enough. Otherwise, starting with the whole operator, it repeatedly makes four
+    times as many tiles along the dimension that lowers the peak most, until the work fits. Then it
+    reduces the number of tiles of each dimension as far as the work still fits. The plan is a local
+    optimum: another combination may have fewer tiles.
 
     Examples
     --------
@@ -162,8 +164,24 @@ def plan_batches(
     def measure(batches: tuple[int, ...]) -> int:
         bar.update()
         pairs = zip(lengths.items(), batches, strict=True)
-        return trial.peak({dim: batch for (dim, length), batch in pairs if batch < length})
+        peak = trial.peak({dim: batch for (dim, length), batch in pairs if batch < length})
+        held[batches] = trial.held
+        return peak
 
+    def of_dims(counts: Counts) -> dict[int, float]:
+        """Return the bytes at a peak that have each dimension, recognised by its length.
+
+        An axis may be a grid that cannot be cut and has the same length. So this only decides what
+        is tried first.
+        """
+        batches = search.lengths(counts)
+        return {
+            axis: sum(n for shape, n in held[batches] if shape.count(own) > whole.count(own))
+            for axis, own in enumerate(batches)
+        }
+
+    held = dict[tuple[int, ...], Sequence[tuple[torch.Size, int]]]()
+    whole = [linop.size(dim) for dim in linop.dims if linop.role(dim) is Role.OPAQUE]
     search = Search(tuple(lengths.values()), measure, int(max_tiles))
     with bar:
         uncut_peak = search.peak((1,) * len(lengths))
@@ -172,12 +190,7 @@ def plan_batches(
                 f"{linop.signature}: the memory must be at least the {trial.lowest} bytes of the "
                 f"result, got {budget}"
             )
-        # Dimensions are recognised by their lengths, so this only decides what is tried first.
-        of_dims = [
-            sum(nbytes for shape, nbytes in trial.held if length in shape)
-            for length in lengths.values()
-        ]
-        counts = search.within(budget, dict(enumerate(of_dims)))
+        counts = search.within(budget, of_dims)
     if counts is None:
         raise SplitError(
             f"{linop.signature}: the memory must be at least {search.lowest_peak} bytes for "
@@ -209,14 +222,14 @@ def _works(work: object) -> tuple[str, ...]:
 
 
 def _methods(linop: NamedLinop) -> tuple[str, ...]:
-    parts = [part for part in linop.modules() if isinstance(part, NamedLinop)]
+    parts = [part for part in all_parts_of(linop) if isinstance(part, NamedLinop)]
     methods = [(part.name, getattr(part, "method", "auto")) for part in parts]
     found = [f"{name} by {method}" for name, method in methods if method != "auto"]
     return tuple(dict.fromkeys(found))
 
 
 def _refuse_threads(linop: NamedLinop) -> None:
-    for part in linop.modules():
+    for part in all_parts_of(linop):
         if isinstance(part, NamedLinop) and getattr(part, "threaded", False):
             raise ValueError(
                 f"{part.signature}: an operator to be planned must not use threads, because the "

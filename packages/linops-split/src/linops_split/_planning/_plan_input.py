@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop, Role
+from linops_core.siblings import all_parts_of
 from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._slices import Sizes, slices_along
@@ -22,7 +23,7 @@ def device_of(linop: NamedLinop, like: Tensor | None, memory: Memory | None) -> 
     if not isinstance(like, (Tensor, type(None))):
         raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
     # A part that works on copies of its weights takes its input on the device of the copies.
-    parts = [part for part in linop.modules() if isinstance(part, NamedLinop)]
+    parts = [part for part in all_parts_of(linop) if isinstance(part, NamedLinop)]
     of_weights = {tensor.device for tensor in _weights(linop)}
     of_parts = {device for part in parts for device in part.input_devices}
     devices = sorted(map(str, of_weights | of_parts))

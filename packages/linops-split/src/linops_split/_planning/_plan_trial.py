@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import Cache, NamedLinop
+from linops_core.siblings import parts_of
 from nameddim import NamedDimension
 
 from .._batch import batch_linop
@@ -87,9 +88,8 @@ def _share_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> 
             if id(value) not in caches:
                 caches[id(value)] = copy(value)  # of a cache: an empty one
             vars(new)[name] = caches[id(value)]
-    for one, other in zip(old._modules.values(), new._modules.values(), strict=True):
-        if one is not None and other is not None:
-            _share_caches(one, other, caches)
+    for one, other in zip(parts_of(old), parts_of(new), strict=True):
+        _share_caches(one, other, caches)
 
 
 class Trial:

@@ -39,13 +39,15 @@ class QuickFakeMode(FakeTensorMode):
     ) -> Any:
         if func is _PROMOTE:  # has no tensors, but is called for most operations
             return func(*args)
-        own = self._key((*args, kwargs or {})) if args and _is_known_by_looks(func) else None
+        own = None
+        if args and _is_known_by_looks(func):
+            if func.is_view and self._key(args[0]) is not None:
+                with in_kernel_invocation_manager(self):
+                    made = func(*args, **(kwargs or {}))
+                return self._on_device(made, args[0].fake_device)
+            own = self._key((*args, kwargs or {}))
         if own is None:
             return super().__torch_dispatch__(func, types, args, kwargs)
-        if func.is_view and isinstance(args[0], FakeTensor):
-            with in_kernel_invocation_manager(self):
-                made = func(*args, **(kwargs or {}))
-            return self._on_device(made, args[0].fake_device)
         look = func, own, torch.get_default_dtype()
         found = self._results.get(look)
         if found is None:

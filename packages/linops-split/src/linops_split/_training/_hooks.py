@@ -6,6 +6,8 @@ from collections import OrderedDict
 
 from torch import nn
 
+from linops_core.siblings import all_parts_of, parts_of
+
 _CONTAINERS = [
     name
     for name in vars(nn.Module())
@@ -16,7 +18,7 @@ _CONTAINERS = [
 
 def has_hooks(module: nn.Module) -> bool:
     """Whether a module or one of its submodules has hooks."""
-    return any(getattr(part, name) for part in module.modules() for name in _CONTAINERS)
+    return any(getattr(part, name) for part in all_parts_of(module) for name in _CONTAINERS)
 
 
 def with_hooks_of(copy: nn.Module, module: nn.Module) -> None:
@@ -25,10 +27,8 @@ def with_hooks_of(copy: nn.Module, module: nn.Module) -> None:
         if getattr(copy, name):
             setattr(copy, name, type(getattr(copy, name))())
     add_hooks_of(copy, module)
-    for name, part in module._modules.items():
-        other = copy._modules.get(name)
-        if part is not None and other is not None:
-            with_hooks_of(other, part)
+    for other, part in zip(parts_of(copy), parts_of(module), strict=True):
+        with_hooks_of(other, part)
 
 
 def add_hooks_of(copy: nn.Module, module: nn.Module) -> None:

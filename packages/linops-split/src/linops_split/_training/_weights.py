@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
+from linops_core.siblings import PerClass, parts_of
 
 
 def read_by(linop: NamedLinop) -> list[Tensor]:
@@ -21,12 +22,12 @@ def read_by(linop: NamedLinop) -> list[Tensor]:
     return found
 
 
+@PerClass
 def held_by(module: nn.Module) -> list[Tensor]:
     """Return the weights that an operator holds, in the order of :func:`read_by`."""
     own = [*module._parameters.values(), *module._buffers.values()]
     found = [tensor for tensor in own if tensor is not None]
-    parts = [part for part in module._modules.values() if part is not None]
-    return found + [tensor for part in parts for tensor in held_by(part)]
+    return found + [tensor for part in parts_of(module) for tensor in held_by(part)]
 
 
 def reading(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:

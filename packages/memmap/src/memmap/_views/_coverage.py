@@ -16,6 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import product
 from math import gcd, prod
+from typing import TypeAlias
 
 import numpy as np
 
@@ -24,31 +25,13 @@ from ._boxes import Boxes, boxes_of
 from ._layout import Layout, normalise, run_layout
 from ._runs import layout_runs
 
+Coverage: TypeAlias = "_One | _Cells | _Painting"
+"""The bytes that some sets touch together, and those that are shared: in two sets, or in one that
+counts twice."""
+
 MAX_CELLS = 1 << 22  # including corners of boxes
 # A run costs two int64 and a sort, a grain one byte of the map.
 _RUN = 32
-
-
-class Coverage(ABC):
-    """The bytes that some sets touch together."""
-
-    @property
-    @abstractmethod
-    def touched(self) -> int:
-        """Number of bytes that are in at least one set."""
-
-    @property
-    @abstractmethod
-    def shared(self) -> int:
-        """Number of bytes that are in at least two sets, or in one that counts twice."""
-
-    @abstractmethod
-    def shared_of(self) -> list[int]:
-        """For each set, the number of its bytes that are shared."""
-
-    @abstractmethod
-    def shared_part(self) -> list[Layout]:
-        """The shared bytes, as disjoint sets."""
 
 
 def coverage_of(
@@ -86,7 +69,7 @@ def n_touched(layouts: Sequence[Layout]) -> int:
     return coverage_of(layouts).touched
 
 
-class _One(Coverage):
+class _One:
     """A single set without overlapping elements: most storages have one tensor."""
 
     def __init__(self, layout: Layout, counts_twice: bool) -> None:
@@ -108,7 +91,7 @@ class _One(Coverage):
         return [self._layout] if self._counts_twice else []
 
 
-class _Counted(Coverage):
+class _Counted(ABC):
     """Parts of the bytes, each with the number of sets that contain it."""
 
     depth: Array

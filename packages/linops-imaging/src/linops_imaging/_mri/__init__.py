@@ -1,0 +1,1 @@
+"""Operators of magnetic resonance: off-resonance and motion."""

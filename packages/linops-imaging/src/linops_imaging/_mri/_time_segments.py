@@ -1,0 +1,255 @@
+"""Off-resonance by time segments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from linops_core import Dense, NamedLinop, Wrapper
+from nameddim import ELLIPSES, NamedDimension, as_dims
+
+from .._checks import check_number, check_real
+from .._some_at_a_time import AT_ONCE, some_at_a_time
+from ._phase_evolution import PhaseEvolution
+
+# Values of the field map and of R2*, which are told apart; and times at which errors are looked at.
+_BINS, _BINS_OF_DECAY, _TIMES = 256, 16, 101
+
+_MOST_SEGMENTS = 200
+
+
+class TimeSegments(Wrapper):
+    r"""A transform F of an image whose phase evolves while it is measured,
+
+    .. math:: y_j = \sum_r F_{jr} \, e^{(2 \pi i f(r) - R(r)) t_j} \, x_r
+              \approx \sum_l b_l(t_j) \, \big( F \operatorname{diag}
+              (e^{(2 \pi i f - R) \tau_l}) \, x \big)_j ,
+
+    with the time t of each sample, and L times :math:`\tau_l` in equal steps from the first to the
+    last sample. The weights b fit all exponentials best, in least squares over the values that f
+    and R take.
+
+    - Sign: f is the frequency by which the phase of the *image* grows, as in
+      :math:`f = \arg(\bar x_1 x_2) / (2 \pi \Delta t)` from images :math:`x_1, x_2` at two echo
+      times, reconstructed with the sign of :class:`NUFFT` and :class:`linops_core.FFT`. Programs
+      that multiply by :math:`e^{-2 \pi i f t}`, such as sigpy and the papers below, need -f here.
+    - Each sample is a sum over segments, so an operator has L transforms. Cut it along
+      ``segment_dim`` to hold few images at a time; L images are in memory otherwise.
+
+    Parameters
+    ----------
+    transform : NamedLinop
+        F, such as a NUFFT, an FFT or a composition. Segments are a batch to it, so give a NUFFT
+        ``batch_shape=("C",)`` also for one image: it may then choose a table. If it has
+        ``toeplitz=True``, so has the normal operator, which keeps a kernel for each pair of
+        segments (L squared real ones). This saves time for many samples and few segments or coils:
+        each pair is multiplied in each call.
+    field_map : Tensor
+        f in Hz, real, of the shape of ``field_dims``. Gradients reach it. A Parameter stays a
+        Parameter. The weights are those of the values that it has now; they also fit other values
+        between the smallest and the largest one.
+    times : Tensor
+        t in s, real, of the shape of ``time_dims``.
+    n_segments : int, optional
+        L; by default the smallest number that keeps ``tol``.
+    tol : float
+        The largest error of an exponential, whose values are 1 at time 0. ``A.error`` is what is
+        reached.
+    r2_star : Tensor, optional
+        R in 1 / s, real, of the shape of the field map; 0 by default.
+    field_dims, time_dims : sequence of dimensions, optional
+        Of the field map, and of the times; by default the last dimensions of the input and of the
+        output of the transform.
+    segment_dim : dimension
+        Name of the dimension of the segments, which is only inside.
+
+    Raises
+    ------
+    TypeError
+        If the transform is not an operator, or maps and times are not real tensors.
+    ValueError
+        If maps or times are not finite or do not have the shape of their dimensions, these are not
+        dimensions of the transform, or no number of segments keeps ``tol``.
+
+    References
+    ----------
+    B. P. Sutton, D. C. Noll and J. A. Fessler, "Fast, iterative image reconstruction for MRI in the
+    presence of field inhomogeneities", IEEE Transactions on Medical Imaging 22 (2003).
+
+    J. A. Fessler, S. Lee, V. T. Olafsson, H. R. Shi and D. C. Noll, "Toeplitz-based iterative image
+    reconstruction for MRI with correction for magnetic field inhomogeneity", IEEE Transactions on
+    Signal Processing 53 (2005).
+
+    Examples
+    --------
+    >>> from linops_imaging import NUFFT
+    >>> F = NUFFT(torch.zeros(3, 1), (4,), ("K",))
+    >>> A = TimeSegments(F, torch.full((4,), 50.0), torch.tensor([0.0, 0.005, 0.01]))
+    >>> torch.view_as_real(A(torch.ones(4)) / 2).round(decimals=2) + 0.0
+    tensor([[ 1.,  0.],
+            [ 0.,  1.],
+            [-1.,  0.]])
+    """
+
+    def __init__(
+        self,
+        transform: NamedLinop,
+        field_map: Tensor,
+        times: Tensor,
+        n_segments: int | None = None,
+        *,
+        tol: float = 1e-3,
+        r2_star: Tensor | None = None,
+        field_dims: Sequence[NamedDimension | str] | None = None,
+        time_dims: Sequence[NamedDimension | str] | None = None,
+        segment_dim: NamedDimension | str = "Segment",
+    ) -> None:
+        if not isinstance(transform, NamedLinop):
+            raise TypeError(f"TimeSegments: transform must be a NamedLinop, got {type(transform)}")
+        _check_map("field_map", field_map)
+        _check_map("times", times)
+        of_field = _dims("field_dims", field_dims, field_map, transform.ishape)
+        of_times = _dims("time_dims", time_dims, times, transform.oshape)
+        if r2_star is not None:
+            _check_map("r2_star", r2_star)
+            if r2_star.shape != field_map.shape:
+                raise ValueError(
+                    f"TimeSegments: r2_star must have the shape {tuple(field_map.shape)} of the "
+                    f"field map, got {tuple(r2_star.shape)}"
+                )
+        check_real("TimeSegments", "tol", tol, 0, more=True)
+        if n_segments is not None:
+            check_number("TimeSegments", "n_segments", n_segments, 1)
+        (segment,) = as_dims((segment_dim,))
+        if segment in transform.dims:
+            raise ValueError(
+                f"TimeSegments: segment_dim must not be a dimension of the transform, got {segment}"
+            )
+        rates = _rates(field_map.detach(), None if r2_star is None else r2_star.detach())
+        segments = _Segments.chosen(rates, times.detach(), n_segments, tol)
+        real = torch.promote_types(field_map.dtype, torch.float32)
+        weights = segments.weights(times.detach().double().cpu())
+        weights = weights.to(times.device, real.to_complex())
+        at = segments.times.to(field_map.device)
+        inputs, outputs = transform.ishape, transform.oshape
+        evolution = PhaseEvolution(field_map, r2_star, at, inputs, of_field, segment)
+        add = Dense(weights, (*of_times, segment), (segment, *outputs), outputs)
+        super().__init__(add @ (transform @ evolution))
+        self.n_segments, self.error = len(segments.times), segments.error
+
+    @staticmethod
+    def fn(linop: TimeSegments, x: Tensor, /) -> Tensor:
+        """Return the samples; for the adjoint, the image."""
+        return linop.linop(x)
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        """Return A^H A, or A^H inner A, in which the transform may have a closed form."""
+        return self.linop.normal(inner)
+
+    def extra_repr(self) -> str:
+        """Return the text of ``repr``: the number of segments, and the error."""
+        return f"{self.n_segments} segments, error of exponentials up to {self.error:.1e}"
+
+
+class _Segments(NamedTuple):
+    """The times of the segments, and what their weights fit."""
+
+    rates: Tensor
+    """Complex, (B,)."""
+    times: Tensor
+    """(L,)."""
+    error: float
+
+    @classmethod
+    def chosen(cls, rates: Tensor, times: Tensor, n: int | None, tol: float) -> _Segments:
+        """Return ``n`` segments, or as few as keep ``tol``."""
+        ends = [times.min(), times.max()] if times.numel() else [torch.zeros(())] * 2
+        first, last = (float(end) for end in ends)
+        some = torch.linspace(first, last, _TIMES, dtype=torch.float64, device="cpu")
+        smallest = math.inf
+        for count in range(1, _MOST_SEGMENTS + 1) if n is None else [n]:
+            at = torch.linspace(first, last, count, dtype=torch.float64, device="cpu")
+            if count == 1:
+                at.fill_((first + last) / 2)
+            found = cls(rates, at, 0.0)
+            fitted = found.weights(some) @ found._exponentials(at)
+            error = float((fitted - found._exponentials(some)).abs().max())
+            smallest = min(smallest, error)
+            if n is not None or error <= tol:
+                return found._replace(error=error)
+        raise ValueError(
+            f"TimeSegments: tol must be one that {_MOST_SEGMENTS} segments keep, {smallest:.1e}, "
+            f"got {tol}; check that the field map is in Hz and times are in seconds"
+        )
+
+    def weights(self, times: Tensor) -> Tensor:
+        """Return b for times (...), (..., L)."""
+        own = self._exponentials(self.times).mT
+
+        def fitted(some: Tensor) -> Tensor:
+            # Without singular values of segments that are closer than the field tells apart.
+            wanted = self._exponentials(some).mT
+            found: Tensor = torch.linalg.lstsq(own, wanted, rcond=1e-13, driver="gelsd").solution
+            return found.mT
+
+        flat = times.reshape(-1)
+        found = some_at_a_time(fitted, flat, max(1, AT_ONCE // len(self.rates)))
+        return found.reshape(*times.shape, len(self.times))
+
+    def _exponentials(self, times: Tensor) -> Tensor:
+        """Return the exponential of each rate at times (T,), (T, B)."""
+        return torch.exp(times.unsqueeze(-1) * self.rates)
+
+
+def _rates(field_map: Tensor, r2_star: Tensor | None) -> Tensor:
+    """Return the values that 2 pi i f - R takes: the centres of bins that are not empty.
+
+    They are on the CPU, whose least squares leave small singular values out.
+    """
+    maps = [(field_map, _BINS)] + ([] if r2_star is None else [(r2_star, _BINS_OF_DECAY)])
+    if not field_map.numel():
+        return torch.zeros(1, dtype=torch.complex128, device="cpu")
+    centres, numbers = list[Tensor](), torch.zeros(field_map.shape, dtype=torch.long, device="cpu")
+    for each, n_bins in maps:
+        values = each.double().cpu()
+        first, width = values.min(), (values.max() - values.min()) / n_bins
+        own = ((values - first) / width.clamp(min=1e-300)).long().clamp(max=n_bins - 1)
+        numbers = numbers * n_bins + own
+        centres.append(
+            first + width * (torch.arange(n_bins, dtype=torch.float64, device="cpu") + 0.5)
+        )
+    found = numbers.unique()
+    decay = torch.zeros_like(centres[0][:1])
+    if r2_star is not None:
+        decay, found = centres[1][found % _BINS_OF_DECAY], found // _BINS_OF_DECAY
+    field = centres[0][found]
+    return torch.complex(-decay.expand_as(field), 2 * math.pi * field)
+
+
+def _check_map(name: str, values: Tensor) -> None:
+    if not isinstance(values, Tensor) or not values.is_floating_point():
+        kind = getattr(values, "dtype", type(values))
+        raise TypeError(f"TimeSegments: {name} must be a tensor of real numbers, got {kind}")
+    if not values.isfinite().all():
+        raise ValueError(f"TimeSegments: {name} must be finite, got values that are not")
+
+
+def _dims(
+    name: str,
+    dims: Sequence[NamedDimension | str] | None,
+    values: Tensor,
+    side: tuple[NamedDimension, ...],
+) -> tuple[NamedDimension, ...]:
+    """Return the dimensions of a map, which must be different ones of a side of the transform."""
+    found = side[len(side) - values.ndim :] if dims is None else as_dims(dims)
+    is_fine = len({*found}) == values.ndim and {*found} <= {*side} - {ELLIPSES}
+    if not is_fine or not values.ndim:
+        raise ValueError(
+            f"TimeSegments: {name} must be {values.ndim} dimensions of the transform's "
+            f"({', '.join(map(str, side))}), at least one, got {found}"
+        )
+    return found

@@ -1,0 +1,79 @@
+"""The fields of ISMRMRD's headers of lines and images."""
+
+from __future__ import annotations
+
+import numpy as np
+
+COUNTERS = (
+    "kspace_encode_step_1",
+    "kspace_encode_step_2",
+    "average",
+    "slice",
+    "contrast",
+    "phase",
+    "repetition",
+    "set",
+    "segment",
+)
+REPEATED = ("repetition", "set", "phase", "contrast", "average", "slice")
+"""Counters that tell images apart, in the order of their axes."""
+DIRECTIONS = ("read_dir", "phase_dir", "slice_dir")
+IDX = np.dtype([*((name, "<u2") for name in COUNTERS), ("user", "<u2", 8)])
+HEAD = np.dtype(
+    [
+        ("version", "<u2"),
+        ("flags", "<u8"),
+        ("measurement_uid", "<u4"),
+        ("scan_counter", "<u4"),
+        ("acquisition_time_stamp", "<u4"),
+        ("physiology_time_stamp", "<u4", 3),
+        ("number_of_samples", "<u2"),
+        ("available_channels", "<u2"),
+        ("active_channels", "<u2"),
+        ("channel_mask", "<u8", 16),
+        ("discard_pre", "<u2"),
+        ("discard_post", "<u2"),
+        ("center_sample", "<u2"),
+        ("encoding_space_ref", "<u2"),
+        ("trajectory_dimensions", "<u2"),
+        ("sample_time_us", "<f4"),
+        ("position", "<f4", 3),
+        ("read_dir", "<f4", 3),
+        ("phase_dir", "<f4", 3),
+        ("slice_dir", "<f4", 3),
+        ("patient_table_position", "<f4", 3),
+        ("idx", IDX),
+        ("user_int", "<i4", 8),
+        ("user_float", "<f4", 8),
+    ]
+)
+IMAGE_HEAD = np.dtype(
+    [
+        ("version", "<u2"),
+        ("data_type", "<u2"),
+        ("flags", "<u8"),
+        ("measurement_uid", "<u4"),
+        ("matrix_size", "<u2", 3),
+        ("field_of_view", "<f4", 3),
+        ("channels", "<u2"),
+        ("position", "<f4", 3),
+        ("read_dir", "<f4", 3),
+        ("phase_dir", "<f4", 3),
+        ("slice_dir", "<f4", 3),
+        ("patient_table_position", "<f4", 3),
+        ("average", "<u2"),
+        ("slice", "<u2"),
+        ("contrast", "<u2"),
+        ("phase", "<u2"),
+        ("repetition", "<u2"),
+        ("set", "<u2"),
+        ("acquisition_time_stamp", "<u4"),
+        ("physiology_time_stamp", "<u4", 3),
+        ("image_type", "<u2"),
+        ("image_index", "<u2"),
+        ("image_series_index", "<u2"),
+        ("user_int", "<i4", 8),
+        ("user_float", "<f4", 8),
+        ("attribute_string_len", "<u4"),
+    ]
+)
