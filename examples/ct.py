@@ -44,7 +44,7 @@ from demo_measure import measured
 from demo_output import output_folder
 from torch import Tensor
 
-from torchlinops import BatchSpec, NamedLinop, SplitError, create_batched_linop
+from torchlinops import NamedLinop, SplitError, batched
 from torchlinops.alg import admm, box, fista, group_soft_threshold, operator_norm
 from torchlinops.imaging import Gradient, ParallelBeam, fbp, phantoms
 
@@ -88,11 +88,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         check(options)
         devices = parse_devices(options.devices)
-        spec = BatchSpec(parse_batch(options.batch, "A=8"), devices, devices[0])
+        sizes = parse_batch(options.batch, "A=8")
         A = scanner(options.size, options.views).to(devices[0])
-        batched = create_batched_linop(A, spec)
+        split = batched(A, sizes, devices)
         with output_folder(options.output, (JSON, PICTURE)):
-            return run(A, batched, devices, options)
+            return run(A, split, devices, options)
     except BadInput as error:
         return refuse("ct", str(error))
     except SplitError as error:
@@ -130,7 +130,7 @@ def head(size: int) -> Tensor:
 
 def run(
     A: ParallelBeam,
-    batched: NamedLinop,
+    in_tiles: NamedLinop,
     devices: list[torch.device],
     options: argparse.Namespace,
 ) -> int:
@@ -141,7 +141,7 @@ def run(
     print(f"split       {options.batch} on {', '.join(map(str, devices))}\n")
     reference = head(options.size).to(devices[0])
     y = scan(A, options.noise, options.seed)
-    for operator in (A, batched):  # thread pools are made before the clock runs
+    for operator in (A, in_tiles):  # thread pools are made before the clock runs
         operator.N(operator.H(y))
     steps = options.iterations
     start = torch.ones_like(reference)  # which all rays see: near to where the norm is reached
@@ -150,7 +150,7 @@ def run(
         "filtered back projection": measured(lambda: fbp(y, A, "hann"), devices),
         "least squares": measured(lambda: least_squares(A, y, step, steps, "whole"), devices),
         "least squares, split": measured(
-            lambda: least_squares(batched, y, step, steps, "split"), devices
+            lambda: least_squares(in_tiles, y, step, steps, "split"), devices
         ),
         "total variation": measured(lambda: total_variation(A, y, options.weight, steps), devices),
     }

@@ -4,13 +4,16 @@ The scanner is a chain of named-dimension operators: coil sensitivity maps, a Fo
 and a sampling pattern (SENSE: Pruessmann et al., Magnetic Resonance in Medicine 42, 1999).
 Conjugate gradients solve its normal equations twice: with the operator as it is, and with the
 operator split over coils and slices onto the devices there are. Both results, what they cost and
-how far they are apart go into a table, a picture and a JSON file. With ``--regularize`` the image
-is that of a penalised problem: total variation by ADMM, or wavelets by FISTA.
+how far they are apart go into a table, a picture and a JSON file. The samples are on spokes, where
+the work of the whole operator needs memory that tiles save. On a grid (``--trajectory cartesian``)
+there is little to save, because the whole operator already works slice by slice. With
+``--regularize`` the image is that of a penalised problem: total variation by ADMM, or wavelets by
+FISTA.
 
     python examples/sense.py
     python examples/sense.py --batch C=4,Nz=8 --devices cuda:0,cuda:1
     python examples/sense.py --image volume.nii.gz --acceleration 6
-    python examples/sense.py --trajectory radial --regularize tv
+    python examples/sense.py --trajectory cartesian --regularize tv
     python examples/sense.py --kspace kspace.npy --maps maps.npy --mask mask.npy
 
 Exit status: 0, or 1 if whole and split differ by more than rounding or are not clearly better
@@ -48,14 +51,13 @@ from torch import Tensor
 from torchlinops import (
     FFT,
     NUFFT,
-    BatchSpec,
     Dense,
     Gradient,
     NamedLinop,
     Sampling,
     SplitError,
     Wavelet,
-    create_batched_linop,
+    batched,
 )
 from torchlinops.alg import (
     admm,
@@ -142,15 +144,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parse(arguments)
     try:
         devices = parse_devices(options.devices)
-        spec = BatchSpec(parse_batch(options.batch), devices, devices[0])
+        sizes = parse_batch(options.batch)
         scan = load(options).to(devices[0])
         check_range("--weight", options.weight, 0, 1)
         if options.regularize == "wavelet":
             wavelet(scan.mask.shape)
         A = sense_operator(scan.maps, scan.mask, scan.locs)
-        batched = create_batched_linop(A, spec)
+        split = batched(A, sizes, devices)
         with output_folder(options.output, (JSON, PICTURE)):
-            return run(A, batched, scan, devices, options)
+            return run(A, split, scan, devices, options)
     except BadInput as error:
         return refuse("sense", str(error))
     except SplitError as error:
@@ -167,7 +169,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def run(
     A: NamedLinop,
-    batched: NamedLinop,
+    in_tiles: NamedLinop,
     scan: Scan,
     devices: list[torch.device],
     options: argparse.Namespace,
@@ -179,10 +181,10 @@ def run(
     penalty = {"none": "none", "tv": "total variation", "wavelet": "wavelet coefficients"}
     print(f"penalty     {penalty[options.regularize]}\n")
     y = scan.samples(A)
-    for operator in (A, batched):  # thread pools and FFT plans are made before the clock runs
+    for operator in (A, in_tiles):  # thread pools and FFT plans are made before the clock runs
         operator.N(operator.H(y))
     whole = measured(lambda: reconstruct(A, y, options, "whole"), devices)
-    split = measured(lambda: reconstruct(batched, y, options, "split"), devices)
+    split = measured(lambda: reconstruct(in_tiles, y, options, "split"), devices)
 
     report = Report.of(A, y, scan, whole, split, options.iterations, options.regularize)
     print_table(report)
@@ -213,8 +215,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     scanner.add_argument(
         "--trajectory",
         choices=("cartesian", "radial", "spiral"),
-        default="cartesian",
-        help="where in k-space the samples are (%(default)s)",
+        help="where in k-space the samples are (radial; cartesian for --kspace)",
     )
     scanner.add_argument(
         "--noise",
@@ -254,7 +255,7 @@ def load(options: argparse.Namespace) -> Scan:
             raise BadInput("--kspace, --maps and --mask must be given together")
         if options.image:
             raise BadInput("--image and --kspace must not be given together")
-        if options.trajectory != "cartesian":
+        if options.trajectory not in (None, "cartesian"):
             raise BadInput(
                 "--trajectory must be cartesian for --kspace, which is on a grid, got "
                 f"{options.trajectory}"
@@ -266,7 +267,7 @@ def load(options: argparse.Namespace) -> Scan:
         options.acceleration,
         options.noise,
         options.seed,
-        options.trajectory,
+        options.trajectory or "radial",
     )
 
 

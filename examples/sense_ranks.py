@@ -33,8 +33,9 @@ from sense import sense_operator
 from sense_data import simulated_scan
 from torch.distributed.device_mesh import init_device_mesh
 
-from torchlinops import DistributedLinop, SplitError, distribute_linop, run_rank
+from torchlinops import DistributedLinop, SplitError, distribute_linop
 from torchlinops.alg import conjugate_gradients
+from torchlinops.linops.distributed import run_rank
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

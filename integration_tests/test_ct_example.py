@@ -80,10 +80,10 @@ def test_status_is_1_if_whole_and_split_differ(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def wrong(A: NamedLinop, spec: object) -> NamedLinop:
+    def wrong(A: NamedLinop, sizes: object, devices: object) -> NamedLinop:
         return 1.01 * A
 
-    monkeypatch.setattr(ct, "create_batched_linop", wrong)
+    monkeypatch.setattr(ct, "batched", wrong)
     assert ct.main([*SMALL, "--output", str(tmp_path / "out")]) == 1
     assert "MORE THAN ROUNDING" in capsys.readouterr().out
     found = json.loads((tmp_path / "out" / "ct.json").read_text())

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ import linops_split as split
 from linops_core import NamedLinop
 from linops_imaging import coil_maps, interop, io, masks, mri, phantoms, trajectories
 from linops_multigpu import BatchSpec, create_batched_linop
+from torchlinops import recon
 
 
 def data(*lengths: int, dtype: torch.dtype = torch.complex128) -> Tensor:
@@ -42,6 +44,8 @@ COILS = phantoms.CoilSeries.around(4)
 IMAGES = COILS.on_grid((24, 24)) * phantoms.shepp_logan((24, 24))
 KSPACE = core.FFT(2, centered=True)(IMAGES)
 INDEX = torch.tensor([0, 2])
+SPOKES: Any = {"locs": trajectories.radial_2d(30, 32, (16, 16)), "grid_size": (16, 16)}
+COIL_SCAN: Any = {"kspace": KSPACE, "dims": ("C", "Kx", "Ky"), "max_num_iters": 2, "tol": 0}
 MASK = torch.tensor([True, False, True, True])
 FRONT = ("...",)
 
@@ -271,6 +275,15 @@ CALLS: dict[str, Callable[[Path], object]] = {
     ),
     "toeplitz_kernel": lambda _: imaging.toeplitz_kernel(imaging.NUFFT(LOCS, (6, 6), ("K",))),
     "compress_coils": lambda _: coil_maps.compress_coils(KSPACE, 2),
+    "sense": lambda _: (
+        recon.sense(**COIL_SCAN),
+        recon.sense(data(3, 30, 32), ("C", "K1", "K2"), data(3, 16, 16), **SPOKES),
+    ),
+    "l1_wavelet": lambda _: recon.l1_wavelet(**COIL_SCAN, wavelet="haar"),
+    "total_variation": lambda _: recon.total_variation(**COIL_SCAN),
+    "low_rank_plus_sparse": lambda _: recon.low_rank_plus_sparse(
+        **COIL_SCAN | {"kspace": KSPACE[:, None], "dims": ("C", "T", "Kx", "Ky")}
+    ),
     "espirit": lambda _: coil_maps.espirit(
         KSPACE, "C", ("Kx", "Ky"), n_calibration=12, kernel_size=4
     ),
@@ -345,6 +358,7 @@ def public_names() -> set[str]:
         trajectories,
         interop,
         split,
+        recon,
     )
     found = {
         name: getattr(module, name)

@@ -30,7 +30,8 @@ def public_modules() -> list[str]:
     for package in PACKAGES:
         path = importlib.import_module(package).__path__
         found += [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
-    return [name for name in found if not any(part.startswith("_") for part in name.split("."))]
+    found = [name for name in found if not any(part.startswith("_") for part in name.split("."))]
+    return [*found, "torchlinops.recon"]
 
 
 def made_in(module: ModuleType) -> set[str]:

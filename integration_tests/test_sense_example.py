@@ -18,6 +18,7 @@ import pytest
 import torch
 from hypothesis import settings
 
+import torchlinops as tl
 from linops_core import NamedLinop
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -83,6 +84,17 @@ def test_a_volume_is_reconstructed_whole_and_split(tmp_path: Path) -> None:
     assert f"wrote {output / 'sense.json'}" in done.stdout
 
 
+def test_tiles_halve_the_memory_of_the_default_scan(sense: ModuleType) -> None:
+    maps = torch.randn(4, 4, 24, 20, dtype=torch.complex64)
+    locs = tl.trajectories.radial_2d(10, 24, (24, 20)).flatten(0, 1)
+    A = sense.sense_operator(maps, torch.ones(24, 20), locs)
+    whole, tiles = (
+        tl.plan_batches(linop, "1 GB", [], work="normal").peak
+        for linop in (A, tl.batched(A, {"C": 2, "Nz": 2}))
+    )
+    assert tiles < whole / 2
+
+
 @pytest.mark.parametrize(("penalty", "method"), [("tv", "ADMM"), ("wavelet", "FISTA")])
 def test_a_penalty_lowers_the_error(
     penalty: str,
@@ -92,6 +104,7 @@ def test_a_penalty_lowers_the_error(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     options = ["--image", str(brain(tmp_path)), "--coils", "3", "--noise", "0.02"]
+    options += ["--trajectory", "cartesian"]
     errors = {}
     for name in ("none", penalty):
         output = tmp_path / name
@@ -138,10 +151,10 @@ def test_status_is_1_if_whole_and_split_differ(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    def wrong(A: NamedLinop, spec: object) -> NamedLinop:
+    def wrong(A: NamedLinop, sizes: object, devices: object) -> NamedLinop:
         return 1.001 * A
 
-    monkeypatch.setattr(sense, "create_batched_linop", wrong)
+    monkeypatch.setattr(sense, "batched", wrong)
     options = ["--image", str(brain(tmp_path)), "--iterations", "3", "--coils", "2"]
     assert sense.main([*options, "--output", str(tmp_path / "out")]) == 1
     assert "MORE THAN ROUNDING" in capsys.readouterr().out
@@ -154,6 +167,7 @@ def test_status_is_1_if_nothing_is_gained(
 ) -> None:
     # All points of one coil: the zero-filled image is the image itself.
     options = ["--image", str(brain(tmp_path)), "--coils", "1", "--acceleration", "1"]
+    options += ["--trajectory", "cartesian"]
     assert sense.main([*options, "--noise", "0.1", "--output", str(tmp_path / "out")]) == 1
     assert "NOT CLEARLY BETTER" in capsys.readouterr().out
     assert json.loads((tmp_path / "out" / "sense.json").read_text())["improves"] is False

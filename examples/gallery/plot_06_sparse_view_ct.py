@@ -129,7 +129,7 @@ place.set(xlabel="step of conjugate gradients", ylabel="error")
 # The same operator, cut along its views, works on eight views at a time. The result is the same, up
 # to rounding.
 
-tiled = tl.batch_linop(A, {"A": 8})
+tiled = tl.batched(A, {"A": 8})
 back, again = A.H(sinogram), tiled.H(sinogram)
 print(f"largest difference {float((again - back).abs().max() / back.abs().max()):.0e}")
 assert torch.allclose(again, back, rtol=1e-4)

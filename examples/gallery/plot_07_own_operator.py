@@ -120,7 +120,7 @@ image += 0.8 * ((x - 0.5) ** 2 + (y - 0.3) ** 2 < 0.03)
 sinogram = A(image)
 sinogram += 0.2 * torch.randn(sinogram.shape, generator=torch.Generator().manual_seed(0))
 # 15 steps, without a tolerance: more of them would fit the noise.
-found = tl.lsmr(tl.batch_linop(A, {"T": 30}), sinogram, max_num_iters=15, atol=0, btol=0)
+found = tl.lsmr(tl.batched(A, {"T": 30}), sinogram, max_num_iters=15, atol=0, btol=0)
 back = A.H(sinogram)
 
 pictures = {

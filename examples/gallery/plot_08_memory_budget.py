@@ -49,7 +49,7 @@ for place, (A, dim, size) in zip(axes, cases, strict=True):
 # A scan in tiles
 # ---------------
 # The normal operator of an MRI scan makes an image for each of eight coils, and transforms each of
-# them forward and back. ``batch_linop`` works on two coils at a time. Tiles are views of the
+# them forward and back. ``batched`` works on two coils at a time. Tiles are views of the
 # weights, so cutting needs no memory.
 
 maps = torch.randn(8, 64, 64, dtype=torch.complex64)
@@ -58,7 +58,7 @@ M = tl.Diagonal.from_weight((torch.rand(64, 64) < 0.4).float(), ("Kx", "Ky"), ("
 A = M @ tl.FFT(2, centered=True) @ S
 x = torch.randn(64, 64, dtype=torch.complex64)
 
-B = tl.batch_linop(A, {"C": 2})
+B = tl.batched(A, {"C": 2})
 torch.testing.assert_close(B.N(x), A.N(x))
 torch.testing.assert_close(B(x), A(x))
 
@@ -84,7 +84,7 @@ def peak(linop: tl.NamedLinop, x: torch.Tensor) -> int:
 
 
 sizes = [1, 2, 4, 8]
-kib = [peak(tl.batch_linop(A, {"C": size}).N, x) / 1024 for size in sizes]
+kib = [peak(tl.batched(A, {"C": size}).N, x) / 1024 for size in sizes]
 for size, found in zip(sizes, kib, strict=True):
     print(f"{size} at a time: {found:.0f} KiB")
 
@@ -104,7 +104,7 @@ assert kib == sorted(kib) and kib[0] < kib[-1] / 3
 plan = tl.plan_batches(A, 2**19, work="normal")
 print(plan)
 
-chosen = tl.batch_linop(A, plan.batch_sizes)
+chosen = tl.batched(A, plan)
 taken = peak(chosen.N, x)
 print(f"predicted {plan.peak} bytes, counted {taken}")
 torch.testing.assert_close(chosen.N(x), A.N(x))

@@ -70,7 +70,7 @@ torch.testing.assert_close(found, A.N(x))
 
 
 class Picture:
-    def __init__(self, timeline: tl.Timeline) -> None:
+    def __init__(self, timeline: tl.linops.device.Timeline) -> None:
         self.svg = timeline.to_svg()
 
     def _repr_html_(self) -> str:

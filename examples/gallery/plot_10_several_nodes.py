@@ -100,7 +100,7 @@ large = (
     @ tl.FFT(2, batch_shape=("C", "Nz"))
     @ tl.Dense(many_maps, ("C", *VOLUME), VOLUME, ("C", *VOLUME))
 )
-link = tl.Link(latency=20e-6, bandwidth=10e9)
+link = tl.linops.distributed.Link(latency=20e-6, bandwidth=10e9)
 
 
 def milliseconds(n_ranks: int, dim: str) -> float:

@@ -160,7 +160,7 @@ place.set(xlabel="step of Richardson-Lucy", ylabel="error")
 # in tiles of slices, each with its halo, within a memory budget or on several devices. The result
 # is the same, up to rounding.
 
-tiled = tl.batch_linop(A, {"Mz": 8})
+tiled = tl.batched(A, {"Mz": 8})
 print(tiled)
 volume = tl.alg.mlem(tiled, counts, max_num_iters=25, background=BACKGROUND)
 again = volume[tuple(slice(m, m + n) for m, n in zip(margins, FRAME, strict=True))]

@@ -152,6 +152,30 @@ def test_errors(arguments: dict[str, object], message: str) -> None:
         show(**arguments)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"x": X, "limits": 1}, "show: limits must be two numbers, of black and of white, got 1"),
+        ({"x": X, "limits": (0, 1, 2)}, "limits must be two numbers"),
+        ({"x": X, "limits": "ab"}, "limits must be two numbers, of black and of white, got 'ab'"),
+        ({"x": X, "axes": 3}, "show: axes must be axes of Matplotlib or an array of them, got 3"),
+        ({"x": X.to_sparse()}, r"show: a tensor must be dense and have values, got torch\.sparse"),
+        ({"x": X.to("meta")}, "show: a tensor must be dense and have values, got meta"),
+        ({"x": 3}, "show: x must be a tensor, an array, a sequence or a mapping of them, got"),
+        ({"x": "head"}, "show: x must be a tensor, an array, a sequence or a mapping of them"),
+        ({"x": ["head"]}, "show: an array must have numbers, got <U4"),
+    ],
+)
+def test_what_is_of_another_kind_is_refused(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        show(**arguments)  # type: ignore[arg-type]
+
+
+def test_titles_are_shown_as_text() -> None:
+    titles = [title for title, _ in drawn(show({1: X, 2.5: X}))]  # type: ignore[dict-item]
+    assert titles == ["1", "2.5"]
+
+
 def test_max_panels_is_an_integer() -> None:
     with pytest.raises(TypeError, match="max_panels must be an integer"):
         show(X, max_panels=2.5)  # type: ignore[arg-type]

@@ -142,6 +142,8 @@ def test_units_that_do_not_fit() -> None:
     convert: Any = trajectories.convert
     with pytest.raises(TypeError, match="convert: locs must be a tensor of real numbers, got"):
         convert(locs.int(), "cycles/fov", 8)
+    with pytest.raises(ValueError, match=r"convert: unit must be one of .*, got \['finufft'\]"):
+        convert(torch.zeros(1, 2), ["finufft"], 8)
     with pytest.raises(ValueError, match=r"convert: unit must be one of .*, got 'degrees'"):
         convert(locs, "degrees", 8)
     with pytest.raises(ValueError, match="convert: grid_size must be 2 positive integers, got"):

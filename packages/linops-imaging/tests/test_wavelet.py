@@ -180,6 +180,7 @@ def test_integers_are_transformed_in_the_default_dtype() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
+        ((["haar"], ("N",), [8]), ValueError, r"wavelet must be .*got \['haar'\]"),
         (("dmey", ("N",), [8]), ValueError, "wavelet must be \"haar\".*got 'dmey'"),
         (("db2", ("N",), [6], 4), ValueError, r"N must have more than 2\*\*3 points for 4 levels"),
         (("haar", ("N",), [8], 10**12), ValueError, r"must have more than 2\*\*9{12} points"),

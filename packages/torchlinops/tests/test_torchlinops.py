@@ -41,7 +41,8 @@ MODULES = {
     "torchlinops.testing.strategies": "linops_core.testing.strategies",
 }
 # Modules of the umbrella, which are no names of the packages.
-OF_THE_UMBRELLA = {"alg", "imaging", "linops", "memmap", "nameddim", "testing", "utils"}
+OF_THE_UMBRELLA = {"alg", "imaging", "linops", "memmap", "nameddim", "recon", "testing", "utils"}
+UNLISTED = ("nameddim", "memmap")  # the names of these packages are here, but most are not listed
 
 
 def public(name: str) -> dict[str, object]:
@@ -50,11 +51,26 @@ def public(name: str) -> dict[str, object]:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_every_name_of_a_package_is_here_and_is_that_of_the_package(package: str) -> None:
+def test_a_name_of_a_package_is_here_or_an_error_says_where_it_is(package: str) -> None:
     for name, value in public(package).items():
-        assert name in tl.__all__
-        if not inspect.ismodule(value):
-            assert getattr(tl, name) is value, f"{package}.{name}"
+        if name in tl.__all__ or package in UNLISTED:
+            assert inspect.ismodule(value) or getattr(tl, name) is value, f"{package}.{name}"
+        else:
+            assert not hasattr(tl, name)
+            with pytest.raises(AttributeError, match=f"no attribute '{name}'; it is ") as error:
+                getattr(tl, name)
+            *parts, _ = str(error.value).split("; it is ")[1].split(".")
+            assert getattr(importlib.import_module(".".join(parts)), name) is value
+
+
+def test_few_names_are_listed() -> None:
+    assert len(tl.__all__) <= 130
+    assert {*dir(tl)} - {*tl.__all__} == {name for name in vars(tl) if name.startswith("__")}
+
+
+def test_a_name_that_is_nowhere_is_refused() -> None:
+    with pytest.raises(AttributeError, match=r"module 'torchlinops' has no attribute 'nothing'$"):
+        tl.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
 def test_every_name_here_is_one_of_a_package_or_a_module() -> None:

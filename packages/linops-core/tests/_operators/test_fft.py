@@ -103,6 +103,7 @@ def test_names_of_the_grid_can_be_given() -> None:
     [
         ((0,), r"FFT: ndim must be a positive integer, got 0"),
         ((1.0,), r"FFT: ndim must be a positive integer, got 1.0"),
+        ((1, None, None, ["ortho"]), r"FFT: norm must be one of .*, got \['ortho'\]"),
         ((1, None, None, "unitary"), r"FFT: norm must be one of .*, got 'unitary'"),
         ((2, None, (("A",), ("B",))), r"FFT: grid_shapes must be 2 image and 2 k-space"),
         ((1, None, (("A",),)), r"FFT: grid_shapes must be 1 image and 1 k-space"),

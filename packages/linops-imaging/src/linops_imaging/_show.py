@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension
+from nameddim import NamedDimension, as_dims
 
 from ._checks import check_number
 from ._extras import needed
@@ -83,16 +83,24 @@ def show(
     ImportError
         If Matplotlib is not installed (the extra ``show``).
     TypeError
-        If ``max_panels`` is not an integer.
+        If ``max_panels`` is not an integer, ``limits`` are not two numbers, ``axes`` are no axes,
+        or x is not of arrays of numbers, such as a sparse tensor.
     ValueError
         If an array has fewer than two axes, no elements, or more axes than ``dims`` has names, if
         there is no array, or if the number of ``axes`` is not that of the panels.
     """
     pyplot = needed("matplotlib.pyplot", "show", "show")
     check_number("show", "max_panels", max_panels, 1)
+    if limits is not None:
+        try:
+            low, high = map(float, limits)
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"show: limits must be two numbers, of black and of white, got {limits!r}"
+            ) from None
     if aspect not in ("equal", "auto"):
         raise ValueError(f"show: aspect must be 'equal' or 'auto', got {aspect!r}")
-    names = () if dims is None else NamedDimension.infer(tuple(dims))
+    names = () if dims is None else as_dims(dims)
     images = [
         panel
         for key, array in titled(x, title)
@@ -100,7 +108,8 @@ def show(
     ]
     if not images:
         raise ValueError("show: x must have at least one array, got none")
-    low, high = common_limits([image for _, image in images]) if limits is None else limits
+    if limits is None:
+        low, high = common_limits([image for _, image in images])
     places = places_of(axes, len(images) * (1 + phase), min(len(images), COLUMNS), pyplot)
     grays = pyplot.get_cmap("gray").with_extremes(bad="red")
 
@@ -134,10 +143,20 @@ def titled(
     """Yield the arrays with their titles."""
     if isinstance(x, Tensor | np.ndarray):
         x = {title: x}
+    if not isinstance(x, Mapping | Sequence) or isinstance(x, str):
+        raise TypeError(
+            f"show: x must be a tensor, an array, a sequence or a mapping of them, got {type(x)}"
+        )
     pairs = x.items() if isinstance(x, Mapping) else (("", array) for array in x)
     for key, array in pairs:
-        tensor = array if isinstance(array, Tensor) else torch.from_numpy(np.asarray(array))
-        yield key, tensor.detach()
+        numbers = array if isinstance(array, Tensor) else np.asarray(array)
+        if not isinstance(numbers, Tensor) and numbers.dtype.kind not in "biufc":
+            raise TypeError(f"show: an array must have numbers, got {numbers.dtype}")
+        tensor = numbers if isinstance(numbers, Tensor) else torch.from_numpy(numbers)
+        if tensor.layout is not torch.strided or tensor.is_meta:
+            kind = "meta" if tensor.is_meta else tensor.layout
+            raise TypeError(f"show: a tensor must be dense and have values, got {kind}")
+        yield str(key), tensor.detach()
 
 
 def checked(array: Tensor, names: tuple[NamedDimension, ...]) -> Tensor:
@@ -191,6 +210,8 @@ def places_of(
             place.set_axis_off()
         return list(grid.flat[:count])
     places = list(getattr(axes, "flat", [axes]))
+    if not all(hasattr(place, "imshow") for place in places):
+        raise TypeError(f"show: axes must be axes of Matplotlib or an array of them, got {axes!r}")
     if len(places) != count:
         raise ValueError(f"show: axes must be {count}, one for each panel, got {len(places)}")
     return places

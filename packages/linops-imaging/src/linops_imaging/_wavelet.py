@@ -96,7 +96,7 @@ class Wavelet(SliceableLinop):
         batch_shape: Sequence[NamedDimension | str] | None = None,
     ) -> None:
         known = lowpass_filters()
-        if wavelet not in known:
+        if wavelet not in [*known]:
             raise ValueError(
                 'Wavelet: wavelet must be "haar", "db1" to "db38", "sym2" to "sym20" or "coif1" to '
                 f'"coif17", got {wavelet!r}'

@@ -92,7 +92,7 @@ def convert(
         raise TypeError(f"convert: locs must be a tensor of real numbers, got {kind}")
     n_axes = locs.shape[-1] if locs.ndim else 0
     sizes = sizes_of_grid("convert", grid_size, n_axes)
-    name = _UNITS.get(unit, unit)
+    name = _UNITS.get(unit, unit) if isinstance(unit, str) else ""
     if name == "mri-nufft":
         is_cycles = not locs.numel() or bool(locs.detach().abs().max() - 1e-4 < 0.5)
         name = "cycles/pixel" if is_cycles else "radians/pixel"

@@ -307,6 +307,7 @@ def test_the_adjoint_is_matched_in_single_precision() -> None:
 @pytest.mark.parametrize(
     ("make", "error", "match"),
     [
+        (lambda: FiniteDifference("N", 3, ["central"]), ValueError, "scheme must be one of .* got"),  # type: ignore[arg-type]
         (lambda: FiniteDifference("N", 3, "upwind"), ValueError, "scheme must be one of .* got"),
         (lambda: FiniteDifference("N", 3, boundary="same"), ValueError, "boundary must be one of"),
         (lambda: FiniteDifference("N", 0), ValueError, "size must be at least 1, got 0"),

@@ -221,6 +221,12 @@ def test_bad_arguments() -> None:
         fbp(torch.zeros(4, 4), A.H)
     with pytest.raises(TypeError, match=r"fbp: the sinogram must be a torch\.Tensor, got"):
         fbp([[0.0]], A)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"fbp: window must be one of .*, got \['ramp'\]"):
+        fbp(torch.zeros(4, 4), A, ["ramp"])  # type: ignore[arg-type]
+    for bad in (math.nan, math.inf):
+        angles = torch.cat([ANGLES[:-1], torch.tensor([bad])])
+        with pytest.raises(ValueError, match="fbp: the angles of A must be finite, got NaN or inf"):
+            fbp(torch.zeros(len(angles), 3), ParallelBeam(angles, 3, 4))
     with pytest.raises(ValueError, match=r"fbp: window must be one of .*, got 'box'"):
         fbp(torch.zeros(2, 3), A, "box")
     with pytest.raises(ValueError, match=r"2 angles and 3 detectors, got shape \(3, 3\)"):

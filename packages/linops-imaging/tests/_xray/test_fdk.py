@@ -105,6 +105,9 @@ def test_bad_arguments() -> None:
         fdk([[0.0]], A)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="fdk: A must be a ConeBeam, got"):
         fdk(y, A.H)
+    angles = torch.cat([CIRCLE[:-1], torch.tensor([torch.nan])])
+    with pytest.raises(ValueError, match="fdk: the angles of A must be finite, got NaN or inf"):
+        fdk(y, ConeBeam(angles, (3, 5), (3, 4, 3), 20, 5))
     with pytest.raises(ValueError, match=r"fdk: window must be one of .*, got 'box'"):
         fdk(y, A, "box")
     with pytest.raises(ValueError, match=r"72 views of \(3, 5\) detectors, got shape \(3, 5\)"):

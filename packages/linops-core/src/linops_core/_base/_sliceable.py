@@ -56,16 +56,16 @@ class WeightPart(NamedTuple):
         shifted: Tensor = torch.fft.ifftshift(weight[across], self.shifted)
         return shifted[along]
 
-    @property
-    def place(self) -> tuple[tuple[int | None, int | None], ...]:
-        """The ends of the slices that a tile reads; they can be a key."""
-        return tuple([(piece.start, piece.stop) for piece in self.cut])
-
     def shape_of(self, weight: Tensor) -> torch.Size:
         """Return the shape of the part, without making it."""
         pieces = map(self.along, range(weight.ndim))
         pairs = zip(pieces, weight.shape, strict=True)
         return torch.Size([n if p == _ALL else p.stop - p.start for p, n in pairs])
+
+    @property
+    def place(self) -> tuple[tuple[int | None, int | None], ...]:
+        """The ends of the slices that a tile reads; they can be a key."""
+        return tuple([(piece.start, piece.stop) for piece in self.cut])
 
     def along(self, axis: int) -> slice:
         """Return the slice that a tile reads along an axis."""

@@ -99,7 +99,7 @@ class FFT(GridOperator[AxisMap]):
         shape: Dims | None = None,
         to: Dims | None = None,
     ) -> None:
-        if norm not in ADJOINT_NORM:
+        if norm not in [*ADJOINT_NORM]:
             raise ValueError(f"FFT: norm must be one of {[*ADJOINT_NORM]}, got {norm!r}")
         positional = {"ndim": ndim, "batch_shape": batch_shape, "grid_shapes": grid_shapes}
         names = GridNames.given("FFT", dims, shape, to, instead=positional)

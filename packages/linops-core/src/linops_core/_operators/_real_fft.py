@@ -85,7 +85,7 @@ class RealFFT(GridOperator[AxisMap]):
         shape: Dims | None = None,
         to: Dims | None = None,
     ) -> None:
-        if norm not in ADJOINT_NORM:
+        if norm not in [*ADJOINT_NORM]:
             raise ValueError(f"RealFFT: norm must be one of {[*ADJOINT_NORM]}, got {norm!r}")
         if not is_size(size):
             raise ValueError(f"RealFFT: size must be a positive integer, got {size!r}")

@@ -91,6 +91,7 @@ def test_the_best_beta_is_that_of_the_paper() -> None:
 @pytest.mark.parametrize(
     ("name", "params", "message"),
     [
+        (["linear"], None, r"kernel must be one of .*, got \['linear'\]"),
         ("gauss", None, r"kernel must be one of .*, got 'gauss'"),
         ("linear", {"order": 1}, r"kernel_params of 'linear' must be empty, got \['order'\]"),
         ("spline", {"beta": 1}, r"kernel_params of 'spline' must be 'order' alone, got \['beta'\]"),

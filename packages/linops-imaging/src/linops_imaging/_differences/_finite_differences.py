@@ -20,7 +20,7 @@ _SECOND: Stencil = {1: 1, 0: -2, -1: 1}
 
 
 def _first_differences(owner: str, scheme: str) -> Stencil:
-    if scheme not in _SCHEMES:
+    if scheme not in [*_SCHEMES]:
         raise ValueError(f"{owner}: scheme must be one of {[*_SCHEMES]}, got {scheme!r}")
     return _SCHEMES[scheme]
 

@@ -79,10 +79,10 @@ def fbp(
     TypeError
         If the sinogram is not a tensor, or A is another operator.
     ValueError
-        If there is no such window, if the sinogram does not have the size of A's output, if all
-        detectors are on one side of the axis of rotation, or if a gap between angles is too large:
-        larger than 5 degrees and than 3 times the distance of equally spaced angles, or larger than
-        half of the circle to cover.
+        If there is no such window, if an angle is not finite, if the sinogram does not have the
+        size of A's output, if all detectors are on one side of the axis of rotation, or if a gap
+        between angles is too large: larger than 5 degrees and than 3 times the distance of equally
+        spaced angles, or larger than half of the circle to cover.
 
     References
     ----------
@@ -127,6 +127,7 @@ def fbp(
     if not sinogram.numel():
         empty: Tensor = A.H(sinogram)
         return empty
+    check_finite("fbp", angles)
     beam = A.beam()
     weights, n_missing = scan_weights(beam, A.grid_size, allow_gaps)
     weights = weights.to(sinogram.real.dtype)
@@ -165,9 +166,15 @@ def fbp(
     return images.view(*sinogram.shape[:-2], *sizes)
 
 
+def check_finite(owner: str, angles: Tensor) -> None:
+    """Raise an error unless all angles are finite numbers."""
+    if not bool(angles.isfinite().all()):
+        raise ValueError(f"{owner}: the angles of A must be finite, got NaN or infinity")
+
+
 def check_window(owner: str, window: str) -> None:
     """Raise an error unless there is such a window."""
-    if window not in _WINDOWS:
+    if window not in [*_WINDOWS]:
         raise ValueError(f"{owner}: window must be one of {[*_WINDOWS]}, got {window!r}")
 
 

@@ -11,7 +11,7 @@ from linops_core.siblings import acts_as
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
-from ._fbp import check_window, filtered, of_chain, response
+from ._fbp import check_finite, check_window, filtered, of_chain, response
 from ._plane_by_plane import is_constant
 from ._rays import centred, value_of
 from ._scan_weights import scan_weights
@@ -105,6 +105,7 @@ def fdk(
     if not sinogram.numel():
         empty: Tensor = A.H(sinogram)
         return empty
+    check_finite("fdk", angles)
     if sinogram.is_complex():
         parts = torch.stack([sinogram.real, sinogram.resolve_conj().imag])
         return torch.complex(*fdk(parts, A, window, allow_gaps=allow_gaps))

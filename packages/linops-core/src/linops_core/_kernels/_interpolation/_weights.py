@@ -23,7 +23,7 @@ def kernel_of(
     A weight is the product of kernels along ``n_axes`` axes.
     """
     known = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
-    if name not in known:
+    if name not in [*known]:
         raise ValueError(f"Interpolate: kernel must be one of {[*known]}, got {name!r}")
     given = dict(params or {})
     value = given.pop(known[name] or "", None)

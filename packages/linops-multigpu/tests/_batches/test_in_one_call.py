@@ -1,0 +1,55 @@
+"""batched: one call for one device or several."""
+
+import pytest
+import torch
+
+from linops_core import FFT, Dense, NamedLinop
+from linops_multigpu import BatchedLinop, batched
+from linops_multigpu.testing import simulated
+from linops_split import SplitError, Tiled, plan_batches
+
+
+def scan() -> NamedLinop:
+    maps = torch.randn(4, 5, 3, dtype=torch.complex128)
+    return FFT(2) @ Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+
+
+def test_without_devices_it_works_tile_by_tile_where_the_operator_is() -> None:
+    A, x = scan(), torch.randn(5, 3, dtype=torch.complex128)
+    B = batched(A, {"C": 2})
+    assert isinstance(B, Tiled) and not isinstance(B, BatchedLinop) and len(B.linops) == 2
+    torch.testing.assert_close(B(x), A(x))
+    torch.testing.assert_close(B.N(x), A.N(x))
+
+
+def test_with_devices_tiles_alternate_between_them() -> None:
+    A, x = scan(), torch.randn(5, 3, dtype=torch.complex128)
+    with simulated(2):
+        B = batched(A, {"C": 1}, ["sim:0", "sim:1"])
+        assert isinstance(B, BatchedLinop)
+        assert [str(device) for device in B.where.devices] == ["sim:0", "sim:1"] * 2
+        torch.testing.assert_close(B(x), A(x))
+
+
+def test_a_plan_is_taken_as_its_sizes() -> None:
+    A = scan()
+    plan = plan_batches(A, 1200, work="normal")
+    assert repr(batched(A, plan)) == repr(batched(A, plan.batch_sizes)) != repr(A)
+    everything = plan_batches(A, "1 MB")
+    assert batched(A, everything) is A
+
+
+def test_sizes_and_a_bar_are_passed_on() -> None:
+    F, options = FFT(2, ("C",)), {"disable": True}
+    for devices in (None, "cpu"):
+        B = batched(F, {"C": 1}, devices, sizes={"C": 2}, tqdm_kwargs=options)
+        x = torch.randn(2, 3, 3, dtype=torch.complex128)
+        torch.testing.assert_close(B(x), F(x))
+
+
+def test_what_does_not_fit_is_refused() -> None:
+    for devices in (None, "cpu"):
+        with pytest.raises(SplitError, match="Kx"):
+            batched(scan(), {"Kx": 1}, devices)
+    with pytest.raises(TypeError, match="batch_sizes must be"):
+        batched(scan(), 2)  # type: ignore[arg-type]

@@ -1,0 +1,47 @@
+"""Arrays of a user as tensors, with their axes in the order that is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from nameddim import NamedDimension
+
+Array: TypeAlias = Tensor | np.ndarray[Any, Any]
+AnyArray = TypeVar("AnyArray", Tensor, np.ndarray[Any, Any])
+Name: TypeAlias = NamedDimension | str
+Dims: TypeAlias = tuple[NamedDimension, ...]
+
+
+def tensor_of(owner: str, name: str, array: object, device: torch.device | None = None) -> Tensor:
+    """Return an array as a tensor on a device, without a copy if possible."""
+    if isinstance(array, np.ndarray) and array.dtype.kind in "biufc":
+        # torch takes no other byte orders and negative strides, and warns of read-only memory.
+        array = torch.from_numpy(np.require(array, array.dtype.newbyteorder("="), ["C", "W"]))
+    if not isinstance(array, Tensor):
+        kind = array.dtype if isinstance(array, np.ndarray) else type(array)
+        raise TypeError(f"{owner}: {name} must be a tensor or a NumPy array, got {kind}")
+    return array.to(device)
+
+
+def in_order(
+    owner: str,
+    name: str,
+    x: Tensor,
+    axes: Sequence[NamedDimension],
+    order: Sequence[NamedDimension],
+    sizes: Mapping[NamedDimension, int],
+) -> tuple[Tensor, Dims]:
+    """Return x with its first axes in another order, and their names."""
+    shape = tuple([sizes[dim] for dim in axes])
+    if x.shape[: len(axes)] != shape:
+        raise ValueError(
+            f"{owner}: {name} must have the axes ({', '.join(map(str, axes))}) of the sizes "
+            f"{shape}, got the shape {tuple(x.shape)}"
+        )
+    wanted = tuple([dim for dim in order if dim in axes])
+    return x.permute(*map(axes.index, wanted), *range(len(axes), x.ndim)), wanted
