@@ -44,6 +44,11 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
     and ``split(linop, tile)``, without which an operator cannot be sliced. :class:`SliceableLinop`
     implements the last two for operators whose weights have named dimensions.
 
+    A subclass of another operator inherits its dimensions, sizes and slices. What follows from
+    ``fn``, ``adj_fn`` or ``forward``, such as a closed form of the normal, it inherits only while
+    it overrides none of them. Override ``why_opaque`` if your ``fn`` couples elements along a
+    dimension that could be sliced before.
+
     Parameters
     ----------
     shape : NamedShape

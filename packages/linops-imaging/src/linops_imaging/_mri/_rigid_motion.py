@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal, NamedLinop
+from linops_core.siblings import acts_as
 from nameddim import NamedDimension, as_dims
 
 from .._checks import check_real
@@ -169,7 +170,7 @@ def check_motion(
     owner: str, transform: NUFFT, shifts: Tensor | None, rotations: Tensor | None, dims: Dims
 ) -> tuple[NamedDimension, ...]:
     """Return the dimensions of the shots, if all arguments fit each other."""
-    if not isinstance(transform, NUFFT) or transform.is_adjoint:
+    if not acts_as(transform, NUFFT) or transform.is_adjoint:
         raise TypeError(f"{owner}: transform must be a NUFFT, got {transform!r}")
     n_dims, names = len(transform.grid_size), as_dims(dims)
     if n_dims == 1:

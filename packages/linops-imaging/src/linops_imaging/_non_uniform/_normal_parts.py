@@ -66,7 +66,7 @@ class NormalParts(NamedTuple):
     @classmethod
     def of(cls, chain: NamedLinop) -> NormalParts | None:
         """Return the parts of a chain, or None if it has another form."""
-        if not isinstance(chain, Chain):
+        if not acts_as(chain, Chain):
             return None
         parts, right, left = [*chain.linops], None, None
         makes_frames = acts_as(parts[0], Dense)

@@ -57,7 +57,8 @@ def toeplitz_kernel(A: NUFFT, weights: Tensor | None = None) -> Tensor:
     """
     if not acts_as(A, NUFFT) or A.is_adjoint:
         raise TypeError(
-            f"toeplitz_kernel: A must be a NUFFT, with the functions of this class, got {A!r}"
+            f"toeplitz_kernel: A must be a NUFFT, got {A!r}; a subclass must not override its "
+            "functions"
         )
     lengths = A.locs.shape[:-1]
     chain: Chain

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Chain, Dense, NamedLinop, Wrapper, linear_function
-from linops_core.siblings import Kept, normal_around
+from linops_core.siblings import Kept, acts_as, normal_around
 from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
@@ -153,7 +153,7 @@ class ToeplitzNormal(Wrapper):
 @normal_around.register(ToeplitzNormal)
 def _of_coefficients(inner: ToeplitzNormal, linop: NamedLinop) -> NamedLinop | None:
     """Return the convolution of coefficients, if that needs fewer kernels than the frames."""
-    if not isinstance(linop, Dense):
+    if not acts_as(linop, Dense):
         return None
     normal = ToeplitzNormal.of(linop.normal(inner.linop))
     parts = normal._parts() if isinstance(normal, ToeplitzNormal) else None

@@ -112,8 +112,8 @@ def fbp(
         )
     if not (acts_as(A, ParallelBeam) or acts_as(A, FanBeam)) or A.is_adjoint:
         raise TypeError(
-            "fbp: A must be a ParallelBeam or a FanBeam, with the functions of this class, got "
-            f"{A!r}"
+            f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}; a subclass must not override "
+            "their functions"
         )
     check_window("fbp", window)
     angles = A.weight_part("angles")

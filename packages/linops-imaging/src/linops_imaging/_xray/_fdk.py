@@ -84,7 +84,9 @@ def fdk(
             lambda y, own: fdk(y, own, window, allow_gaps=allow_gaps),
         )
     if not acts_as(A, ConeBeam) or A.is_adjoint:
-        raise TypeError(f"fdk: A must be a ConeBeam, with the functions of this class, got {A!r}")
+        raise TypeError(
+            f"fdk: A must be a ConeBeam, got {A!r}; a subclass must not override its functions"
+        )
     check_window("fdk", window)
     if not A.is_circular:
         raise ValueError(

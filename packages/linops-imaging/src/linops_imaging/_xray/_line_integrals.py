@@ -65,11 +65,6 @@ class LineIntegrals(SliceableLinop):
         y = y.reshape(*parts.shape[:-n_axes], *y.shape[1:])
         return (torch.complex(y[0], y[1]) if x.is_complex() else y[0]).to(dtype)
 
-    @property
-    def is_adjoint(self) -> bool:
-        """Whether this is the adjoint: the back projection."""
-        return bool(self.fn is not LineIntegrals.fn)
-
     def register_lengths(
         self,
         name: str,
