@@ -55,6 +55,39 @@ def ismrmrd(n: int) -> dict[str, Any]:
     return {"bytes": x.nbytes}
 
 
+def ismrmrd_images(n: int) -> dict[str, Any]:
+    x = torch.randn(n // 4096, 64, 64)
+    images = io.IsmrmrdImages.from_volume(x, torch.eye(4, dtype=torch.float64))
+    scan = io.IsmrmrdScan.from_grid(complex_data(COILS, 1, 64, 64), (256.0, 256.0, 5.0))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "x.h5")
+        io.write_ismrmrd(path, scan)
+        (group,) = io.ismrmrd_groups(path)
+        assert torch.equal(io.read_ismrmrd(path, **group.selection).kspace, scan.kspace)
+        io.write_ismrmrd_images(Path(folder, "images.h5"), images)
+        found = io.read_ismrmrd_images(Path(folder, "images.h5"))
+    assert torch.equal(found.data, images.data)
+    return {"bytes": x.nbytes}
+
+
+def fastmri(n: int) -> dict[str, Any]:
+    import h5py
+
+    x = complex_data(n // (COILS * SIDE**2), COILS, SIDE, SIDE)
+    with tempfile.TemporaryDirectory() as folder:
+        io.write_ismrmrd(
+            Path(folder, "header.h5"), io.IsmrmrdScan.from_grid(x[:1, :, 0], (256.0, 256.0, 5.0))
+        )
+        with h5py.File(Path(folder, "header.h5")) as file:
+            header = file["dataset/xml"][0]
+        with h5py.File(Path(folder, "x.h5"), "w") as file:
+            file["kspace"], file["ismrmrd_header"] = x.numpy(), header
+        scan = io.read_fastmri(Path(folder, "x.h5"))
+        some = io.read_fastmri(Path(folder, "x.h5"), [1])
+    assert torch.equal(scan.kspace, x) and torch.equal(some.kspace, x[1:2])
+    return {"bytes": x.nbytes}
+
+
 def sparse(n_bytes: int, folder: str) -> Tensor:
     """Return the bytes of a file that has no blocks on the disk until they are written."""
     path = Path(folder, "sparse")
@@ -176,6 +209,8 @@ FUNCTIONS: Mapping[str, Function] = {
     "read_cfl write_cfl": cfl,
     "read_nifti write_nifti": nifti,
     "read_ismrmrd write_ismrmrd": ismrmrd,
+    "ismrmrd_groups IsmrmrdImages read_ismrmrd_images write_ismrmrd_images": ismrmrd_images,
+    "FastmriScan read_fastmri": fastmri,
     "overlaps union_nbytes overlapping_pairs footprint same_storage has_internal_overlap "
     "tensor_memory_span view_of": of_views,
     "memory_aware_deepcopy memory_aware_to MemReporter ModuleMemoryMap compact_checkpoint "

@@ -209,5 +209,5 @@ PROXIMALS: Mapping[str, tuple[Callable[[int], Any], torch.dtype, Callable[[int],
 
 def public() -> set[str]:
     """Return the public functions of the package that compute."""
-    functions = {name for name in dir(alg) if name[0].islower()}
+    functions = {name for name in vars(alg)["__all__"] if name[0].islower()}
     return functions - {"from_proximal", "from_pyproximal", "to_pyproximal"}

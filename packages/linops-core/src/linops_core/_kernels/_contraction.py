@@ -111,9 +111,10 @@ class Contraction:
         if writing_is_safe() and x.numel() > _LONG and x.dtype in (torch.float32, torch.complex64):
             pairs = self._short_sums(weight, x)
             if len(pairs) > 1:
-                parts = torch.stack([self(*pair) for pair in pairs])
-                double = torch.promote_types(x.dtype, torch.float64)
-                return parts.sum(0, dtype=double).to(x.dtype)
+                total = self(*pairs[0])
+                for pair in pairs[1:]:
+                    total += self(*pair)
+                return total
         if self.kind == "matrix":
             return torch.mv(weight, x) if x.ndim == 1 else x @ weight.mT
         if self.kind == "transposed matrix":
