@@ -4,7 +4,7 @@
 # Seen on 29 November 2026 (deepwave 0.1.0, torch 2.13.0, CPU, double precision, Python 3.11): only if
 # dt is below the limit of stability. Above it deepwave takes several steps in a dt, and the gradient
 # to the model adds one of them: with white noise as a source and dt = 4 ms the inner products differ
-# by 20 % or more (dt = 1 ms: 1e-12). Sources far below the Nyquist frequency hide it.
+# by 3 to 11 % (dt = 1 ms: 1e-14). Sources far below the Nyquist frequency hide it.
 set -euo pipefail
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
