@@ -25,7 +25,6 @@ WHAT_BREAKS = {
     "torch._C.TensorBase": "memmap: attributes of tensors are set in one uninterruptible call",
     "torch._C._TorchDispatchModeKey.PROXY": "linops_imaging: recorded calls of finufft",
     "torch._C._TorchDispatchModeKey.FAKE": "linops_core: kept tables are not used in fake modes",
-    "torch._C._are_functorch_transforms_active": "linops_multigpu: weights are sent one by one",
     "torch._C._autograd._top_saved_tensors_default_hooks": (
         "linops_core: threads leave saved tensors"
     ),

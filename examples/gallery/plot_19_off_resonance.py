@@ -158,7 +158,8 @@ for turn in range(3):
     off = (poses.shifts - shifts).abs().max(), (poses.rotations - angles).abs().max()
     print(f"turn {turn}: poses off by {off[0]:.3f} voxels and {off[1]:.4f} radians")
     image = solved(mri.rigid_motion(F, *poses))
-    poses = mri.fit_motion(F, image, kspace, **poses._asdict(), max_num_iters=3)
+    shifted, turned = poses
+    poses = mri.fit_motion(F, image, kspace, shifts=shifted, rotations=turned, max_num_iters=3)
 
 pictures = {
     "motion ignored": solved(F),

@@ -10,7 +10,6 @@ from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._along import along as along
 from ._base._calls import call_again as call_again
-from ._base._calls import has_checked as has_checked
 from ._base._centre import without_fftshift as without_fftshift
 from ._base._copying import all_parts_of as all_parts_of
 from ._base._copying import attributes_of_linked as attributes_of_linked
@@ -19,7 +18,6 @@ from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
 from ._base._description import shown_operands as shown_operands
-from ._base._dimensions import check_sizes as check_sizes
 from ._base._dimensions import is_renamed_by as is_renamed_by
 from ._base._dimensions import size_of_side as size_of_side
 from ._base._dimensions import source_of as source_of

@@ -77,7 +77,6 @@ class Tiled(Composite):
     saved_with: ClassVar[tuple[type, ...]] = (Tiles, Part)
 
     _is_side_by_side = True
-    _runs_in_parts = True
 
     tiles: Tiles
     """The table of parts."""

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
+from linops_core.siblings import is_transformed
 from linops_split.siblings import read_by, reading
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
 from .._execution._call import once_a_call, one_call
-from .._private_torch import is_transformed
 from ._broadcast import Broadcast, sent_by_itself
 from ._snapshot import Snapshot
 
