@@ -19,6 +19,7 @@ from torch import Tensor
 README = Path(__file__).parents[1] / "README.md"
 # What these say of a library is in its documentation, and no short program can see it.
 READ = [
+    "SENSE, wavelets, total variation in one call",
     "trained networks, losses",
     "operators of seismics",
     "signal models, sequences",

@@ -330,7 +330,14 @@ def test_a_product_with_matrices_is_used_where_it_was_given() -> None:
     assert shapes == [(4, 3), (4,), (4,), (4,)]
 
 
-@pytest.mark.parametrize("wrong", [lambda M, y: M.T @ y, lambda M, y: np.linalg.pinv(M) @ y])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda M, y: M.T @ y,
+        lambda M, y: np.linalg.pinv(M) @ y,
+        lambda M, y: M.conj().T @ (y + np.roll(y, 1) - np.roll(y, -1)),
+    ],
+)
 def test_an_adjoint_of_another_operator_is_refused(wrong: Any) -> None:
     rng = np.random.default_rng(0)
     M = rng.standard_normal((4, 3)) + 1j * rng.standard_normal((4, 3))

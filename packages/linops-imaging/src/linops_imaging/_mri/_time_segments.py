@@ -17,7 +17,12 @@ from .._some_at_a_time import AT_ONCE, some_at_a_time
 from ._phase_evolution import PhaseEvolution
 
 # Values of the field map and of R2*, which are told apart; and times at which errors are looked at.
-_BINS, _BINS_OF_DECAY, _TIMES = 256, 16, 101
+# Bins of the field, and of the decay: the weights fit the ends of bins, and are checked at more.
+_FITTED, _CHECKED, _CHECKED_WITH_DECAY, _TIMES = (256, 16), (4096, 1), (512, 16), 101
+
+# The largest sum of the weights of a sample, which multiplies the errors of the transform: singular
+# values are left out until it is kept.
+_LARGEST_SUM, _CUTOFFS = 30.0, [10.0**power for power in range(-13, -2)]
 
 _MOST_SEGMENTS = 200
 
@@ -50,15 +55,17 @@ class TimeSegments(Wrapper):
         each pair is multiplied in each call.
     field_map : Tensor
         f in Hz, real, of the shape of ``field_dims``. Gradients reach it. A Parameter stays a
-        Parameter. The weights are those of the values that it has now; they also fit other values
-        between the smallest and the largest one.
+        Parameter. The weights are those of the values that it has now. They fit other values only
+        where it has values near by.
     times : Tensor
         t in s, real, of the shape of ``time_dims``.
     n_segments : int, optional
         L; by default the smallest number that keeps ``tol``.
     tol : float
         The largest error of an exponential, whose values are 1 at time 0. ``A.error`` is what is
-        reached.
+        reached at the values of the maps, with an exact transform. The sum of the weights of a
+        sample, which multiplies the error of the transform, is at most 30, unless ``n_segments``
+        is given.
     r2_star : Tensor, optional
         R in 1 / s, real, of the shape of the field map; 0 by default.
     field_dims, time_dims : sequence of dimensions, optional
@@ -129,8 +136,8 @@ class TimeSegments(Wrapper):
             raise ValueError(
                 f"TimeSegments: segment_dim must not be a dimension of the transform, got {segment}"
             )
-        rates = _rates(field_map.detach(), None if r2_star is None else r2_star.detach())
-        segments = _Segments.chosen(rates, times.detach(), n_segments, tol)
+        maps = [each.detach() for each in (field_map, r2_star) if each is not None]
+        segments = _Segments.chosen(maps, times.detach(), n_segments, tol)
         real = torch.promote_types(field_map.dtype, torch.float32)
         weights = segments.weights(times.detach().double().cpu())
         weights = weights.to(times.device, real.to_complex())
@@ -162,11 +169,15 @@ class _Segments(NamedTuple):
     """Complex, (B,)."""
     times: Tensor
     """(L,)."""
+    inverse: Tensor
+    """From exponentials of the rates to weights, (B, L)."""
     error: float
 
     @classmethod
-    def chosen(cls, rates: Tensor, times: Tensor, n: int | None, tol: float) -> _Segments:
-        """Return ``n`` segments, or as few as keep ``tol``."""
+    def chosen(cls, maps: Sequence[Tensor], times: Tensor, n: int | None, tol: float) -> _Segments:
+        """Return ``n`` segments, or as few as keep ``tol`` with weights that are not large."""
+        rates = _rates(maps, _FITTED)
+        checked = _rates(maps, _CHECKED if len(maps) == 1 else _CHECKED_WITH_DECAY)
         ends = [times.min(), times.max()] if times.numel() else [torch.zeros(())] * 2
         first, last = (float(end) for end in ends)
         some = torch.linspace(first, last, _TIMES, dtype=torch.float64, device="cpu")
@@ -175,59 +186,76 @@ class _Segments(NamedTuple):
             at = torch.linspace(first, last, count, dtype=torch.float64, device="cpu")
             if count == 1:
                 at.fill_((first + last) / 2)
-            found = cls(rates, at, 0.0)
-            fitted = found.weights(some) @ found._exponentials(at)
-            error = float((fitted - found._exponentials(some)).abs().max())
-            smallest = min(smallest, error)
-            if n is not None or error <= tol:
+            found, is_small = cls._fitted(rates, at, some)
+            error = found._error_at(some, rates)
+            if n is not None or (is_small and error <= tol):
+                error = max(error, found._error_at(some, checked))
+            if n is not None or (is_small and error <= tol):
                 return found._replace(error=error)
+            smallest = min(smallest, error)
         raise ValueError(
             f"TimeSegments: tol must be one that {_MOST_SEGMENTS} segments keep, {smallest:.1e}, "
             f"got {tol}; check that the field map is in Hz and times are in seconds"
         )
 
+    @classmethod
+    def _fitted(cls, rates: Tensor, at: Tensor, some: Tensor) -> tuple[_Segments, bool]:
+        """Return segments at some times, and whether their weights are small enough."""
+        left, sizes, right = torch.linalg.svd(_exponentials(at, rates).mT, full_matrices=False)
+        wanted = _exponentials(some, rates) @ left.conj()
+        for cutoff in (*_CUTOFFS, _CUTOFFS[0]):
+            scales = torch.where(sizes > cutoff * sizes[0], 1 / sizes, 0).unsqueeze(-1)
+            mixed = scales * right.conj()
+            is_small = float((wanted @ mixed).abs().sum(-1).max()) <= _LARGEST_SUM
+            if is_small:
+                break
+        return cls(rates, at, left.conj() @ mixed, 0.0), is_small
+
+    def _error_at(self, times: Tensor, rates: Tensor) -> float:
+        """Return the largest error of exponentials of some rates."""
+        fitted = self.weights(times) @ _exponentials(self.times, rates)
+        return float((fitted - _exponentials(times, rates)).abs().max())
+
     def weights(self, times: Tensor) -> Tensor:
         """Return b for times (...), (..., L)."""
-        own = self._exponentials(self.times).mT
 
         def fitted(some: Tensor) -> Tensor:
-            # Without singular values of segments that are closer than the field tells apart.
-            wanted = self._exponentials(some).mT
-            found: Tensor = torch.linalg.lstsq(own, wanted, rcond=1e-13, driver="gelsd").solution
-            return found.mT
+            return _exponentials(some, self.rates) @ self.inverse
 
         flat = times.reshape(-1)
         found = some_at_a_time(fitted, flat, max(1, AT_ONCE // len(self.rates)))
         return found.reshape(*times.shape, len(self.times))
 
-    def _exponentials(self, times: Tensor) -> Tensor:
-        """Return the exponential of each rate at times (T,), (T, B)."""
-        return torch.exp(times.unsqueeze(-1) * self.rates)
+
+def _exponentials(times: Tensor, rates: Tensor) -> Tensor:
+    """Return the exponential of each rate (B,) at times (T,), (T, B)."""
+    return torch.exp(times.unsqueeze(-1) * rates)
 
 
-def _rates(field_map: Tensor, r2_star: Tensor | None) -> Tensor:
-    """Return the values that 2 pi i f - R takes: the centres of bins that are not empty.
+def _rates(maps: Sequence[Tensor], n_bins: Sequence[int]) -> Tensor:
+    """Return the values that 2 pi i f - R takes: the smallest and largest ones of each bin.
 
-    They are on the CPU, whose least squares leave small singular values out.
+    They are on the CPU, in double precision.
     """
-    maps = [(field_map, _BINS)] + ([] if r2_star is None else [(r2_star, _BINS_OF_DECAY)])
-    if not field_map.numel():
+    if not maps[0].numel():
         return torch.zeros(1, dtype=torch.complex128, device="cpu")
-    centres, numbers = list[Tensor](), torch.zeros(field_map.shape, dtype=torch.long, device="cpu")
-    for each, n_bins in maps:
-        values = each.double().cpu()
-        first, width = values.min(), (values.max() - values.min()) / n_bins
-        own = ((values - first) / width.clamp(min=1e-300)).long().clamp(max=n_bins - 1)
-        numbers = numbers * n_bins + own
-        centres.append(
-            first + width * (torch.arange(n_bins, dtype=torch.float64, device="cpu") + 0.5)
-        )
-    found = numbers.unique()
-    decay = torch.zeros_like(centres[0][:1])
-    if r2_star is not None:
-        decay, found = centres[1][found % _BINS_OF_DECAY], found // _BINS_OF_DECAY
-    field = centres[0][found]
-    return torch.complex(-decay.expand_as(field), 2 * math.pi * field)
+    values = [each.double().cpu().flatten() for each in maps]
+    numbers = torch.zeros_like(values[0], dtype=torch.long)
+    for own, n in zip(values, n_bins, strict=False):
+        first, width = own.min(), (own.max() - own.min()) / n
+        places = ((own - first) / width.clamp(min=1e-300)).long().clamp(max=n - 1)
+        numbers = numbers * n + places
+    bins, places = numbers.unique(return_inverse=True)
+    ends = [
+        [
+            values[0].new_zeros(len(bins)).scatter_reduce(0, places, own, end, include_self=False)
+            for end in ("amin", "amax")
+        ]
+        for own in values
+    ]
+    decays = ends[1] if len(ends) > 1 else [torch.zeros_like(ends[0][0])]
+    pairs = torch.cat([torch.stack([f, r], 1) for f in ends[0] for r in decays]).unique(dim=0)
+    return torch.complex(-pairs[:, 1], 2 * math.pi * pairs[:, 0])
 
 
 def _check_map(name: str, values: Tensor) -> None:

@@ -110,7 +110,8 @@ class NUFFT(Wrapper):
         composition, the dimensions that the neighbouring operator returns. Frames must be in it.
     to : sequence of dimensions
         With ``dims``: frames, then points, as ``output_shape``. If there are as many points as
-        ``dims``, each takes the place of one; else all are at the place of the first of ``dims``.
+        ``dims``, each takes the place of one; else all are at the place of the first of them in
+        ``shape``.
 
     Raises
     ------
