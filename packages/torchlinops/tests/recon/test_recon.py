@@ -1,5 +1,6 @@
 """Reconstructions in one call: against dense matrices and closed forms."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -265,12 +266,23 @@ def refusals() -> list[tuple[dict[str, Any], type[Exception], str]]:
         ({"dims": ("C", "Nx", "Ny")}, ValueError, "k-space by names that begin with K"),
         ({"dims": ("C", "Kx", "B")}, ValueError, "must have two or three axes that begin with K|K"),
         ({"dims": ("C", "...", "Ky")}, ValueError, "dims must name the 3 axes"),
-        ({"ridge": -1.0}, ValueError, "sense: ridge must not be negative, got -1"),
+        ({"ridge": -1.0}, ValueError, "sense: ridge must be a finite number of at least 0, got -1"),
         ({"grid_size": (4, 3)}, ValueError, "and no grid_size"),
         ({"maps": random("Kx", "Ky", "C")}, ValueError, r"maps must have the axes \(C, Nx, Ny\)"),
         ({"weights": torch.ones(3, 4)}, ValueError, r"weights must have the axes \(Kx, Ky\)"),
-        ({"weights": -torch.ones(4, 3)}, ValueError, "weights must not be negative, got -1"),
+        (
+            {"weights": -torch.ones(4, 3)},
+            ValueError,
+            "weights must be finite and not negative, got values from -1",
+        ),
+        ({"ridge": "a"}, ValueError, "sense: ridge must be a finite number of at least 0, got 'a'"),
+        ({"maps": random("C", "Kx", "Ky") * math.nan}, ValueError, "sense: maps must be finite"),
         ({"maps": None}, ValueError, "the centre of k-space must be measured at 6 points"),
+        (
+            {**trajectory, "locs": locs, "grid_size": 4},
+            TypeError,
+            "sense: grid_size must be a sequence of ints, got 4",
+        ),
         (trajectory, ValueError, "grid_size must be given with locs, got None"),
         (
             {**trajectory, "locs": locs[:5], "grid_size": (4, 3)},
@@ -294,3 +306,10 @@ def test_what_does_not_fit_is_refused(
 def test_time_must_be_named() -> None:
     with pytest.raises(ValueError, match="time_dim must be in dims"):
         recon.low_rank_plus_sparse(random("C", "Kx", "Ky"), ("C", "Kx", "Ky"))
+
+
+@pytest.mark.parametrize("name", ["l1_wavelet", "total_variation"])
+def test_weights_of_penalties_are_numbers(name: str) -> None:
+    arguments: Any = {"kspace": random("C", "Kx", "Ky"), "dims": ("C", "Kx", "Ky"), "weight": "b"}
+    with pytest.raises(ValueError, match=f"{name}: weight must be a finite number of at least 0"):
+        getattr(recon, name)(**arguments)

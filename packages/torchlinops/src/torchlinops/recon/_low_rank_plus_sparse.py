@@ -12,7 +12,7 @@ from linops_core import FFT, SumReduce
 from linops_solvers import ProximalMap, Step, fista, in_basis, nuclear_norm, soft_threshold
 from nameddim import NamedDimension, as_dims
 
-from ._arrays import AnyArray, Array, Dims, Name
+from ._arrays import AnyArray, Array, Dims, Name, not_negative
 from ._scan import scan_of
 
 
@@ -78,6 +78,8 @@ def low_rank_plus_sparse(
     Resonance in Medicine 73 (2015).
     """
     frames = as_dims((time_dim,))
+    not_negative("low_rank_plus_sparse", "low_rank_weight", low_rank_weight)
+    not_negative("low_rank_plus_sparse", "sparse_weight", sparse_weight)
     scan = scan_of(
         "low_rank_plus_sparse",
         kspace,

@@ -83,6 +83,8 @@ def scan_of(
     elif grid_size is None:
         raise ValueError(f"{owner}: grid_size must be given with locs, got None")
     else:
+        if not isinstance(grid_size, Sequence):
+            raise TypeError(f"{owner}: grid_size must be a sequence of ints, got {grid_size!r}")
         size, grid = [*grid_size], get_nd_shape(len(grid_size))
         at = names.index(points[0])
         full = tuple([dim for dim in (*names[:at], *grid, *names[at:]) if dim not in points])
@@ -106,8 +108,11 @@ def scan_of(
     if weights is not None:
         w = tensor_of(owner, "weights", weights, y.device).to(y.real.dtype)
         w, of_w = order("weights", w, points if w.ndim == len(points) else without_coils)
-        if not (w >= 0).all():
-            raise ValueError(f"{owner}: weights must not be negative, got {float(w.min())}")
+        if not ((w >= 0) & w.isfinite()).all():
+            raise ValueError(
+                f"{owner}: weights must be finite and not negative, got values from "
+                f"{float(w.min())} to {float(w.max())}"
+            )
         y = torch.where(w > 0, y, 0)
     elif locs is None:
         w, of_w = (y != 0).any(0).to(y.real.dtype), (*batch, *points)
@@ -122,6 +127,8 @@ def scan_of(
         s, of_s = maps_of(owner, on_grid, coil, batch, grid, frames)
     else:
         s = tensor_of(owner, "maps", maps, y.device).to(y.dtype)
+        if not s.isfinite().all():
+            raise ValueError(f"{owner}: maps must be finite, got values that are not")
         of_s = full if s.ndim == len(full) else tuple([dim for dim in full if dim not in batch])
         s, of_s = order("maps", s, of_s)
     S = Dense(s, of_s, image, (coil, *image))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from linops_core import Identity
 from linops_solvers import Step, conjugate_gradients
 
-from ._arrays import AnyArray, Array, Name
+from ._arrays import AnyArray, Array, Name, not_negative
 from ._scan import scan_of
 
 
@@ -61,6 +61,7 @@ def sense(
     >>> image.shape
     torch.Size([64, 64])
     """
+    not_negative("sense", "ridge", ridge)
     scan = scan_of(
         "sense",
         kspace,
@@ -73,8 +74,6 @@ def sense(
         memory=memory,
         uses_normal=True,
     )
-    if not ridge >= 0:
-        raise ValueError(f"sense: ridge must not be negative, got {ridge}")
     A, y = scan.A, scan.y
     normal = A.N + ridge * Identity(A.ishape) if ridge else A.N
     x = conjugate_gradients(

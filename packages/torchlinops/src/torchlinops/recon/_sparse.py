@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from linops_imaging import Gradient, Wavelet
 from linops_solvers import Step, admm, fista, group_soft_threshold, soft_threshold
 
-from ._arrays import AnyArray, Array, Name
+from ._arrays import AnyArray, Array, Name, not_negative
 from ._scan import scan_of
 
 
@@ -56,6 +56,7 @@ def l1_wavelet(
     M. Lustig, D. Donoho and J. M. Pauly, "Sparse MRI: the application of compressed sensing for
     rapid MR imaging", Magnetic Resonance in Medicine 58 (2007).
     """
+    not_negative("l1_wavelet", "weight", weight)
     scan = scan_of(
         "l1_wavelet",
         kspace,
@@ -114,6 +115,7 @@ def total_variation(
     image reconstruction using a total variation constraint", Magnetic Resonance in Medicine 57
     (2007).
     """
+    not_negative("total_variation", "weight", weight)
     scan = scan_of(
         "total_variation",
         kspace,
