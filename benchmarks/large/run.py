@@ -11,6 +11,7 @@ import argparse
 import json
 import multiprocessing
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -56,9 +57,10 @@ def missing() -> list[str]:
     return sorted(public - tested)
 
 
-def alone(name: str, n: int, gib: float, pipe: Any) -> None:
-    """Run one entry here, with at most ``gib`` of memory, and send what it found."""
+def alone(name: str, n: int, gib: float, timeout: int, pipe: Any) -> None:
+    """Run one entry here, with limits of memory and processor time, and send what it found."""
     resource.setrlimit(resource.RLIMIT_DATA, (int(gib * 2**30),) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (timeout, timeout + 5))
     measure = dict(entries())[name]
     began = time.perf_counter()
     found: dict[str, Any] = {"name": name, "n": n, "passed": True}
@@ -77,27 +79,24 @@ def apart(name: str, n: int, gib: float, timeout: int) -> dict[str, Any]:
     """Run one entry in a copy of this process: its peak of memory is that of the entry."""
     context = multiprocessing.get_context("fork")
     here, there = context.Pipe(duplex=False)
-    process = context.Process(target=alone, args=(name, n, gib, there))
+    process = context.Process(target=alone, args=(name, n, gib, timeout, there))
     process.start()
     there.close()
     try:
-        reason = "out of time"
-        if here.poll(timeout):
-            reason = "the process ended"
-            found: dict[str, Any] = here.recv()
-            return found
+        found: dict[str, Any] = here.recv()
     except EOFError:
-        pass
-    finally:
-        process.kill()
-        process.join()
-    return {"name": name, "n": n, "passed": False, "failure": reason}
+        found = {"name": name, "n": n, "passed": False}
+    process.join()
+    if process.exitcode:
+        code = signal.Signals(-process.exitcode).name if process.exitcode < 0 else process.exitcode
+        found["failure"] = f"the process ended with {code} (SIGXCPU: out of time)"
+    return found
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--log2", type=int, default=24)
-    options.add_argument("--timeout", type=int, default=600, help="seconds for each entry")
+    options.add_argument("--timeout", type=int, default=900, help="processor seconds of an entry")
     options.add_argument("--gib", type=float, default=20.0, help="memory for each entry")
     options.add_argument(
         "--record", type=Path, help="file of results; its entries are not repeated"
