@@ -9,7 +9,7 @@ from torch import Tensor
 from .._proximals._proximal import Proximal
 from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
-from ._forward_backward import forward_backward
+from ._forward_backward import ForwardBackward
 from ._problem import PenalizedProblem
 
 
@@ -75,5 +75,5 @@ def fista(
     tensor([2., 0.])
     """
     problem = PenalizedProblem("fista", A, adjoint, y, proximal, x0)
-    momentum = {"has_momentum": True, "restart": restart}
-    return forward_backward(problem, max_num_iters, tol, step, watching, **momentum)
+    options = problem, max_num_iters, tol, step, watching
+    return ForwardBackward(*options, has_momentum=True, restart=restart).solve()
