@@ -6,6 +6,7 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
+from ._algebra._own_tile import OwnTile as OwnTile
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._along import along as along

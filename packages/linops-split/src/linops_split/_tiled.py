@@ -61,7 +61,7 @@ class Tiled(Composite):
         Sizes of dimensions that no part knows. Inputs are checked against them.
     whole : NamedLinop, optional
         The operator of which the parts are tiles. Without it, or if parts hold tensors that it does
-        not have, such as those of your own ``split``, the submodules are the parts, as in ``"0"``.
+        not have, the submodules are the parts, as in ``"0"``.
 
     Raises
     ------

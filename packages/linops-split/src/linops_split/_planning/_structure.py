@@ -14,7 +14,7 @@ from linops_core.siblings import WeightPart
 from .._private_torch import FakeTensor
 
 # Of modules: what calls do not read, or what they find again.
-_IGNORED = {"_adjoint", "_found", "_has_relatives", "_name", "_normal", "_whole"}
+_IGNORED = {"_adjoint", "_found", "_has_relatives", "_name", "_normal", "_steps", "_whole"}
 
 
 class Structure:
