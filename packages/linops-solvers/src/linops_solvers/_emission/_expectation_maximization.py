@@ -20,23 +20,6 @@ from .._shared._space import Space, added
 from ._counted import Counted, check_counts
 
 
-def expectation_maximization(
-    owner: str,
-    x0: Tensor | None,
-    max_num_iters: int,
-    tol: float,
-    watching: Checkpointed,
-    space: Space,
-    counted: Callable[[], Sequence[Counted]],
-    shown: Callable[[Tensor], Tensor] = torch.clone,
-) -> Tensor:
-    """Return x after steps that each use every set of counts in turn; ``shown`` copies it."""
-    tol = checked_number(owner, "tol", tol)
-    progress = Progress(owner, max_num_iters, watching, goals={"change": tol}, space=space)
-    steps = _Steps(progress, x0, tol, space, counted(), shown)
-    return progress.follow(steps, ({"change": math.inf}, None))
-
-
 @dataclass
 class _State:
     """The values that a step needs from the step before."""
@@ -46,35 +29,43 @@ class _State:
     floor: float
 
 
-class _Steps:
-    """x, and what the operator of the first subset makes of it."""
+class ExpectationMaximization:
+    """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
 
     spare: Tensor | None = None
     """Memory that the next step writes into."""
 
     def __init__(
         self,
-        progress: Progress,
+        owner: str,
         x0: Tensor | None,
+        max_num_iters: int,
         tol: float,
+        watching: Checkpointed,
         space: Space,
-        subsets: Sequence[Counted],
-        shown: Callable[[Tensor], Tensor],
+        counted: Callable[[], Sequence[Counted]],
+        shown: Callable[[Tensor], Tensor] = torch.clone,
     ) -> None:
-        self.progress, self.tol, self.shown = progress, tol, shown
-        self.first, *self.others = self.subsets = subsets
-        x = _first(progress.solver, x0, subsets)
+        self.tol, self.space, self.shown = checked_number(owner, "tol", tol), space, shown
+        goals = {"change": self.tol}
+        self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
+        self.first, *self.others = self.subsets = counted()
+        x = _first(owner, x0, self.subsets)
         for subset in self.others:
             subset.check_explained(*subset.image(x))
         image, floor = self.first.image(x)
         self.first.check_explained(image, floor)
         self.state = _State(x, image, floor)
-        options = {"tol": tol, "subsets": len(subsets)}
-        progress.resume(options, lambda: self.known(space), state=self.state)
+        options = {"tol": self.tol, "subsets": len(self.subsets)}
+        self.progress.resume(options, self.known, state=self.state)
 
-    def known(self, space: Space) -> dict[str, tuple[Space, Tensor]]:
+    def solve(self) -> Tensor:
+        """Return x after steps that each use every set of counts in turn."""
+        return self.progress.follow(self, ({"change": math.inf}, None))
+
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
-        found = {"x0": (space, self.state.x)}
+        found = {"x0": (self.space, self.state.x)}
         for subset in self.subsets:
             own = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
@@ -106,9 +97,8 @@ class _Steps:
 
     def result(self) -> Tensor:
         """Return a copy of x."""
-        return in_given_precision(
-            self.progress.solver, self.shown(self.state.x), self.first.pair.dtype
-        )
+        first = self.first
+        return in_given_precision(first.owner, self.shown(self.state.x), first.pair.dtype)
 
 
 def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:

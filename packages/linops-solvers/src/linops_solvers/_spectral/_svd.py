@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Unpack
 
 import torch
@@ -127,26 +128,22 @@ def svd(
     return SVD(narrowed(U, dtype), steps.S, narrowed(V, dtype))
 
 
+@dataclass
 class _Steps:
     """A between both spaces in coordinates, its triplets, and the newest block of the input."""
 
-    P: Tensor
-    S: Tensor
-    Qh: Tensor
+    pair: OperatorPair
+    left: _Basis
+    right: _Basis
+    generator: Generator
+    k: int
+    unit: float
+    tol: float
+    noise: float
 
-    def __init__(
-        self,
-        pair: OperatorPair,
-        left: _Basis,
-        right: _Basis,
-        generator: Generator,
-        k: int,
-        unit: float,
-        tol: float,
-        noise: float,
-    ) -> None:
-        self.pair, self.left, self.right, self.generator = pair, left, right, generator
-        self.k, self.unit, self.tol, self.noise = k, unit, tol, noise
+    def __post_init__(self) -> None:
+        """Begin at the first block of the input."""
+        right = self.right
         self.matrix, self.newest, self.scale = right.like.new_zeros(0, 0), right.blocks[0], 0.0
 
     def step(self) -> Measured:
@@ -179,7 +176,7 @@ class _Steps:
 
     def result(self) -> Tensor:
         """Return the singular values."""
-        return self.S.clone()
+        return torch.clone(self.S)
 
 
 def parts_of(x: Tensor) -> Tensor:

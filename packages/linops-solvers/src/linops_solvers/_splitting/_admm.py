@@ -88,7 +88,10 @@ def admm(
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
         \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. For an exact x', the dual residual is the
         :math:`\rho |L^H (z' - z)|` of Boyd et al. The last term is from Stellato et al. With it
-        eps_abs may be 0, and then the result does not depend on the unit of y.
+        eps_abs may be 0, and then the result does not depend on the unit of y. If L x is 0 at
+        the solution, :math:`|L x|` and :math:`|z|` fall as the primal residual does. All three must
+        then be at most the rounding of :math:`|y|^2 / |\rho u|`. If :math:`A^H y` is 0, tolerances
+        are relative to the largest vectors of all steps so far.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
     A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
@@ -145,6 +148,8 @@ class _State:
     primal: float = math.inf
     dual: float = math.inf
     norm: float = 0.0
+    primal_size: float = 0.0
+    dual_size: float = 0.0
     iteration: int = 0
 
 
@@ -201,25 +206,25 @@ class _Steps:
         seen = self.objective(self.right) if self.progress.is_watched else {}
         self.right = scaled_sum(self.right, rho, back, self.right)
         self.argument = scaled_sum(image, -1, z, self.argument)
-        slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
+        slope, back_size, target_size, x_size, gap, u_size, *sizes = magnitudes(
             _NAME,
             (pair.input, [self.right, back, target, x]),
-            (split.output, [self.argument, image, z]),
+            (split.output, [self.argument, u, image, z]),
         )
-        primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
-        goals = (
-            self.floors[0] + options.eps_rel * primal_size,
-            self.floors[1] + options.eps_rel * dual_size,
-        )
-        # The second one is a sum of terms that may cancel; each has its own rounding.
-        noises = (
-            rounding * primal_size,
-            rounding * (norm * x_size + math.sqrt(norm) * self.y_size + rho * back_size),
-        )
-        state.primal, state.dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
-        self.progress.goals["primal"] = goals[0] / (primal_size or 1.0)
-        self.progress.goals["dual"] = goals[1] / (dual_size or 1.0)
-        reason = reason_of_both((gap, slope), goals, noises)
+        of_primal, of_dual, least = max(sizes), max(rho * back_size, target_size), 0.0
+        if not target_size:  # only the steps show scales: all of a solution may be 0
+            of_primal = state.primal_size = max(of_primal, state.primal_size)
+            of_dual = state.dual_size = max(of_dual, state.dual_size)
+        elif u_size:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
+            least = rounding * self.y_size * (self.y_size / of_dual) * (back_size / u_size)
+            least = least if of_primal <= least else 0.0
+        weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
+        goals = max(self.floors[0] + weight * of_primal, least), self.floors[1] + weight * of_dual
+        self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
+        state.primal, state.dual = gap / units[0], slope / units[1]
+        # The dual one is a sum of terms that may cancel; each has its own rounding.
+        noise = rounding * (norm * x_size + math.sqrt(norm) * self.y_size + rho * back_size)
+        reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
         if options.eps_rel < precision and max(state.primal, state.dual) <= rounding:
             reason = reason or StopReason.ROUNDING
         state.iteration += 1

@@ -155,11 +155,6 @@ class _Options(NamedTuple):
     eps_abs: float
     eps_rel: float
 
-    @property
-    def are_given(self) -> bool:
-        """Whether steps keep both lengths."""
-        return self.tau is not None and self.sigma is not None
-
 
 @dataclass
 class _State:
@@ -193,14 +188,14 @@ class _Steps:
         sigma: float | None,
     ) -> None:
         self.pair, self.functions, self.progress, self.options = pair, functions, progress, options
-        x = widened(x0).clone()
+        self.are_given, x = None not in options[:2], widened(x0).clone()
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
         check_adjoint(pair, image, back)
         del image, back
         lengths = _first_lengths(pair, x, options.tau, sigma)
-        if options.are_given:
+        if self.are_given:
             _check_lengths(*lengths)
         image = pair.forward(x)
         p = torch.zeros_like(image) if p0 is None else widened(p0).clone()
@@ -220,8 +215,8 @@ class _Steps:
 
     def step(self) -> Measured:
         """Apply the proximal map of the conjugate of f for p, and that of g for x."""
-        state, functions, options, pair = self.state, self.functions, self.options, self.pair
-        if options.are_given:
+        state, functions, pair = self.state, self.functions, self.pair
+        if self.are_given:
             _check_lengths(state.tau, state.sigma, state.norm)
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
         x, p, image, ahead = state.x, state.p, state.image, state.ahead
@@ -253,16 +248,12 @@ class _Steps:
             [self.of_x, x_new], [self.argument, ahead, p_new, self.of_p]
         )
         primal = moved / tau
-        goals = (
-            self.floors[0] + options.eps_rel * norm * p_size,
-            self.floors[1] + options.eps_rel * norm * x_size,
-        )
+        weight = self.options.eps_rel * norm
+        goals = self.floors[0] + weight * p_size, self.floors[1] + weight * x_size
         self.progress.goals.update(primal=goals[0], dual=goals[1])
-        noises = (
-            rounding * (x_size / tau + norm * p_size),
-            rounding * (p_size / sigma + norm * x_size),
-        )
-        reason = reason_of_both((primal, dual), goals, noises)
+        of_primal = rounding * (x_size / tau + norm * p_size)
+        of_dual = rounding * (p_size / sigma + norm * x_size)
+        reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
         if moved <= precision * x_size and p_moved <= precision * p_size:
             reason = reason or StopReason.ROUNDING
         state.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
@@ -274,7 +265,7 @@ class _Steps:
             shown = (bent - 2 * rounding * norm * x_size) / moved
         if shown > norm * (1 + 1e-3):
             state.norm = shown
-            if not options.are_given:
+            if not self.are_given:
                 excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
                 state.tau, state.sigma = tau / excess, sigma / excess
         values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
