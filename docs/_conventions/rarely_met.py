@@ -217,3 +217,18 @@ def fair_potential() -> str:
         f"`FairPotential` maps -0.4 to {found:.2f} for gamma = 0.5, where {best:.2f} has the "
         "smallest objective; `AbsValue` shrinks 3+4j to 2+4j, whose real part alone is smaller"
     )
+
+
+@row(
+    SECTION,
+    "scico",
+    guess="`NonNegativeIndicator().prox` refuses complex numbers, as its value does",
+    here="`box(0, None)` refuses them; take `z.real` for images that must be real",
+)
+def non_negative() -> str:
+    from scico import functional
+    from scico import numpy as snp
+
+    found = functional.NonNegativeIndicator().prox(snp.array([1 + 2j, -1 + 2j, 2j]))
+    assert np.asarray(found).tolist() == [1 + 2j, 0, 2j]
+    return "it keeps 1+2j and 2j and makes 0 of -1+2j: the larger of z and 0 in the order of NumPy"
