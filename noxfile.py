@@ -188,6 +188,8 @@ def conventions(session: nox.Session) -> None:
     """Run every row of docs/conventions.md (some GB, and BART); ``-- --write`` writes the page."""
     others = ["dask", "ducc0", "einx", "nibabel", "obspy", "pyfaust", "pyxu", "safetensors"]
     others += ["tensorly", "xarray"]
+    others += ["matfree", "monai", "mpi4py", "mpich", "mrzerocore", "nufftax", "proxop", "pygsp"]
+    others += ["spgl1", "torchoptics"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 
