@@ -36,6 +36,7 @@ from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
 from ._base._unused_names import unused_names as unused_names
+from ._kernels._accumulate import dtype_of_sums as dtype_of_sums
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
 from ._kernels._alike import steps_that_differ as steps_that_differ
