@@ -4,6 +4,7 @@ These names may change in any release: the packages are released together, each 
 versions that it fits. Use the names of ``linops_core`` for your own operators.
 """
 
+from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
 from ._algebra._parts import check_parts_pass as check_parts_pass
@@ -35,6 +36,7 @@ from ._base._totals import WHOLE as WHOLE
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
+from ._base._unused_names import unused_names as unused_names
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
 from ._kernels._alike import steps_that_differ as steps_that_differ
