@@ -15,7 +15,7 @@ from .._base._calls import applied, call_again
 from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
-from .._base._late_hooks import is_hooked
+from .._base._hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._question import acts_as
