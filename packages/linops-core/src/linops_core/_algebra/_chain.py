@@ -11,11 +11,10 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import rules
-from .._base._calls import applied, call_again
+from .._base._calls import applied
 from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
-from .._base._hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
 from .._base._question import acts_as
@@ -188,18 +187,6 @@ class Chain(Composite):
         """Return the chain with ``shape``, resolved along all operands."""
         fitted, _ = fit(self.linops, shape)
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
-
-
-@call_again.register(Chain)
-def _call_operands_again(linop: Chain, x: Tensor) -> Tensor:
-    """Return A x with fewer checks of operands, too."""
-    if type(linop) is not Chain or is_hooked(linop.__dict__):
-        return linop(x)
-    if (slices := slices_of(linop, x)) is not None:
-        return slices.run(x)
-    for part in linop.linops:
-        x = call_again(part, x)
-    return x
 
 
 supports_of.register(Chain)(supports_along)

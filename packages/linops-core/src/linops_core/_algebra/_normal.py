@@ -10,7 +10,6 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._arithmetic import rules
-from .._base._calls import is_checked_by_shapes
 from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._dimensions import may_be_cut, supports_of
@@ -131,11 +130,6 @@ class Normal(Wrapper):
         """Return the normal operator with ``shape``."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
-
-
-@is_checked_by_shapes.register(Normal)
-def _as_its_operator(linop: Normal) -> bool:
-    return is_checked_by_shapes(linop.linop)
 
 
 @supports_of.register(Normal)

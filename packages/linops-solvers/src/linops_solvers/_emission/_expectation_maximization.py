@@ -20,73 +20,6 @@ from .._shared._space import Space, added
 from ._counted import Counted, check_counts
 
 
-def expectation_maximization(
-    owner: str,
-    x0: Tensor | None,
-    max_num_iters: int,
-    tol: float,
-    watching: Checkpointed,
-    space: Space,
-    counted: Callable[[], Sequence[Counted]],
-    shown: Callable[[Tensor], Tensor] = torch.clone,
-) -> Tensor:
-    """Return x after steps that each use every set of counts in turn; ``shown`` copies it."""
-    tol = checked_number(owner, "tol", tol)
-    progress = Progress(owner, max_num_iters, watching, goals={"change": tol}, space=space)
-    subsets = counted()
-    first, *others = subsets
-    dtype = first.pair.dtype
-    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
-
-    def start() -> _State:
-        x = _first(owner, x0, subsets)
-        for subset in others:
-            subset.check_explained(*subset.image(x))
-        image, floor = first.image(x)
-        first.check_explained(image, floor)
-        state = _State(x, image, floor)
-        progress.resume({"tol": tol, "subsets": len(subsets)}, lambda: known(x), state=state)
-        return state
-
-    def known(x: Tensor) -> dict[str, tuple[Space, Tensor]]:
-        found = {"x0": (space, x)}
-        for subset in subsets:
-            own = subset.pair
-            sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
-            found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            found |= probed(own, x)
-        return found
-
-    state = start()
-    spare: Tensor | None = None
-
-    def do_step() -> Measured:
-        nonlocal spare
-        before = state.x
-        x = first.updated(before, state.image, state.floor, into=spare)
-        for subset in others:
-            x = subset.updated(x, *subset.image(x), into=x)
-        objective = 0.0
-        if progress.is_watched:
-            objective = sum(subset.objective(*subset.image(x)) for subset in others)
-        state.x = x
-        state.image, state.floor = first.image(x)
-        spare = scaled_sum(x, -1, before, before)
-        length, size = first.pair.magnitudes([spare, x])
-        reason = None
-        if length <= max(tol, precision) * size:
-            reason = reason_of(length, tol * size, rounding * size)
-        values = {"change": length / (size or 1.0)}
-        if progress.is_watched:
-            values["objective"] = objective + first.objective(state.image, state.floor)
-        return values, reason
-
-    def result() -> Tensor:
-        return in_given_precision(owner, shown(state.x), dtype)
-
-    return progress.follow(do_step, result, ({"change": math.inf}, None))
-
-
 @dataclass
 class _State:
     """The values that a step needs from the step before."""
@@ -94,6 +27,78 @@ class _State:
     x: Tensor
     image: Tensor
     floor: float
+
+
+class ExpectationMaximization:
+    """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
+
+    spare: Tensor | None = None
+    """Memory that the next step writes into."""
+
+    def __init__(
+        self,
+        owner: str,
+        x0: Tensor | None,
+        max_num_iters: int,
+        tol: float,
+        watching: Checkpointed,
+        space: Space,
+        counted: Callable[[], Sequence[Counted]],
+        shown: Callable[[Tensor], Tensor] = torch.clone,
+    ) -> None:
+        self.tol, self.space, self.shown = checked_number(owner, "tol", tol), space, shown
+        goals = {"change": self.tol}
+        self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
+        self.first, *self.others = self.subsets = counted()
+        x = _first(owner, x0, self.subsets)
+        for subset in self.others:
+            subset.check_explained(*subset.image(x))
+        image, floor = self.first.image(x)
+        self.first.check_explained(image, floor)
+        self.state = _State(x, image, floor)
+        options = {"tol": self.tol, "subsets": len(self.subsets)}
+        self.progress.resume(options, self.known, state=self.state)
+
+    def solve(self) -> Tensor:
+        """Return x after steps that each use every set of counts in turn."""
+        return self.progress.follow(self, ({"change": math.inf}, None))
+
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        found = {"x0": (self.space, self.state.x)}
+        for subset in self.subsets:
+            own = subset.pair
+            sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
+            found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
+            found |= probed(own, self.state.x)
+        return found
+
+    def step(self) -> Measured:
+        """Use every set of counts in turn."""
+        state, first, others = self.state, self.first, self.others
+        before, dtype, is_watched = state.x, first.pair.dtype, self.progress.is_watched
+        x = first.updated(before, state.image, state.floor, into=self.spare)
+        for subset in others:
+            x = subset.updated(x, *subset.image(x), into=x)
+        objective = 0.0
+        if is_watched:
+            objective = sum(subset.objective(*subset.image(x)) for subset in others)
+        state.x = x
+        state.image, state.floor = first.image(x)
+        self.spare = scaled_sum(x, -1, before, before)
+        length, size = first.pair.magnitudes([self.spare, x])
+        reason = None
+        if length <= max(self.tol, torch.finfo(dtype).eps) * size:
+            reason = reason_of(length, self.tol * size, rounding_of(dtype) * size)
+        values = {"change": length / (size or 1.0)}
+        if is_watched:
+            values["objective"] = objective + first.objective(state.image, state.floor)
+        return values, reason
+
+    def result(self) -> Tensor:
+        """Return a copy of x."""
+        first = self.first
+        return in_given_precision(first.owner, self.shown(self.state.x), first.pair.dtype)
 
 
 def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:

@@ -141,26 +141,27 @@ class ConjugateSteps:
             check.restore([name and StopReason[name] for name in saved["reasons"]])
         if not state.is_anew:
             self.searched = self.preconditioned()
-        is_shown = progress.is_watched or progress.checkpoint is not None
+        self.progress = progress
+        self.is_shown = progress.is_watched or progress.checkpoint is not None
+        return progress.follow(self, (self.values(), check.reasons))
 
-        def step() -> Measured:
-            if state.is_anew:
-                self.begin()
-            self.step()
-            is_last = state.iteration == progress.limit
-            if is_last:  # uncertain residuals are then computed anew
-                check.stop(check.active, StopReason.MAX_ITERATIONS)
-            state.is_anew = check.has_to_verify
-            if state.is_anew:
-                self.verify()
-            if is_last:
-                check.stop(check.active, StopReason.MAX_ITERATIONS)
-                if progress.goals and (complaint := check.complaint()):
-                    progress.warn_once(complaint)  # it says more than that more steps are needed
-            return self.values(progress, is_shown), check.reasons
-
-        start = self.values(progress, is_shown), check.reasons
-        return progress.follow(step, self.result, start)
+    def step(self) -> Measured:
+        """Do a step; compute the residual anew where a system may be solved by it."""
+        state, check, progress = self.state, self.check, self.progress
+        if state.is_anew:
+            self.begin()
+        self.advance()
+        is_last = state.iteration == progress.limit
+        if is_last:  # uncertain residuals are then computed anew
+            check.stop(check.active, StopReason.MAX_ITERATIONS)
+        state.is_anew = check.has_to_verify
+        if state.is_anew:
+            self.verify()
+        if is_last:
+            check.stop(check.active, StopReason.MAX_ITERATIONS)
+            if progress.goals and (complaint := check.complaint()):
+                progress.warn_once(complaint)  # it says more than that more steps are needed
+        return self.values(), check.reasons
 
     def after_fixed_steps(self, count: int) -> Tensor:
         """Return x after that number of steps, without reading; NaN where reading would raise.
@@ -169,7 +170,7 @@ class ConjugateSteps:
         """
         self.begin()
         for _ in range(count):
-            self.step()
+            self.advance()
         x = torch.where(self.check.refused, torch.nan, self.state.x * self.own_unit())
         return narrowed(x, self.y.dtype)
 
@@ -197,7 +198,7 @@ class ConjugateSteps:
         state.image = image if state.iteration else self.in_chosen_unit(image)
         state.is_anew = False
 
-    def step(self) -> None:
+    def advance(self) -> None:
         """Do a step, and check its numbers; the next direction is made by the next step."""
         state, check = self.state, self.check
         p, q, z = state.direction, state.image, self.searched
@@ -369,12 +370,12 @@ class ConjugateSteps:
         state.residual = scaled_sum(residual, -1, image, residual)
         self.check.verify(*on_host(self.space.norm(state.residual), self.space.norm(x)))
 
-    def values(self, progress: Progress, is_shown: bool) -> dict[str, float]:
+    def values(self) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
-        if not is_shown and None in self.check.reasons:
+        if not self.is_shown and None in self.check.reasons:
             return {}
-        rest = {"decrease": self.check.decrease} if "decrease" in progress.goals else {}
-        if not is_shown:
+        rest = {"decrease": self.check.decrease} if "decrease" in self.progress.goals else {}
+        if not self.is_shown:
             return {"residual": self.check.relative} | rest
         unit, own_unit = on_host(self.state.unit, self.own_unit())
         losses = self.check.loss * own_unit * unit

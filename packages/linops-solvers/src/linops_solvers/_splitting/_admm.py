@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
@@ -33,7 +33,7 @@ from .._shared._progress import (
 )
 from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
-from ._problem import PenalizedProblem
+from ._problem import PenalizedProblem, floors_of
 
 _NAME = "admm"
 _MOST = 2.0**60  # by which rho may change
@@ -88,7 +88,10 @@ def admm(
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
         \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. For an exact x', the dual residual is the
         :math:`\rho |L^H (z' - z)|` of Boyd et al. The last term is from Stellato et al. With it
-        eps_abs may be 0, and then the result does not depend on the unit of y.
+        eps_abs may be 0, and then the result does not depend on the unit of y. If L x is 0 at
+        the solution, :math:`|L x|` and :math:`|z|` fall as the primal residual does. All three must
+        then be at most the rounding of :math:`|y|^2 / |\rho u|`. If :math:`A^H y` is 0, tolerances
+        are relative to the largest vectors of all steps so far.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
     A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
@@ -120,125 +123,18 @@ def admm(
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
-    split = problem.L
-    first_rho = rho
-    last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
-    eps_abs /= problem.unit
-    pair = problem.A
-    (y_size,) = pair.magnitudes([], [problem.y])
-    target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
-    version = version_of(target)
-    check_adjoint(pair, problem.y, target)
-    if split.name == "L":
-        check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
-    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    vectors = Space(
-        pair.input.totals,
-        has_complex_products=pair.is_complex_linear and split.is_complex_linear,
-    )
-
-    def start() -> _State:
-        x = torch.zeros_like(target) if problem.x0 is None else problem.x0
-        check_like(_NAME, "x0", x, "the output of the adjoint", target)
-        z = split.forward(x)
-        state = _State(x, z, torch.zeros_like(z), rho)
-        options = {"rho": rho, "fixed": is_rho_fixed, "max_cg_iters": max_cg_iters}
-        options |= {"eps_abs": eps_abs, "eps_rel": eps_rel}
-        progress.resume(options, lambda: problem.known(x), state=state)
-        return state
-
-    @torch.no_grad()
-    def objective(x: Tensor, slope: Tensor, z: Tensor) -> dict[str, float]:
-        """Return the objective, given A^H (A x - y); A is not applied again."""
-        products = ((pair.input, x, slope), (pair.input, x, target))
-        of_slope, of_target = magnitudes(_NAME, products=products)
-        square = of_slope - of_target + y_size**2  # which may be below 0 by rounding
-        return problem.objective(math.sqrt(max(square, 0.0)), z)
-
-    state = start()
-    root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
-    root_of_z = math.sqrt(split.output.count(state.z)) if eps_abs else 0.0
-
-    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-    right: Tensor | None = None
-    argument: Tensor | None = None
-    values = {"primal": state.primal, "dual": state.dual, "rho": state.rho}
-
-    def do_step() -> Measured:
-        nonlocal right, argument
-        rho, weighted = state.rho, _Weighted(normal, normal_of_L, state.rho)
-        argument = scaled_sum(state.z, -1, state.u, argument)
-        right = scaled_sum(target, rho, split.adjoint(argument), right)
-        check_like(_NAME, "the output of the adjoint of L", right, "x", state.x)
-        gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
-        system = ConjugateSteps(weighted, None, vectors, right, state.x, (gtol, 0.0), pair.dtype)
-        state.x = system.state.x  # frees the x before
-        state.x = x = system.solve(Progress(_NAME, max_cg_iters))
-        state.norm = norm = (
-            system.norm() or state.norm
-        )  # of the system that is solved, once a step has shown it
-        del system, weighted  # freed, because the next lines need the memory
-        image = split.forward(x)
-        argument = scaled_sum(image, 1, state.u, argument)
-        state.z = z = problem.proximal(argument, 1 / rho)
-        check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-        argument = reusable(argument, problem.proximal, z)
-        u = scaled_sum(state.u, 1, image, state.u)
-        state.u = u = scaled_sum(u, -1, z, u)
-        back = split.adjoint(u)
-        product = normal(x)
-        check_unchanged(_NAME, "the adjoint of A", target, version, product)
-        right = scaled_sum(product, -1, target, right)
-        del product
-        seen = objective(x, right, z) if progress.is_watched else {}
-        right = scaled_sum(right, rho, back, right)
-        argument = scaled_sum(image, -1, z, argument)
-        slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
-            _NAME,
-            (pair.input, [right, back, target, x]),
-            (split.output, [argument, image, z]),
-        )
-        primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
-        goals = (
-            eps_abs * root_of_z + eps_rel * primal_size,
-            eps_abs * root_of_x + eps_rel * dual_size,
-        )
-        # The second one is a sum of terms that may cancel; each has its own rounding.
-        noises = (
-            rounding * primal_size,
-            rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
-        )
-        primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
-        progress.goals["primal"] = goals[0] / (primal_size or 1.0)
-        progress.goals["dual"] = goals[1] / (dual_size or 1.0)
-        reason = reason_of_both((gap, slope), goals, noises)
-        if eps_rel < precision and max(primal, dual) <= rounding:
-            reason = reason or StopReason.ROUNDING
-        state.iteration += 1
-        values = {"primal": primal, "dual": dual, "rho": rho} | seen
-        if state.iteration <= last_change_of_rho:
-            factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
-            if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
-                factor = 1.0  # a residual of zero would double it until it overflows
-            if factor != 1:
-                state.rho, state.u = rho * factor, torch.div(u, factor, out=free(u, u))
-        state.primal, state.dual = primal, dual
-        return values, reason
-
-    return problem.solve(state, do_step, values, progress)
+    options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
+    steps = _Steps(problem, progress, options)
+    values = {"primal": steps.state.primal, "dual": steps.state.dual, "rho": steps.state.rho}
+    return progress.follow(steps, (values, None))
 
 
-class _Weighted:
-    """A^H A + rho L^H L; all results lie in the same memory, unless autograd follows."""
-
-    def __init__(self, normal: Operator, normal_of_L: Operator, rho: float) -> None:
-        self.normal, self.normal_of_L, self.rho = normal, normal_of_L, rho
-        self.result: Tensor | None = None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the weighted sum of both normals of x."""
-        self.result = scaled_sum(self.normal(x), self.rho, self.normal_of_L(x), self.result)
-        return self.result
+class _Options(NamedTuple):
+    rho: float
+    fixed: bool
+    max_cg_iters: int
+    eps_abs: float
+    eps_rel: float
 
 
 @dataclass
@@ -252,4 +148,136 @@ class _State:
     primal: float = math.inf
     dual: float = math.inf
     norm: float = 0.0
+    primal_size: float = 0.0
+    dual_size: float = 0.0
     iteration: int = 0
+
+
+class _Steps:
+    """x, the z that follows L x, and the scaled dual variable u."""
+
+    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+    right: Tensor | None = None
+    argument: Tensor | None = None
+
+    def __init__(self, problem: PenalizedProblem, progress: Progress, options: _Options) -> None:
+        self.problem, self.progress, self.options = problem, progress, options
+        self.last_change_of_rho = 0 if options.fixed else progress.limit // 2
+        pair, split = problem.A, problem.L
+        (self.y_size,) = pair.magnitudes([], [problem.y])
+        self.target = target = pair.adjoint(problem.y)
+        self.normal, self.normal_of_L = pair.normal(), split.normal()
+        self.version = version_of(target)
+        check_adjoint(pair, problem.y, target)
+        if split.name == "L":
+            check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
+        are_complex = pair.is_complex_linear and split.is_complex_linear
+        self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
+        x = torch.zeros_like(target) if problem.x0 is None else problem.x0
+        check_like(_NAME, "x0", x, "the output of the adjoint", target)
+        z = split.forward(x)
+        self.state = _State(x, z, torch.zeros_like(z), options.rho)
+        known = options._asdict()
+        progress.resume(known, lambda: problem.known(x), state=self.state)
+        self.floors = floors_of(options.eps_abs, (split.output, z), (pair.input, x))
+
+    def step(self) -> Measured:
+        """Solve for x, apply the proximal map for z, and add the difference to u."""
+        state, problem, options, target = self.state, self.problem, self.options, self.target
+        rho, pair, split = state.rho, problem.A, problem.L
+        precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+        self.argument = scaled_sum(state.z, -1, state.u, self.argument)
+        self.right = scaled_sum(target, rho, split.adjoint(self.argument), self.right)
+        check_like(_NAME, "the output of the adjoint of L", self.right, "x", state.x)
+        gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
+        norm, x = self.solve_for_x(self.right, gtol), state.x
+        image = split.forward(x)
+        self.argument = scaled_sum(image, 1, state.u, self.argument)
+        state.z = z = problem.proximal(self.argument, 1 / rho)
+        check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
+        self.argument = reusable(self.argument, problem.proximal, z)
+        u = scaled_sum(state.u, 1, image, state.u)
+        state.u = u = scaled_sum(u, -1, z, u)
+        back = split.adjoint(u)
+        product = self.normal(x)
+        check_unchanged(_NAME, "the adjoint of A", target, self.version, product)
+        self.right = scaled_sum(product, -1, target, self.right)
+        del product
+        seen = self.objective(self.right) if self.progress.is_watched else {}
+        self.right = scaled_sum(self.right, rho, back, self.right)
+        self.argument = scaled_sum(image, -1, z, self.argument)
+        slope, back_size, target_size, x_size, gap, u_size, *sizes = magnitudes(
+            _NAME,
+            (pair.input, [self.right, back, target, x]),
+            (split.output, [self.argument, u, image, z]),
+        )
+        of_primal, of_dual, least = max(sizes), max(rho * back_size, target_size), 0.0
+        if not target_size:  # only the steps show scales: all of a solution may be 0
+            of_primal = state.primal_size = max(of_primal, state.primal_size)
+            of_dual = state.dual_size = max(of_dual, state.dual_size)
+        elif u_size:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
+            least = rounding * self.y_size * (self.y_size / of_dual) * (back_size / u_size)
+            least = least if of_primal <= least else 0.0
+        weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
+        goals = max(self.floors[0] + weight * of_primal, least), self.floors[1] + weight * of_dual
+        self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
+        state.primal, state.dual = gap / units[0], slope / units[1]
+        # The dual one is a sum of terms that may cancel; each has its own rounding.
+        noise = rounding * (norm * x_size + math.sqrt(norm) * self.y_size + rho * back_size)
+        reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
+        if options.eps_rel < precision and max(state.primal, state.dual) <= rounding:
+            reason = reason or StopReason.ROUNDING
+        state.iteration += 1
+        values = {"primal": state.primal, "dual": state.dual, "rho": rho} | seen
+        if state.iteration <= self.last_change_of_rho:
+            self.balance()
+        return values, reason
+
+    def solve_for_x(self, right: Tensor, gtol: float) -> float:
+        """Solve for the next x; return the norm of the system, once a step has shown it."""
+        state = self.state
+        weighted = _Weighted(self.normal, self.normal_of_L, state.rho)
+        pair, limit = self.problem.A, Progress(_NAME, self.options.max_cg_iters)
+        system = ConjugateSteps(
+            weighted, None, self.vectors, right, state.x, (gtol, 0.0), pair.dtype
+        )
+        state.x = system.state.x  # frees the x before
+        state.x = system.solve(limit)
+        state.norm = system.norm() or state.norm
+        return state.norm
+
+    def balance(self) -> None:
+        """Change rho if one of both residuals is much larger than the other."""
+        state, first = self.state, self.options.rho
+        primal, dual = state.primal, state.dual
+        factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
+        rho = state.rho * factor
+        # A residual of zero would double it until it overflows.
+        if factor != 1 and first / _MOST <= rho <= first * _MOST:
+            state.rho, state.u = rho, torch.div(state.u, factor, out=free(state.u, state.u))
+
+    @torch.no_grad()
+    def objective(self, slope: Tensor) -> dict[str, float]:
+        """Return the objective, given A^H (A x - y); A is not applied again."""
+        x, space = self.state.x, self.problem.A.input
+        products = (space, x, slope), (space, x, self.target)
+        of_slope, of_target = magnitudes(_NAME, products=products)
+        square = of_slope - of_target + self.y_size**2  # which may be below 0 by rounding
+        return self.problem.objective(math.sqrt(max(square, 0.0)), self.state.z)
+
+    def result(self) -> Tensor:
+        """Return x in the unit of y."""
+        return self.problem.result(self.state.x)
+
+
+class _Weighted:
+    """A^H A + rho L^H L; all results lie in the same memory, unless autograd follows."""
+
+    def __init__(self, normal: Operator, normal_of_L: Operator, rho: float) -> None:
+        self.normal, self.normal_of_L, self.rho = normal, normal_of_L, rho
+        self.result: Tensor | None = None
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Return the weighted sum of both normals of x."""
+        self.result = scaled_sum(self.normal(x), self.rho, self.normal_of_L(x), self.result)
+        return self.result
