@@ -4,6 +4,7 @@ These names may change in any release: the packages are released together, each 
 versions that it fits. Use the names of ``linops_core`` for your own operators.
 """
 
+from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
 from ._algebra._own_tile import OwnTile as OwnTile

@@ -82,8 +82,6 @@ class Sampling(GridOperator[GridPart]):
     grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
     _takes_any_batch = True
-    _counts = False
-    """Whether it represents its normal operator: a diagonal that can be sliced along the grid."""
 
     def __init__(
         self,
@@ -197,7 +195,7 @@ class Sampling(GridOperator[GridPart]):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: samples lie anywhere on the grid."""
-        if dim in self.shape.other_shapes["grid_shape"] and not self._counts:
+        if dim in self.shape.other_shapes["grid_shape"]:
             return "the samples may lie anywhere on the grid"
         return None
 
@@ -293,7 +291,7 @@ class Sampling(GridOperator[GridPart]):
         """Return the multiplication by the number of samples at each point."""
         if self.is_adjoint:
             return super().own_normal()  # from samples to samples
-        return Normal(linked(self, _counts=True), NamedShape(self.ishape))
+        return Normal(self, NamedShape(self.ishape), multiplies_by="numbers")
 
 
 gains_by_slices.register(Sampling)(always)

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop, linear_function
+from linops_core.siblings import unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
-from .._checks import check_real, unused_names
+from .._checks import check_real
 from .._plain import is_plain
 from .._units import warn_of_degrees
 
