@@ -6,9 +6,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from .._base._linop import NamedLinop
+from .._extras import needed
 from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
 from ._external_operator import ExternalOperator, Names
-from ._extras import needed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 
 from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
-from linops_core.siblings import Memo, steps_that_differ, writing_is_safe
+from linops_core.siblings import Memo, concatenate, steps_that_differ, writing_is_safe
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid, unused_names
 from ._finufft import FinufftTransform
-from ._in_parts import applied_in_parts, others_of, side_by_side
+from ._in_parts import applied_in_parts, others_of
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
 from ._locations import check_locations
 from ._method import plans_are_faster
@@ -324,7 +324,7 @@ class NUFFT(Wrapper):
                     tile._in_parts(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
-                return side_by_side(parts, outs[number], n)
+                return concatenate(parts, outs[number], n)
         axes = [
             (at, to)
             for number, (at, to) in enumerate(zip(ins, outs, strict=True))
