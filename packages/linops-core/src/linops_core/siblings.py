@@ -37,6 +37,8 @@ from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
 from ._base._unused_names import unused_names as unused_names
+from ._extras import needed as needed
+from ._kernels._accumulate import concatenate as concatenate
 from ._kernels._accumulate import dtype_of_sums as dtype_of_sums
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
@@ -50,7 +52,11 @@ from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
 from ._kernels._kept import Kept as Kept
+from ._kernels._kept import has_values as has_values
 from ._kernels._kept import is_plain as is_plain
+from ._kernels._torch_state import FakeTensor as FakeTensor
+from ._kernels._torch_state import has_storage as has_storage
+from ._kernels._torch_state import is_made_a_graph as is_made_a_graph
 from ._kernels._torch_state import is_transformed as is_transformed
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python

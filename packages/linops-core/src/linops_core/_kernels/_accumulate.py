@@ -44,27 +44,24 @@ def accumulate(results: Iterable[Tensor]) -> Tensor:
     return total
 
 
-def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) -> Tensor:
+def concatenate(results: Iterable[Tensor], axis: int, length: int) -> Tensor:
     """Return ``results`` concatenated along ``axis``, with one of them in memory at a time.
 
-    ``sizes`` are their lengths. Dtypes promote, as in :func:`torch.cat`.
+    ``length`` is that of all together; in memory planning, there may be fewer results. Dtypes
+    promote, as in :func:`torch.cat`.
     """
     whole: Tensor | None = None
     offset = 0
     kept: list[Tensor] = []
-    in_place = len(sizes) > 1 and writing_is_safe()
-    for result, size in zip(results, sizes, strict=True):
-        if result.shape[axis] != size:
-            raise ValueError(
-                f"Concat: an operand must return size {size} along axis {axis}, "
-                f"got shape {tuple(result.shape)}"
-            )
-        if kept or not in_place or is_recorded(result):
+    in_place = writing_is_safe()
+    for result in results:
+        size = result.shape[axis]
+        if kept or not in_place or is_recorded(result) or size == length:
             kept.append(result)
             continue
         if whole is None:
             lengths = list(result.shape)
-            lengths[axis] = sum(sizes)
+            lengths[axis] = length
             whole = result.new_empty(lengths)
         if result.dtype != whole.dtype:
             whole = whole.to(torch.promote_types(whole.dtype, result.dtype))
@@ -77,6 +74,8 @@ def concatenate(results: Iterable[Tensor], axis: int, sizes: tuple[int, ...]) ->
         part.copy_(result)
         offset += size
         del result  # freed before the next one is made
+    if whole is None and len(kept) == 1:
+        return kept[0]
     if kept:
         done = [] if whole is None else [whole.narrow(axis, 0, offset)]
         return torch.cat([*done, *kept], dim=axis)

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+
+from linops_core.siblings import FakeTensor
 
 from linops_core.siblings import dtype_of_sums
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import (
     Memo,
+    concatenate,
     finds_grid_by_name,
     steps_that_differ,
     unused_names,
@@ -23,7 +24,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid
 from ._finufft import FinufftTransform
-from ._in_parts import applied_in_parts, others_of, side_by_side
+from ._in_parts import applied_in_parts, others_of
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
 from ._locations import check_locations
 from ._method import plans_are_faster
@@ -330,7 +331,7 @@ class NUFFT(Wrapper):
                     tile._in_parts(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
-                return side_by_side(parts, outs[number], n)
+                return concatenate(parts, outs[number], n)
         axes = [
             (at, to)
             for number, (at, to) in enumerate(zip(ins, outs, strict=True))

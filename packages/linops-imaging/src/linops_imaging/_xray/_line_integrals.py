@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop, linear_function
-from linops_core.siblings import unused_names
+from linops_core.siblings import has_values, unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._checks import check_real
-from .._plain import is_plain
 from .._units import warn_of_degrees
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -85,7 +84,7 @@ class LineIntegrals(SliceableLinop):
                 raise ValueError(
                     f"{owner}: {name} must have the shape {shape}, got {tuple(value.shape)}"
                 )
-            if is_plain(value):
+            if has_values(value):
                 for number in value.detach().reshape(-1).tolist():
                     check_real(owner, name, number, least, more=more)
             self.register_weight(name, value, f"{name}_shape")
