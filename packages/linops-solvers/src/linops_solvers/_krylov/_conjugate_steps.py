@@ -26,7 +26,9 @@ from ._convergence_check import (
     Numbers,
     StepNumbers,
     is_any,
+    largest,
     on_host,
+    over,
 )
 
 _NAME = "conjugate_gradients"
@@ -372,15 +374,17 @@ class ConjugateSteps:
 
     def values(self) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
-        if not self.is_shown and None in self.check.reasons:
+        check = self.check
+        if not self.is_shown and None in check.reasons:
             return {}
-        rest = {"decrease": self.check.decrease} if "decrease" in self.progress.goals else {}
-        if not self.is_shown:
-            return {"residual": self.check.relative} | rest
-        unit, own_unit = on_host(self.state.unit, self.own_unit())
-        losses = self.check.loss * own_unit * unit
-        loss = losses.sum().item() if isinstance(losses, Tensor) else losses
-        return {"residual": self.check.relative, "objective": float(loss)} | rest
+        values = {"residual": largest(over(check.residual, check.size))}
+        if self.is_shown:
+            unit, own_unit = on_host(self.state.unit, self.own_unit())
+            losses = check.loss * own_unit * unit
+            values["objective"] = float(losses.sum() if isinstance(losses, Tensor) else losses)
+        if "decrease" in self.progress.goals:
+            values["decrease"] = largest(check.drop)
+        return values
 
 
 def norms_follow(space: Space, preconditioner: Operator | None, y: Tensor) -> bool:
