@@ -6,10 +6,10 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
+from ._algebra._own_tile import OwnTile as OwnTile
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._along import along as along
-from ._base._calls import call_again as call_again
 from ._base._centre import without_fftshift as without_fftshift
 from ._base._copying import all_parts_of as all_parts_of
 from ._base._copying import attributes_of_linked as attributes_of_linked

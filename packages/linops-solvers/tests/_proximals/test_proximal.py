@@ -30,6 +30,7 @@ from linops_solvers import (
     soft_threshold,
     split_bregman,
 )
+from linops_solvers._proximals import _singular_values
 
 seeds = st.integers(0, 2**16)
 steps = st.floats(0.1, 3.0)
@@ -257,6 +258,30 @@ def test_other_derivatives_of_nuclear_norm_agree_and_the_second_is_refused() -> 
     (first,) = torch.autograd.grad(size(z), z, create_graph=True)
     with pytest.raises(RuntimeError, match=r"nuclear_norm: .* got a second derivative"):
         first.sum().backward()
+
+
+@pytest.mark.parametrize("shape", [(17, 2), (2, 16), (2, 35, 4)])
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_nuclear_norm_of_blocks_of_rows_is_that_of_the_matrix(
+    shape: tuple[int, ...], weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of blocks without full rank, whose decompositions have no derivative."""
+    g, z = nuclear_norm(weight or 1.0), torch.randn(shape, dtype=torch.complex128)
+    z[..., 3:, 0] = 0
+    z.requires_grad_()
+    cotangent = torch.randn_like(z)
+
+    def found() -> list[Tensor]:
+        parts = [g(z, 1.0 if weight else 0.0), g.value(z)]
+        sizes = torch.vdot(cotangent.flatten(), parts[0].flatten()).real, parts[1]
+        parts += [torch.autograd.grad(size, z)[0] for size in sizes]
+        with torch.no_grad():
+            return [*parts, g.value(z)]
+
+    expected = found()
+    monkeypatch.setattr(_singular_values, "_ROWS", 1)
+    assert _singular_values._blocks_of(z)
+    torch.testing.assert_close(found(), expected)
 
 
 def test_projections_of_what_is_inside_far_and_large() -> None:

@@ -12,7 +12,6 @@ from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
-    Memo,
     attributes_of_linked,
     is_followed,
     is_renamed_by,
@@ -36,10 +35,6 @@ from ._training._recording import Recording, is_autocast, random_states, recorde
 from ._training._weights import held_by
 
 T = TypeVar("T")
-
-
-_RAN = Memo[list[torch.Size]]()
-"""The shapes of the last input and of all weights."""
 
 
 class Tiled(Composite):
@@ -66,7 +61,7 @@ class Tiled(Composite):
         Sizes of dimensions that no part knows. Inputs are checked against them.
     whole : NamedLinop, optional
         The operator of which the parts are tiles. Without it, or if parts hold tensors that it does
-        not have, such as those of your own ``split``, the submodules are the parts, as in ``"0"``.
+        not have, the submodules are the parts, as in ``"0"``.
 
     Raises
     ------
@@ -197,13 +192,8 @@ class Tiled(Composite):
         return any(tensor.requires_grad for tensor in self.tiles.all_tensors())
 
     def _written(self, x: Tensor) -> Tensor:
-        """Return A x. If all shapes are those of the last call, check less."""
-        shapes = [tensor.shape for tensor in (x, *self.tiles.all_tensors())]
-        is_checked = shapes == _RAN.of(self)
-        y = cast(Tensor, self.execute(Forward(self.tiles, x, again=is_checked)))
-        if type(x) is Tensor:
-            _RAN.keep(self, shapes)
-        return y
+        """Return A x, which autograd does not follow."""
+        return cast(Tensor, self.execute(Forward(self.tiles, x)))
 
     def _recorded(self, x: Tensor) -> Tensor:
         """Return A x as a function of the input and of the weights."""

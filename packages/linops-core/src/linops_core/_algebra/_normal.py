@@ -8,7 +8,6 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._calls import is_checked_by_shapes
 from .._base._centre import without_fftshift
 from .._base._dimensions import may_be_cut, supports_of
 from .._base._linop import NamedLinop
@@ -112,11 +111,6 @@ class Normal(Wrapper):
         """Return the normal operator with ``shape``."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
-
-
-@is_checked_by_shapes.register(Normal)
-def _as_its_operator(linop: Normal) -> bool:
-    return is_checked_by_shapes(linop.linop)
 
 
 @supports_of.register(Normal)

@@ -9,7 +9,7 @@ from nameddim import NamedDimension, is_wildcard
 from .._base._arithmetic import rules
 from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._unused_names import UnusedNames
+from .._base._unused_names import unused_names
 from ._normal import fit_inner
 
 
@@ -17,7 +17,7 @@ def normal_of(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A, in which different dimensions have different names."""
     if inner is None:
         linop = linked(linop)
-        names = names_of_return(linop, linop.oshape, UnusedNames())
+        names = names_of_return(linop, linop.oshape, set())
         return rules.compose(linop, linop.H.renamed(names)).as_endomorphism()
     linop, inner = fit_inner(linop, inner)
     return normal_of_chain([linop], inner)
@@ -27,19 +27,19 @@ def normal_of_chain(linops: Sequence[NamedLinop], inner: NamedLinop) -> NamedLin
     """Return A_1^H ... A_n^H inner A_n ... A_1, made at once in a number of steps linear in n."""
     there: list[NamedLinop] = []
     back: list[NamedLinop] = []
-    landing, unused = inner.oshape, UnusedNames(inner.dims)
+    landing, used = inner.oshape, {*inner.dims}
     for linop in reversed(linops):
         there.append(linked(linop))
-        back.append(linop.H.renamed(names_of_return(linop, landing, unused)))
+        back.append(linop.H.renamed(names_of_return(linop, landing, used)))
         landing = back[-1].oshape
-        unused.avoid(back[-1].dims)
+        used.update(back[-1].dims)
     return rules.compose(*reversed(there), inner, *back).as_endomorphism()
 
 
 def names_of_return(
     linop: NamedLinop,
     landing: tuple[NamedDimension, ...],
-    unused: UnusedNames,
+    used: set[NamedDimension],
 ) -> dict[NamedDimension, NamedDimension]:
     """Return the new names for the adjoint in A^H A.
 
@@ -52,9 +52,7 @@ def names_of_return(
         for here, there in zip(linop.oshape, landing, strict=True)
         if here != there and not is_wildcard(here)
     }
-    unused.avoid(linop.dims)
-    unused.avoid(landing)
-    for dim in [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]:
-        if dim not in linop.oshape and not is_wildcard(dim):
-            names[dim] = unused.take(dim)
-    return names
+    used.update(linop.dims, landing)
+    each = [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]
+    others = [dim for dim in each if dim not in linop.oshape and not is_wildcard(dim)]
+    return names | dict(zip(others, unused_names(others, used), strict=True))

@@ -1,4 +1,4 @@
-"""Calls of operators within others, with fewer checks."""
+"""Calls of operators within others."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from torch.compiler import is_dynamo_compiling, is_exporting
 
 from .._kernels._recursion import advise
 from ._late_hooks import is_hooked
-from ._memo import CHECKED
 from ._module import check_export
-from ._question import PerClass
 
 
 def applied(linop: Any, x: Tensor) -> Tensor:
@@ -27,30 +25,3 @@ def applied(linop: Any, x: Tensor) -> Tensor:
         advise(error)
         raise
     return y
-
-
-@PerClass
-def call_again(linop: Any, x: Tensor) -> Tensor:
-    """Return A x, given that all weights have the shapes of an earlier call.
-
-    This is for small tiles that take less time than a check. If x has the shape of the earlier
-    call, too, nothing is checked; the caller must check the shape of the result.
-    """
-    y: Tensor = linop.fn(linop, x) if has_checked(linop, x) else linop(x)
-    return y
-
-
-def has_checked(linop: Any, x: Tensor) -> bool:
-    """Whether ``fn`` alone is a call with x, if all weights have the shapes of the last one."""
-    own = linop.__dict__
-    known = own["_found"].get(CHECKED)
-    if known is None:
-        return False
-    facts, _, is_all = known
-    return is_all is True and x.shape == facts[0] and not is_hooked(own)
-
-
-@PerClass
-def is_checked_by_shapes(linop: object) -> bool:
-    """Whether the shapes of input and weights determine if a call is valid."""
-    return False

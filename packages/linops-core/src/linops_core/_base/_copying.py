@@ -25,7 +25,6 @@ Module = TypeVar("Module", bound=nn.Module)
 
 def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
     """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
-    _ = linop._modules  # which a composition may have to list first
     own = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
         own["_found"] = {}  # lengths may differ

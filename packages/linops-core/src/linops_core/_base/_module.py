@@ -51,7 +51,6 @@ class OperatorModule(LateHooks):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without caches and without a compiled call."""
-        _ = self._modules  # which a composition may have to list first
         state = {**vars(self), "_found": {}, "_adjoint": None, "_normal": None}
         state.pop("_compiled_call_impl", None)
         return state
@@ -97,7 +96,9 @@ class OperatorModule(LateHooks):
                 f"(an adjoint, a normal, a tile, a composition), got {value!r}; "
                 "make a new operator"
             )
-        if "_found" in own:
+        if isinstance(value, nn.Module):
+            own["_found"] = {}  # lengths and names of another operand
+        elif "_found" in own:
             CHECKED.take(self)  # it may depend on the attribute
         if isinstance(value, Tensor) and name in own.get("_buffers", ()):
             value = plain_weight(value)

@@ -10,13 +10,11 @@ from torch import Tensor, nn
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._calls import is_checked_by_shapes
 from .._base._sides import Side
 from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
-from ._question import always
 from ._roles import Role
 from ._tile import Window, within
 
@@ -305,9 +303,6 @@ def with_shifted_weights(
     if is_cut or any(part.shifted for part in linop._weights.values()):
         return None
     return linked(linop, None, _weights=weights)
-
-
-is_checked_by_shapes.register(SliceableLinop)(always)
 
 
 without_fftshift.register(SliceableLinop)(with_shifted_weights)

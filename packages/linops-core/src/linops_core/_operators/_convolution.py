@@ -15,7 +15,7 @@ from .._algebra._shifted import shift_axes
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._base._unused_names import UnusedNames
+from .._base._unused_names import unused_names
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
@@ -177,7 +177,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
             default = axis_names("N", ndim)
             here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, default, why)
             batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
-            default = UnusedNames({*here, *batch}).each(here)
+            default = unused_names(here, {*here, *batch})
             there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, default, why)
             names = GridNames.last(batch, here, there)
         if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:

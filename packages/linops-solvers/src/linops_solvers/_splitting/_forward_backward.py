@@ -11,6 +11,7 @@ from torch import Tensor
 from .._proximals._proximal import reusable
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import (
+    Operator,
     check_like,
     check_output,
     check_unchanged,
@@ -28,9 +29,9 @@ class _State:
     """The values that a step needs from the step before."""
 
     x: Tensor
-    image: Tensor
+    gradient: Tensor
     z: Tensor
-    z_image: Tensor
+    z_gradient: Tensor
     step: float
     age: float = 1.0
 
@@ -40,7 +41,7 @@ class ForwardBackward:
 
     # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
     argument: Tensor | None = None
-    of_output: Tensor | None = None
+    change: Tensor | None = None
 
     def __init__(
         self,
@@ -60,19 +61,25 @@ class ForwardBackward:
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
         if step is not None:
             step = checked_number(owner, "step", step, is_positive=True)
-        self.given = step
-        back = pair.adjoint(y)
-        check_adjoint(pair, y, back)
-        x = torch.zeros_like(back) if problem.x0 is None else problem.x0
-        del back
-        image = pair.forward(x)
-        check_output(owner, pair, image, y)
-        length = _first_step(pair, image - y) if step is None else step
+        self.given, self.given_normal = step, pair.normal()
+        self.target = pair.adjoint(y)
+        self.version = version_of(self.target)
+        check_adjoint(pair, y, self.target)
+        self.target_size, self.y_size = pair.magnitudes([self.target], [y])
+        x = torch.zeros_like(self.target) if problem.x0 is None else problem.x0
+        check_output(owner, pair, pair.forward(x), y)
+        gradient = self.normal(x) - self.target
+        length = _first_step(pair, self.normal, gradient) if step is None else step
         length = checked_number(owner, "step", length, is_positive=True)
-        self.state = _State(x, image, x.clone(), image.clone(), length)
+        self.state = _State(x, gradient, x.clone(), gradient.clone(), length)
         options = {"tol": self.tol, "step": step, "momentum": has_momentum, "restart": restart}
         self.progress.resume(options, lambda: problem.known(x), state=self.state)
-        (self.y_size,) = pair.magnitudes([], [y])
+
+    def normal(self, x: Tensor) -> Tensor:
+        """Return A^H A x, by the closed form where there is one."""
+        image = self.given_normal(x)
+        check_like(self.problem.owner, "the output of the adjoint", image, "x", x)
+        return image
 
     def solve(self) -> Tensor:
         """Return the x that minimises |A x - y|^2 / 2 + g."""
@@ -82,64 +89,59 @@ class ForwardBackward:
         """Go from z to x, with a shorter step where the curvature asks for one."""
         state, problem, pair, owner = self.state, self.problem, self.problem.A, self.problem.owner
         tol, precision, rounding = self.tol, torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-        x, image, z, z_image, step = state.x, state.image, state.z, state.z_image, state.step
-        versions = version_of(x), version_of(image)
+        x, gradient, z, z_gradient = state.x, state.gradient, state.z, state.z_gradient
+        step, version_of_x = state.step, version_of(x)
         while True:
-            self.of_output = scaled_sum(z_image, -1, problem.y, self.of_output)
-            gradient = pair.adjoint(self.of_output)
-            check_like(owner, "the output of the adjoint", gradient, "x", x)
-            self.argument = scaled_sum(z, -step, gradient, self.argument)
-            del gradient  # found again for a shorter step, because that is rare
-            self.of_output = None  # not used until A was applied: it may be much larger than x
+            self.argument = scaled_sum(z, -step, z_gradient, self.argument)
             found = problem.proximal(self.argument, step)
             check_like(owner, "what the proximal map returns", found, "x", x)
-            check_unchanged(owner, "the proximal map", x, versions[0], found)
+            check_unchanged(owner, "the proximal map", x, version_of_x, found)
             self.argument = reusable(self.argument, problem.proximal, found)
-            found_image = pair.forward(found)
-            check_unchanged(owner, "A", image, versions[1], found_image)
+            image = self.normal(found)
+            check_unchanged(owner, "A", self.target, self.version, image)
+            found_gradient = image - self.target
+            del image
             self.argument = move = scaled_sum(found, -1, z, self.argument)
-            self.of_output = scaled_sum(found_image, -1, z_image, self.of_output)
+            self.change = scaled_sum(found_gradient, -1, z_gradient, self.change)
+            products = [(move, self.change)]
+            if self.has_momentum and self.restart:
+                products.append((move, found - x))
             length, size, z_size, bent, *slope = pair.magnitudes(
-                (move, found, z),
-                [self.of_output],
-                products=[(move, found - x)] if self.has_momentum and self.restart else [],
+                (move, found, z), products=products
             )
-            del move
-            # Rounding of both images limits the curvature.
-            known = max(0.0, bent * math.sqrt(step) - rounding * (size + z_size))
-            if known**2 <= length**2 * (1 + 1e-3):
+            del move, products
+            # Rounding of both gradients limits the curvature.
+            noise = rounding * (size + z_size + step * self.target_size)
+            if step * bent <= length**2 * (1 + 1e-3) + length * noise:
                 break
             if self.given is not None:
                 raise ValueError(
                     f"{owner}: step must be at most 1 / |A|^2, got {step:.6g} where the "
-                    f"curvature is {(bent / length) ** 2:.6g}"
+                    f"curvature is {bent / length**2:.6g}"
                 )
-            step = 0.9 * (length / bent) ** 2
+            step = 0.9 * length**2 / bent
         reason, size = None, max(size, z_size)
         if length <= max(tol, precision) * size:
-            self.of_output = scaled_sum(z_image, -1, problem.y, self.of_output)
-            (misfit_size,) = pair.magnitudes([], [self.of_output])
-            # Rounding of the proximal map and its argument, and of A, with this norm.
-            noise = rounding * (size + math.sqrt(step) * misfit_size)
+            # Rounding of the proximal map and its argument, and of the gradient.
+            noise = rounding * (size + step * self.target_size)
             reason = reason_of(length, tol * size, noise, precision * size)
         if not self.has_momentum or (slope and slope[0] < 0):
             state.age = 1.0
         before, state.age = state.age, (1 + math.sqrt(1 + 4 * state.age**2)) / 2
         momentum = 1 + (before - 1) / state.age
         state.z = torch.lerp(x, found, momentum, out=free(z, x, found))
-        into = free(z_image, image, found_image)
-        state.z_image = torch.lerp(image, found_image, momentum, out=into)
-        state.x, state.image, state.step = found, found_image, step
-        del found, found_image  # before others are made
-        del x, image, z, z_image, into
+        into = free(z_gradient, gradient, found_gradient)
+        state.z_gradient = torch.lerp(gradient, found_gradient, momentum, out=into)
+        state.x, state.gradient, state.step = found, found_gradient, step
+        del found, found_gradient, x, gradient, z, z_gradient, into  # before others are made
         return self.values(length / (size or 1.0)), reason
 
     def values(self, change: float) -> dict[str, float]:
-        """Return the values of a step; those that cost a pass over vectors if they are shown."""
-        state, problem = self.state, self.problem
+        """Return the values of a step; those that need A x if they are shown."""
+        state, problem, pair = self.state, self.problem, self.problem.A
         values = {"change": change, "residual": math.nan, "step": state.step}
         if self.progress.is_watched:
-            (misfit,) = problem.A.magnitudes([], [state.image - problem.y])
+            (misfit,) = pair.magnitudes([], [pair.forward(state.x) - problem.y])
             values["residual"] = misfit / (self.y_size or 1.0)
             values |= problem.objective(misfit, state.x)
         return values
@@ -150,12 +152,11 @@ class ForwardBackward:
 
 
 @torch.no_grad()
-def _first_step(A: OperatorPair, residual: Tensor) -> float:
+def _first_step(A: OperatorPair, normal: Operator, direction: Tensor) -> float:
     """Return the inverse curvature along the gradient; along a random vector if it is zero."""
-    direction = A.adjoint(residual)
     (size,) = A.magnitudes([direction])
     if not size:
         direction = A.input.random_like(direction)
         (size,) = A.magnitudes([direction])
-    (bent,) = A.magnitudes([], [A.forward(direction)])
-    return (size / bent) ** 2 if bent else 1.0
+    (bent,) = A.magnitudes([], products=[(direction, normal(direction))])
+    return size**2 / bent if bent > 0 else 1.0
