@@ -225,7 +225,7 @@ class _Steps:
         system = ConjugateSteps(
             weighted, None, self.vectors, right, self.x, (gtol, 0.0), pair.dtype
         )
-        self.x = system.state.x  # frees the x before
+        self.x = system.x  # frees the x before
         self.x = system.solve(limit)
         self.norm = system.norm() or self.norm
         return self.norm
