@@ -31,6 +31,17 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
     return _COMPLEX[real] if tensor.is_complex() else real
 
 
+def kept_kind(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype:
+    """Return the dtype for a cast from ``old`` to ``new`` that loses no imaginary part.
+
+    That of a place is real, and of single or double precision if ``old`` is.
+    """
+    if is_place:
+        real = new.to_real() if new.is_complex else new
+        return real if {old, real} <= {torch.float32, torch.float64} else old
+    return new if new.is_complex else _COMPLEX.get(new, old)
+
+
 def promoted(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dtype:
     """Return the dtype to which all tensors except integers promote."""
     dtypes = [x.dtype for x in tensors if x.is_floating_point() or x.is_complex()]
