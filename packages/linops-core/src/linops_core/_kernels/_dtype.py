@@ -81,6 +81,15 @@ def _is_complex(weight: Tensor | complex) -> bool:
     return weight.is_complex() if isinstance(weight, Tensor) else isinstance(weight, complex)
 
 
+def not_a_tensor(owner: str, name: str, value: object, rule: str = "a torch.Tensor") -> TypeError:
+    """Return the error for an argument that must be a tensor, or one of other numbers."""
+    if isinstance(value, Tensor):
+        return TypeError(f"{owner}: {name} must be {rule}, got {value.dtype}")
+    is_array = isinstance(value, (list, tuple)) or hasattr(value, "__array_interface__")
+    advice = "; make it one by torch.as_tensor" if is_array else ""
+    return TypeError(f"{owner}: {name} must be {rule}, got {type(value)}{advice}")
+
+
 def check_vector(owner: str, name: str, y: Tensor) -> None:
     """Raise an error unless y is a tensor of a floating or complex dtype with arithmetic."""
     if not isinstance(y, Tensor):
