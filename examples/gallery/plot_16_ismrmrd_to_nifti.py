@@ -103,6 +103,7 @@ print("the middle is at", [round(float(mm), 1) for mm in middle[:3]], "mm (right
 # slope, and :class:`~linops_imaging.epi.LinePhase` is its operator. In a file, the three lines have
 # the kind "phase correction": ``epi.estimate_phase(three.readouts(), three.is_reversed)``, and
 # ``scan.to_grid(scan.is_reversed)`` says which lines of the grid were read backwards.
+# ``write_ismrmrd(path, scan, others={"phase correction": three})`` writes them.
 
 slice_ = coils * head[SLICES // 2]  # (C, Ny, Nx)
 is_reversed = torch.arange(SIZE) % 2 == 1
