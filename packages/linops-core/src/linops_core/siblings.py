@@ -46,6 +46,7 @@ from ._kernels._alike import steps_that_differ as steps_that_differ
 from ._kernels._changes import TensorState as TensorState
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
+from ._kernels._dtype import not_a_tensor as not_a_tensor
 from ._kernels._inner_products import inner as inner
 from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm

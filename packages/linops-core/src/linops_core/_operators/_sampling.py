@@ -21,7 +21,7 @@ from .._base._question import always
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import dtype_of_sums, writing_is_safe
 from .._kernels._changes import TensorState
-from .._kernels._dtype import multiplied, summable
+from .._kernels._dtype import multiplied, not_a_tensor, summable
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
@@ -148,7 +148,7 @@ class Sampling(GridOperator[GridPart]):
         tensor([5., 7.])
         """
         if not isinstance(mask, Tensor):
-            raise TypeError(f"Sampling: the mask must be a torch.Tensor, got {type(mask)}")
+            raise not_a_tensor("Sampling", "the mask", mask)
         sizes = mask.shape if input_size is None else tuple(input_size)
         if sizes != mask.shape:
             raise ValueError(
@@ -324,8 +324,7 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
         )
     for indices, size in zip(idx, sizes, strict=True):
         if not isinstance(indices, Tensor) or indices.dtype not in _INTEGERS:
-            kind = getattr(indices, "dtype", type(indices))
-            raise TypeError(f"Sampling: indices must be tensors of integers, got {kind}")
+            raise not_a_tensor("Sampling", "indices", indices, "tensors of integers")
         if indices.shape != idx[0].shape:
             raise ValueError(
                 "Sampling: all index tensors must have one shape, "

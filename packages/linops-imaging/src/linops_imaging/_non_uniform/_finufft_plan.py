@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from linops_core.siblings import FakeTensor
-
-from linops_core.siblings import dtype_of_sums
+from linops_core.siblings import FakeTensor, dtype_of_sums
 
 from .._extras import needed
 from ._kaiser_bessel import check_tol
