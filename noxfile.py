@@ -33,6 +33,7 @@ PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 # What benchmarks compare with.
 PEERS = ["sigpy", "pylops", "pyproximal", "mrpro", "deepinv", "pywavelets", "astra-toolbox"]
+PEERS += ["itk-rtk", "scikit-image", "mri-nufft", "torchkbnufft"]
 # Programs that share no code with us.
 WITNESSES = [
     "astra-toolbox",
