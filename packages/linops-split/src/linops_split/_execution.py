@@ -14,7 +14,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import call_again, steps_that_differ
+from linops_core.siblings import steps_that_differ
 
 from ._layout import Layout
 from ._tiles import Tiles
@@ -74,24 +74,17 @@ class Work(ABC):
 class Forward(Work):
     """The output A x.
 
-    ``called`` maps the number of a part to a function to call; by default it is the part. With
-    ``again``, all shapes are those of an earlier call, and parts check less.
+    ``called`` maps the number of a part to a function to call; by default it is the part.
     """
 
-    def __init__(
-        self, tiles: Tiles, x: Tensor, called: Called | None = None, again: bool = False
-    ) -> None:
+    def __init__(self, tiles: Tiles, x: Tensor, called: Called | None = None) -> None:
         super().__init__(tiles, [x], [tiles.input], tiles.output)
         self.called: Called = called or tiles.linops.__getitem__
-        self.again = again
 
     def compute(self, number: int, operands: Sequence[Tensor]) -> Tensor:
         """Return the result of a part; raise `RecordedByAutograd` if autograd follows it."""
         (x,) = operands
-        if self.again:
-            result = call_again(self.tiles.linops[number], x)
-        else:
-            result = self.called(number)(x)
+        result = self.called(number)(x)
         if result.requires_grad:
             raise RecordedByAutograd
         return result

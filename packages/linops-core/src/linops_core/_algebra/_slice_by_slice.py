@@ -13,9 +13,9 @@ from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, is_wildcard
 
-from .._base._calls import call_again
+from .._base._calls import applied
 from .._base._cutting import tile_of
-from .._base._late_hooks import is_hooked
+from .._base._hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._question import Question
@@ -98,7 +98,7 @@ class Slices:
         parts, window = tile
         y = _slice_of(x, self._ishape, window) if window else x
         for part in parts:
-            y = call_again(part, y)
+            y = applied(part, y)
         return y
 
     def _lengths(self, result: Tensor) -> list[int]:

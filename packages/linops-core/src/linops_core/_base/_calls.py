@@ -1,17 +1,16 @@
-"""Calls of operators within others, with fewer checks."""
+"""Calls of operators within others."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
 
 from .._kernels._recursion import advise
-from ._late_hooks import is_hooked
-from ._memo import CHECKED
+from ._hooks import is_hooked
 from ._module import check_export
-from ._question import PerClass
 
 
 def applied(linop: Any, x: Tensor) -> Tensor:
@@ -26,31 +25,26 @@ def applied(linop: Any, x: Tensor) -> Tensor:
     except RecursionError as error:
         advise(error)
         raise
+    except RuntimeError as error:
+        check_place(linop, x, error)
+        raise
     return y
 
 
-@PerClass
-def call_again(linop: Any, x: Tensor) -> Tensor:
-    """Return A x, given that all weights have the shapes of an earlier call.
+def check_place(linop: Any, x: Tensor, error: RuntimeError) -> None:
+    """Raise an error for an input where the operator cannot work, instead of one of torch.
 
-    This is for small tiles that take less time than a check. If x has the shape of the earlier
-    call, too, nothing is checked; the caller must check the shape of the result.
+    It is called after an error of torch, because right calls would wait for it.
     """
-    y: Tensor = linop.fn(linop, x) if has_checked(linop, x) else linop(x)
-    return y
-
-
-def has_checked(linop: Any, x: Tensor) -> bool:
-    """Whether ``fn`` alone is a call with x, if all weights have the shapes of the last one."""
-    own = linop.__dict__
-    known = own["_found"].get(CHECKED)
-    if known is None:
-        return False
-    facts, _, is_all = known
-    return is_all is True and x.shape == facts[0] and not is_hooked(own)
-
-
-@PerClass
-def is_checked_by_shapes(linop: object) -> bool:
-    """Whether the shapes of input and weights determine if a call is valid."""
-    return False
+    devices = linop.input_devices
+    if devices and x.device not in devices:
+        there = " or ".join(map(str, devices))
+        raise ValueError(
+            f"{linop.signature}: the input must be on the device of the weights, {there}, got one "
+            f"on {x.device}; move one of them by .to(device)"
+        ) from error
+    if x.layout is not torch.strided:
+        raise TypeError(
+            f"{linop.signature}: the input must be a dense tensor, got the layout {x.layout}; "
+            "make it one: x.to_dense()"
+        ) from error

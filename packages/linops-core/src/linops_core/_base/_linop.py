@@ -19,7 +19,7 @@ from .._kernels._complex import without_bits
 from .._kernels._freed_memory import keep_freed
 from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
 from ._arithmetic import Arithmetic, rules
-from ._calls import applied, is_checked_by_shapes
+from ._calls import applied
 from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._cutting import Cuts, overridable
@@ -30,7 +30,7 @@ from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
 from ._swapped_functions import check_swap, of_adjoint, swapped
 
-_NOTHING = None, None, None
+_NOTHING = None, None
 
 
 class NamedLinop(Arithmetic, Conversions, Cuts):
@@ -141,7 +141,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
             the dimensions and sizes of ``oshape``. The result is checked for each new shape of x.
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
-        checked, returned, _ = _NOTHING if facts is None else self._found.get(CHECKED, _NOTHING)
+        checked, returned = _NOTHING if facts is None else self._found.get(CHECKED, _NOTHING)
         is_known = facts is not None and facts == checked
         if not is_known:
             self._check_vector(x, "input")
@@ -149,8 +149,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
             if facts is not None and may_be_remembered(x.shape):
-                is_all = type(self).forward is NamedLinop.forward and is_checked_by_shapes(self)
-                CHECKED.keep(self, (facts, y.shape, is_all))
+                CHECKED.keep(self, (facts, y.shape))
                 keep_freed(x, y)
         return y
 

@@ -38,9 +38,8 @@ class Memo(Generic[Value]):
         return cast("Value | None", linop.__dict__["_found"].pop(self, None))
 
 
-CHECKED = Memo[tuple[tuple[object, ...], Size, bool]](is_own=True)
-"""The facts of the last call that was checked, the shape of its result, and whether it was checked
-by shapes alone."""
+CHECKED = Memo[tuple[tuple[object, ...], Size]](is_own=True)
+"""The facts of the last call that was checked, and the shape of its result."""
 
 
 def shared(found: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:

@@ -10,13 +10,12 @@ from torch import Tensor, nn
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._calls import is_checked_by_shapes
 from .._base._sides import Side
+from .._kernels._dtype import not_a_tensor
 from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
-from ._question import always
 from ._roles import Role
 from ._tile import Window, within
 
@@ -136,7 +135,7 @@ class SliceableLinop(NamedLinop):
         """  # noqa: E501
         dims = self.shape.other_shapes[shape_key]
         if not isinstance(weight, Tensor):
-            raise TypeError(f"{self.name}: {name} must be a torch.Tensor, got {type(weight)}")
+            raise not_a_tensor(self.name, name, weight)
         if weight.ndim != len(dims):
             raise ValueError(
                 f"{self.name}: {name} must have {len(dims)} dimensions for {shape_key} "
@@ -305,9 +304,6 @@ def with_shifted_weights(
     if is_cut or any(part.shifted for part in linop._weights.values()):
         return None
     return linked(linop, None, _weights=weights)
-
-
-is_checked_by_shapes.register(SliceableLinop)(always)
 
 
 without_fftshift.register(SliceableLinop)(with_shifted_weights)

@@ -7,23 +7,16 @@ this end.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise, product
 from typing import NamedTuple, TypeAlias
 
-from torch import Tensor, add, mul
-from torch.autograd.forward_ad import unpack_dual
-
-from linops_core.siblings import writing_is_safe
+from torch import Tensor
 
 BOUNDARIES = ("zeros", "circular", "replicate")
 
 Stencil: TypeAlias = Mapping[int, float]
 """The factor of each shift."""
-
-
-Piece: TypeAlias = tuple[int, int, tuple[tuple[int, float], ...]]
-"""Start and length of a range of points, and the shifts that contribute to it with factors."""
 
 
 class Part(NamedTuple):
@@ -106,7 +99,7 @@ class Term(NamedTuple):
 
 
 def runs_of(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
-    """Return the runs of a stencil along an axis."""
+    """Return the runs of a stencil along an axis, of which no two join the same two points."""
     runs = []
     for shift, factor in stencil.items():
         start, stop = max(0, -shift), min(size, size - shift)
@@ -115,27 +108,25 @@ def runs_of(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
             end = size - 1 if shift > 0 else 0  # whose neighbour is outside
             neighbour = end if boundary == "replicate" else size - 1 - end
             runs.append(Run(factor, neighbour - end, end, end + 1))
-    return tuple(runs)
+    joined = []
+    ends = sorted({0, size, *[end for run in runs for end in (run.start, run.stop)]})
+    for start, stop in pairwise(ends):
+        factors: dict[int, float] = {}
+        for run in runs:
+            if run.start <= start < run.stop:
+                factors[run.shift] = factors.get(run.shift, 0) + run.factor
+        # Factors of 0 would make NaN of infinite numbers.
+        joined += [Run(f, shift, start, stop) for shift, f in factors.items() if f]
+    return tuple(joined)
 
 
 class Step(NamedTuple):
     """The contribution of a term between the slices."""
 
     term: Term
-    output: int
-    input: int
-    """The components, counted from the starts of their slices."""
-    own: tuple[Run, ...]
-    """The run along the axis of the term."""
-    passed: tuple[tuple[int, Run], ...]
-    """The other axes, each with the points in both slices."""
-    pieces: tuple[Piece, ...]
-    is_first: bool
-    """Whether it writes first; later steps add."""
-
-    def runs(self, axis: int) -> Sequence[Run]:
-        """Return the runs along an axis."""
-        return self.own if axis == self.term.axis else [dict(self.passed)[axis]]
+    """Its components are counted from the starts of their slices."""
+    runs: tuple[tuple[Run, ...], ...]
+    """The runs along each axis of the grid: those of the stencil, or all points."""
 
 
 class Plan(NamedTuple):
@@ -144,42 +135,23 @@ class Plan(NamedTuple):
     lengths: tuple[int, ...]
     """Length of each axis of the output, and last the number of components."""
     steps: tuple[Step, ...]
-    is_covered: bool
-    """Whether the first steps write all of the output."""
 
 
 def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequence[Run]]) -> Plan:
     """Return the plan for the terms; the last part is for the components."""
     *grid, (inputs, outputs) = parts
-    lengths = [len(part.outputs) for part in parts]
-    same = [Run(1, 0, 0, part.outputs.stop).within(part) for part in grid]
+    same = [[Run(1, 0, 0, part.outputs.stop)] for part in grid]
     steps: list[Step] = []
-    written: list[int] = []
-    is_covered = True
     for term in terms:
-        axis = term.axis
-        own = [run.within(grid[axis]) for run in runs[axis]]
-        own = [run for run in own if run.start < run.stop]
-        passed = [(number, run) for number, run in enumerate(same) if number != axis]
-        if (
-            own
-            and all([run.start < run.stop for _, run in passed])
-            and term.output in outputs
-            and term.input in inputs
-        ):
+        if term.output not in outputs or term.input not in inputs:
+            continue
+        along = [runs[axis] if axis == term.axis else same[axis] for axis in range(len(grid))]
+        within = [[run.within(part) for run in own] for own, part in zip(along, grid, strict=True)]
+        own = tuple([tuple([run for run in each if run.start < run.stop]) for each in within])
+        if all(own):
             output, input_ = term.output - outputs.start, term.input - inputs.start
-            fills = all([run.stop - run.start == lengths[number] for number, run in passed])
-            is_covered = is_covered and (fills or output in written)
-            pieces = tuple(_pieces(own, lengths[axis]))
-            is_first = output not in written
-            steps.append(Step(term, output, input_, tuple(own), tuple(passed), pieces, is_first))
-            written.append(output)
-    is_covered = (
-        is_covered
-        and len(written) > 0
-        and all([number in written for number in range(len(outputs))])
-    )
-    return Plan(tuple(lengths), tuple(steps), is_covered)
+            steps.append(Step(Term(output, input_, term.axis, term.factor), own))
+    return Plan(tuple([len(part.outputs) for part in parts]), tuple(steps))
 
 
 def applied(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
@@ -190,63 +162,15 @@ def applied(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
     sizes = list(x.shape)
     for axis, length in zip((*axes, 0), plan.lengths, strict=True):
         sizes[axis] = length
-    y = x.new_empty(sizes) if plan.is_covered else x.new_zeros(sizes)
-    write = _summed_into if writing_is_safe() and unpack_dual(x).tangent is None else _copied_into
-    for step in plan.steps:
-        into, of = y.narrow(0, step.output, 1), x.narrow(0, step.input, 1)
-        for number, run in step.passed:
-            into = into.narrow(axes[number], run.start, run.stop - run.start)
-            of = of.narrow(axes[number], run.start + run.shift, run.stop - run.start)
-        axis = axes[step.term.axis]
-        for start, length, factors in step.pieces:
-            points = into.narrow(axis, start, length)
-            shifted = [
-                (step.term.factor * factor, of.narrow(axis, start + shift, length))
-                for shift, factor in factors
-            ]
-            if step.is_first and plan.is_covered:
-                shifted = write(points, shifted)
-            for factor, part in shifted:
-                points.add_(part, alpha=factor)
+    y = x.new_zeros(sizes)
+    for term, runs in plan.steps:
+        for along in product(*runs):
+            into, of = y.narrow(0, term.output, 1), x.narrow(0, term.input, 1)
+            factor = term.factor
+            for axis, run in zip(axes, along, strict=True):
+                length = run.stop - run.start
+                into = into.narrow(axis, run.start, length)
+                of = of.narrow(axis, run.start + run.shift, length)
+                factor *= run.factor
+            into.add_(of, alpha=factor)
     return y
-
-
-def _pieces(runs: Sequence[Run], length: int) -> Iterator[Piece]:
-    """Yield the ranges of an output to which the same shifts contribute."""
-    ends = sorted({0, length, *[end for run in runs for end in (run.start, run.stop)]})
-    for start, stop in pairwise(ends):
-        factors: dict[int, float] = {}
-        for run in runs:
-            if run.start <= start < run.stop:
-                factors[run.shift] = factors.get(run.shift, 0) + run.factor
-        yield start, stop - start, tuple([pair for pair in factors.items() if pair[1]])
-
-
-_Shifted: TypeAlias = list[tuple[float, Tensor]]
-_Write: TypeAlias = Callable[[Tensor, _Shifted], _Shifted]
-
-
-def _summed_into(points: Tensor, shifted: _Shifted) -> _Shifted:
-    """Write the sum of up to two parts, in one pass if the factor of one is 1; return the rest."""
-    if not shifted:
-        points.zero_()
-        return []
-    (factor, first), *rest = sorted(shifted, key=lambda pair: pair[0] != 1)
-    if factor != 1 or not rest:
-        mul(first, factor, out=points)
-        return rest
-    (other, second), *rest = rest
-    add(first, second, alpha=other, out=points)
-    return rest
-
-
-def _copied_into(points: Tensor, shifted: _Shifted) -> _Shifted:
-    """Do the same without ``out=``: under transforms, and in a compiler."""
-    if not shifted:
-        points.zero_()
-        return []
-    (factor, first), *rest = shifted
-    points.copy_(first)
-    if factor != 1:
-        points.mul_(factor)
-    return rest

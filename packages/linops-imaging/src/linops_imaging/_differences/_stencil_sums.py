@@ -157,9 +157,9 @@ class StencilSums(GridOperator[Part]):
         pieces = []
         for step in self._plan("there").steps:
             if axis == len(self._runs):
-                number = step.output if is_output else step.input
+                number = step.term.output if is_output else step.term.input
                 pieces.append(slice(number, number + 1))
             else:
-                pieces += [run.written if is_output else run.read for run in step.runs(axis)]
+                pieces += [run.written if is_output else run.read for run in step.runs[axis]]
         starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
         return slice(min(starts, default=0), max(stops, default=0))
