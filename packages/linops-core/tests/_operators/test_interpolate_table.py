@@ -19,7 +19,8 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Interpolate, NamedLinop
-from linops_core._kernels._interpolation import _table
+from linops_core._kernels import _accumulate
+from linops_core._kernels._interpolation import _gridding, _table
 from linops_core._kernels._interpolation._table import InterpolationTable, Neighbours
 from linops_core._kernels._kept import Kept
 from linops_core.testing import BaseNamedLinopTests
@@ -176,6 +177,58 @@ def test_rows_that_are_added_in_parts_have_the_same_sums(
     while rows is not None:
         assert rows.begins.diff().max() <= many
         rows = rows.parts.added if rows.parts else None
+
+
+@given(
+    n_points=st.integers(2, 12),
+    grid=st.lists(st.integers(1, 5), min_size=1, max_size=3),
+    step=st.integers(1, 9),
+    n_batches=st.sampled_from([1, 4]),
+    n_frames=st.sampled_from([None, 3]),
+    norm=st.sampled_from([1, 2]),
+)
+def test_weights_that_are_computed_in_steps_give_the_same_values_and_gradients(
+    n_points: int,
+    grid: list[int],
+    step: int,
+    n_batches: int,
+    n_frames: int | None,
+    norm: int,
+) -> None:
+    """Also where sums of many values are in double precision."""
+    frames = () if n_frames is None else (n_frames,)
+    names = ("T", "K") if frames else ("K",)
+    locs = points(*frames, n_points, len(grid)).float()
+    A = Interpolate(locs, grid, ("B", *names[:-1]), names, width=2, norm=norm, table_budget=0)
+    x = torch.randn(n_batches, *frames, *grid, requires_grad=True)
+    y = torch.randn(n_batches, *frames, n_points, requires_grad=True)
+
+    def found() -> list[Tensor]:
+        values = [A(x), A.H(y)]
+        back = torch.autograd.grad((values[0] * y.detach()).sum(), x, create_graph=True)
+        forth = torch.autograd.grad((values[1] * x.detach()).sum(), y)
+        return [*values, *back, *forth]
+
+    expected = found()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_gridding, "_STEP", step)
+        patch.setattr(_accumulate, "MANY", 3)
+        torch.testing.assert_close(found(), expected)
+
+
+def test_weights_that_are_computed_in_steps_take_little_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_gridding, "_STEP", 20)
+    monkeypatch.setattr(_accumulate, "_BINS", 16)
+    x, A = torch.ones(6), Interpolate(points(500, 1).float(), [6], width=2, table_budget=0)
+    y = A(x)
+    for linop, given_ in ((A, x), (A.H, y)):
+        with Storages() as made:
+            result = linop(given_)
+        own = {given_.data_ptr(), result.data_ptr(), A.locs.data_ptr()}
+        sizes = [size for at, size in made.nbytes.items() if at not in own]
+        assert max(sizes) <= max(2 * 20, 6) * torch.int64.itemsize
 
 
 @pytest.mark.parametrize("budget", [0, None])

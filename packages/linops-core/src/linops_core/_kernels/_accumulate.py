@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from functools import reduce
-from operator import add
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor
@@ -92,19 +90,21 @@ def writing_is_safe() -> bool:
     return not (torch.compiler.is_compiling() or is_transformed())
 
 
-def dtype_of_sums(dtype: torch.dtype, places: Sequence[Tensor]) -> torch.dtype:
-    """Return the dtype in which values of this dtype are added at the sums of these places.
+def dtype_of_sums(dtype: torch.dtype, count: int, places: Iterable[Tensor]) -> torch.dtype:
+    """Return the dtype in which values of this dtype are added at ``count`` places, given in parts.
 
     It is double precision if more than 256 may share a place: torch adds them one by one, so that
     2^16 of 0.1 in single precision err by 6e-4, and 2^25 of 1 give 2^24. Of places without values,
     as in a compiled graph, nothing is known.
     """
-    if dtype.itemsize > (8 if dtype.is_complex else 4) or places[0].numel() <= MANY:
+    if dtype.itemsize > (8 if dtype.is_complex else 4) or count <= MANY or not writing_is_safe():
         return dtype
-    if not (writing_is_safe() and all(type(place) is Tensor for place in places)):
-        return dtype
-    n_bins = max(_BINS, 1 << (places[0].numel() // 64).bit_length())
-    counts = places[0].new_zeros(n_bins)
-    for parts in zip(*(place.flatten().split(16 * _BINS) for place in places), strict=True):
-        counts += (reduce(add, parts) & (n_bins - 1)).bincount(minlength=n_bins)
-    return torch.promote_types(dtype, torch.float64) if counts.max() > MANY else dtype
+    n_bins = max(_BINS, 1 << (count // 64).bit_length())
+    counts: Tensor | None = None
+    for part in places:
+        if type(part) is not Tensor:
+            return dtype
+        own = (part & (n_bins - 1)).bincount(minlength=n_bins)
+        counts = own if counts is None else counts.add_(own)
+    is_crowded = counts is not None and bool(counts.max() > MANY)
+    return torch.promote_types(dtype, torch.float64) if is_crowded else dtype

@@ -243,10 +243,13 @@ class Sampling(GridOperator[GridPart]):
         if torch.compiler.is_compiling() or (not dtype.is_floating_point and not dtype.is_complex):
             return dtype
         if dtype not in self._sums:
-            idx = [self._weight(name).detach() for name in self._weights]
+            idx = [self._weight(name).detach().flatten() for name in self._weights]
             strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
-            places = [indices.long() * stride for indices, stride in zip(idx, strides, strict=True)]
-            self._sums[dtype] = dtype_of_sums(dtype, places)
+            places = (
+                sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
+                for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
+            )
+            self._sums[dtype] = dtype_of_sums(dtype, idx[0].numel(), places)
         return self._sums[dtype]
 
     def flat_indices(self) -> Tensor:

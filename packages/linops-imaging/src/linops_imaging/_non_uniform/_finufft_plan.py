@@ -179,9 +179,9 @@ class PlanPair:
                 into.masked_fill_(self._lost.any() if is_back else self._lost, math.nan)
 
     def _is_crowded(self) -> bool:
-        turns = self._angles[0] / (2 * math.pi)
-        places = (turns * self._sizes[0]).floor().long()
-        return dtype_of_sums(self._way.dtype, [places]) != self._way.dtype
+        parts = self._angles[0].split(2**20)
+        places = ((part * (self._sizes[0] / (2 * math.pi))).floor().long() for part in parts)
+        return dtype_of_sums(self._way.dtype, len(self._angles[0]), places) != self._way.dtype
 
     def _converted(self, x: Tensor) -> Tensor:
         return x.to(self._way.dtype).contiguous().resolve_conj().resolve_neg()
