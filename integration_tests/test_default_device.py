@@ -337,8 +337,8 @@ ELSEWHERE = {
     "libraries that may not be installed": (
         "from_pylops to_pylops from_sigpy to_sigpy from_deepinv to_deepinv show "
         "from_finufft from_pytorch_finufft from_mrinufft from_torchkbnufft from_pynufft "
-        "from_skimage from_astra from_pywt from_ptwt to_odl from_odl from_scico from_mrpro "
-        "to_mrpro from_proximal from_pyproximal to_pyproximal"
+        "from_skimage from_astra from_pywt from_ptwt to_odl from_odl from_scico to_scico "
+        "from_mrpro to_mrpro from_proximal from_pyproximal to_pyproximal"
     ),
 }
 """What is not run here, and why."""

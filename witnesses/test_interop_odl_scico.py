@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import FFT, Dense, from_odl, from_scico, to_odl
+from linops_core import FFT, Dense, RealPart, from_odl, from_scico, to_odl, to_scico
 from linops_core.testing import dottest
 
 
@@ -78,3 +78,72 @@ def test_an_operator_for_solvers_of_odl() -> None:
     np.testing.assert_allclose(F.adjoint(F(z)).asarray(), z.asarray(), atol=1e-12)
     y = F.range.element(1j * z.asarray().real)
     np.testing.assert_allclose(F(z).inner(y), z.inner(F.adjoint(y)))
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_jax_differentiates_and_batches_an_operator_for_scico(is_compiled: bool) -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("scico")
+    matrix = random(4, 6, dtype=torch.complex64)
+    A = to_scico(Dense(matrix, ("M", "N"), ("...", "N"), ("...", "M")))
+    M = matrix.numpy()
+    x, y, z = (random(*shape, dtype=torch.complex64).numpy() for shape in ((6,), (4,), (3, 6)))
+    if is_compiled:
+        A.jit()
+    expected = [(A(x), M @ x), (A.H(y), M.conj().T @ y), (A.T(y), M.T @ y), (A.gram(x),)]
+    expected[-1] += (M.conj().T @ M @ x,)
+
+    def squares(x):  # type: ignore[no-untyped-def]
+        return (abs(A(x)) ** 2).sum() / 2
+
+    real = (M.conj().T @ M).real
+    expected += [
+        (jax.grad(squares)(x).conj(), A.gram(x)),
+        (jax.jvp(A, (x,), (1j * x,))[1], 1j * M @ x),
+        (jax.vmap(A)(z), z @ M.T),
+        (jax.vmap(A, in_axes=1, out_axes=1)(z.T), M @ z.T),
+        (jax.vmap(jax.grad(squares))(z).conj(), z @ (M.conj().T @ M).T),
+        (jax.hessian(squares)(x.real), real),
+        (A(x.real), M @ x.real),
+    ]
+    for found, right in expected:
+        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+    assert A(x).dtype == A.output_dtype == A.input_dtype == np.complex64
+
+
+def test_operators_for_scico_take_complex_arrays_and_double_precision_only_as_jax_does() -> None:
+    jax = pytest.importorskip("jax")
+    pytest.importorskip("scico")
+    matrix = random(4, 6).float()
+    A = to_scico(Dense(matrix, ("M", "N"), ("N",), ("M",)))  # without a batch
+    z = random(3, 6, dtype=torch.complex64).numpy()
+    np.testing.assert_allclose(jax.vmap(A)(z), z @ matrix.numpy().T, rtol=1e-4, atol=1e-4)
+    assert A(z[0]).dtype == np.complex64 and A(z[0].real).dtype == A.H(A(z[0].real)).dtype
+    with pytest.raises(
+        ValueError, match=r"to_scico: .* must be in a precision of JAX, got float64"
+    ):
+        to_scico(Dense(matrix.double(), ("M", "N"), ("N",), ("M",)))
+    with pytest.raises(ValueError, match="to_scico"):
+        to_scico(RealPart(("N",)), {"N": 3})
+
+
+def test_an_operator_for_solvers_of_scico() -> None:
+    functional, loss, optimize = (
+        pytest.importorskip(f"scico.{name}") for name in ("functional", "loss", "optimize")
+    )
+    cg = pytest.importorskip("scico.solver").cg
+    matrix, truth = random(7, 5).float(), random(5).float().numpy()
+    A = to_scico(Dense(matrix, ("M", "N"), ("N",), ("M",)))
+    y = A(truth)
+    found, _ = cg(A.gram_op, A.H(y), tol=1e-6)
+    np.testing.assert_allclose(found, truth, atol=1e-4)
+    f = loss.SquaredL2Loss(y=y, A=A)
+    norm = torch.linalg.matrix_norm(matrix, 2).item()
+    solver = optimize.AcceleratedPGM(
+        f=f, g=1e-6 * functional.L1Norm(), L0=norm**2, x0=0 * truth, maxiter=300
+    )
+    np.testing.assert_allclose(solver.solve(), truth, atol=1e-3)
+    F = to_scico(FFT(2, centered=True), {"Nx": 4, "Ny": 5}, torch.float32)
+    G = from_scico(F @ F.H, ("...", "Kx", "Ky"), ("...", "Lx", "Ly"))
+    z = random(2, 4, 5, dtype=torch.complex64)
+    torch.testing.assert_close(G(z), z, rtol=1e-4, atol=1e-4)

@@ -1,7 +1,8 @@
 """Run public functions once at a large size, each in a process of its own.
 
 ``python run.py [--log2 24] [name ...]``: errors in single precision, peaks of memory, how soon an
-interrupt is heard, and shapes beyond 2^31 entries. Without names every entry runs.
+interrupt is heard, and shapes beyond 2^31 entries. Without names every entry runs. With
+``--record FILE`` each entry is a line of JSON there, and a second run goes on after the first.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import argparse
 import json
 import multiprocessing
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -55,51 +57,72 @@ def missing() -> list[str]:
     return sorted(public - tested)
 
 
-def alone(name: str, n: int, pipe: Any) -> None:
-    """Run one entry here, and send what it found."""
+def alone(name: str, n: int, gib: float, timeout: int, pipe: Any) -> None:
+    """Run one entry here, with limits of memory and processor time, and send what it found."""
+    resource.setrlimit(resource.RLIMIT_DATA, (int(gib * 2**30),) * 2)
+    resource.setrlimit(resource.RLIMIT_CPU, (timeout, timeout + 5))
     measure = dict(entries())[name]
     began = time.perf_counter()
+    found: dict[str, Any] = {"name": name, "n": n, "passed": True}
     try:
-        found = measure(n)
+        found |= measure(n)
     except Exception as error:
-        pipe.send((False, f"{type(error).__name__}: {error}"[:300]))
-        raise SystemExit(1) from error
+        found |= {"passed": False, "failure": f"{type(error).__name__}: {error}"[:400]}
+    used = resource.getrusage(resource.RUSAGE_SELF)
     found["seconds"] = round(time.perf_counter() - began, 1)
-    found["peak_gib"] = round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2)
-    pipe.send((True, json.dumps(found)))
+    found["processor_seconds"] = round(used.ru_utime + used.ru_stime, 1)
+    found["peak_gib"] = round(used.ru_maxrss / 2**20, 2)
+    pipe.send(found)
+
+
+def apart(name: str, n: int, gib: float, timeout: int) -> dict[str, Any]:
+    """Run one entry in a copy of this process: its peak of memory is that of the entry."""
+    context = multiprocessing.get_context("fork")
+    here, there = context.Pipe(duplex=False)
+    process = context.Process(target=alone, args=(name, n, gib, timeout, there))
+    process.start()
+    there.close()
+    try:
+        found: dict[str, Any] = here.recv()
+    except EOFError:
+        found = {"name": name, "n": n, "passed": False}
+    process.join()
+    if process.exitcode:
+        code = signal.Signals(-process.exitcode).name if process.exitcode < 0 else process.exitcode
+        found["failure"] = f"the process ended with {code} (SIGXCPU: out of time)"
+    return found
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--log2", type=int, default=24)
-    options.add_argument("--timeout", type=int, default=600, help="seconds for each entry")
+    options.add_argument("--timeout", type=int, default=900, help="processor seconds of an entry")
+    options.add_argument("--gib", type=float, default=20.0, help="memory for each entry")
+    options.add_argument(
+        "--record", type=Path, help="file of results; its entries are not repeated"
+    )
     options.add_argument("names", nargs="*", help="entries, or the beginnings of their names")
     given = options.parse_args()
     n = 17 << (given.log2 - 4)  # more than a float32 counts, and no power of two
     if lacking := missing():
         sys.exit(f"these have no entry: {', '.join(lacking)}")
+    known: list[dict[str, Any]] = []
+    if given.record and given.record.exists():
+        known = [json.loads(line) for line in given.record.read_text().splitlines()]
+    results = {found["name"]: found for found in known if found["n"] == n}
     chosen = [
         name
         for name, _ in entries()
         if not given.names or any(name.startswith(start) for start in given.names)
     ]
-    failed = []
-    # A copy of this process, which has imported torch: its peak of memory is that of the entry.
-    context = multiprocessing.get_context("fork")
     for name in chosen:
-        here, there = context.Pipe(duplex=False)
-        process = context.Process(target=alone, args=(name, n, there))
-        process.start()
-        there.close()
-        try:
-            passed, seen = here.recv() if here.poll(given.timeout) else (False, "out of time")
-        except EOFError:
-            passed, seen = False, "the process ended"
-        if not passed:
-            process.kill()
-        process.join()
-        failed += [] if passed else [name]
-        print(f"{'ok' if passed else 'FAILED':6} {name}: {seen}", flush=True)
+        if name not in results:
+            results[name] = found = apart(name, n, given.gib, given.timeout)
+            print("ok    " if found["passed"] else "FAILED", json.dumps(found), flush=True)
+            if given.record:
+                with given.record.open("a") as file:
+                    print(json.dumps(found), file=file)
+    failed = [name for name in chosen if not results[name]["passed"]]
     print(f"{len(chosen) - len(failed)} passed, {len(failed)} failed")
     if failed:
         sys.exit(f"failed: {', '.join(failed)}")

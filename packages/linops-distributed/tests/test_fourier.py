@@ -249,7 +249,7 @@ def test_dtensors_in_and_out(ranks: Ranked) -> None:
 
     def program(rank: int) -> None:
         B = distribute_linop(A, ranks.mesh(r=ranks.n_ranks), SLAB)
-        v = distribute_tensor(x, B.ranks.mesh, B.input_placements, src_data_rank=None)
+        v = distribute_tensor(x, B.ranks.mesh.device_mesh, B.input_placements, src_data_rank=None)
         y = B(v.requires_grad_())
         assert isinstance(y, DTensor) and y.shape == wanted.shape
         assert y.placements == B.output_placements

@@ -116,7 +116,9 @@ def test_dtensors_in_and_out(ranks: Ranked, dim: str) -> None:
         A = made(ranks, dim)
         assert A.input_placements == ((Shard(0),) if dim == "N" else (Replicate(),))
         assert A.output_placements == ((Shard(0),) if dim == "M" else (Replicate(),))
-        whole = distribute_tensor(x, A.ranks.mesh, A.input_placements, src_data_rank=None)
+        whole = distribute_tensor(
+            x, A.ranks.mesh.device_mesh, A.input_placements, src_data_rank=None
+        )
         y = A(whole)
         assert isinstance(y, DTensor) and y.shape == (5,)
         assert y.placements == A.output_placements
@@ -124,7 +126,7 @@ def test_dtensors_in_and_out(ranks: Ranked, dim: str) -> None:
         torch.testing.assert_close(A(A.local_input(x)), y.to_local())
         if ranks.n_ranks > 1:
             wrong = Replicate() if dim == "N" else Shard(0)
-            other = distribute_tensor(x, A.ranks.mesh, [wrong], src_data_rank=None)
+            other = distribute_tensor(x, A.ranks.mesh.device_mesh, [wrong], src_data_rank=None)
             with pytest.raises(ValueError, match="a DTensor must be on the mesh"):
                 A(other)
 
@@ -136,7 +138,9 @@ def test_a_gradient_through_dtensors(ranks: Ranked) -> None:
 
     def program(rank: int) -> None:
         A = made(ranks, "N")
-        whole = distribute_tensor(x, A.ranks.mesh, A.input_placements, src_data_rank=None)
+        whole = distribute_tensor(
+            x, A.ranks.mesh.device_mesh, A.input_placements, src_data_rank=None
+        )
         y = A(whole.requires_grad_())
         assert isinstance(y, DTensor)
         y.to_local().abs().square().sum().backward()

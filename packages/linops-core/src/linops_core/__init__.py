@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ._adapters import from_sigpy as from_sigpy
     from ._adapters import to_odl as to_odl
     from ._adapters import to_pylops as to_pylops
+    from ._adapters import to_scico as to_scico
     from ._adapters import to_sigpy as to_sigpy
     from ._algebra._add import Add as Add
     from ._algebra._chain import Chain as Chain
@@ -84,7 +85,8 @@ else:
         __name__,
         {
             "._adapters": (
-                "from_odl from_pylops from_scico from_scipy from_sigpy to_odl to_pylops to_sigpy"
+                "from_odl from_pylops from_scico from_scipy from_sigpy to_odl to_pylops to_scico "
+                "to_sigpy"
             ),
             "._algebra._add": "Add",
             "._algebra._chain": "Chain",
@@ -205,5 +207,6 @@ __all__ = [
     "safe_globals",
     "to_odl",
     "to_pylops",
+    "to_scico",
     "to_sigpy",
 ]

@@ -4,8 +4,10 @@ These names may change in any release: the packages are released together, each 
 versions that it fits. Use the names of ``linops_core`` for your own operators.
 """
 
+from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
+from ._algebra._own_tile import OwnTile as OwnTile
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
 from ._base._along import along as along
@@ -34,8 +36,10 @@ from ._base._totals import WHOLE as WHOLE
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
+from ._base._unused_names import unused_names as unused_names
 from ._extras import needed as needed
 from ._kernels._accumulate import concatenate as concatenate
+from ._kernels._accumulate import dtype_of_sums as dtype_of_sums
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
 from ._kernels._alike import steps_that_differ as steps_that_differ
@@ -43,6 +47,7 @@ from ._kernels._changes import TensorState as TensorState
 from ._kernels._changes import are_counted as are_counted
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
+from ._kernels._dtype import not_a_tensor as not_a_tensor
 from ._kernels._inner_products import inner as inner
 from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm

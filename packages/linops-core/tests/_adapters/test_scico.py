@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from linops_core import from_scico
+from linops_core import RealPart, from_scico, to_scico
 from linops_core.testing import dottest
 
 np = pytest.importorskip("numpy")
@@ -67,3 +67,8 @@ def test_what_is_refused() -> None:
     real: Any = LinearOperator(MATRIX.astype(complex), (6,), (4,), takes_real_parts=True)
     with pytest.raises(ValueError, match="from_scico: the operator must be linear over complex"):
         from_scico(real, ("N",), ("M",))
+
+
+def test_an_operator_for_scico_must_have_a_matrix() -> None:
+    with pytest.raises(ValueError, match="complex numbers for to_scico"):
+        to_scico(RealPart(("N",)), {"N": 3})

@@ -14,7 +14,7 @@ from linops_core import (
     Role,
     Zero,
 )
-from linops_core._algebra._endomorphism import NamedInOrder, with_outputs_alike
+from linops_core._algebra._endomorphism import named_in_order, with_outputs_alike
 from nameddim import ND, NamedShape
 
 
@@ -61,9 +61,9 @@ def test_a_part_of_a_normal_does_not() -> None:
 
 def test_what_follows_speaks_of_the_output_by_the_name_of_the_input() -> None:
     N, D = matrix().N, Diagonal(torch.ones(4), ("N",))
-    assert [linop.ishape for linop in NamedInOrder([N, D]).linops] == [("N",), ("N1",)]
-    assert NamedInOrder([D, N]).linops[1] is N
-    again = NamedInOrder([N, D, N]).linops
+    assert [linop.ishape for linop in named_in_order([N, D])] == [("N",), ("N1",)]
+    assert named_in_order([D, N])[1] is N
+    again = named_in_order([N, D, N])
     assert [linop.oshape for linop in again] == [("N1",), ("N1",), ("N2",)]
     assert Chain(N, N).oshape == ("N2",)
 

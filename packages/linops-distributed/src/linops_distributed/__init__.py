@@ -8,7 +8,7 @@ from ._plan import MeshPlan as MeshPlan
 from ._plan import RankPlan as RankPlan
 from ._plan_mesh import plan_mesh as plan_mesh
 from ._program import run_rank as run_rank
-from ._ranks import Sent as Sent
+from ._transport import Sent as Sent
 
 __version__ = "0.1.0"
 

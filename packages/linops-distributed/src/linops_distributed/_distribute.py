@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, cast
+from typing import cast
+
+from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Role, SplitError
 from linops_core.siblings import all_parts_of
@@ -14,17 +17,15 @@ from nameddim import ND, NamedDimension, NamedShape
 from ._distributed import DistributedLinop
 from ._exchange import Exchange
 from ._halo import HaloExchange
-from ._ranks import Ranks
+from ._mesh import RankMesh
 from ._route import Halo, Move, gain_of
 from ._sharding import Sharding
 from ._shares import Share, sharded
 from ._sources import Source, shares_made, shares_of_all, shares_of_one
 from ._steps import in_steps
 from ._tile import DistributedTile
+from ._transport import Transport
 from ._weights import mesh_dims_of_weights
-
-if TYPE_CHECKING:
-    from torch.distributed.device_mesh import DeviceMesh
 
 _NAME = "distribute_linop"
 _SERIALS = count()  # numbers of operators; those of the first rank of the mesh are used
@@ -115,7 +116,7 @@ def distribute_linop(
 
 
 def over_ranks(
-    ranks: Ranks,
+    ranks: Transport,
     linop: Source | Sequence[Source] | None,
     pairs: Mapping[NamedDimension, str],
     specs: Sequence[BatchSpec],
@@ -125,10 +126,10 @@ def over_ranks(
     """Return the operator over ranks, given checked arguments."""
     facts: list[object] = []
     if scatter_from is not None:
-        if scatter_from not in ranks.numbers:
+        if scatter_from not in ranks.mesh.numbers:
             raise ValueError(
-                f"{_NAME}: scatter_from must be a rank of the mesh, one of {[*ranks.numbers]}, "
-                f"got {scatter_from!r}"
+                f"{_NAME}: scatter_from must be a rank of the mesh, one of "
+                f"{[*ranks.mesh.numbers]}, got {scatter_from!r}"
             )
         plan, steps = shares_of_one(linop, scatter_from, ranks, pairs, known, _NAME)
     elif isinstance(linop, NamedLinop):
@@ -138,7 +139,6 @@ def over_ranks(
         sources = _checked_sources(linop)
         plan, steps = shares_made(sources, ranks, pairs, known, _NAME)
         facts = [_signature(source) for source in sources if isinstance(source, NamedLinop)]
-    ranks.prepare(ranks.names)
     lengths = [step.sharding.cuts if isinstance(step, Share) else step for step in steps]
     options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
     what, owner = "operator and placement", f"{_NAME}: {plan.whole.signature}"
@@ -146,7 +146,7 @@ def over_ranks(
         (next(_SERIALS), (plan.whole.shape, facts, pairs, lengths, *options)), _NAME, what
     )
     ranks.check_same([one for _, one in told], owner, what)
-    ranks.serial = told[0][0]
+    ranks.order.serial = told[0][0]
     linops = [
         _tile(step, ranks, _specs_for(step, specs, len(steps) == 1), plan.lengths)
         if isinstance(step, Share)
@@ -161,7 +161,7 @@ def over_ranks(
 
 
 def _tile(
-    share: Share, ranks: Ranks, specs: Sequence[BatchSpec], sizes: Mapping[NamedDimension, int]
+    share: Share, ranks: Transport, specs: Sequence[BatchSpec], sizes: Mapping[NamedDimension, int]
 ) -> DistributedTile:
     """Return the operator of which each rank computes a share."""
     sharding, tile = share.sharding, share.tile
@@ -178,7 +178,7 @@ def _tile(
     what = "whether it is linear over complex numbers"  # a rank without work does not know
     owner = f"{_NAME}: {share.whole.signature}"
     told = ranks.told((is_complex_linear, refused), owner, what)
-    for number, (_, why) in zip(ranks.numbers, told, strict=True):
+    for number, (_, why) in zip(ranks.mesh.numbers, told, strict=True):
         if why is not None:
             raise SplitError(
                 f"{owner}: batch_specs must cut the share of each rank, got on rank {number} {why}"
@@ -200,17 +200,16 @@ def _tile(
     )
 
 
-def _exchange(move: Move, ranks: Ranks, lengths: Mapping[NamedDimension, int]) -> Exchange:
-    ranks.prepare((move.mesh_dim,))
+def _exchange(move: Move, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> Exchange:
+    ranks.mesh.prepare((move.mesh_dim,))
     before, after = (sharded(ranks, cuts, lengths) for cuts in (move.before, move.after))
     return Exchange(move.names, before, after, ranks)
 
 
-def _halo(step: Halo, ranks: Ranks, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
-    ranks.prepare((step.mesh_dim,))
-    before, after = (
-        sharded(ranks, step.cuts, lengths, reads) for reads in (step.before, step.after)
-    )
+def _halo(step: Halo, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
+    ranks.mesh.prepare((step.mesh_dim,))
+    sides = step.before, step.after
+    before, after = (sharded(ranks, step.cuts, lengths, reads) for reads in sides)
     return HaloExchange(step.names, step.dim, before, after, ranks)
 
 
@@ -222,15 +221,7 @@ def _specs_for(share: Share, specs: Sequence[BatchSpec], is_all: bool) -> Sequen
     for spec in specs:
         sizes = {dim: size for dim, size in spec.batch_sizes.items() if _is_cut_by(share, dim)}
         if sizes:
-            found.append(
-                BatchSpec(
-                    sizes,
-                    spec.device_matrix,  # type: ignore[arg-type]  # as it was given
-                    spec.base_device,
-                    spec.base_stream,
-                    spec.transfer_stream,
-                )
-            )
+            found.append(replace(spec, batch_sizes=sizes))
     return found
 
 
@@ -247,9 +238,7 @@ def _check_batch_dims(steps: Sequence[Share | Move | Halo], specs: Sequence[Batc
             )
 
 
-def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Ranks:
-    from torch.distributed.device_mesh import DeviceMesh
-
+def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Transport:
     if not isinstance(mesh, DeviceMesh):
         raise TypeError(f"{_NAME}: mesh must be a DeviceMesh, got {type(mesh)}")
     if not mesh.mesh_dim_names:
@@ -259,11 +248,11 @@ def _ranks_of(mesh: DeviceMesh, ordered: bool) -> Ranks:
         )
     if mesh.get_coordinate() is None:
         raise ValueError(f"{_NAME}: this rank must be in the mesh, got {mesh}")
-    return Ranks.of(mesh, ordered)
+    return Transport(RankMesh.of(mesh), ordered)
 
 
 def checked_placement(
-    placement: Mapping[str, str] | Mapping[NamedDimension, str], ranks: Ranks
+    placement: Mapping[str, str] | Mapping[NamedDimension, str], ranks: Transport
 ) -> dict[NamedDimension, str]:
     """Return the placement by dimensions; refuse dimensions that the mesh lacks."""
     if not isinstance(placement, Mapping):
@@ -273,25 +262,23 @@ def checked_placement(
         )
     pairs = {ND.infer(dim): name for dim, name in placement.items()}
     for dim, name in pairs.items():
-        if name not in ranks.names:
+        if name not in ranks.mesh.names:
             raise ValueError(
-                f"{_NAME}: {dim} must be placed on one of the dimensions {ranks.names} of the "
+                f"{_NAME}: {dim} must be placed on one of the dimensions {ranks.mesh.names} of the "
                 f"mesh, got {name!r}"
             )
     return pairs
 
 
 def _checked_sources(linop: object) -> Sequence[Source]:
-    sources = [*linop] if isinstance(linop, Sequence) and linop else [linop]
-    found: list[Source] = []
+    sources = [*linop] if isinstance(linop, Sequence) and linop else [cast(Source, linop)]
     for source in sources:
         if not isinstance(source, NamedLinop) and not callable(source):
             raise TypeError(
                 f"{_NAME}: linop must be a NamedLinop, a function that makes shares, or a sequence "
                 f"of them, got {type(source)}"
             )
-        found.append(source)
-    return found
+    return sources
 
 
 def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchSpec]:
@@ -302,14 +289,13 @@ def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchS
     return found
 
 
-def _prepare(ranks: Ranks, sharding: Sharding, shape: NamedShape) -> None:
+def _prepare(ranks: Transport, sharding: Sharding, shape: NamedShape) -> None:
     """Make the process groups, in the same order on all ranks."""
     for names in (shape.ishape, shape.oshape, ()):
-        ranks.prepare(sharding.absent_from(names))
-        ranks.prepare(sharding.present_in(names))
+        ranks.mesh.prepare(sharding.absent_from(names))
+        ranks.mesh.prepare(sharding.present_in(names))
     for cut in sharding.cuts.values():
-        ranks.prepare((cut.mesh_dim,))
-    ranks.prepare(ranks.names)
+        ranks.mesh.prepare((cut.mesh_dim,))
 
 
 def _signature(linop: NamedLinop) -> list[object]:

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING, NoReturn, cast
 
 import torch
 from torch import Tensor
+from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
 from linops_core.siblings import is_followed, totals_of, without_fftshift, writing_is_safe
 from nameddim import NamedDimension
 
 from ._dry_run import dry_run
+from ._order import Meeting
 from ._plan import MeshPlan, merged
-from ._ranks import Meeting, Ranks
 from ._sharding import Sharding
+from ._transport import Transport
 
 if TYPE_CHECKING:
-    from torch.distributed.device_mesh import DeviceMesh
     from torch.distributed.tensor import DTensor, Placement
 
 
@@ -31,7 +32,7 @@ class ShareSum:
 
     dims: tuple[str, ...]
     mesh: DeviceMesh | None
-    ranks: Ranks = field(compare=False)
+    ranks: Transport = field(compare=False)
     owner: str = field(compare=False)
 
     def __call__(self, numbers: Tensor) -> Tensor:
@@ -55,7 +56,7 @@ class DistributedLinop(NamedLinop):
     the same operators in the same order.
     """
 
-    ranks: Ranks
+    ranks: Transport
     _shardings: Mapping[Side, Sharding]
     _derived = frozenset[str]()
 
@@ -73,7 +74,7 @@ class DistributedLinop(NamedLinop):
     def extra_repr(self) -> str:
         """Return the text of ``repr``: the rank and its share."""
         pieces = ", ".join(f"{dim} {p.start}:{p.stop}" for dim, p in self.window.items())
-        return f"rank {self.ranks.rank} of {self.ranks.size(self.ranks.names)}: {pieces}"
+        return f"rank {self.ranks.mesh.rank} of {len(self.ranks.mesh.numbers)}: {pieces}"
 
     @property
     def step_owner(self) -> str:
@@ -105,7 +106,7 @@ class DistributedLinop(NamedLinop):
             own = lengths[sharding.at[cut.mesh_dim]]
             if not -y.ndim <= axis < y.ndim or y.shape[axis] != own:
                 text = (
-                    f"{owner}: axis {axis} of the share of rank {self.ranks.rank} must have "
+                    f"{owner}: axis {axis} of the share of rank {self.ranks.mesh.rank} must have "
                     f"length {own}, got shape {tuple(y.shape)}"
                 )
                 meeting = Meeting((cut.mesh_dim,), 0, torch.float32, y.device)
@@ -133,14 +134,14 @@ class DistributedLinop(NamedLinop):
         if isinstance(x, Tensor):
             self._refuse_what_follows(x)
         call = self._call_of(x)
-        if call is None or (owner, call) not in ranks.calls:
+        if call is None or (owner, call) not in ranks.order.calls:
             self._compare_calls(x, call)
-            ranks.calls.add((owner, call))
-        outer, ranks.met = ranks.met, None
+            ranks.order.calls.add((owner, call))
+        outer, ranks.order.met = ranks.order.met, None
         y = super().forward(x)
-        if ranks.met is not None:
-            ranks.meetings[owner] = ranks.met
-        ranks.met = outer or ranks.met
+        if ranks.order.met is not None:
+            ranks.order.meetings[owner] = ranks.order.met
+        ranks.order.met = outer or ranks.order.met
         return y
 
     def _follows(self, x: Tensor) -> tuple[bool, bool]:
@@ -182,13 +183,13 @@ class DistributedLinop(NamedLinop):
         except (TypeError, ValueError) as error:
             failure = error
         text = "" if failure is None else str(failure)
-        meeting = ranks.meetings.get(owner)
+        meeting = ranks.order.meetings.get(owner)
         if meeting is not None:
             given = f" ({text or call})"
             ranks.interrupt(meeting, owner, "a call with another input than before", given)
         what = "dtype, shape and gradient of the input"
         told = ranks.told((text, None if text else call), owner, what)
-        refused = {number: said for number, (said, _) in zip(ranks.numbers, told, strict=True)}
+        refused = {number: said for number, (said, _) in zip(ranks.mesh.numbers, told, strict=True)}
         for number, said in refused.items():
             if said:
                 words = said if len({*refused.values()}) == 1 else f"on rank {number}: {said}"
@@ -199,7 +200,7 @@ class DistributedLinop(NamedLinop):
         from torch.distributed.tensor import DTensor
 
         wanted, given = _of_ndim(self.input_placements, x.ndim), _of_ndim(x.placements, x.ndim)
-        mesh = self.ranks.mesh
+        mesh = self.ranks.mesh.device_mesh
         if mesh is None or x.device_mesh != mesh or given != wanted:
             raise ValueError(
                 f"{self.signature}: a DTensor must be on the mesh {mesh} with "
@@ -245,7 +246,7 @@ class DistributedLinop(NamedLinop):
         """
         plan = dry_run(self, self.ranks, like, sizes, dtype)
         return merged(
-            self.signature, self.ranks.sizes, self.ranks.told(plan, self.step_owner, "plan")
+            self.signature, self.ranks.mesh.sizes, self.ranks.told(plan, self.step_owner, "plan")
         )
 
     # Derived operators
@@ -309,20 +310,17 @@ def _totals_of_shares(linop: DistributedLinop, side: Side) -> Totals:
     """Return how sums over the shares of a vector are collected from the ranks."""
     names = linop.ishape if side == "input" else linop.oshape
     sharding, ranks, owner = linop._shardings[side], linop.ranks, linop.step_owner
-    dims = sharding.present_in(names)
+    dims, mesh = sharding.present_in(names), ranks.mesh
 
     def told(value: object, what: str) -> list[object]:
         return ranks.told(value, owner, what)
 
-    processes = Processes(ranks.numbers.index(ranks.rank), len(ranks.numbers), told)
-    if ranks.size(dims) == 1:
+    processes = Processes(mesh.index(mesh.names), len(mesh.numbers), told)
+    if mesh.size(dims) == 1:
         return Totals(processes=processes)
-    part = 0
-    for name in dims:
-        part = part * ranks.sizes[name] + ranks.at[name]
     cut = frozenset(sharding.cuts) & {*names}
-    add = ShareSum(dims, ranks.mesh, ranks, owner)
-    return Totals(add, cut, part, ranks.size(dims), processes)
+    add = ShareSum(dims, mesh.device_mesh, ranks, owner)
+    return Totals(add, cut, mesh.index(dims), mesh.size(dims), processes)
 
 
 @without_fftshift.register(DistributedLinop)

@@ -15,14 +15,15 @@ from linops_core.siblings import all_parts_of
 from linops_split.siblings import WORKS, TorchDispatchMode, WithoutData, complex_dtype, input_of
 from nameddim import NamedDimension
 
+from ._order import Order
 from ._plan import Computed, RankPlan, Step
 from ._private_torch import tree_leaves
-from ._ranks import Ranks, Sent
+from ._transport import Sent, Transport
 
 
 def dry_run(
     linop: NamedLinop,
-    ranks: Ranks,
+    ranks: Transport,
     like: Tensor | None,
     sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None,
     dtype: torch.dtype | None,
@@ -38,9 +39,9 @@ def dry_run(
     given = input_of(linop, like, sizes, dtype, owner)
     without_data = WithoutData(linop.signature)
     dry = without_data.of(linop)
-    ranks = replace(ranks, is_dry=True)
+    ranks = replace(ranks, is_dry=True, order=Order(ranks.order.serial))
     for part in all_parts_of(dry):
-        if isinstance(getattr(part, "ranks", None), Ranks):
+        if isinstance(getattr(part, "ranks", None), Transport):
             part.ranks = ranks  # type: ignore[assignment]  # it is one
     steps: dict[str, tuple[Step, ...]] = {}
     with without_data.running():
@@ -48,24 +49,20 @@ def dry_run(
         x = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype, device=device)
         y = torch.empty_like(dry(x))
         for work, derived in WORKS.items():
-            called, ranks.log, counting = derived(dry), [], _Counting(ranks)
-            with counting:
+            called, ranks.log = derived(dry), []
+            with _Counting(ranks.log) as counting:
                 called(y if work == "adjoint" else x)
             steps[work] = counting.steps()
-    return RankPlan((ranks.rank,), steps)
+    return RankPlan((ranks.mesh.rank,), steps)
 
 
 class _Counting(TorchDispatchMode):
     """Counts the bytes that operations read and write between steps of communication."""
 
-    def __init__(self, ranks: Ranks) -> None:
+    def __init__(self, sent: Sequence[Sent]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self._ranks = ranks
+        self._sent = sent
         self._computed: dict[int, int] = defaultdict(int)
-
-    @property
-    def _sent(self) -> Sequence[Sent]:
-        return self._ranks.log or []
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None

@@ -13,8 +13,8 @@ from linops_core.siblings import acts_as, size_of_side
 from nameddim import NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
-from ._ranks import Ranks
 from ._sharding import Sharding
+from ._transport import Transport
 
 
 class Exchange(DistributedLinop):
@@ -30,7 +30,7 @@ class Exchange(DistributedLinop):
         Dimensions of the vector.
     before, after : Sharding
         The cuts of the vector; they differ along one dimension of the mesh.
-    ranks : Ranks
+    ranks : Transport
     """
 
     _is_real = True
@@ -38,7 +38,7 @@ class Exchange(DistributedLinop):
     """The exchange keeps the norm."""
 
     def __init__(
-        self, names: tuple[NamedDimension, ...], before: Sharding, after: Sharding, ranks: Ranks
+        self, names: tuple[NamedDimension, ...], before: Sharding, after: Sharding, ranks: Transport
     ) -> None:
         super().__init__(NamedShape(names))
         self._shardings, self.ranks = {"input": before, "output": after}, ranks
@@ -72,7 +72,7 @@ class Exchange(DistributedLinop):
         axis, mesh_dim = at_whole % x.ndim, before.cuts[whole].mesh_dim
         # With that axis first, the received parts are one tensor.
         parts = [part.movedim(axis, 0) for part in x.split(pieces, at_cut)]
-        rest = parts[self.ranks.at[mesh_dim]].shape[1:]
+        rest = parts[self.ranks.mesh.at[mesh_dim]].shape[1:]
         n_found = [length * rest.numel() for length in lengths]
         what = f"the exchange of {whole} for {cut}"
         found = self.ranks.exchanged(parts, n_found, mesh_dim, self.step_owner, what)

@@ -10,8 +10,8 @@ from linops_core import NamedLinop
 from nameddim import NamedDimension
 
 from ._exchange import Exchange
-from ._ranks import Ranks
 from ._sharding import Cut, Sharding
+from ._transport import Transport
 
 
 class HaloExchange(Exchange):
@@ -28,7 +28,7 @@ class HaloExchange(Exchange):
         The dimension with halos.
     before, after : Sharding
         The shares, and the slices that ranks read.
-    ranks : Ranks
+    ranks : Transport
     """
 
     gain = None
@@ -39,7 +39,7 @@ class HaloExchange(Exchange):
         dim: NamedDimension,
         before: Sharding,
         after: Sharding,
-        ranks: Ranks,
+        ranks: Transport,
     ) -> None:
         super().__init__(names, before, after, ranks)
         self._dim = dim
@@ -54,7 +54,7 @@ class HaloExchange(Exchange):
         before, after = (self._shardings[side].cuts[self._dim] for side in ("input", "output"))
         axes = self._shardings["input"].axes(self.ishape)
         (axis,) = (at % x.ndim for at, cut in axes.items() if cut is before)
-        at = self.ranks.at[before.mesh_dim]
+        at = self.ranks.mesh.at[before.mesh_dim]
         y = x.new_zeros([*x.shape[:axis], after.lengths[at], *x.shape[axis + 1 :]])
         parts = [_common(x, axis, before.piece(at), piece) for piece in after.pieces]
         places = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]

@@ -16,9 +16,10 @@ from nameddim import ND, NamedDimension
 from ._distribute import checked_placement, over_ranks
 from ._distributed import DistributedLinop
 from ._dry_run import dry_run
+from ._mesh import RankMesh
 from ._plan import MeshPlan, RankPlan, Step, merged
-from ._ranks import Ranks
 from ._sharding import Cut
+from ._transport import Transport
 
 
 def plan_mesh(
@@ -75,7 +76,7 @@ def plan_mesh(
         )
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     everyone = range(prod(mesh.values()))
-    first = Ranks(mesh, dict.fromkeys(mesh, 0), everyone, ordered, is_dry=True)
+    first = Transport(RankMesh(mesh, dict.fromkeys(mesh, 0), everyone), ordered, is_dry=True)
     pairs = checked_placement(placement, first)
     cuts: set[Cut] = set()
     steps: dict[object, Mapping[str, tuple[Step, ...]]] = {}
@@ -87,11 +88,13 @@ def plan_mesh(
         # Ranks that read equal lengths may have different shares.
         return tuple(place if cut.reads else cut.lengths[place] for cut, place in places)
 
-    for number, at in enumerate(first.coordinates()):
+    for number, at in enumerate(first.mesh.coordinates()):
         lengths = lengths_at(at)
         if lengths not in steps:
             heard = iter(first.said) if plans else None
-            ranks = replace(first, at=at, heard=heard, said=[] if plans else first.said)
+            said: list[object] = [] if plans else first.said
+            place = replace(first.mesh, at=at)
+            ranks = Transport(place, ordered, is_dry=True, heard=heard, said=said)
             A = over_ranks(ranks, linop, pairs, (), known)
             local = None if like is None else A.local_input(like.to("meta"))
             found = dry_run(A, ranks, local, None, dtype).steps

@@ -12,14 +12,14 @@ import torch.distributed as dist
 from torch import Tensor
 
 from linops_core import NamedLinop, Role, SplitError, Window, Zero
-from linops_core.siblings import tile_of
+from linops_core.siblings import real_parts, tile_of
 from linops_split import tile_grid
 from linops_split.siblings import read_by, reading
 from nameddim import NamedDimension, NamedShape
 
-from ._ranks import Ranks
 from ._route import Cuts, Work
 from ._sharding import Cut, Pieces, Sharding
+from ._transport import Transport
 
 Sizes: TypeAlias = Mapping[NamedDimension, int]
 Loader: TypeAlias = Callable[[Window], NamedLinop]
@@ -43,7 +43,7 @@ class Share:
     """Whether the weights belong to this rank only."""
 
 
-def shared(work: Work, ranks: Ranks, sizes: Sizes) -> Share:
+def shared(work: Work, ranks: Transport, sizes: Sizes) -> Share:
     """Return the share of an operator that all ranks have, with views of its weights."""
     linop = work.linop
     sharding = _sharding_of(linop, ranks, work, sizes)
@@ -87,7 +87,7 @@ class Loaded:
     placed: frozenset[NamedDimension]
     """The cut dimensions of the operator."""
 
-    def share(self, ranks: Ranks, cuts: Cuts, sizes: Sizes, whole: NamedLinop) -> Share:
+    def share(self, ranks: Transport, cuts: Cuts, sizes: Sizes, whole: NamedLinop) -> Share:
         """Return the share of this rank; in ``whole`` the wildcards are resolved."""
         sharding = sharded(ranks, cuts, sizes)
         if self.tile is None:
@@ -100,7 +100,7 @@ class Loaded:
 
 
 def loaded(
-    loader: Loader, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str, *, is_all: bool
+    loader: Loader, ranks: Transport, placement: Cuts, sizes: Sizes, owner: str, *, is_all: bool
 ) -> Loaded:
     """Return the result of a function for the share of this rank.
 
@@ -115,7 +115,6 @@ def loaded(
                 f"sizes={{'{dim}': 8}}"
             )
     sharding = sharded(ranks, placement, sizes)
-    ranks.prepare(ranks.names)
 
     def load() -> NamedLinop:
         tile = loader(sharding.window)
@@ -170,12 +169,11 @@ def _pickled(spaces: Zero | None) -> bytes:
         return pickle.dumps(spaces)
 
 
-def structure_of(linop: object, source: int, ranks: Ranks, owner: str) -> NamedLinop:
+def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> NamedLinop:
     """Return on all ranks the operator that one rank has, with weights without memory."""
-    ranks.prepare(ranks.names)
 
     def told_by_source() -> bytes | None:
-        if ranks.rank != source:
+        if ranks.mesh.rank != source:
             return None
         if not isinstance(linop, NamedLinop):
             raise TypeError(
@@ -185,7 +183,7 @@ def structure_of(linop: object, source: int, ranks: Ranks, owner: str) -> NamedL
 
     what = f"the operator of rank {source}"
     found = ranks.told(ranks.attempted(told_by_source, owner, what), owner, what)
-    message = found[ranks.numbers.index(source)]
+    message = found[ranks.mesh.numbers.index(source)]
     assert message is not None
     whole: NamedLinop = pickle.loads(message)
     return whole
@@ -195,7 +193,7 @@ def scattered(
     linop: NamedLinop | None,
     work: Work,
     source: int,
-    ranks: Ranks,
+    ranks: Transport,
     sizes: Sizes,
     owner: str,
 ) -> Share:
@@ -203,14 +201,14 @@ def scattered(
 
     All ranks have ``work`` with the result of :func:`structure_of`.
     """
-    whole, members, is_source = work.linop, ranks.numbers, ranks.rank == source
+    whole, members, is_source = work.linop, ranks.mesh.numbers, ranks.mesh.rank == source
     sharding = _sharding_of(whole, ranks, work, sizes)
     parts: list[NamedLinop] = []
 
     def cut() -> list[bytes] | None:
         if linop is None:
             return None
-        parts.extend(_part(linop, replace(sharding, at=at)) for at in ranks.coordinates())
+        parts.extend(_part(linop, replace(sharding, at=at)) for at in ranks.mesh.coordinates())
         return [pickle.dumps(_emptied(part)) for part in parts]
 
     what = f"the shares of rank {source}"
@@ -220,8 +218,8 @@ def scattered(
     own: list[Tensor] = []
     n_bytes = max((t.nbytes for part in parts for t in _distinct(part)), default=0)
     room = torch.empty(n_bytes, dtype=torch.uint8)
-    device = ranks.mesh.device_type if ranks.mesh is not None else "cpu"
-    with ranks.step(owner, what, ranks.names):
+    device = ranks.mesh.device_mesh.device_type if ranks.mesh.device_mesh is not None else "cpu"
+    with ranks.step(owner, what, ranks.mesh.names):
         for other, structure in zip(members, structures, strict=True):
             if is_source:
                 tensors = _distinct(parts[members.index(other)])
@@ -236,18 +234,14 @@ def scattered(
                                 room = room.to(packed.device)
                             place = room[: packed.nbytes].view(packed.dtype)
                             packed = place.view(packed.shape).copy_(packed)
-                        dist.send(_flat(packed), other)
-            elif other == ranks.rank:
+                        dist.send(real_parts(packed), other)
+            elif other == ranks.mesh.rank:
                 for like in _distinct(pickle.loads(structure)):
                     tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
-                    dist.recv(_flat(tensor), source)
+                    dist.recv(real_parts(tensor), source)
                     own.append(tensor.requires_grad_(like.requires_grad))
-    tile = _filled(pickle.loads(structures[members.index(ranks.rank)]), own)
+    tile = _filled(pickle.loads(structures[members.index(ranks.mesh.rank)]), own)
     return Share(tile, whole, whole, sharding, tile, has_own_weights=True)
-
-
-def _flat(tensor: Tensor) -> Tensor:
-    return torch.view_as_real(tensor) if tensor.is_complex() else tensor
 
 
 def _key(tensor: Tensor) -> tuple[object, ...]:
@@ -279,7 +273,7 @@ def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
 
 
 def sharded(
-    ranks: Ranks,
+    ranks: Transport,
     cuts: Cuts,
     lengths: Sizes,
     reads: Mapping[NamedDimension, Pieces] | None = None,
@@ -287,13 +281,13 @@ def sharded(
     """Return the sharding for cut dimensions of these lengths."""
     reads = reads or {}
     found = {
-        dim: Cut(name, ranks.size((name,)), lengths[dim], reads.get(dim))
+        dim: Cut(name, ranks.mesh.size((name,)), lengths[dim], reads.get(dim))
         for dim, name in cuts.items()
     }
-    return Sharding(ranks.sizes, ranks.at, found)
+    return Sharding(ranks.mesh.sizes, ranks.mesh.at, found)
 
 
-def _sharding_of(linop: NamedLinop, ranks: Ranks, work: Work, sizes: Sizes) -> Sharding:
+def _sharding_of(linop: NamedLinop, ranks: Transport, work: Work, sizes: Sizes) -> Sharding:
     """Return the cuts; raise an error before anything is sent if they are impossible."""
     lengths = {dim: _length(linop, dim, sizes) for dim in work.cuts}
     # One tile of each dimension finds errors without making the table.

@@ -9,9 +9,9 @@ from typing import TypeAlias
 from linops_core import Chain, NamedLinop, SplitError
 from nameddim import NamedDimension
 
-from ._ranks import Ranks
 from ._route import Cuts, Halo, Move, Steps, Work, completed, known_lengths, steps_of
 from ._shares import Loaded, Loader, Share, Sizes, loaded, scattered, shared, structure_of
+from ._transport import Transport
 
 Source: TypeAlias = NamedLinop | Loader
 """An operator that all ranks have, or a function that makes shares."""
@@ -63,10 +63,10 @@ def planned(
 
 
 def shares_of_all(
-    linop: NamedLinop, ranks: Ranks, placement: Cuts, sizes: Sizes
+    linop: NamedLinop, ranks: Transport, placement: Cuts, sizes: Sizes
 ) -> tuple[Plan, Shares]:
     """Return the steps of an operator that all ranks have."""
-    plan = planned(linop, _works(linop), placement, sizes, ranks.sizes)
+    plan = planned(linop, _works(linop), placement, sizes, ranks.mesh.sizes)
     return plan, [
         shared(step, ranks, plan.sizes_in(step)) if isinstance(step, Work) else step
         for step in plan.steps
@@ -74,14 +74,14 @@ def shares_of_all(
 
 
 def shares_of_one(
-    linop: object, source: int, ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
+    linop: object, source: int, ranks: Transport, placement: Cuts, sizes: Sizes, owner: str
 ) -> tuple[Plan, Shares]:
     """Return the steps of an operator that one rank has."""
     whole = structure_of(linop, source, ranks, owner)
-    plan = planned(whole, _works(whole), placement, sizes, ranks.sizes)
+    plan = planned(whole, _works(whole), placement, sizes, ranks.mesh.sizes)
     own: Sequence[Work | Move | Halo | None] = [None] * len(plan.steps)
-    if isinstance(linop, NamedLinop) and ranks.rank == source:
-        own = planned(linop, _works(linop), placement, sizes, ranks.sizes).steps
+    if isinstance(linop, NamedLinop) and ranks.mesh.rank == source:
+        own = planned(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
     found: Shares = []
     for step, mine in zip(plan.steps, own, strict=True):
         if isinstance(step, Work):
@@ -94,7 +94,7 @@ def shares_of_one(
 
 
 def shares_made(
-    sources: Sequence[Source], ranks: Ranks, placement: Cuts, sizes: Sizes, owner: str
+    sources: Sequence[Source], ranks: Transport, placement: Cuts, sizes: Sizes, owner: str
 ) -> tuple[Plan, Shares]:
     """Return the steps of a sequence of functions and operators."""
     made: list[Loaded | None] = []
@@ -116,7 +116,7 @@ def shares_made(
         )
         for number, (linop, one) in enumerate(zip(whole.flatten(), made, strict=True))
     ]
-    plan = planned(whole, works, placement, sizes, ranks.sizes)
+    plan = planned(whole, works, placement, sizes, ranks.mesh.sizes)
 
     def share(step: Work) -> Share:
         found = None if step.source is None else made[step.source]

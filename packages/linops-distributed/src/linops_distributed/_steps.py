@@ -9,8 +9,8 @@ from torch import Tensor
 from linops_core import Chain, Identity, NamedLinop, Side, Wrapper
 
 from ._distributed import DistributedLinop
-from ._ranks import Ranks
 from ._sharding import Sharding
+from ._transport import Transport
 
 
 class DistributedSteps(DistributedLinop, Wrapper):
@@ -21,10 +21,12 @@ class DistributedSteps(DistributedLinop, Wrapper):
     linop : NamedLinop
         The operator on tensors of this rank: mostly a chain of parts and exchanges.
     shardings : mapping of side to Sharding
-    ranks : Ranks
+    ranks : Transport
     """
 
-    def __init__(self, linop: NamedLinop, shardings: Mapping[Side, Sharding], ranks: Ranks) -> None:
+    def __init__(
+        self, linop: NamedLinop, shardings: Mapping[Side, Sharding], ranks: Transport
+    ) -> None:
         super().__init__(linop)
         self._shardings, self.ranks = shardings, ranks
 
@@ -56,7 +58,7 @@ class DistributedSteps(DistributedLinop, Wrapper):
         return self._marked(other, "normal").as_endomorphism()
 
 
-def in_steps(linops: Sequence[DistributedLinop], ranks: Ranks) -> DistributedLinop:
+def in_steps(linops: Sequence[DistributedLinop], ranks: Transport) -> DistributedLinop:
     """Return the composition of operators over ranks; the first one is applied first."""
     first, last = linops[0], linops[-1]
     if len(linops) == 1:

@@ -23,9 +23,10 @@ from linops_split.siblings import (
 from nameddim import NamedDimension, NamedShape
 
 from ._distributed import DistributedLinop
-from ._ranks import OrderError, Ranks
+from ._order import OrderError
 from ._sharding import Sharding
 from ._steps import DistributedSteps
+from ._transport import Transport
 from ._weights import RankCopies, trained_weights
 
 
@@ -39,7 +40,7 @@ class DistributedTile(DistributedLinop, Tiled):
         tile: NamedLinop,
         shape: NamedShape,
         sharding: Sharding,
-        ranks: Ranks,
+        ranks: Transport,
         source: NamedLinop,
         structure: NamedLinop,
         sizes: Mapping[NamedDimension, int],

@@ -11,8 +11,8 @@ from linops_core.siblings import TensorState, all_parts_of
 from linops_split import Tiles
 from linops_split.siblings import GradientSums, PartCopies, WeightParts, held_by, read_by
 
-from ._ranks import Ranks
 from ._sharding import Sharding
+from ._transport import Transport
 
 Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 """Returns the sum of a tensor over dimensions of the mesh; takes the name of the step."""
@@ -27,7 +27,7 @@ def trained_weights(linop: NamedLinop) -> list[Tensor]:
 
 
 def mesh_dims_of_weights(
-    linop: NamedLinop, sharding: Sharding, ranks: Ranks, owner: str
+    linop: NamedLinop, sharding: Sharding, ranks: Transport, owner: str
 ) -> list[tuple[str, ...]]:
     """Return the dimensions of the mesh over which the gradient of each weight is summed.
 

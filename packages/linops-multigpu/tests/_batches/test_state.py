@@ -6,13 +6,14 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import nn
+from torch import Tensor, nn
 
-from linops_core import Dense, Diagonal
+from linops_core import Dense, Diagonal, NamedLinop, Window
 from linops_core.testing.strategies import Known, trees
 from linops_multigpu import BatchSpec, create_batched_linop
 from linops_multigpu.testing import simulated
 from linops_split.testing import batch_sizes
+from nameddim import ND, NamedShape
 
 
 def matrix(seed: int = 0) -> Dense:
@@ -60,3 +61,50 @@ def test_what_is_batched_again_on_another_device_trains() -> None:
         torch.testing.assert_close(found, wanted)
         assert [*C.state_dict()] == ["weight"]
         del B, C
+
+
+class Gain(NamedLinop):
+    """An operator of a user, whose tiles hold slices of its weight as buffers."""
+
+    weight: Tensor
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__(NamedShape(("N",)))
+        if isinstance(weight, nn.Parameter):
+            self.weight = weight
+        else:
+            self.register_buffer("weight", weight)
+
+    @staticmethod
+    def fn(linop: "Gain", x: Tensor, /) -> Tensor:
+        return linop.weight * x
+
+    adj_fn = fn
+
+    def size(self, dim: object) -> int | None:
+        return len(self.weight) if dim == "N" else None
+
+    @staticmethod
+    def split(linop: "Gain", tile: Window, /) -> NamedLinop:
+        return Gain(linop.weight[tile[ND("N")]])
+
+
+@pytest.mark.usefixtures("simulation")
+def test_tiles_of_an_own_split_follow_the_weights_on_all_devices() -> None:
+    A, x = Gain(nn.Parameter(torch.rand(4))), torch.randn(4)
+    with simulated(3):
+        B = create_batched_linop(A, BatchSpec({"N": 1}, ["sim:1", "cpu", "sim:2"], "cpu"))
+        assert [*B.state_dict()] == ["weight"] and B.weight is A.weight
+        optimizer = torch.optim.SGD(B.parameters(), lr=0.1)
+        for _ in range(2):
+            torch.testing.assert_close(B(x.clone()), A(x))
+            torch.testing.assert_close(B.N(x.clone()), A.N(x))
+            losses = [linop(x.clone()).square().sum() for linop in (A, B)]
+            wanted, found = (torch.autograd.grad(loss, [A.weight]) for loss in losses)
+            torch.testing.assert_close(found, wanted)
+            A.weight.grad = wanted[0]
+            optimizer.step()
+            B.load_state_dict({"weight": torch.rand(4)}, assign=True)
+        A.weight.requires_grad_(False)
+        torch.testing.assert_close(B(x.clone()), A(x))
+        del A, B, optimizer, losses, found, wanted

@@ -7,7 +7,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, Diagonal
+from linops_core import FFT, Diagonal, NamedLinop
 from linops_solvers import (
     Proximal,
     admm,
@@ -30,6 +30,8 @@ from linops_solvers import (
     soft_threshold,
     split_bregman,
 )
+from linops_solvers._proximals import _singular_values
+from nameddim import NamedShape
 
 seeds = st.integers(0, 2**16)
 steps = st.floats(0.1, 3.0)
@@ -259,6 +261,30 @@ def test_other_derivatives_of_nuclear_norm_agree_and_the_second_is_refused() -> 
         first.sum().backward()
 
 
+@pytest.mark.parametrize("shape", [(17, 2), (2, 16), (2, 35, 4)])
+@pytest.mark.parametrize("weight", [0.0, 0.5])
+def test_nuclear_norm_of_blocks_of_rows_is_that_of_the_matrix(
+    shape: tuple[int, ...], weight: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of blocks without full rank, whose decompositions have no derivative."""
+    g, z = nuclear_norm(weight or 1.0), torch.randn(shape, dtype=torch.complex128)
+    z[..., 3:, 0] = 0
+    z.requires_grad_()
+    cotangent = torch.randn_like(z)
+
+    def found() -> list[Tensor]:
+        parts = [g(z, 1.0 if weight else 0.0), g.value(z)]
+        sizes = torch.vdot(cotangent.flatten(), parts[0].flatten()).real, parts[1]
+        parts += [torch.autograd.grad(size, z)[0] for size in sizes]
+        with torch.no_grad():
+            return [*parts, g.value(z)]
+
+    expected = found()
+    monkeypatch.setattr(_singular_values, "_ROWS", 1)
+    assert _singular_values._blocks_of(z)
+    torch.testing.assert_close(found(), expected)
+
+
 def test_projections_of_what_is_inside_far_and_large() -> None:
     z = torch.tensor([0.25, -0.5])
     assert torch.equal(l1_ball(1.0)(z, 1.0), z)
@@ -461,6 +487,8 @@ def test_what_is_not_convex_or_not_real_is_refused() -> None:
             group_soft_threshold(torch.ones(shape))(torch.ones(2, 3), 1.0)
     with pytest.raises(ValueError, match=r"in_basis: W must be unitary, .*, got Diagonal"):
         in_basis(Diagonal(torch.ones(2), ("N",)), soft_threshold())
+    with pytest.raises(ValueError, match=r"in_basis: W must be unitary, .*, got NamedLinop \(N\)"):
+        in_basis(NamedLinop(NamedShape(("N",))), soft_threshold())  # it has no adjoint
     with pytest.raises(TypeError, match=r"in_basis: W must be a NamedLinop, got <class 'int'>"):
         in_basis(3, soft_threshold())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"in_basis: proximal must be .* got soft_threshold, which"):

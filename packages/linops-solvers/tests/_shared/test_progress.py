@@ -4,6 +4,7 @@ import inspect
 import warnings
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -46,6 +47,14 @@ from linops_solvers import (
 from linops_solvers._shared._progress import Measured, Progress, reason_of_both
 
 
+@dataclass
+class By:
+    """Steps that are made of two functions."""
+
+    step: Callable[[], Measured]
+    result: Callable[[], Tensor]
+
+
 def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
     """Halve ones until they are small enough."""
     seen: list[Step] = []
@@ -60,7 +69,7 @@ def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
         return measured()
 
     progress = Progress("halved", limit, {"callback": seen.append})
-    return progress.follow(step, lambda: x.clone(), measured()), seen
+    return progress.follow(By(step, lambda: x.clone()), measured()), seen
 
 
 def test_steps_are_told_from_the_first_on_and_end_where_there_is_a_reason() -> None:
@@ -94,7 +103,8 @@ def test_several_problems_go_on_until_the_last_has_stopped() -> None:
     ]
     record = Record()
     progress = Progress("solver", 9, {"callback": record})
-    progress.follow(iter(reasons).__next__, lambda: torch.ones(1), ({}, [None, None]))
+    steps = By(iter(reasons).__next__, lambda: torch.ones(1))
+    progress.follow(steps, ({}, [None, None]))
     assert (record.iterations, record.reason) == (2, StopReason.STALLED)
 
 
@@ -110,7 +120,7 @@ def test_no_result_is_kept_in_the_next_step() -> None:
         assert all(known() is None for known in results)
         return {}, None
 
-    Progress("solver", 3, {"callback": lambda step: None}).follow(step, result, ({}, None))
+    Progress("solver", 3, {"callback": lambda step: None}).follow(By(step, result), ({}, None))
     assert len(results) == 4
 
 

@@ -99,6 +99,38 @@ def test_total_variation_by_named_operators_is_that_of_pdhg() -> None:
     torch.testing.assert_close(x, other, rtol=0, atol=1e-4)
 
 
+@pytest.mark.parametrize("weight", [10.0, 1e4])
+@pytest.mark.parametrize("rho", [1e-3, 1.0, 1e3])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_penalty_that_makes_the_solution_zero(
+    dtype: torch.dtype, rho: float, weight: float
+) -> None:
+    """Both vectors of the primal residual become 0, so none of them gives it a scale."""
+    matrix, y, guess = (randn(*shape, dtype=dtype, seed=1) for shape in [(6, 4), (6,), (4,)])
+    A = Dense.from_einstr(matrix, "MN,N->M")
+    for x0 in (None, guess):
+        record = Record()
+        x = admm(A, y, soft_threshold(weight), None, x0, rho=rho, callback=record)
+        assert record.reason is StopReason.CONVERGED
+        assert x.abs().max() < 100 * torch.finfo(dtype).eps
+
+
+@pytest.mark.parametrize("is_zero", ["A", "y"])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_data_term_without_a_gradient_at_zero(dtype: torch.dtype, is_zero: str) -> None:
+    """Forces and vectors may all become 0, so only the steps before show a scale."""
+    matrix, y, x0 = (randn(*shape, dtype=dtype, seed=1) for shape in [(6, 4), (6,), (4,)])
+    matrix, y = (matrix * 0, y) if is_zero == "A" else (matrix, y * 0)
+    A, center = Dense.from_einstr(matrix, "MN,N->M"), torch.ones_like(x0)
+    at_center = torch.linalg.solve(matrix.mH @ matrix + torch.eye(4), center)
+    maps = [(soft_threshold(1.0), 0 * x0), (l2_squared(1.0), 0 * x0)]
+    for g, wanted in [*maps, (l2_squared(1.0, center=center), at_center)]:
+        record = Record()
+        x = admm(A, y, g, None, x0, eps_rel=1e-5, callback=record)
+        assert record.reason is StopReason.CONVERGED
+        torch.testing.assert_close(x, wanted, rtol=0, atol=1e-3)
+
+
 @pytest.mark.parametrize("exponent", [-70, -50, 50, 70])
 def test_the_unit_of_the_data_does_not_matter(exponent: int) -> None:
     matrix, y = randn(6, 4, dtype=torch.complex64, seed=0), randn(6, dtype=torch.complex64, seed=1)

@@ -1,3 +1,5 @@
+from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from linops_solvers import (
     fista,
     l2_squared,
     no_penalty,
+    proximal_gradient,
     soft_threshold,
 )
 
@@ -219,3 +222,32 @@ def test_an_adjoint_that_changes_its_shape_is_refused() -> None:
             no_penalty(),
             adjoint=lambda y: y.clone() if next(shapes) == 2 else torch.ones(3),
         )
+
+
+@pytest.mark.parametrize("solve", [fista, proximal_gradient])
+def test_a_step_applies_only_the_closed_form_of_the_normal(solve: Callable[..., Tensor]) -> None:
+    calls: list[str] = []
+
+    class Counted(Diagonal):
+        @staticmethod
+        def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+            calls.append("A")
+            return linop.weight * x
+
+        @staticmethod
+        def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+            calls.append("adjoint")
+            return linop.weight.conj() * x
+
+        @staticmethod
+        def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
+            calls.append("normal")
+            return linop.weight.abs().square() * x
+
+    def count(steps: int) -> Counter[str]:
+        calls.clear()
+        A = Counted(torch.tensor([1.0, 2.0, 3.0]), ("N",))
+        solve(A, torch.ones(3), soft_threshold(0.1), max_num_iters=steps, tol=0, step=0.1)
+        return Counter(calls)
+
+    assert count(9) - count(2) == {"normal": 7}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from linops_core import NamedLinop
 from nameddim import ND
 
-from ._cutting import cut_into_parts
+from ._cutting import Same, cut_into_parts
 from ._slices import Sizes, slices_along
 from ._tiled import Tiled, check_tqdm_kwargs
 from ._tiles import Part, Tiles
@@ -53,6 +53,17 @@ def batch_linop(
     >>> batch_linop(A, {"N": 2})(torch.ones(3))
     tensor([0., 1., 2.])
     """
+    return cut_into_tiles(linop, batch_sizes, sizes, tqdm_kwargs)
+
+
+def cut_into_tiles(
+    linop: NamedLinop,
+    batch_sizes: Sizes,
+    sizes: Sizes | None = None,
+    tqdm_kwargs: Mapping[str, object] | None = None,
+    same: Same = lambda tile: tile,
+) -> NamedLinop:
+    """Return what `batch_linop` returns, with tiles that ``same`` may replace by equal ones."""
     pieces = slices_along(linop, batch_sizes, sizes)
     check_tqdm_kwargs(f"{linop.signature}: batch_linop", tqdm_kwargs)
     given = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
@@ -60,5 +71,6 @@ def batch_linop(
         if not given:
             return linop
         return Tiled(Tiles(linop.shape, [Part(linop)], {}), tqdm_kwargs, given, whole=linop)
-    tiled = Tiled(cut_into_parts(linop, pieces), tqdm_kwargs, given, whole=linop)
+    tiles = cut_into_parts(linop, pieces, same=same)
+    tiled = Tiled(tiles, tqdm_kwargs, given, whole=linop)
     return tiled.as_endomorphism() if linop.is_endomorphism else tiled

@@ -20,25 +20,33 @@ from ._tiles import Part, Tiles
 Pieces: TypeAlias = Mapping[NamedDimension, Sequence[slice]]
 """The slices of each dimension that is cut."""
 
+Same: TypeAlias = Callable[[NamedLinop], NamedLinop]
+"""Returns a tile that can stand for another one, so that it is cut and narrowed once."""
 
 Inside: TypeAlias = Callable[[int, NamedLinop, Part, Window], Tiles]
 """Returns the table of a tile, given its number, the tile, the part to which it is narrowed, and
 its slices of the whole."""
 
 
-def cut_into_parts(linop: NamedLinop, pieces: Pieces, inside: Inside | None = None) -> Tiles:
+def cut_into_parts(
+    linop: NamedLinop,
+    pieces: Pieces,
+    inside: Inside | None = None,
+    same: Same = lambda tile: tile,
+) -> Tiles:
     """Return the table of the tiles of ``linop``, each narrowed to what it reads and writes.
 
-    ``inside`` cuts each tile again; by default it is one part.
+    ``inside`` cuts each tile again; by default it is one part. ``same`` is as in `tiles_between`.
     """
     parts, lengths = list[Part](), dict[NamedDimension, int]()
+    of_tiles = dict[int, Part]()
     of_pieces = {dim: along[-1].stop for dim, along in pieces.items()}
     windows = product(*pieces.values())
     for number, (tile, window) in enumerate(
-        zip(tiles_between(linop, pieces), windows, strict=True)
+        zip([*tiles_between(linop, pieces, same)], windows, strict=True)
     ):
         cell = dict(zip(pieces, window, strict=True))
-        part = narrowed(tile)
+        part = of_tiles[id(tile)] = of_tiles.get(id(tile)) or narrowed(tile)
         outer = part.within({dim: p for dim, p in cell.items() if len(pieces[dim]) > 1}).window
         found = Tiles(linop.shape, [Part(part.linop)], {})
         if inside is not None:
@@ -59,18 +67,24 @@ def grid_of(values: Iterable[object], pieces: Pieces) -> NDArray[np.object_]:
     return grid.reshape(shape)
 
 
-def tiles_between(linop: NamedLinop, pieces: Pieces) -> Iterator[NamedLinop]:
+def tiles_between(
+    linop: NamedLinop, pieces: Pieces, same: Same = lambda tile: tile
+) -> Iterator[NamedLinop]:
     """Yield the tiles of ``linop`` for all combinations of slices, the last dimension fastest.
 
     A row of tiles is cut along the first dimension, then along the next, so that the common parts
-    of a row are cut once. If a row cannot be cut in the same way as the whole (an operator whose
-    tiles do not define how to split them again), each of its tiles is cut from the whole.
+    of a row are cut once, and a tile that occurs several times in a row too. If a row cannot be cut
+    in the same way as the whole (an operator whose tiles do not define how to split them again),
+    each of its tiles is cut from the whole.
     """
-    return _tiles(linop, {}, [*pieces.items()])
+    return _tiles(linop, {}, [*pieces.items()], same)
 
 
 def _tiles(
-    source: NamedLinop, window: Window, rest: Sequence[tuple[NamedDimension, Sequence[slice]]]
+    source: NamedLinop,
+    window: Window,
+    rest: Sequence[tuple[NamedDimension, Sequence[slice]]],
+    same: Same,
 ) -> Iterator[NamedLinop]:
     """Yield the tiles of ``source`` within ``window``, cut along the remaining dimensions."""
     if not rest:
@@ -81,12 +95,16 @@ def _tiles(
         row = [tile_of(source, {**window, dim: piece}) for piece in pieces]
     else:
         row = source.tiles_along(dim, pieces)
+    row = [same(part) for part in row]
     if not later:
         yield from row
         return
     roles = {other: source.role(other) for other, _ in later}
+    found = dict[int, list[NamedLinop]]()
     for piece, part in zip(pieces, row, strict=True):
         if all(part.role(other) is role for other, role in roles.items()):
-            yield from _tiles(part, {}, later)
+            if id(part) not in found:
+                found[id(part)] = [*_tiles(part, {}, later, same)]
+            yield from found[id(part)]
         else:
-            yield from _tiles(source, {**window, dim: piece}, later)
+            yield from _tiles(source, {**window, dim: piece}, later, same)

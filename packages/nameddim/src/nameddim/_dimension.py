@@ -3,7 +3,7 @@
 import operator
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Final, Self, SupportsIndex, overload
 
 from nameddim._errors import pointing_at
@@ -162,11 +162,14 @@ class NamedDimension(str):
             raise TypeError(
                 f"NamedDimension: avoid must be a collection of dimensions, got {avoid!r}"
             )
-        taken = set(avoid)
-        dim = self
-        while dim in taken:
-            dim += 1
-        return dim
+        taken = avoid if isinstance(avoid, Set) else set(avoid)
+        if self not in taken:
+            return self
+        i, k = self.i, 1
+        before, after = ("(", ")") if self.name == ANY else (self.name, "")
+        while f"{before}{i + k}{after}" in taken:
+            k += 1
+        return self + k
 
 
 def AnyDim(i: SupportsIndex | None = None) -> NamedDimension:

@@ -12,6 +12,7 @@ from linops_core import from_scipy as from_scipy
 from linops_core import from_sigpy as from_sigpy
 from linops_core import to_odl as to_odl
 from linops_core import to_pylops as to_pylops
+from linops_core import to_scico as to_scico
 from linops_core import to_sigpy as to_sigpy
 from linops_imaging.interop import *  # noqa: F403
 from linops_imaging.interop import __all__ as _of_imaging
@@ -30,6 +31,7 @@ __all__ = [
     "to_odl",
     "to_pylops",
     "to_pyproximal",
+    "to_scico",
     "to_sigpy",
     *_of_imaging,
 ]

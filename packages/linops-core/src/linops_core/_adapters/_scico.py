@@ -1,18 +1,120 @@
-"""From linear operators of SCICO."""
+"""To and from linear operators of SCICO."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
 from .._extras import needed
+from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
 from ._external_operator import ExternalOperator, Names
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
     from scico.linop import LinearOperator
+
+
+def to_scico(
+    linop: NamedLinop,
+    sizes: Mapping[str, int] | None = None,
+    dtype: torch.dtype | None = None,
+    device: torch.device | str | None = None,
+) -> LinearOperator:
+    """Return the operator as a SCICO ``LinearOperator``, which its solvers take.
+
+    ``jax.jit``, ``jax.vmap`` and derivatives to the input, forward, reverse and of higher order,
+    go through it. Compiled programs call back to torch. Parameters and errors are those of
+    :meth:`NamedLinop.to_scipy`: an operator that is linear over the reals only is refused. It needs
+    the extra ``scico``.
+
+    Returns
+    -------
+    scico.linop.LinearOperator
+        Its input and output dtypes are that of the outputs of ``linop``, complex for a Fourier
+        transform, and other arrays are cast to it. Its ``H`` is ``linop.H``, and its ``gram`` the
+        normal operator in closed form if there is one.
+
+    Raises
+    ------
+    ValueError
+        If the operator computes in double precision and JAX does not.
+    """
+    check_has_matrix(linop, "to_scico")
+    base = needed("scico.linop", "to_scico").LinearOperator
+    functions = ArrayFunctions(linop, sizes, dtype, device)
+    kept = needed("jax.dtypes", "to_scico").canonicalize_dtype(functions.dtype)
+    if kept != functions.dtype:
+        raise ValueError(
+            f"to_scico: {linop.signature} must be in a precision of JAX, got {functions.dtype}, "
+            f"which JAX makes {kept}; call jax.config.update('jax_enable_x64', True), or cast the "
+            "operator by .to(torch.float32), or pass dtype=torch.float32"
+        )
+    adjoint, normal = functions.adjoint(), functions.normal()
+    operator = base(
+        functions.ilengths,
+        functions.olengths,
+        eval_fn=partial(_apply, functions, adjoint),
+        adj_fn=partial(_apply, adjoint, functions),
+        input_dtype=functions.dtype,
+        output_dtype=functions.dtype,
+    )
+    operator._gram = partial(_apply, normal, normal)
+    return operator
+
+
+def _apply(here: ArrayFunctions, back: ArrayFunctions, x: Any) -> Any:
+    """Return A x for an array of JAX in the dtype of A, or its complex one for complex arrays."""
+    numpy = needed("jax.numpy", "to_scico")
+    dtype = numpy.result_type(here.dtype, "complex64" if x.dtype.kind == "c" else "bool")
+    return _primitive().bind(x.astype(dtype), here=here, back=back)
+
+
+@cache
+def _primitive() -> Any:
+    """Return JAX's primitive of a linear function of arrays, (..., *input) -> (..., *output)."""
+    jax, numpy = needed("jax", "to_scico"), needed("numpy", "to_scico")
+    ad, batching, mlir = (
+        needed(f"jax.interpreters.{name}", "to_scico") for name in ("ad", "batching", "mlir")
+    )
+    primitive = needed("jax.extend.core", "to_scico").Primitive("linops_core_apply")
+
+    def result_shape(x: Any, here: ArrayFunctions) -> tuple[int, ...]:
+        batch = x.shape[: x.ndim - len(here.ilengths)]
+        return (*batch, *here.olengths)
+
+    def call(here: ArrayFunctions, x: Any) -> Any:
+        x = numpy.asarray(x)
+        shape = result_shape(x, here)
+        n_rows = prod(shape[: len(shape) - len(here.olengths)])
+        columns = x.reshape(n_rows, here.shape[1]).T
+        return here.matmat(columns).T.astype(x.dtype).reshape(shape)
+
+    def compiled(x: Any, here: ArrayFunctions, back: ArrayFunctions) -> Any:
+        result = jax.ShapeDtypeStruct(result_shape(x, here), x.dtype)
+        return jax.pure_callback(partial(call, here), result, x)
+
+    # Without the callback, which waits for threads of XLA.
+    primitive.def_impl(lambda x, here, back: jax.numpy.asarray(call(here, x)))
+    primitive.def_abstract_eval(lambda x, here, back: x.update(shape=result_shape(x, here)))
+    mlir.register_lowering(primitive, mlir.lower_fun(compiled, multiple_results=False))
+    # The transpose of a matrix is the conjugate of its adjoint.
+    ad.deflinear2(
+        primitive,
+        lambda y, x, here, back: [primitive.bind(y.conj(), here=back, back=here).conj()],
+    )
+
+    def many(args: Any, axes: Any, **functions: ArrayFunctions) -> tuple[Any, int]:
+        return primitive.bind(jax.numpy.moveaxis(args[0], axes[0], 0), **functions), 0
+
+    batching.primitive_batchers[primitive] = many
+    return primitive
 
 
 def from_scico(

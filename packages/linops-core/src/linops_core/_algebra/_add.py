@@ -19,7 +19,7 @@ from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
 from .._kernels._accumulate import accumulate
-from ._composite import Composite, operands_without_fftshift
+from ._composite import Composite, flattened, operands_without_fftshift
 from ._endomorphism import with_outputs_alike
 from ._fitting import fitted_input
 from ._parts import check_parts_pass
@@ -53,6 +53,7 @@ class Add(Composite):
     """
 
     _is_side_by_side = True
+    threaded: bool
 
     def __init__(
         self,
@@ -65,15 +66,15 @@ class Add(Composite):
         check_operands("Add", linops)
         # Sums are fitted as a whole: the joints of their terms are known.
         operands = same_space("Add", with_outputs_alike(linops))
-        super().__init__(NamedShape(operands[0].ishape, operands[0].oshape), operands, name)
+        shape = NamedShape(operands[0].ishape, operands[0].oshape)
+        are_sums = [type(linop) is Add and (threaded or not linop.threaded) for linop in operands]
+        terms, found = operands, None
+        if any(are_sums):
+            found = joints(shape, operands, side_by_side(shape, operands))
+            terms, found = flattened(operands, are_sums, found)
+        super().__init__(shape, terms, name, found)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
-        are_flattened = [
-            type(linop) is Add and (threaded or not linop.threaded) for linop in operands
-        ]
-        if any(are_flattened):
-            found = joints(self._shape, operands, side_by_side(self._shape, operands))
-            self._take(operands, are_flattened, found)
 
     @overridable
     def fn(linop: Add, x: Tensor, /) -> Tensor:

@@ -17,19 +17,17 @@ from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
-from .._base._question import Question, acts_as
+from .._base._question import acts_as
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
-from ._composite import Composite, operands_without_fftshift
-from ._endomorphism import NamedInOrder
+from ._composite import Composite, flattened, operands_without_fftshift
+from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
-from ._normal import fit_inner, normal_around
-from ._normal_of import normal_of_chain
+from ._normal import fit_inner
 from ._parts import check_parts_pass
-from ._pending import Listing
 from ._scalar import Scalar, is_number, is_real_number
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
@@ -65,27 +63,20 @@ class Chain(Composite):
     """
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        # Chains are fitted as a whole: the joints of their operands are known.
-        named = NamedInOrder(linops)
-        operands, found = fit_whole(named.linops)
-        self._set_up(operands, found, name)
-        named.keep_names_with(self)
-        self._is_endomorphism = all(linop.is_endomorphism for linop in linops)
+        operands, found = fit_whole(named_in_order(linops))
+        self._set_up(operands, found, all(linop.is_endomorphism for linop in linops), name)
 
     def _set_up(
         self,
         operands: Sequence[NamedLinop],
-        found: Joints | None = None,
+        found: Joints | None,
+        is_endomorphism: bool,
         name: str | None = None,
-        listing: Listing = tuple,
     ) -> None:
-        """Set the operands, which fit; chains among them are flattened."""
+        """Set the operands, which fit and are no chains, and their joints if they are known."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
-        Composite.__init__(self, shape, () if found else operands, name)
-        self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
-        if found is not None:
-            are_flattened = [type(linop) is Chain for linop in operands]
-            self._take(operands, are_flattened, found, listing)
+        Composite.__init__(self, shape, operands, name, found)
+        self._is_endomorphism = is_endomorphism
 
     @staticmethod
     def fn(linop: Chain, x: Tensor, /) -> Tensor:
@@ -117,6 +108,7 @@ class Chain(Composite):
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
 
+        From the last operator to the first one, N becomes the normal of the operator around N.
         Numbers that commute with all operands are moved to the front, so that they do not hide a
         closed form.
         """
@@ -130,7 +122,9 @@ class Chain(Composite):
                 numbers.append(linop.anywhere())
             else:
                 others.append(linop)
-        result = _surrounded(others, inner) or Identity.on_input_of(self)
+        for linop in reversed(others):
+            inner = linop.normal(inner)
+        result = Identity.on_input_of(self) if inner is None else inner
         return _multiplied(result, numbers).as_endomorphism()
 
     def _seams(self) -> Iterable[Seam]:
@@ -215,37 +209,11 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
 without_fftshift.register(Chain)(operands_without_fftshift)
 
 
-@Question
-def only_surrounds(linop: NamedLinop) -> bool:
-    """Whether A^H inner A is the plain composition for each ``inner`` but an identity."""
-    return type(linop).normal is NamedLinop.normal
-
-
-def chained(
-    fitted: Sequence[NamedLinop], found: Joints | None = None, listing: Listing = tuple
-) -> Chain:
-    """Return the chain of operators that fit (:func:`fit`), without a check."""
-    other = Chain.__new__(Chain)
-    other._set_up(fitted, found, listing=listing)
-    return other
-
-
-def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> NamedLinop | None:
-    """Return the normal of a chain around ``inner``, with plain compositions made at once."""
-    result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
-    for linop in reversed(linops):
-        inside = factors[-1].ishape if factors else result and result.ishape
-        if only_surrounds(linop) and linop.oshape == inside and not acts_as(result, Identity):
-            closed = None if factors or result is None else normal_around(result, linop)
-            if closed is None:
-                factors.append(linop)
-            else:
-                result = closed
-        else:
-            if result is not None and factors:
-                result, factors = normal_of_chain(factors[::-1], result), []
-            result = linop.normal(result)
-    return normal_of_chain(factors[::-1], result) if result is not None and factors else result
+def chained(operands: Sequence[NamedLinop], found: Joints | None, is_endomorphism: bool) -> Chain:
+    """Return the chain of operators that fit and are no chains, without a check."""
+    chain = Chain.__new__(Chain)
+    chain._set_up(operands, found, is_endomorphism)
+    return chain
 
 
 def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
@@ -261,7 +229,7 @@ def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
     return rules.compose(*before, linop, *after) if numbers else linop
 
 
-def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
+def _flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     """Return the operators with the operands of every Chain in its place."""
     return [
         part for linop in linops for part in (linop.linops if type(linop) is Chain else [linop])
@@ -269,17 +237,21 @@ def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
 
 
 def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
-    """Return :func:`fit` of the operators, with chains among them as a whole."""
+    """Return the operators, fitted and with chains among them flattened, and their joints.
+
+    Chains are fitted as a whole if that is possible: the joints of their operands are known.
+    """
     try:
-        return fit(linops)
+        fitted, found = fit(linops)
     except ValueError:
         # Operands of a chain from a space to itself would not land on the order of its input.
-        rows = ([linop] if linop.is_endomorphism else flat([linop]) for linop in linops)
+        rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
         try:
-            return fit([*chain.from_iterable(rows)])
+            fitted, found = fit([*chain.from_iterable(rows)])
         except ValueError:
-            fit(flat(linops))  # whose message names the operands
+            fit(_flat(linops))  # whose message names the operands
             raise
+    return flattened(fitted, [type(linop) is Chain for linop in fitted], found)
 
 
 def fit(
@@ -287,8 +259,6 @@ def fit(
 ) -> tuple[list[NamedLinop], Joints]:
     """Return the operators with wildcards resolved by their neighbours, and their joints."""
     fitted = list(linops)
-    if not fitted:
-        raise ValueError("Chain: there must be at least one operator, got none")
     if ends is not None:
         fitted[0] = fitted[0].resolved(ishape=ends.ishape)
         fitted[-1] = fitted[-1].resolved(oshape=ends.oshape)

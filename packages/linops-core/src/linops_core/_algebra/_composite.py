@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Self, SupportsIndex, cast, overload
+from typing import ClassVar, Self, SupportsIndex, cast, overload
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from memmap import union_nbytes
 from nameddim import ND, NamedDimension, NamedShape
@@ -25,22 +25,15 @@ from .._base._dimensions import (
 )
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
-from .._base._places import Joints, Seam, alike_in_name, joints, side_by_side
-from .._base._sides import SIDES, Side, dims_of
+from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
+from .._base._sides import Side, dims_of
 from .._base._totals import Totals, totals_of
-from .._base._unused_names import UnusedNames
 from .._kernels._tracing import constant_when_compiled
-from ._pending import Listing, PendingOperands
 
 JOINTS = Memo[tuple[Joints, bool]]()
 """The joints between operands, and whether they are those of the whole, for its tile."""
-SOURCES = Memo[dict[tuple[Side, int], Source]]()
+_SOURCES = Memo[dict[tuple[Side, int], Source]]()
 """Where the length at each place is known."""
-LINKS = Memo[tuple[tuple[int, int], ...]]()
-"""Positions of input and output that are one dimension, if the operands are not listed yet."""
-NAMES = Memo[UnusedNames]()
-"""All names, kept while operands are not listed; chains that are made one from another hand them
-on."""
 _NUMBERS = Memo[dict[NamedDimension, list[int]]]()
 """The numbers of the operands that have each dimension."""
 
@@ -66,63 +59,19 @@ class Composite(NamedLinop):
     """Whether operands have the input and the output of the whole, or parts of these."""
     _operands: tuple[str, ...]
     """The names of the operands; other attached modules are no operands."""
-    _pending: tuple[PendingOperands, Listing]
-    """In the place of ``_operands`` and ``_modules``, until something asks for one of these."""
 
     def __init__(
-        self, shape: NamedShape, linops: Iterable[NamedLinop], name: str | None = None
+        self,
+        shape: NamedShape,
+        linops: Iterable[NamedLinop],
+        name: str | None = None,
+        found: Joints | None = None,
     ) -> None:
         super().__init__(shape, name)
-        self._list_operands(linops)
-
-    def _list_operands(self, linops: Iterable[NamedLinop]) -> None:
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
-
-    def _take(
-        self,
-        linops: Sequence[NamedLinop],
-        are_flattened: Sequence[bool],
-        found: Joints,
-        listing: Listing = tuple,
-    ) -> None:
-        """Take operands with known joints; those to be flattened are replaced by their operands.
-
-        These are listed when something asks for them: once for a sum that is made term by term.
-        If none is flattened, ``listing`` is not used.
-        """
-        own = vars(self)
-        if not any(are_flattened):
-            self._list_operands(linops)
-            JOINTS.keep(self, (found, False))
-            return
-        del own["_operands"], own["_modules"]
-        pairs = zip(linops, are_flattened, strict=True)
-        pending = [_pending_of(linop, listing) if is_flat else linop for linop, is_flat in pairs]
-        own["_pending"] = PendingOperands(tuple(pending)), listing
-        sources: dict[tuple[Side, int], Source] = {
-            (side, at): None for side in SIDES for at in range(len(dims_of(self._shape, side)))
-        }
-        for place, (number, side, position) in found.sources.items():
-            sources[place] = source_of(linops[number], side, position)
-        SOURCES.keep(self, sources)
-        LINKS.keep(self, found.links)
-
-    def __getattr__(self, name: str) -> Any:
-        """Return an attribute of the module, with its operands listed if they are not yet."""
-        found = vars(self).get("_pending")
         if found is not None:
-            pending, listing = found
-            self._list_operands(listing(pending.flat()))
-            vars(self).pop("_pending", None)
-            NAMES.take(self)
-        return vars(self)[name] if name in vars(self) else super().__getattr__(name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Set an attribute; torch looks for modules of the same name without asking for them."""
-        if isinstance(value, nn.Module) or name.isdigit():
-            _ = self._modules
-        super().__setattr__(name, value)
+            JOINTS.keep(self, (found, False))
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
@@ -216,7 +165,6 @@ class Composite(NamedLinop):
         self, rows: Iterable[Sequence[NamedLinop]], shape: NamedShape | None = None
     ) -> list[Self]:
         """Return one composition for each sequence of operands, as `with_operands` does."""
-        _ = self._modules  # of which the other compositions have none
         attributes = attributes_of_linked(self, shape)
         if shape is None:
             attributes["_is_endomorphism"] = False  # a part is between parts of the space
@@ -280,8 +228,7 @@ class Composite(NamedLinop):
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
-        links = LINKS.of(self)
-        return self._own_joints().links if links is None else links
+        return self._own_joints().links
 
     def _own_joints(self) -> Joints:
         """Return the joints between the places of this operator and the places of its operands."""
@@ -327,8 +274,17 @@ class Composite(NamedLinop):
         """Return the operator with other names for its dimensions; it shares all tensors."""
         if not is_renamed_by(self, names):
             return self
-        operands = [linop.renamed(names) for linop in self.linops]
-        return self.with_operands(operands, self.shape.rename(names))
+        numbers = self._numbers_by_dim()
+        concerned = {number for dim in names.keys() & numbers for number in numbers[dim]}
+        operands = [
+            linop.renamed(names) if number in concerned else linop
+            for number, linop in enumerate(self.linops)
+        ]
+        other = self.with_operands(operands, self.shape.rename(names))
+        new = {names[dim] for dim in names.keys() & self.dims}
+        if len(new) == len(names.keys() & self.dims) and not new & self.dims - names.keys():
+            JOINTS.keep(other, (self._own_joints(), False))  # no two became one
+        return other
 
     def _check_vector(self, x: object, side: Side) -> None:
         # Operands check the rest, and their messages have their names.
@@ -370,19 +326,11 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     return says[0] if says else None
 
 
-def _pending_of(linop: NamedLinop, listing: Listing) -> PendingOperands:
-    """Return the operands, which are listed first if they are listed in another way."""
-    found: tuple[PendingOperands, Listing] | None = vars(linop).get("_pending")
-    if found is None or found[1] not in (tuple, listing):
-        return PendingOperands(cast(Composite, linop).linops)
-    return found[0]
-
-
 @source_of.register(Composite)
 def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
-    found = SOURCES.of(linop)
+    found = _SOURCES.of(linop)
     if found is None:
-        found = SOURCES.keep(linop, {})
+        found = _SOURCES.keep(linop, {})
     if (side, position) not in found:
         own = linop.own_length(side, position)
         source = _source_inside(linop, side, position) if own is None else own
@@ -399,33 +347,24 @@ def _source_inside(linop: Composite, side: Side, position: int) -> Source:
     return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
 
 
+def flattened(
+    linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: Joints
+) -> tuple[list[NamedLinop], Joints]:
+    """Return operators with some of them replaced by their operands, and the joints of these."""
+    parts: list[NamedLinop] = []
+    numbers: list[int] = []  # of the first part of each operator
+    for linop, is_flat in zip(linops, are_flattened, strict=True):
+        numbers.append(len(parts))
+        parts += cast(Composite, linop).linops if is_flat else [linop]
+    sources = {}
+    for place, (number, side, position) in found.sources.items():
+        inside: Place = 0, side, position
+        if are_flattened[number]:
+            inside = cast(Composite, linops[number])._own_joints().sources[side, position]
+        sources[place] = (numbers[number] + inside[0], *inside[1:])
+    return parts, Joints(sources, found.links)
+
+
 def _joints_kept(linop: NamedLinop) -> Joints | None:
     kept = JOINTS.of(linop)
     return kept and kept[0]
-
-
-def is_listed(linop: NamedLinop) -> bool:
-    """Return whether ``linop`` has no operands that are listed only when something asks."""
-    return "_pending" not in vars(linop)
-
-
-def renamed_when_listed(
-    linop: NamedLinop, names: Mapping[NamedDimension, NamedDimension]
-) -> NamedLinop:
-    """Return ``linop.renamed(names)``; operands that are not listed yet are renamed later.
-
-    No operand may have two names that become one.
-    """
-    found: tuple[PendingOperands, Listing] | None = vars(linop).get("_pending")
-    if not names or found is None or type(linop).renamed is not Composite.renamed:
-        return linop.renamed(names)
-    own = attributes_of_linked(linop)
-    own.update(
-        _shape=linop.shape.rename(names), _pending=(PendingOperands((found[0],), names), found[1])
-    )
-    return with_attributes(linop, own)
-
-
-def names_of(linop: NamedLinop) -> UnusedNames:
-    """Return the names of all dimensions; a composition gives away those that it keeps."""
-    return NAMES.take(linop) or UnusedNames(linop.dims)

@@ -2,109 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from nameddim import NamedShape
-
 from .. import config
 from .._base._arithmetic import rules
-from .._base._copying import linked
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
 from .._base._places import Joints
 from .._base._question import acts_as
 from .._base._sides import SIDES
 from ._add import Add
-from ._chain import Chain, chained, fit_whole, flat
+from ._chain import chained, fit_whole
 from ._conjugate import Conjugate
-from ._endomorphism import NamedInOrder, with_outputs_alike
+from ._endomorphism import named_in_order, with_outputs_alike
 from ._identity import Identity, is_identity
-from ._normal import Normal, fit_inner, normal_around, normal_keeps_names
-from ._normal_of import normal_of
+from ._normal import Normal, composed_normal, fit_inner, normal_around
 from ._same_space import same_space
-from ._scalar import Scalar, is_number, may_be_moved, number_of, with_few_numbers
+from ._scalar import Scalar, with_few_numbers
 from ._shifted import solve_shifted
 from ._zero import Zero
 
 
 def composed(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified composition; the first operator is applied first."""
-    named = NamedInOrder(linops)
-    operands, found = fit_whole(named.linops)
-    n_numbers = _n_numbers(operands)
-    has_chains = any([type(linop) is Chain for linop in operands])
-    if n_numbers is None or (n_numbers > 1 and not has_chains):
-        fitted = flat(operands)
-        result: NamedLinop = _without_zeros(fitted) or _simplified(fitted)
-    elif len(operands) == 1:
-        result = operands[0]
-    else:
-        result = _simple(operands, found)
-        named.keep_names_with(result)
+    if len(linops) == 1:
+        return linops[0]
     every = all(linop.is_endomorphism for linop in linops)
+    operands, found = fit_whole(named_in_order(linops))
+    kinds = {type(linop) for linop in operands}  # few, also in a long chain
+    if any(issubclass(kind, (Zero, Identity, Scalar)) for kind in kinds):
+        result = _without_zeros(operands, found) or _simplified(operands, found, every)
+    else:
+        result = chained(operands, found, every)
     return result.as_endomorphism() if every else result
 
 
-_N_NUMBERS = Memo[tuple[int | None]]()
-"""The result of `_n_numbers` for a chain."""
-
-
-def _n_numbers(linops: Iterable[NamedLinop]) -> int | None:
-    """Return the number of movable scalars; None if operators may be left out."""
-    total = 0
-    for linop in linops:
-        if acts_as(linop, Zero) or is_identity(linop):
-            return None
-        number: int | None = is_number(linop) and may_be_moved(number_of(linop))
-        if type(linop) is Chain:
-            if (kept := _N_NUMBERS.of(linop)) is None:
-                kept = _N_NUMBERS.keep(linop, (_n_numbers(linop.linops),))
-            (number,) = kept
-        if number is None:
-            return None
-        total += number
-    return total
-
-
-def _simple(operands: Sequence[NamedLinop], found: Joints | None = None) -> Chain:
-    """Return the chain of operators that cannot be simplified, except their numbers.
-
-    Several numbers are multiplied when the operands are listed: once for a chain that is made
-    operator by operator.
-    """
-    n_numbers = _n_numbers(operands)
-    chain = chained(operands, found, with_few_numbers if n_numbers != 0 else tuple)
-    _N_NUMBERS.keep(chain, (n_numbers,))
-    return chain
-
-
-def _without_zeros(fitted: Sequence[NamedLinop]) -> NamedLinop | None:
+def _without_zeros(operands: Sequence[NamedLinop], found: Joints) -> NamedLinop | None:
     """Return the Zero for a chain that contains one, if all sizes are known."""
-    if not any(acts_as(linop, Zero) for linop in fitted):
+    if not any(acts_as(linop, Zero) for linop in operands):
         return None
-    zero = Zero.like(chained(fitted))
+    zero = Zero.like(chained(operands, found, False))
     return zero if zero is not None and zero.is_complete else None
 
 
-def _simplified(fitted: Sequence[NamedLinop]) -> NamedLinop:
+def _simplified(operands: Sequence[NamedLinop], found: Joints, is_endomorphism: bool) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
-    kept: list[NamedLinop] = []
-    for place, linop in enumerate(fitted):
-        if not is_identity(linop) or _knows_more(linop, kept[-1:], fitted[place + 1 :]):
-            kept.append(linop)
-    parts = with_few_numbers(kept)
-    if not parts:
-        return Identity(fitted[0].ishape)
-    return parts[0] if len(parts) == 1 else _simple(parts)
+    kept: dict[int, NamedLinop] = {}
+    for place, linop in enumerate(operands):
+        if not is_identity(linop) or _knows_more(linop, kept, operands[place + 1 :]):
+            kept[place] = linop
+    kept = with_few_numbers(kept)
+    if not kept:
+        return Identity(operands[0].ishape)
+    if len(kept) == 1:
+        return next(iter(kept.values()))
+    return chained([*kept.values()], found.among([*kept]), is_endomorphism)
 
 
 def _knows_more(
-    identity: NamedLinop, before: Sequence[NamedLinop], after: Sequence[NamedLinop]
+    identity: NamedLinop, before: Mapping[int, NamedLinop], after: Sequence[NamedLinop]
 ) -> bool:
     """Whether an identity knows a length that the operators next to it do not."""
-    known = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in before]
+    last = [*before.values()][-1:]
+    known = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in last]
     following = [linop for linop in after if not is_identity(linop)][:1]
     known += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
     dims = {dim for pairs in known for dim, size in pairs if size is not None}
@@ -160,14 +121,12 @@ def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
 def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     """Return A^H inner A, in closed form if there is no inner operator and A has one."""
     if inner is None:
-        if linop.normal_fn is NamedLinop.normal_fn:
-            return normal_of(linop)
-        shape = NamedShape(linop.ishape) if normal_keeps_names(linop) else None
-        return Normal(linked(linop), shape)
-    may_leave_out = is_identity(inner) and not _knows_more(inner, [linop], [])
+        has_form = linop.normal_fn is not NamedLinop.normal_fn
+        return Normal(linop) if has_form else composed_normal(linop)
+    may_leave_out = is_identity(inner) and not _knows_more(inner, {0: linop}, [])
     if may_leave_out and config.reduce_identity_in_normal:
         return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
-    return normal_around(inner, linop) or normal_of(linop, inner)
+    return normal_around(inner, linop) or composed_normal(linop, inner)
 
 
 rules.compose, rules.add, rules.scale, rules.power = composed, summed, scaled, power

@@ -10,7 +10,7 @@ from .._base._linop import NamedLinop
 from .._base._places import joints, side_by_side
 from .._base._roles import Role, membership
 from .._base._sides import dims_of
-from .._base._unused_names import UnusedNames
+from .._base._unused_names import unused_names
 from ._composite import Composite
 
 REMEDY = (
@@ -81,8 +81,8 @@ def _resolved(
 def common_shape(shapes: Iterable[tuple[NamedDimension, ...]]) -> tuple[NamedDimension, ...]:
     """Return the most general shape that fits all; its unnamed dimensions have numbers."""
     common = max_shape(dict.fromkeys(shapes))
-    unused = UnusedNames()
-    return tuple([unused.take(dim) if is_any(dim) else dim for dim in common])
+    numbered = iter(unused_names(filter(is_any, common), ()))
+    return tuple([next(numbered) if is_any(dim) else dim for dim in common])
 
 
 def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:

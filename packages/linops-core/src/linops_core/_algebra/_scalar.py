@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, TypeGuard, cast
 
@@ -130,25 +130,25 @@ def commutes(number: complex, linops: Iterable[NamedLinop]) -> bool:
     return not isinstance(number, complex) or all([linop.is_complex_linear for linop in linops])
 
 
-def with_few_numbers(linops: Iterable[NamedLinop]) -> list[NamedLinop]:
-    """Return the operators with Python numbers multiplied into the last one.
+def with_few_numbers(linops: Mapping[int, NamedLinop]) -> dict[int, NamedLinop]:
+    """Return the operators by their places, with Python numbers multiplied into the last one.
 
     Numbers that are or would become very large or small stay, because operators between may
     compensate them. A complex number stays before an operator that is linear over the reals only.
     """
-    parts = list(linops)
-    kept: dict[int, NamedLinop] = {}
+    kept, between = dict(linops), list[NamedLinop]()
     last = None
-    for place, part in enumerate(parts):
-        if is_number(part) and may_be_moved(number_of(part)):
-            if last is not None and commutes(number_of(kept[last]), parts[last + 1 : place]):
-                product = number_of(kept[last]) * number_of(part)
-                if may_be_moved(product):
-                    del kept[last]
-                    part = Scalar(product, part.ishape)
-            last = place
-        kept[place] = part
-    return [*kept.values()]
+    for place, part in linops.items():
+        if not (is_number(part) and may_be_moved(number_of(part))):
+            between.append(part)
+            continue
+        if last is not None and commutes(number_of(kept[last]), between):
+            product = number_of(kept[last]) * number_of(part)
+            if may_be_moved(product):
+                del kept[last]
+                kept[place] = Scalar(product, part.ishape)
+        last, between = place, []
+    return kept
 
 
 def is_number(linop: object) -> TypeGuard[Scalar]:

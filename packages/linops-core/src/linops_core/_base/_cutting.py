@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from nameddim import ND, NamedDimension, is_wildcard
 
+from ._arithmetic import rules
 from ._dimensions import DimensionedModule
 from ._sides import SIDES, dims_of
 from ._tile import SplitError, Window, normalized_slice
@@ -44,7 +45,9 @@ class Cuts(DimensionedModule):
         Returns
         -------
         NamedLinop
-            It holds views of the weights: cutting allocates no tensor.
+            It holds views of the weights: cutting allocates no tensor. If your ``split`` makes an
+            operator from slices of the weights, compositions and tiled operators call it again
+            whenever a weight has changed.
 
         Raises
         ------
@@ -192,11 +195,13 @@ def tiles_at(linop: NamedLinop, windows: Sequence[Window]) -> list[NamedLinop]:
 def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
     """Return ``linop.split(linop, window)``, after a check that it is a tile.
 
+    If the tile holds tensors of its own, return one that follows the weights.
+
     Raises
     ------
     SplitError
-        As ``split``; also if the result is not an operator, or has other dimensions
-        or sizes.
+        As ``split``; also if the result is not an operator, has other dimensions or sizes, or holds
+        tensors through which no gradient reaches the weights.
     """
     tile = linop.split(linop, window)
     if not isinstance(tile, DimensionedModule):
@@ -213,4 +218,4 @@ def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
                 f"{linop.signature}: split must return an operator in which {dim} has size "
                 f"{piece.stop - piece.start} for {piece}, got {tile.size(dim)}"
             )
-    return tile
+    return tile if linop.split is Cuts.split else rules.following(linop, window, tile)

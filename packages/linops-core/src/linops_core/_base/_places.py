@@ -34,6 +34,14 @@ class Joints:
     links: tuple[tuple[int, int], ...]
     """Pairs of positions of input and output that are the same dimension."""
 
+    def among(self, places: Sequence[int]) -> Joints | None:
+        """Return the joints without some operands, or None if one of them knows a length."""
+        numbers = {place: number for number, place in enumerate(places)}
+        if not {number for number, *_ in self.sources.values()} <= numbers.keys():
+            return None
+        sources = {place: (numbers[own[0]], *own[1:]) for place, own in self.sources.items()}
+        return Joints(sources, self.links)
+
 
 def joints(
     shape: NamedShape,

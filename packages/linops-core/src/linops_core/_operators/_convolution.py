@@ -15,9 +15,10 @@ from .._algebra._shifted import shift_axes
 from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._base._unused_names import UnusedNames
+from .._base._unused_names import unused_names
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
+from .._kernels._dtype import not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
 from .._kernels._halo import Axis
 from ._grid_names import Dims, GridNames
@@ -158,7 +159,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
                 f"got {padding_mode!r} and {offset} with {mode!r}"
             )
         if not isinstance(kernel, Tensor):
-            raise TypeError(f"Convolution: kernel must be a torch.Tensor, got {type(kernel)}")
+            raise not_a_tensor("Convolution", "kernel", kernel)
         kernel_batch = as_dims(kernel_batch_shape)
         ndim = kernel.ndim - len(kernel_batch)
         if ndim not in (1, 2, 3) or not kernel.numel():
@@ -177,7 +178,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
             default = axis_names("N", ndim)
             here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, default, why)
             batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
-            default = UnusedNames({*here, *batch}).each(here)
+            default = unused_names(here, {*here, *batch})
             there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, default, why)
             names = GridNames.last(batch, here, there)
         if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:

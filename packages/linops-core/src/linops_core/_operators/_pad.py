@@ -8,7 +8,7 @@ from numbers import Integral
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._base._sizes import is_size, one_dimension, per_axis
-from .._base._unused_names import UnusedNames
+from .._base._unused_names import unused_names
 from .._kernels._picked_axis import PickedAxis
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator
@@ -48,8 +48,8 @@ class Centred(Picking):
         if names is None:
             batch = as_dims(("...",) if batch_shape is None else batch_shape)
             here = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
-            unused = UnusedNames({*batch, *here})
-            there = unused.each(here) if out_shape is None else as_dims(out_shape)
+            used = {*batch, *here}
+            there = unused_names(here, used) if out_shape is None else as_dims(out_shape)
             names = GridNames.last(batch, here, there)
         own_shape = names.shape(from_grid=names.grid, to_grid=names.result)
         if any(len(grid) != ndim or not own_shape.dims >= set(grid) for grid in names[1:3]):

@@ -15,7 +15,6 @@ from nameddim import AnyDim
 from .._algebra._identity import Identity
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
-from .._base._unused_names import UnusedNames
 from .._kernels._halo import Axis
 from .._kernels._picked_axis import PickedAxis, picked
 from ._grid_names import Dims, GridNames
@@ -192,7 +191,7 @@ class FourierShift(GridOperator[Axis]):
                     f"FourierShift: shifts must be finite real numbers, one for each of "
                     f"{names.grid}, got {numbers}"
                 )
-        axis_of_shifts = UnusedNames({*names.names, *names.output}).take(AnyDim(0))
+        axis_of_shifts = AnyDim(0).next_unused({*names.names, *names.output})
         own = names.shape(from_grid=names.grid, to_grid=names.result, shifts=(axis_of_shifts,))
         super().__init__(own, (), names.is_free)
         self._numbers = None if numbers is None else tuple(map(float, numbers))

@@ -18,8 +18,9 @@ from nameddim import ND
 
 from .._distribute import distribute_linop
 from .._distributed import DistributedLinop
-from .._ranks import Ranks, Sent
+from .._mesh import RankMesh
 from .._sources import shares_of_all
+from .._transport import Sent, Transport
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh
@@ -124,7 +125,8 @@ def cases(draw: st.DrawFn, n_ranks: int) -> Case:
 def _is_one(linop: NamedLinop, mesh: dict[str, int], placement: dict[str, str]) -> bool:
     """Return whether no part has two dimensions on the same dimension of the mesh."""
     pairs = {ND.infer(dim): name for dim, name in placement.items()}
-    ranks = Ranks(mesh, dict.fromkeys(mesh, 0), range(prod(mesh.values())), is_dry=True)
+    numbers = range(prod(mesh.values()))
+    ranks = Transport(RankMesh(mesh, dict.fromkeys(mesh, 0), numbers), is_dry=True)
     try:
         shares_of_all(linop, ranks, pairs, {})
     except ValueError as error:
@@ -186,7 +188,7 @@ def check_plan(case: Case, mesh: DeviceMesh) -> None:
         return tuple(A.ranks.log)
 
     with torch.no_grad():
-        plan = A.plan(like=x).of_rank(A.ranks.rank)
+        plan = A.plan(like=x).of_rank(A.ranks.mesh.rank)
         for work, linop, vector in (
             ("forward", A, x),
             ("adjoint", A.H, y),

@@ -12,10 +12,18 @@ import torch
 from torch import Tensor
 
 from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
-from linops_core.siblings import Memo, concatenate, is_recorded, steps_that_differ, writing_is_safe
+from linops_core.siblings import (
+    Memo,
+    concatenate,
+    finds_grid_by_name,
+    is_recorded,
+    steps_that_differ,
+    unused_names,
+    writing_is_safe,
+)
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
-from .._checks import sizes_of_grid, unused_names
+from .._checks import sizes_of_grid
 from .._some_at_a_time import applied_in_parts
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
@@ -334,11 +342,6 @@ class NUFFT(Wrapper):
         return applied_in_parts(linop, x, axes, nbytes, _STEP)
 
     @property
-    def _is_free(self) -> bool:
-        """Whether a neighbour may determine the other dimensions; messages ask it."""
-        return self.interpolate._is_free
-
-    @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes of the image on its side, and axes of the points on theirs."""
         first, last = self.linop.flatten()[0], self.linop.flatten()[-1]
@@ -361,6 +364,11 @@ class NUFFT(Wrapper):
 
 FRAMES = Memo[tuple[object, Sequence[NUFFT]]]()
 """For a dimension, its length, a step and a shape of locations: the tiles of some frames."""
+
+
+@finds_grid_by_name.register(NUFFT)
+def _as_its_interpolation(linop: NUFFT) -> bool | None:
+    return finds_grid_by_name(linop.interpolate)
 
 
 def _interpolate_of(linop: NamedLinop) -> Interpolate:

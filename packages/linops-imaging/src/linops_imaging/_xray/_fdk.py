@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
 from linops_core import Chain, NamedLinop
-from linops_core.siblings import acts_as
+from linops_core.siblings import acts_as, not_a_tensor
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
@@ -74,7 +74,7 @@ def fdk(
     tensor(True)
     """
     if not isinstance(sinogram, Tensor):
-        raise TypeError(f"fdk: the sinogram must be a torch.Tensor, got {type(sinogram)}")
+        raise not_a_tensor("fdk", "the sinogram", sinogram)
     if acts_as(A, Chain):
         return of_chain(
             "fdk",
@@ -138,23 +138,30 @@ def fdk(
     may_write = is_constant(lines, angles, weights)
     most = _AT_ONCE if lines.is_cpu else _ON_GPU
     rows = [*blocks(sizes[0], max(1, most // (sizes[1] * sizes[2])) if may_write else sizes[0])]
+    # Places on the detector, from -1 to 1: of columns, and of rows.
+    places = lines.new_empty(rows[0].stop if may_write else 0, *sizes[1:], 2)
     for view in range(len(angles)):
         shadow = lines[:, view] * (weights[view] * cosine)
         shadow = filtered(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
-        one = beam.at_angles(angles[view : view + 1])
+        ((s, away),) = beam.at_angles(angles[view : view + 1]).distances(x0, x1, lines.dtype)
+        distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
+        column = beam.place(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)
+        step = (2 * radius / shape[0]) / (dv * distance)
+        nearness = beam.nearness(s, away)
+        # A row is a multiple of z and a number.
+        column, step, nearness = (t.to(lines.dtype).unsqueeze(2) for t in (column, step, nearness))
         for part in rows:
-            ((s, away),) = one.distances(x0[part], x1, lines.dtype)
-            distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
-            # Places on the detector, from -1 to 1: a number, and a multiple of z and a number.
-            column = beam.place(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)
-            step = (2 * radius / shape[0]) / (dv * distance)
-            row = torch.addcmul(at_0, step.unsqueeze(2), z)
-            places = torch.stack([column.unsqueeze(2).expand_as(row), row], 3)
-            places = places.flatten(0, 1).unsqueeze(0)
-            found = grid_sample(shadow, places, align_corners=False).view(-1, *row.shape)
-            found = found * beam.nearness(s, away).unsqueeze(2)
             if may_write:
-                volume[:, part] += found
+                own = places[: part.stop - part.start]
+                own[..., 0] = column[part]
+                torch.addcmul(at_0, step[part], z, out=own[..., 1])
             else:
-                volume = volume + found
+                row = torch.addcmul(at_0, step, z)
+                own = torch.stack([column.expand_as(row), row], 3)
+            found = grid_sample(shadow, own.flatten(0, 1).unsqueeze(0), align_corners=False)
+            found = found.view(-1, *own.shape[:-1])
+            if may_write:
+                volume[:, part].addcmul_(found, nearness[part])
+            else:
+                volume = torch.addcmul(volume, found, nearness)
     return volume.view(*sinogram.shape[:-3], *sizes)

@@ -48,43 +48,47 @@ class Followed(NamedTuple):
 
 def followed(lines: Lines, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[Followed]:
     """Yield the rays along each axis; those that cross the volume if their values are known."""
-    start, step = lines
+    start, step = (t.unbind(1) for t in lines)
+    norm = torch.linalg.vector_norm(lines.step, dim=1)
     is_known = has_values(*lines) and is_constant(*lines)
-    main = step.abs().argmax(1)
-    norm = torch.linalg.vector_norm(step, dim=1)
-    numbers = step.new_tensor(sizes)
-    for axis in range(3):
-        rays = None
-        is_along = main == axis
+    size_0, size_1, size_2 = (t.abs() for t in step)
+    is_last = (size_2 > size_0) & (size_2 > size_1)
+    is_second = (size_1 > size_0) & ~is_last
+    for axis, is_along in enumerate((~(is_second | is_last), is_second, is_last)):
+        rays, own_start, own_step, own_norm = None, start, step, norm
         if is_known:
             rays = is_along.nonzero().squeeze(1)
-            own_start, own_step, own_norm = (t.index_select(0, rays) for t in (start, step, norm))
+            if len(rays) < len(norm):
+                *both, own_norm = (t.index_select(0, rays) for t in (*start, *step, norm))
+                own_start, own_step = tuple(both[:3]), tuple(both[3:])
+            along = own_step[axis]
         else:
             # Rays along other axes may not divide by zero.
-            own_start, own_norm = start, torch.where(is_along, norm, 0.0)
-            own_step = torch.where(is_along[:, None], step, 1.0)
-        others = [other for other in (2, 1, 0) if other != axis]
-        along = own_step[:, axis : axis + 1]
-        slope = own_step[:, others] / along
-        first = own_start[:, others] - own_start[:, axis : axis + 1] * slope
-        length = own_norm / along.squeeze(1).abs()
-        if rays is not None:
+            along, own_norm = torch.where(is_along, step[axis], 1), torch.where(is_along, norm, 0)
+        inverse = 1 / along
+        places, shifts, misses = [], [], []
+        for other in (2, 1, 0):
+            if other == axis:
+                continue
+            slope = own_step[other] * inverse
+            first = torch.addcmul(own_start[other], own_start[axis], slope, value=-1)
             last = first + slope * (sizes[axis] - 1)
             low, high = torch.minimum(first, last), torch.maximum(first, last)
             # Comparisons with NaN are false: such a ray stays.
-            misses = ((high <= -1) | (low >= numbers[others])).any(1)
-            crosses = (~misses).nonzero().squeeze(1)
+            misses.append((high <= -1) | (low >= sizes[other]))
+            # NaN has no place among the voxels; the lengths of these rays are NaN already.
+            scale = 2 / max(sizes[other], 1)
+            places.append(((first + 0.5) * scale - 1).nan_to_num().to(dtype))
+            shifts.append((slope * scale).nan_to_num().to(dtype))
+        length = (own_norm * inverse.abs()).to(dtype)
+        own = Followed(axis, rays, torch.stack(places, 1), torch.stack(shifts, 1), length)
+        if rays is not None:
+            crosses = (~(misses[0] | misses[1])).nonzero().squeeze(1)
             if not len(crosses):
                 continue
             if len(crosses) < len(rays):
-                rays, first, slope, length = (
-                    t.index_select(0, crosses) for t in (rays, first, slope, length)
-                )
-        scale = 2 / numbers[others]
-        # NaN has no place among the voxels; the lengths of these rays are NaN already.
-        places = ((first + 0.5) * scale - 1).nan_to_num(), (slope * scale).nan_to_num()
-        first, slope, length = (t.to(dtype) for t in (*places, length))
-        yield Followed(axis, rays, first, slope, length)
+                own = Followed(axis, *(t.index_select(0, crosses) for t in (rays, *own[2:])))
+        yield own
 
 
 def _planes(own: Followed, size: int) -> Iterator[tuple[slice, Tensor]]:

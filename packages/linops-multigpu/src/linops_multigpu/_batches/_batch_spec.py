@@ -66,7 +66,7 @@ class BatchSpec(Value):
     base_stream: Stream | None
     transfer_stream: Stream | None
     # The order of the sizes is the order of the loops, and counts in comparisons.
-    _sizes: tuple[tuple[NamedDimension, int], ...] = field(repr=False)
+    _sizes: tuple[tuple[NamedDimension, int], ...] = field(repr=False, init=False)
 
     def __init__(
         self,

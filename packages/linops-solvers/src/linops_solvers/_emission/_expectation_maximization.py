@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,80 +19,75 @@ from .._shared._space import Space, added
 from ._counted import Counted, check_counts
 
 
-def expectation_maximization(
-    owner: str,
-    x0: Tensor | None,
-    max_num_iters: int,
-    tol: float,
-    watching: Checkpointed,
-    space: Space,
-    counted: Callable[[], Sequence[Counted]],
-    shown: Callable[[Tensor], Tensor] = torch.clone,
-) -> Tensor:
-    """Return x after steps that each use every set of counts in turn; ``shown`` copies it."""
-    tol = checked_number(owner, "tol", tol)
-    progress = Progress(owner, max_num_iters, watching, goals={"change": tol}, space=space)
-    subsets = counted()
-    first, *others = subsets
-    dtype = first.pair.dtype
-    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+class ExpectationMaximization:
+    """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
 
-    def start() -> _State:
-        x = _first(owner, x0, subsets)
-        for subset in others:
+    _spare: Tensor | None = None
+    """Memory that the next step writes into."""
+
+    def __init__(
+        self,
+        owner: str,
+        x0: Tensor | None,
+        max_num_iters: int,
+        tol: float,
+        watching: Checkpointed,
+        space: Space,
+        counted: Callable[[], Sequence[Counted]],
+        shown: Callable[[Tensor], Tensor] = torch.clone,
+    ) -> None:
+        self.tol, self.space, self.shown = checked_number(owner, "tol", tol), space, shown
+        goals = {"change": self.tol}
+        self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
+        self.first, *self.others = self.subsets = counted()
+        x = _first(owner, x0, self.subsets)
+        for subset in self.others:
             subset.check_explained(*subset.image(x))
-        image, floor = first.image(x)
-        first.check_explained(image, floor)
-        state = _State(x, image, floor)
-        progress.resume({"tol": tol, "subsets": len(subsets)}, lambda: known(x), state=state)
-        return state
+        self.x, (self.image, self.floor) = x, self.first.image(x)
+        self.first.check_explained(self.image, self.floor)
+        options = {"tol": self.tol, "subsets": len(self.subsets)}
+        self.progress.resume(options, self.known, state=self)
 
-    def known(x: Tensor) -> dict[str, tuple[Space, Tensor]]:
-        found = {"x0": (space, x)}
-        for subset in subsets:
+    def solve(self) -> Tensor:
+        """Return x after steps that each use every set of counts in turn."""
+        return self.progress.follow(self, ({"change": math.inf}, None))
+
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        found = {"x0": (self.space, self.x)}
+        for subset in self.subsets:
             own = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
             found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            found |= probed(own, x)
+            found |= probed(own, self.x)
         return found
 
-    state = start()
-    spare: Tensor | None = None
-
-    def do_step() -> Measured:
-        nonlocal spare
-        before = state.x
-        x = first.updated(before, state.image, state.floor, into=spare)
+    def step(self) -> Measured:
+        """Use every set of counts in turn."""
+        first, others, before = self.first, self.others, self.x
+        dtype, is_watched = first.pair.dtype, self.progress.is_watched
+        x = first.updated(before, self.image, self.floor, into=self._spare)
         for subset in others:
             x = subset.updated(x, *subset.image(x), into=x)
         objective = 0.0
-        if progress.is_watched:
+        if is_watched:
             objective = sum(subset.objective(*subset.image(x)) for subset in others)
-        state.x = x
-        state.image, state.floor = first.image(x)
-        spare = scaled_sum(x, -1, before, before)
-        length, size = first.pair.magnitudes([spare, x])
+        self.x = x
+        self.image, self.floor = first.image(x)
+        self._spare = scaled_sum(x, -1, before, before)
+        length, size = first.pair.magnitudes([self._spare, x])
         reason = None
-        if length <= max(tol, precision) * size:
-            reason = reason_of(length, tol * size, rounding * size)
+        if length <= max(self.tol, torch.finfo(dtype).eps) * size:
+            reason = reason_of(length, self.tol * size, rounding_of(dtype) * size)
         values = {"change": length / (size or 1.0)}
-        if progress.is_watched:
-            values["objective"] = objective + first.objective(state.image, state.floor)
+        if is_watched:
+            values["objective"] = objective + first.objective(self.image, self.floor)
         return values, reason
 
-    def result() -> Tensor:
-        return in_given_precision(owner, shown(state.x), dtype)
-
-    return progress.follow(do_step, result, ({"change": math.inf}, None))
-
-
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    x: Tensor
-    image: Tensor
-    floor: float
+    def result(self) -> Tensor:
+        """Return a copy of x."""
+        first = self.first
+        return in_given_precision(first.owner, self.shown(self.x), first.pair.dtype)
 
 
 def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:

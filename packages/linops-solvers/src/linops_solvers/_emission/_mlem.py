@@ -19,7 +19,7 @@ from .._shared._stacked import (
     stacked,
 )
 from ._counted import Backgrounds, Counted, of_operators
-from ._expectation_maximization import expectation_maximization
+from ._expectation_maximization import ExpectationMaximization
 
 
 @with_options(Checkpointed)
@@ -103,7 +103,7 @@ def mlem(
     def counted() -> list[Counted]:
         return [Counted(owner, A, adjoint, vector, cast(Tensor, background))]
 
-    return expectation_maximization(owner, x0, max_num_iters, tol, watching, space, counted)
+    return ExpectationMaximization(owner, x0, max_num_iters, tol, watching, space, counted).solve()
 
 
 def _joined(owner: str, background: Backgrounds, y: Vectors, A: StackedOperators) -> float | Tensor:

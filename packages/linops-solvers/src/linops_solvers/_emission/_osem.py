@@ -15,7 +15,7 @@ from .._shared._checks import Operator, check_count
 from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, StackedOperators, Vectors, of_each, stacked
 from ._counted import Backgrounds, Counted, of_operators
-from ._expectation_maximization import expectation_maximization
+from ._expectation_maximization import ExpectationMaximization
 
 _NAME = "osem"
 
@@ -108,7 +108,7 @@ def osem(
             for number, part in enumerate(parts)
         ]
 
-    return expectation_maximization(_NAME, x0, max_num_iters, tol, watching, space, counted)
+    return ExpectationMaximization(_NAME, x0, max_num_iters, tol, watching, space, counted).solve()
 
 
 def _along(

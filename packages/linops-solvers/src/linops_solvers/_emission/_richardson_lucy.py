@@ -14,7 +14,7 @@ from .._proximals._poisson import checked_counts
 from .._shared._progress import Checkpointed, with_options
 from .._shared._space import Space
 from ._counted import Counted
-from ._expectation_maximization import expectation_maximization
+from ._expectation_maximization import ExpectationMaximization
 
 _NAME = "richardson_lucy"
 _BOUNDARIES = ("extended", "zeros", "circular", "reflect", "replicate")
@@ -130,9 +130,9 @@ def richardson_lucy(
     def counted() -> list[Counted]:
         return [Counted(_NAME, A, None, y, background)]
 
-    return expectation_maximization(
+    return ExpectationMaximization(
         _NAME, x0, max_num_iters, tol, watching, Space(), counted, in_frame
-    )
+    ).solve()
 
 
 def _checked_kernel(y: Tensor, psf: Tensor) -> Tensor:

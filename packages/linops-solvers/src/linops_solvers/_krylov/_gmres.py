@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 import torch
@@ -12,7 +13,7 @@ from linops_core.siblings import inner_products, squared_norm
 from .._shared._checks import Operator, check_count
 from .._shared._precision import in_own_space, rounding_of
 from .._shared._progress import Measured, Watching, with_options
-from ._square_system import SquareSystem, solved
+from ._square_system import SquareSteps, SquareSystem, solved
 
 
 @with_options(Watching)
@@ -74,23 +75,20 @@ def gmres(
     """
     check_count("gmres", "restart", restart, 1)
 
-    def cycle(system: SquareSystem, M: Operator | None) -> Cycle:
-        return Cycle(system, M, min(restart, system.space.count(system.y)))
-
-    operators = A, adjoint, preconditioner
-    return solved("gmres", cycle, operators, y, x0, max_num_iters, tol, watching)
+    method, operators = partial(_Steps, restart), (A, adjoint, preconditioner)
+    return solved("gmres", method, operators, y, x0, max_num_iters, tol, watching)
 
 
-class Cycle:
+class _Steps(SquareSteps):
     """The Arnoldi process of at most ``restart`` steps, which starts at the residual."""
 
-    def __init__(self, system: SquareSystem, preconditioner: Operator | None, restart: int) -> None:
-        self.system, self.restart = system, restart
+    def __init__(self, restart: int, system: SquareSystem, preconditioner: Operator | None) -> None:
+        self.system, self.restart = system, min(restart, system.space.count(system.y))
         self.preconditioner: Operator | None = None
         if preconditioner is not None:
             given = system.owner, preconditioner, system.dtype, "the preconditioner"
             self.preconditioner = in_own_space(*given)
-        self.basis = system.y.new_empty(restart + 1, system.y.numel())
+        self.basis = system.y.new_empty(self.restart + 1, system.y.numel())
         self.begin()
 
     def begin(self) -> None:

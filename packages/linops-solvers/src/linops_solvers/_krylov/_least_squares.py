@@ -77,16 +77,16 @@ def least_squares(
         )
     )
 
-    def solve(problem: _Problem, watching: Checkpointed | None = None) -> Tensor:
-        limit = 2 * problem.A.input.count(problem.x) if max_num_iters is None else max_num_iters
-        progress = Progress(owner, limit, watching, space=problem.A.input)
-        x = problem.solve(method, progress)
-        if problem.complaint is not None:
-            warn(problem.complaint)
+    def solve(steps: _Steps, watching: Checkpointed | None = None) -> Tensor:
+        limit = 2 * steps.A.input.count(steps.x) if max_num_iters is None else max_num_iters
+        progress = Progress(owner, limit, watching, space=steps.A.input)
+        x = steps.solve(method, progress)
+        if steps.complaint is not None:
+            warn(steps.complaint)
         return x
 
     with torch.no_grad():
-        x = solve(_Problem(pair, y, x0, options), watching)
+        x = solve(_Steps(pair, y, x0, options), watching)
     if not (torch.is_grad_enabled() or is_followed()):
         return x
     if x.is_complex() and pair.is_complex_linear:
@@ -111,7 +111,7 @@ def least_squares(
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""
         first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
-        return solve(_Problem(first, g, None, undamped))
+        return solve(_Steps(first, g, None, undamped))
 
     # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
     # and P = 1 - A^+ A (Golub and Pereyra 1973). P is 0 with damp.
@@ -126,7 +126,7 @@ def least_squares(
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
         second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
-        found = solve(_Problem(second, z, None, undamped))
+        found = solve(_Steps(second, z, None, undamped))
         return torch.stack([found, g - back(z)] if has_free else [found]), None
 
     return attach(x, torch.stack(defects), to_defects, owner, pair.given)
@@ -136,7 +136,7 @@ def _times(factor: float) -> Operator:
     return lambda x: factor * x
 
 
-class _Problem:
+class _Steps:
     """One problem, in units in which y - A x0 and A are near 1."""
 
     def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
@@ -166,12 +166,11 @@ class _Problem:
 
     def solve(self, method: type[Recurrence], progress: Progress) -> Tensor:
         """Do the steps, and return the solution."""
-        pair, damp = self.pair, self.options.damp
+        pair, damp, self.progress = self.pair, self.options.damp, progress
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
         values |= {"objective": self.objective(pair.beta), "condition": 1.0}
         if not pair.alpha:
-            start = values, self.reason_at_start()
-            return progress.follow(lambda: start, self.result, start)
+            return progress.follow(self, (values, self.reason_at_start()))
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
         ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp else 0
         if ratio > _MOST_DAMPED:
@@ -180,24 +179,24 @@ class _Problem:
                 f"{damp:.3g} and {pair.unit:.3g}"
             )
         self.gain = 4.0**ratio
-        recurrence = method(pair, damp / pair.unit, self.gain)
+        self.recurrence = method(pair, damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
-        parts = {"problem": self, "pair": pair, "recurrence": recurrence}
+        parts = {"problem": self, "pair": pair, "recurrence": self.recurrence}
         progress.resume(self.options._asdict(), self.known, **parts)
+        return progress.follow(self, (values, None))
 
-        def step() -> Measured:
-            norms, reason = self.judged(recurrence.step(self.x))
-            is_far = norms.residual > FAR * self.goal(norms)  # one of both is enough
-            progress.goals["gradient"] = self.options.atol if is_far else 0.0
-            values = {
-                "residual": norms.residual / self.size,
-                "gradient": norms.relative_gradient,
-                "objective": self.objective(norms.residual),
-                "condition": norms.condition,
-            }
-            return values, reason
-
-        return progress.follow(step, self.result, (values, None))
+    def step(self) -> Measured:
+        """Move x by the recurrence."""
+        norms, reason = self.judged(self.recurrence.step(self.x))
+        is_far = norms.residual > FAR * self.goal(norms)  # one of both is enough
+        self.progress.goals["gradient"] = self.options.atol if is_far else 0.0
+        values = {
+            "residual": norms.residual / self.size,
+            "gradient": norms.relative_gradient,
+            "objective": self.objective(norms.residual),
+            "condition": norms.condition,
+        }
+        return values, reason
 
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""

@@ -11,7 +11,7 @@ from torch import Tensor
 from .._shared._checks import Operator
 from .._shared._progress import Measured, Watching, with_options
 from ._bidiagonal import rotation
-from ._square_system import SquareSystem, solved
+from ._square_system import SquareSteps, SquareSystem, solved
 
 
 @with_options(Watching)
@@ -58,17 +58,13 @@ def minres(
     >>> torch.round(minres(A.mv, torch.tensor([2.0, 5.0])), decimals=4)
     tensor([1., 1.])
     """
-    return solved("minres", _method, (A, A, None), y, x0, max_num_iters, tol, watching)
+    return solved("minres", _Steps, (A, A, None), y, x0, max_num_iters, tol, watching)
 
 
-def _method(system: SquareSystem, _: object) -> Lanczos:
-    return Lanczos(system)
-
-
-class Lanczos:
+class _Steps(SquareSteps):
     """The recurrences of Paige and Saunders, which start at the residual."""
 
-    def __init__(self, system: SquareSystem) -> None:
+    def __init__(self, system: SquareSystem, _: Operator | None) -> None:
         self.system = system
         self.begin()
 

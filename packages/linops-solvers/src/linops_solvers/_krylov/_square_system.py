@@ -26,7 +26,7 @@ from .._shared._precision import (
     rounding_of,
     widened,
 )
-from .._shared._progress import Measured, Progress, StopReason, Watching, warn
+from .._shared._progress import Progress, Steps, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach, has_gradient
 
@@ -129,16 +129,22 @@ class SquareSystem:
         return in_given_precision(self.owner, x * self.unit, self.dtype)
 
 
-class Method(Protocol):
-    """The steps of a system, and all that they need from the step before."""
+class SquareSteps(Steps, Protocol):
+    """The steps of a system, which has the last x whose residual was computed anew."""
 
-    def x(self) -> Tensor: ...
-    def step(self) -> Measured: ...
+    system: SquareSystem
+
+    def x(self) -> Tensor:
+        """Return x so far."""
+
+    def result(self) -> Tensor:
+        """Return x in the unit of y."""
+        return self.system.result(self.x())
 
 
 def solved(
     owner: str,
-    method: Callable[[SquareSystem, Operator | None], Method],
+    method: Callable[[SquareSystem, Operator | None], SquareSteps],
     operators: tuple[Operator, Operator | None, Operator | None],
     y: Tensor,
     x0: Tensor | None,
@@ -162,10 +168,10 @@ def solved(
     ) -> tuple[Tensor, SquareSystem]:
         progress = Progress(owner, max_num_iters, watching, goals={"residual": tol})
         system = SquareSystem(owner, A, y, x0, tol)
-        state = method(system, M)
+        steps = method(system, M)
         start = system.values(system.length), system.reason_at_start()
-        progress.follow(state.step, lambda: system.result(state.x()), start)
-        if (x := state.x()) is not system.x:  # its residual was not computed anew
+        progress.follow(steps, start)
+        if (x := steps.x()) is not system.x:  # its residual was not computed anew
             system.take(x)
         return system.result(system.x).clone(), system
 

@@ -19,7 +19,7 @@ from ._proximal import (
     fitted_weight,
     summed,
 )
-from ._singular_values import shrunk_singular_values
+from ._singular_values import shrunk_singular_values, singular_values
 
 
 def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
@@ -244,8 +244,7 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
         return shrunk.movedim((-2, -1), axes)
 
     def value(x: Tensor) -> Tensor:
-        lengths: Tensor = torch.linalg.svdvals(x.movedim(axes_of(owner, dims, x), (-2, -1)))
-        return weight * lengths.sum()
+        return weight * singular_values(x.movedim(axes_of(owner, dims, x), (-2, -1))).sum()
 
     return ProximalMap(proximal, dims, owner=owner, value_in=summed(value))
 

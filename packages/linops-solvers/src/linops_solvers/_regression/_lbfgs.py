@@ -69,21 +69,38 @@ def lbfgs(
     check_count(_NAME, "history_size", history_size, 1)
     tol = checked_number(_NAME, "tol", tol)
     progress = Progress(_NAME, max_num_iters, watching, goals={"gradient": tol})
-    x = _leaf(x0)
-    optimizer = torch.optim.LBFGS(
-        [x],
-        max_iter=1,
-        max_eval=1 + _MOST_EVALUATIONS,
-        history_size=history_size,
-        tolerance_grad=0.0,
-        tolerance_change=0.0,
-        line_search_fn="strong_wolfe",
-    )
+    steps = _Steps(function, x0, tol, history_size)
+    values, slope = steps.values(), steps.slope
+    return progress.follow(steps, (values, None if slope else StopReason.CONVERGED))
 
-    def loss_of() -> Tensor:
-        optimizer.zero_grad()
+
+class _Steps:
+    """x and torch's optimiser, which has the steps before, with the function and its slope at x."""
+
+    def __init__(
+        self, function: Callable[[Tensor], Tensor], x0: Tensor, tol: float, history_size: int
+    ) -> None:
+        self.function, self.dtype, self.tol = function, x0.dtype, tol
+        with torch.inference_mode(False):  # so that x records gradients there, too
+            x = widened(x0).detach().clone(memory_format=torch.contiguous_format)  # torch views it
+            self.x = x.requires_grad_()
+        self.optimizer = torch.optim.LBFGS(
+            [self.x],
+            max_iter=1,
+            max_eval=1 + _MOST_EVALUATIONS,
+            history_size=history_size,
+            tolerance_grad=0.0,
+            tolerance_change=0.0,
+            line_search_fn="strong_wolfe",
+        )
+        self.measure()
+        self.steepest = self.slope or 1.0
+
+    def loss_of(self) -> Tensor:
+        """Return the function at x, and compute its gradient."""
+        self.optimizer.zero_grad()
         with torch.inference_mode(False), torch.enable_grad():
-            loss = function(narrowed(x, x0.dtype))
+            loss = self.function(narrowed(self.x, self.dtype))
             if not isinstance(loss, Tensor) or loss.ndim or loss.is_complex():
                 found = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss)
                 raise ValueError(
@@ -95,43 +112,31 @@ def lbfgs(
                     "autograd records, got a result without a gradient; leave out detach, item, "
                     "no_grad and NumPy"
                 )
-            torch.autograd.backward(loss, inputs=[x])
+            torch.autograd.backward(loss, inputs=[self.x])
         return loss.detach()
 
-    def measured() -> tuple[float, float]:
-        loss = finite(_NAME, float(loss_of()))
-        assert x.grad is not None
-        (slope,) = magnitudes(_NAME, (Space(), [x.grad]))
-        return loss, slope
+    def measure(self) -> None:
+        """Note the function and the norm of its gradient at x."""
+        self.loss = finite(_NAME, float(self.loss_of()))
+        assert self.x.grad is not None
+        (self.slope,) = magnitudes(_NAME, (Space(), [self.x.grad]))
 
-    loss, slope = measured()
-    steepest = slope or 1.0
+    def values(self) -> dict[str, float]:
+        """Return the values of a step."""
+        return {"objective": self.loss, "gradient": self.slope / self.steepest}
 
-    def step() -> Measured:
-        nonlocal loss
-        before, last = x.detach().clone(), loss
-        optimizer.step(lambda: float(loss_of()))
-        loss, slope = measured()
+    def step(self) -> Measured:
+        """Do a step of torch's optimiser."""
+        before, last = self.x.detach().clone(), self.loss
+        self.optimizer.step(lambda: float(self.loss_of()))
+        self.measure()
         reason = None
-        if slope <= tol * steepest:
+        if self.slope <= self.tol * self.steepest:
             reason = StopReason.CONVERGED
-        elif loss == last and torch.equal(before, x.detach()):
+        elif self.loss == last and torch.equal(before, self.x.detach()):
             reason = StopReason.ROUNDING
-        return {"objective": loss, "gradient": slope / steepest}, reason
+        return self.values(), reason
 
-    def result() -> Tensor:
-        return in_given_precision(_NAME, x.detach().clone(), x0.dtype)
-
-    start = {"objective": loss, "gradient": slope / steepest}
-    return progress.follow(step, result, (start, None if slope else StopReason.CONVERGED))
-
-
-def _leaf(x0: Tensor) -> Tensor:
-    """Return a copy of x0 that records gradients, also in inference mode."""
-    with torch.inference_mode(False):
-        return (
-            widened(x0)
-            .detach()
-            .clone(memory_format=torch.contiguous_format)  # of which torch takes views
-            .requires_grad_()
-        )
+    def result(self) -> Tensor:
+        """Return x in the precision of x0."""
+        return in_given_precision(_NAME, self.x.detach().clone(), self.dtype)

@@ -75,21 +75,17 @@ def omp(
     progress = Progress(_NAME, max_num_iters, watching)
     tol = checked_number(_NAME, "tol", tol)
     check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
-    pair = OperatorPair(_NAME, A, adjoint, y.dtype)
-    unit = pair.output.unit_of(_NAME, widened(y))
-    pursuit = Pursuit(pair, widened(y) / unit, tol, column_norms)
-
-    def result() -> Tensor:
-        return in_given_precision(_NAME, pursuit.x() * unit, y.dtype)
-
-    start = {"residual": 1.0, "nonzeros": 0.0}, None if pursuit.size else StopReason.CONVERGED
-    return progress.follow(pursuit.step, result, start)
+    steps = _Steps(OperatorPair(_NAME, A, adjoint, y.dtype), y, tol, column_norms)
+    start = {"residual": 1.0, "nonzeros": 0.0}, None if steps.size else StopReason.CONVERGED
+    return progress.follow(steps, start)
 
 
-class Pursuit:
+class _Steps:
     """The columns so far, their orthonormal basis, and the residual."""
 
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
+        self.unit = A.output.unit_of(_NAME, widened(y))
+        y = widened(y) / self.unit
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
         (self.size,) = A.magnitudes([], [y])
@@ -168,8 +164,8 @@ class Pursuit:
         best = int(highest.argmax())
         return own if best == totals.part else None, float(highest[best])
 
-    def x(self) -> Tensor:
-        """Return the least-squares solution for the chosen columns."""
+    def result(self) -> Tensor:
+        """Return the least-squares solution for the chosen columns, in the unit of y."""
         x = torch.zeros_like(self.correlation)
         if self.chosen:
             count = len(self.chosen)
@@ -181,4 +177,4 @@ class Pursuit:
             for entry, value in zip(self.chosen, found.squeeze(-1).to(x), strict=True):
                 if entry is not None:
                     x.view(-1)[entry] = value
-        return x
+        return in_given_precision(_NAME, x * self.unit, self.A.dtype)

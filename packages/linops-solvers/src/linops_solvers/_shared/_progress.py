@@ -1,6 +1,6 @@
 """The loop of every solver: steps, callbacks, and the reason to stop.
 
-A solver checks its options, and has a state and a function that does a step of it.
+A solver checks its options, makes its :class:`Steps`, and follows them by :class:`Progress`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
 
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -180,6 +180,20 @@ def reading_options(watching: Checkpointed) -> dict[str, object]:
     return {name: watching.get(name) for name in [*_DEFAULTS][:-1]}
 
 
+class Steps(Protocol):
+    """One solve: what it needs to know, and how it goes on.
+
+    All that a step needs from the step before is in public attributes: a checkpoint has their
+    numbers, strings and tensors. Private ones are constants, and memory that steps write into.
+    """
+
+    def step(self) -> Measured:
+        """Go on by one step; return what was measured."""
+
+    def result(self) -> Tensor:
+        """Return the result so far, in memory into which later steps do not write."""
+
+
 class Progress:
     """The largest number of steps of a solver, its callback, its progress bar and its files."""
 
@@ -236,13 +250,10 @@ class Progress:
         if self.checkpoint is not None:
             self.checkpoint.begin({"max_num_iters": int(self.limit), **options}, known(), **parts)
 
-    def follow(
-        self, step: Callable[[], Measured], result: Callable[[], Tensor], start: Measured
-    ) -> Tensor:
+    def follow(self, steps: Steps, start: Measured) -> Tensor:
         """Do steps until there is a reason to stop; return the result.
 
-        ``step`` does one, and ``start`` is measured before the first one. The callback gets what
-        ``result`` returns, so it must be a copy if later steps write into it.
+        ``start`` is measured before the first step.
         """
         values, reasons = start
         iteration, saved = 0, None if self.checkpoint is None else self.checkpoint.step
@@ -266,12 +277,12 @@ class Progress:
                     bar.set_postfix({k: f"{v:.2e}" for k, v in values.items()}, refresh=False)
                     bar.update(iteration - bar.n)
                 if self.callback is not None and (iteration or is_done):
-                    x = result().detach()
+                    x = steps.result().detach()
                     self.callback(Step(self.solver, iteration, x, values, tuple(each)))
                     del x
                 if is_done:
-                    return result()
-                values, reasons = step()
+                    return steps.result()
+                values, reasons = steps.step()
                 iteration += 1
 
     def warn_once(self, message: str) -> None:

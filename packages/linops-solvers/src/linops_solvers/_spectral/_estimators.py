@@ -82,7 +82,7 @@ def estimate_trace(
     count = "num_samples", 2 if method == "hutchinson" else 6
     progress = Progress(owner, num_samples, watching, count=count)
     check_complex_linear(owner, A, "the trace is the trace of its complex matrix")
-    mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
+    mean = _Steps(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
     basis = mean.like.new_zeros(0, mean.like.numel())
     if method == "hutch++":
         third = min(num_samples // 3, mean.space.count(mean.like))
@@ -135,7 +135,7 @@ def estimate_diagonal(
     owner = "estimate_diagonal"
     progress = Progress(owner, num_samples, watching, count=("num_samples", 2))
     check_complex_linear(owner, A, "the diagonal is the diagonal of its complex matrix")
-    mean = _Mean(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
+    mean = _Steps(owner, A, *input_or_random(owner, A, "like", like, sizes, seed))
 
     def sample() -> Tensor:
         z = mean.signs()
@@ -144,7 +144,7 @@ def estimate_diagonal(
     return mean.of(sample, progress)
 
 
-class _Mean:
+class _Steps:
     """The mean of samples, plus a constant, and its standard error."""
 
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
@@ -180,16 +180,21 @@ class _Mean:
 
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
         """Take the samples, and return the estimate."""
-
-        def step() -> Measured:
-            self.add(sample())
-            if not progress.is_watched:
-                return {}, None
-            size, error = map(self.length, self.estimate())
-            return {"size": size, "standard_error": error}, None
-
-        progress.follow(step, lambda: self.estimate().value.clone(), ({}, None))
+        self.sample, self.progress = sample, progress
+        progress.follow(self, ({}, None))
         return self.estimate()
+
+    def step(self) -> Measured:
+        """Add a sample."""
+        self.add(self.sample())
+        if not self.progress.is_watched:
+            return {}, None
+        size, error = map(self.length, self.estimate())
+        return {"size": size, "standard_error": error}, None
+
+    def result(self) -> Tensor:
+        """Return the mean so far."""
+        return self.estimate().value.clone()
 
     def length(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""

@@ -95,14 +95,15 @@ def power_method(
         goals, count = {"change": tol}, ("max_iters", 1)
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
         first = widened(v_init)
-        state = _State(wide, first, tol, batch, dtype)
+        steps = _Steps(wide, first, tol, batch, dtype)
 
         def known() -> dict[str, tuple[Space, Tensor]]:
             image = wide(batch.random_like(first.detach()))
             return {"v_init": (batch, first), "A": (batch, image)}
 
-        progress.resume({"tol": tol, "axes": [*batch.systems]}, known, state=state)
-        return state.solve(progress)
+        progress.resume({"tol": tol, "axes": [*batch.systems]}, known, state=steps)
+        progress.follow(steps, ({}, None))
+        return steps.v, steps.eigenvalue
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
         return _fixed_steps(wide, widened(v_init), batch, max_iters)
@@ -112,7 +113,7 @@ def power_method(
     return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
-class _State:
+class _Steps:
     """The vector and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
 
     def __init__(
@@ -134,11 +135,6 @@ class _State:
         """The eigenvalues, on the host."""
         self.may_restart = True
         """Whether no step was done, so that a v with A v = 0 is replaced."""
-
-    def solve(self, progress: Progress) -> tuple[Tensor, Tensor]:
-        """Return v and the eigenvalue."""
-        progress.follow(self.step, lambda: narrowed(self.v, self.dtype).clone(), ({}, None))
-        return self.v, self.eigenvalue
 
     def step(self) -> Measured:
         """Apply A, and divide by the norm."""
@@ -176,6 +172,10 @@ class _State:
         }
         self.eigenvalue, self.numbers, self.may_restart = eigenvalue, numbers, False
         return values, reasons
+
+    def result(self) -> Tensor:
+        """Return a copy of v in the precision of v_init."""
+        return narrowed(self.v, self.dtype).clone()
 
 
 def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
@@ -267,5 +267,6 @@ def norm_of(
     pair, unit = pair.in_moderate_unit(unit, back)
     del image, back  # freed before the steps
     vectors = Space(pair.input.totals)
-    _, eigenvalue = _State(pair.normal(), v, tol, vectors, dtype, unit).solve(progress)
-    return eigenvalue.sqrt() * unit
+    steps = _Steps(pair.normal(), v, tol, vectors, dtype, unit)
+    progress.follow(steps, ({}, None))
+    return steps.eigenvalue.sqrt() * unit

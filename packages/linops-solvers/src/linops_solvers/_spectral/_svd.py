@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Unpack
 
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 
 from linops_core.siblings import inner_products, norm, real_part
 
@@ -120,50 +121,62 @@ def svd(
     pair, unit = pair.in_moderate_unit(unit, output)
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
-    state = _State(right.like.new_zeros(0, 0), right.blocks[0])
+    steps = _Steps(pair, left, right, generator, k, unit, tol, noise)
+    progress.follow(steps, ({}, None))
+    U, V = left.combined(steps.P.mT), right.combined(steps.Qh.conj())
+    U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
+    return SVD(narrowed(U, dtype), steps.S, narrowed(V, dtype))
 
-    def step() -> Measured:
-        newest = state.newest
-        images = right.images(pair.forward, newest)
-        state.scale = scale = max(state.scale, left.length(images))
+
+@dataclass
+class _Steps:
+    """A between both spaces in coordinates, its triplets, and the newest block of the input."""
+
+    pair: OperatorPair
+    left: _Basis
+    right: _Basis
+    generator: Generator
+    k: int
+    unit: float
+    tol: float
+    noise: float
+
+    def __post_init__(self) -> None:
+        """Begin at the first block of the input."""
+        right = self.right
+        self.matrix, self.newest, self.scale = right.like.new_zeros(0, 0), right.blocks[0], 0.0
+
+    def step(self) -> Measured:
+        """Apply A to the newest block, and the adjoint to what is new of the result."""
+        left, right, k, newest = self.left, self.right, self.k, self.newest
+        images = right.images(self.pair.forward, newest)
+        self.scale = scale = max(self.scale, left.length(images))
         first = left.count
         new_left = left.extend(images, scale)
         if left.count < k and len(new_left) < len(newest):
             # The rank is less than k: the other singular values are 0.
-            left.extend(left.space.random_like(left.like, generator, k - left.count), 0.0)
-        matrix = torch.nn.functional.pad(state.matrix, (0, 0, 0, left.count - len(state.matrix)))
+            left.extend(left.space.random_like(left.like, self.generator, k - left.count), 0.0)
+        matrix = torch.nn.functional.pad(self.matrix, (0, 0, 0, left.count - len(self.matrix)))
         coordinates = left.coordinates(images, left.blocks)
-        state.matrix = matrix = torch.cat([matrix, coordinates.mT], dim=1)
-        P, S, Qh = torch.linalg.svd(matrix, full_matrices=False)
-        state.P, state.S, state.Qh = P[:, :k], S[:k] * unit, Qh[:k]
-        residual, state.newest = 0.0, newest[:0]
+        self.matrix = torch.cat([matrix, coordinates.mT], dim=1)
+        P, S, Qh = torch.linalg.svd(self.matrix, full_matrices=False)
+        self.P, self.S, self.Qh = P[:, :k], S[:k] * self.unit, Qh[:k]
+        residual, self.newest = 0.0, newest[:0]
         if len(new_left):
-            images = left.images(pair.adjoint, new_left)
+            images = left.images(self.pair.adjoint, new_left)
             right.length(images)
-            state.newest = right.extend(images, scale)
-            rest = right.coordinates(images, [state.newest])
+            self.newest = right.extend(images, scale)
+            rest = right.coordinates(images, [self.newest])
             columns = rest.mT @ P[first : first + len(new_left), :k]
             residual = float(norm(columns, (1,)).max().item())
         relative = residual / (float(S[0]) or 1.0)
-        least = 0.0 if len(state.newest) else math.inf  # there are no more directions
-        reason = reason_of(relative, tol, noise, least) if len(S) >= k else None
-        return {"norm": float(S[0]) * unit, "residual": relative}, reason
+        least = 0.0 if len(self.newest) else math.inf  # there are no more directions
+        reason = reason_of(relative, self.tol, self.noise, least) if len(S) >= k else None
+        return {"norm": float(S[0]) * self.unit, "residual": relative}, reason
 
-    progress.follow(step, lambda: state.S * 1, ({}, None))
-    U, V = left.combined(state.P.mT), right.combined(state.Qh.conj())
-    U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
-    return SVD(narrowed(U, dtype), state.S, narrowed(V, dtype))
-
-
-class _State:
-    """A between both spaces in coordinates, its triplets, and the newest block of the input."""
-
-    P: Tensor
-    S: Tensor
-    Qh: Tensor
-
-    def __init__(self, matrix: Tensor, newest: Tensor) -> None:
-        self.matrix, self.newest, self.scale = matrix, newest, 0.0
+    def result(self) -> Tensor:
+        """Return the singular values."""
+        return torch.clone(self.S)
 
 
 def parts_of(x: Tensor) -> Tensor:

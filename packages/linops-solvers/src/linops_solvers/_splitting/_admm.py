@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
@@ -33,7 +32,7 @@ from .._shared._progress import (
 )
 from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
-from ._problem import PenalizedProblem
+from ._problem import PenalizedProblem, floors_of
 
 _NAME = "admm"
 _MOST = 2.0**60  # by which rho may change
@@ -88,7 +87,10 @@ def admm(
         :math:`|A^H (A x - y) + \rho L^H u|`, at most :math:`\sqrt n \, \epsilon_{abs} +
         \epsilon_{rel} \max(|\rho L^H u|, |A^H y|)`. For an exact x', the dual residual is the
         :math:`\rho |L^H (z' - z)|` of Boyd et al. The last term is from Stellato et al. With it
-        eps_abs may be 0, and then the result does not depend on the unit of y.
+        eps_abs may be 0, and then the result does not depend on the unit of y. If L x is 0 at
+        the solution, :math:`|L x|` and :math:`|z|` fall as the primal residual does. All three must
+        then be at most the rounding of :math:`|y|^2 / |\rho u|`. If :math:`A^H y` is 0, tolerances
+        are relative to the largest vectors of all steps so far.
     max_cg_iters : int
         Largest number of steps of conjugate gradients for one x'.
     A, y, x0, max_num_iters, adjoint, progress, tqdm_kwargs, callback, checkpoint, checkpoint_every
@@ -120,112 +122,135 @@ def admm(
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
-    split = problem.L
-    first_rho = rho
-    last_change_of_rho = 0 if is_rho_fixed else max_num_iters // 2
-    eps_abs /= problem.unit
-    pair = problem.A
-    (y_size,) = pair.magnitudes([], [problem.y])
-    target, normal, normal_of_L = pair.adjoint(problem.y), pair.normal(), split.normal()
-    version = version_of(target)
-    check_adjoint(pair, problem.y, target)
-    if split.name == "L":
-        check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
-    precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-    vectors = Space(
-        pair.input.totals,
-        has_complex_products=pair.is_complex_linear and split.is_complex_linear,
-    )
+    options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
+    steps = _Steps(problem, progress, options)
+    values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho}
+    return progress.follow(steps, (values, None))
 
-    def start() -> _State:
+
+class _Options(NamedTuple):
+    rho: float
+    fixed: bool
+    max_cg_iters: int
+    eps_abs: float
+    eps_rel: float
+
+
+class _Steps:
+    """x, the z that follows L x, and the scaled dual variable u."""
+
+    primal = dual = math.inf
+    norm = primal_size = dual_size = 0.0
+    iteration = 0
+    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+    _right: Tensor | None = None
+    _argument: Tensor | None = None
+
+    def __init__(self, problem: PenalizedProblem, progress: Progress, options: _Options) -> None:
+        self.problem, self.progress, self.options = problem, progress, options
+        self.last_change_of_rho = 0 if options.fixed else progress.limit // 2
+        pair, split = problem.A, problem.L
+        (self.y_size,) = pair.magnitudes([], [problem.y])
+        self._target = target = pair.adjoint(problem.y)
+        self.normal, self.normal_of_L = pair.normal(), split.normal()
+        self.version = version_of(target)
+        check_adjoint(pair, problem.y, target)
+        if split.name == "L":
+            check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
+        are_complex = pair.is_complex_linear and split.is_complex_linear
+        self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
         x = torch.zeros_like(target) if problem.x0 is None else problem.x0
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
-        z = split.forward(x)
-        state = _State(x, z, torch.zeros_like(z), rho)
-        options = {"rho": rho, "fixed": is_rho_fixed, "max_cg_iters": max_cg_iters}
-        options |= {"eps_abs": eps_abs, "eps_rel": eps_rel}
-        progress.resume(options, lambda: problem.known(x), state=state)
-        return state
+        self.x, self.z, self.rho = x, split.forward(x), options.rho
+        self.u = torch.zeros_like(self.z)
+        progress.resume(options._asdict(), lambda: problem.known(x), state=self)
+        self.floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
 
-    @torch.no_grad()
-    def objective(x: Tensor, slope: Tensor, z: Tensor) -> dict[str, float]:
-        """Return the objective, given A^H (A x - y); A is not applied again."""
-        products = ((pair.input, x, slope), (pair.input, x, target))
-        of_slope, of_target = magnitudes(_NAME, products=products)
-        square = of_slope - of_target + y_size**2  # which may be below 0 by rounding
-        return problem.objective(math.sqrt(max(square, 0.0)), z)
-
-    state = start()
-    root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
-    root_of_z = math.sqrt(split.output.count(state.z)) if eps_abs else 0.0
-
-    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-    right: Tensor | None = None
-    argument: Tensor | None = None
-    values = {"primal": state.primal, "dual": state.dual, "rho": state.rho}
-
-    def do_step() -> Measured:
-        nonlocal right, argument
-        rho, weighted = state.rho, _Weighted(normal, normal_of_L, state.rho)
-        argument = scaled_sum(state.z, -1, state.u, argument)
-        right = scaled_sum(target, rho, split.adjoint(argument), right)
-        check_like(_NAME, "the output of the adjoint of L", right, "x", state.x)
-        gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
-        system = ConjugateSteps(weighted, None, vectors, right, state.x, (gtol, 0.0), pair.dtype)
-        state.x = system.state.x  # frees the x before
-        state.x = x = system.solve(Progress(_NAME, max_cg_iters))
-        state.norm = norm = (
-            system.norm() or state.norm
-        )  # of the system that is solved, once a step has shown it
-        del system, weighted  # freed, because the next lines need the memory
+    def step(self) -> Measured:
+        """Solve for x, apply the proximal map for z, and add the difference to u."""
+        problem, options, target, rho = self.problem, self.options, self._target, self.rho
+        pair, split = problem.A, problem.L
+        precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+        self._argument = scaled_sum(self.z, -1, self.u, self._argument)
+        self._right = scaled_sum(target, rho, split.adjoint(self._argument), self._right)
+        check_like(_NAME, "the output of the adjoint of L", self._right, "x", self.x)
+        gtol = max(0.1 * min(1.0, self.primal, self.dual), precision)
+        norm, x = self.solve_for_x(self._right, gtol), self.x
         image = split.forward(x)
-        argument = scaled_sum(image, 1, state.u, argument)
-        state.z = z = problem.proximal(argument, 1 / rho)
+        self._argument = scaled_sum(image, 1, self.u, self._argument)
+        self.z = z = problem.proximal(self._argument, 1 / rho)
         check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-        argument = reusable(argument, problem.proximal, z)
-        u = scaled_sum(state.u, 1, image, state.u)
-        state.u = u = scaled_sum(u, -1, z, u)
+        self._argument = reusable(self._argument, problem.proximal, z)
+        u = scaled_sum(self.u, 1, image, self.u)
+        self.u = u = scaled_sum(u, -1, z, u)
         back = split.adjoint(u)
-        product = normal(x)
-        check_unchanged(_NAME, "the adjoint of A", target, version, product)
-        right = scaled_sum(product, -1, target, right)
+        product = self.normal(x)
+        check_unchanged(_NAME, "the adjoint of A", target, self.version, product)
+        self._right = scaled_sum(product, -1, target, self._right)
         del product
-        seen = objective(x, right, z) if progress.is_watched else {}
-        right = scaled_sum(right, rho, back, right)
-        argument = scaled_sum(image, -1, z, argument)
-        slope, back_size, target_size, x_size, gap, *sizes = magnitudes(
+        seen = self.objective(self._right) if self.progress.is_watched else {}
+        self._right = scaled_sum(self._right, rho, back, self._right)
+        self._argument = scaled_sum(image, -1, z, self._argument)
+        slope, back_size, target_size, x_size, gap, u_size, *sizes = magnitudes(
             _NAME,
-            (pair.input, [right, back, target, x]),
-            (split.output, [argument, image, z]),
+            (pair.input, [self._right, back, target, x]),
+            (split.output, [self._argument, u, image, z]),
         )
-        primal_size, dual_size = max(sizes), max(rho * back_size, target_size)
-        goals = (
-            eps_abs * root_of_z + eps_rel * primal_size,
-            eps_abs * root_of_x + eps_rel * dual_size,
-        )
-        # The second one is a sum of terms that may cancel; each has its own rounding.
-        noises = (
-            rounding * primal_size,
-            rounding * (norm * x_size + math.sqrt(norm) * y_size + rho * back_size),
-        )
-        primal, dual = gap / (primal_size or 1.0), slope / (dual_size or 1.0)
-        progress.goals["primal"] = goals[0] / (primal_size or 1.0)
-        progress.goals["dual"] = goals[1] / (dual_size or 1.0)
-        reason = reason_of_both((gap, slope), goals, noises)
-        if eps_rel < precision and max(primal, dual) <= rounding:
+        of_primal, of_dual, least = max(sizes), max(rho * back_size, target_size), 0.0
+        if not target_size:  # only the steps show scales: all of a solution may be 0
+            of_primal = self.primal_size = max(of_primal, self.primal_size)
+            of_dual = self.dual_size = max(of_dual, self.dual_size)
+        elif u_size:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
+            least = rounding * self.y_size * (self.y_size / of_dual) * (back_size / u_size)
+            least = least if of_primal <= least else 0.0
+        weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
+        goals = max(self.floors[0] + weight * of_primal, least), self.floors[1] + weight * of_dual
+        self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
+        self.primal, self.dual = gap / units[0], slope / units[1]
+        # The dual one is a sum of terms that may cancel; each has its own rounding.
+        noise = rounding * (norm * x_size + math.sqrt(norm) * self.y_size + rho * back_size)
+        reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
+        if options.eps_rel < precision and max(self.primal, self.dual) <= rounding:
             reason = reason or StopReason.ROUNDING
-        state.iteration += 1
-        values = {"primal": primal, "dual": dual, "rho": rho} | seen
-        if state.iteration <= last_change_of_rho:
-            factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
-            if not first_rho / _MOST <= rho * factor <= first_rho * _MOST:
-                factor = 1.0  # a residual of zero would double it until it overflows
-            if factor != 1:
-                state.rho, state.u = rho * factor, torch.div(u, factor, out=free(u, u))
-        state.primal, state.dual = primal, dual
+        self.iteration += 1
+        values = {"primal": self.primal, "dual": self.dual, "rho": rho} | seen
+        if self.iteration <= self.last_change_of_rho:
+            self.balance()
         return values, reason
 
-    return problem.solve(state, do_step, values, progress)
+    def solve_for_x(self, right: Tensor, gtol: float) -> float:
+        """Solve for the next x; return the norm of the system, once a step has shown it."""
+        weighted = _Weighted(self.normal, self.normal_of_L, self.rho)
+        pair, limit = self.problem.A, Progress(_NAME, self.options.max_cg_iters)
+        system = ConjugateSteps(
+            weighted, None, self.vectors, right, self.x, (gtol, 0.0), pair.dtype
+        )
+        self.x = system.x  # frees the x before
+        self.x = system.solve(limit)
+        self.norm = system.norm() or self.norm
+        return self.norm
+
+    def balance(self) -> None:
+        """Change rho if one of both residuals is much larger than the other."""
+        first, primal, dual = self.options.rho, self.primal, self.dual
+        factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
+        rho = self.rho * factor
+        # A residual of zero would double it until it overflows.
+        if factor != 1 and first / _MOST <= rho <= first * _MOST:
+            self.rho, self.u = rho, torch.div(self.u, factor, out=free(self.u, self.u))
+
+    @torch.no_grad()
+    def objective(self, slope: Tensor) -> dict[str, float]:
+        """Return the objective, given A^H (A x - y); A is not applied again."""
+        x, space = self.x, self.problem.A.input
+        products = (space, x, slope), (space, x, self._target)
+        of_slope, of_target = magnitudes(_NAME, products=products)
+        square = of_slope - of_target + self.y_size**2  # which may be below 0 by rounding
+        return self.problem.objective(math.sqrt(max(square, 0.0)), self.z)
+
+    def result(self) -> Tensor:
+        """Return x in the unit of y."""
+        return self.problem.result(self.x)
 
 
 class _Weighted:
@@ -239,17 +264,3 @@ class _Weighted:
         """Return the weighted sum of both normals of x."""
         self.result = scaled_sum(self.normal(x), self.rho, self.normal_of_L(x), self.result)
         return self.result
-
-
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    x: Tensor
-    z: Tensor
-    u: Tensor
-    rho: float
-    primal: float = math.inf
-    dual: float = math.inf
-    norm: float = 0.0
-    iteration: int = 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Unpack
 
 import torch
@@ -11,12 +10,13 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, checked_proximal, reusable, value_of
+from .._proximals._proximal import Proximal, reusable
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import scaled_sum
 from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
 from .._shared._space import Space, magnitudes
+from ._problem import TwoFunctions
 
 _NAME = "douglas_rachford"
 
@@ -80,50 +80,53 @@ def douglas_rachford(
     relaxation = checked_number(_NAME, "relaxation", relaxation, is_positive=True)
     if relaxation >= 2:
         raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
-    dtype = x0.dtype
-    of_f, of_g = value_of(proximal_f, Space()), value_of(proximal_g, Space())
-    proximal_f = checked_proximal(_NAME, "proximal_f", proximal_f, dtype)
-    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype)
-    rounding = rounding_of(dtype)
+    maps = (proximal_f, Space()), (proximal_g, Space())
+    functions = TwoFunctions(_NAME, *maps, x0.dtype)
+    steps = _Steps(functions, progress, x0, tol, step, relaxation)
+    return progress.follow(steps, ({"change": math.inf}, None))
 
-    z = widened(x0).clone()
-    x = proximal_f(z.clone(), step)  # the map may write into its argument
-    check_like(_NAME, "what the proximal map of f returns", x, "x0", z)
-    state = _State(z, x)
-    del z, x  # freed when a step has others
 
-    def do_step() -> Measured:
-        z, x = state.z, state.x
+class _Steps:
+    """z, and the x that the proximal map of f makes of it."""
+
+    def __init__(
+        self,
+        functions: TwoFunctions,
+        progress: Progress,
+        x0: Tensor,
+        tol: float,
+        length: float,
+        relaxation: float,
+    ) -> None:
+        self.functions, self.progress, self.dtype = functions, progress, x0.dtype
+        self.tol, self.length, self.relaxation = tol, length, relaxation
+        self.z = widened(x0).clone()
+        self.x = functions.f(self.z.clone(), length)  # the map may write into its argument
+        check_like(_NAME, "what the proximal map of f returns", self.x, "x0", self.z)
+
+    def step(self) -> Measured:
+        """Apply the proximal map of g, move z, and apply that of f."""
+        z, x, functions = self.z, self.x, self.functions
         version = version_of(x)
         ahead = torch.lerp(z, x, 2.0)  # 2 x - z, without another vector
-        other = proximal_g(ahead, step)
+        other = functions.g(ahead, self.length)
         check_unchanged(_NAME, "a proximal map", x, version, other)
         check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
-        free = reusable(ahead, proximal_g, other)
+        free = reusable(ahead, functions.g, other)
         del ahead
         move = scaled_sum(other, -1, x, free)
         length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
-        size, noise = max(sizes), rounding * max(*sizes, far)
+        size, noise = max(sizes), rounding_of(self.dtype) * max(*sizes, far)
         values = {"change": length / (size or 1.0)}
-        if progress.is_watched and of_f and of_g:
-            with torch.no_grad():
-                values["objective"] = (of_f(x) + of_g(other)).item()
-        reason = reason_of(length, tol * size, noise)
+        if self.progress.is_watched:
+            values |= functions.objective(x, other)
+        reason = reason_of(length, self.tol * size, noise)
         if reason is None:
-            state.x = state.z = scaled_sum(z, relaxation, move, z)
+            self.x = self.z = scaled_sum(z, self.relaxation, move, z)
             del z, x, other, move, free  # before others are made
-            state.x = proximal_f(state.z.clone(), step)
+            self.x = functions.f(self.z.clone(), self.length)
         return values, reason
 
-    def result() -> Tensor:
-        return in_given_precision(_NAME, state.x, dtype).clone()
-
-    return progress.follow(do_step, result, ({"change": math.inf}, None))
-
-
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    z: Tensor
-    x: Tensor
+    def result(self) -> Tensor:
+        """Return x in the precision of x0."""
+        return in_given_precision(_NAME, self.x, self.dtype).clone()

@@ -9,7 +9,7 @@ from torch import Tensor
 from .._proximals._proximal import Proximal
 from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
-from ._forward_backward import forward_backward
+from ._forward_backward import ForwardBackward
 from ._problem import PenalizedProblem
 
 
@@ -30,10 +30,11 @@ def fista(
     r"""The x that minimises :math:`\frac12 |A x - y|^2 + g(x)` for a convex g.
 
     After k steps the function is within :math:`2 L |x_0 - x|^2 / (k + 1)^2` of its minimum, where L
-    is the square of the norm of A. A step applies A and its adjoint once.
+    is the square of the norm of A. A step applies A.N once, which may have a closed form, or A and
+    the adjoint if they are functions. If steps are watched, A is applied to x, too.
 
-    The solver keeps at most seven vectors of the input and six of the output. Results of A, of its
-    adjoint and of the proximal map are among them. It waits for the device once in a step.
+    The solver keeps at most ten vectors of the input, and y. Results of A.N and of the proximal map
+    are among them. It waits for the device once in a step.
     Gradients flow through the steps, and autograd keeps all steps; the lengths of the steps and the
     momentum count as constants.
 
@@ -75,5 +76,5 @@ def fista(
     tensor([2., 0.])
     """
     problem = PenalizedProblem("fista", A, adjoint, y, proximal, x0)
-    momentum = {"has_momentum": True, "restart": restart}
-    return forward_backward(problem, max_num_iters, tol, step, watching, **momentum)
+    options = problem, max_num_iters, tol, step, watching
+    return ForwardBackward(*options, has_momentum=True, restart=restart).solve()

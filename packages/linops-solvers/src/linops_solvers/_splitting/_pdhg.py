@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Unpack
+from typing import NamedTuple, Unpack
 
 import torch
 from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, checked_proximal, probe, reusable, value_of
+from .._proximals._proximal import Proximal, probe, reusable
 from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import probed
@@ -29,6 +28,7 @@ from .._shared._progress import (
 from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
 from .._spectral._power_method import norm_of
+from ._problem import TwoFunctions, floors_of
 from ._scales import first_sigma
 
 _NAME = "pdhg"
@@ -127,140 +127,142 @@ def pdhg(
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
     progress = Progress(_NAME, max_num_iters, watching, space=pair.input)
     penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
-    of_f, of_g = value_of(penalty, pair.output), value_of(proximal_g, pair.input)
-    penalty = checked_proximal(_NAME, "proximal_f", penalty, dtype, pair.output)
-    proximal_g = checked_proximal(_NAME, "proximal_g", proximal_g, dtype, pair.input)
+    maps = (penalty, pair.output), (proximal_g, pair.input)
+    functions = TwoFunctions(_NAME, *maps, dtype)
     if p0 is not None:
         p0 = one_vector(_NAME, "p0", p0, K)
         check_vector(_NAME, "p0", p0)
-        p0 = widened(p0).clone()
-    x = widened(x0).clone()
     tau, sigma = (
         given if given is None else checked_number(_NAME, name, given, is_positive=True)
         for name, given in (("tau", tau), ("sigma", sigma))
     )
-    are_given = tau is not None and sigma is not None
-    first = sigma
+    options = _Options(tau, sigma, eps_abs, eps_rel)
     if tau is None and sigma is None:
-        first = first_sigma(pair, penalty, proximal_f, proximal_g, x)
+        sigma = first_sigma(pair, functions.f, proximal_f, functions.g, widened(x0))
         if p0 is not None and isinstance(K, StackedOperators):
             p0 = K.in_units(K.split(p0), -1)
-    precision, rounding = torch.finfo(dtype).eps, rounding_of(dtype)
+    steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
+    del p0  # freed when a step has another one
+    values = {"primal": math.inf, "dual": math.inf}
+    values |= {"tau": steps.tau, "sigma": steps.sigma}
+    return progress.follow(steps, (values, None))
 
-    def start(x: Tensor) -> _State:
+
+class _Options(NamedTuple):
+    tau: float | None
+    sigma: float | None
+    eps_abs: float
+    eps_rel: float
+
+
+class _Steps:
+    """x and the dual variable p, with the images of x and of 2 x less the x before."""
+
+    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
+    _of_p: Tensor | None = None
+    _of_x: Tensor | None = None
+    _argument: Tensor | None = None
+
+    def __init__(
+        self,
+        pair: OperatorPair,
+        functions: TwoFunctions,
+        progress: Progress,
+        options: _Options,
+        x0: Tensor,
+        p0: Tensor | None,
+        sigma: float | None,
+    ) -> None:
+        self.pair, self.functions, self.progress, self.options = pair, functions, progress, options
+        self.are_given, x = None not in options[:2], widened(x0).clone()
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
         check_adjoint(pair, image, back)
         del image, back
-        lengths = _first_lengths(pair, x, tau, first)
-        if are_given:
+        lengths = _first_lengths(pair, x, options.tau, sigma)
+        if self.are_given:
             _check_lengths(*lengths)
         image = pair.forward(x)
-        p = torch.zeros_like(image) if p0 is None else p0
+        p = torch.zeros_like(image) if p0 is None else widened(p0).clone()
         check_like(_NAME, "p0", p, "the output of K", image)
-        state = _State(x, p, image, image.clone(), *lengths)
-        options = {"tau": tau, "sigma": sigma, "eps_abs": eps_abs, "eps_rel": eps_rel}
-        progress.resume(options, lambda: known(x, p), state=state)
-        return state
+        self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
+        self.tau, self.sigma, self.norm = lengths
+        progress.resume(options._asdict(), self.known, state=self)
+        self.floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
 
-    def known(x: Tensor, p: Tensor) -> dict[str, tuple[Space, Tensor]]:
-        found = {"x0": (pair.input, x), "p0": (pair.output, p), **probed(pair, x)}
-        found["the proximal map of f"] = pair.output, probe(penalty, found["K"][1], dtype)
-        random = pair.input.random_like(x)
-        found["the proximal map of g"] = pair.input, probe(proximal_g, random, dtype)
-        return found
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
+        """Return vectors that tell this problem from another one, for a checkpoint."""
+        pair, functions, x = self.pair, self.functions, self.x
+        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **probed(pair, x)}
+        image, random = found["K"][1], pair.input.random_like(x)
+        of_f, of_g = probe(functions.f, image, pair.dtype), probe(functions.g, random, pair.dtype)
+        maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
+        return found | {f"the proximal map of {name}": known for name, known in maps.items()}
 
-    state = start(x)
-    root_of_x = math.sqrt(pair.input.count(state.x)) if eps_abs else 0.0
-    root_of_p = math.sqrt(pair.output.count(state.p)) if eps_abs else 0.0
-    values = {"primal": math.inf, "dual": math.inf, "tau": state.tau, "sigma": state.sigma}
-    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-    of_p: Tensor | None = None
-    of_x: Tensor | None = None
-    argument: Tensor | None = None
-
-    def do_step() -> Measured:
-        nonlocal of_p, of_x, argument
-        if are_given:
-            _check_lengths(state.tau, state.sigma, state.norm)
-        x, p, image, ahead = state.x, state.p, state.image, state.ahead
+    def step(self) -> Measured:
+        """Apply the proximal map of the conjugate of f for p, and that of g for x."""
+        functions, pair = self.functions, self.pair
+        if self.are_given:
+            _check_lengths(self.tau, self.sigma, self.norm)
+        precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
+        x, p, image, ahead = self.x, self.p, self.image, self.ahead
         versions = version_of(x), version_of(image)
-        tau, sigma, norm = state.tau, state.sigma, state.norm
-        of_p = scaled_sum(p, sigma, ahead, of_p)
+        tau, sigma, norm = self.tau, self.sigma, self.norm
+        self._of_p = scaled_sum(p, sigma, ahead, self._of_p)
         # The proximal map of the conjugate of f, by the identity of Moreau.
-        argument = torch.div(of_p, sigma, out=free(argument, of_p))
-        found = penalty(argument, 1 / sigma)
+        self._argument = torch.div(self._of_p, sigma, out=free(self._argument, self._of_p))
+        found = functions.f(self._argument, 1 / sigma)
         check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
-        argument = reusable(argument, penalty, found)
-        p_new = scaled_sum(of_p, -sigma, found, of_p)
+        self._argument = reusable(self._argument, functions.f, found)
+        p_new = scaled_sum(self._of_p, -sigma, found, self._of_p)
         del found
         back = pair.adjoint(p_new)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
-        of_x = scaled_sum(x, -tau, back, of_x)
-        x_new = proximal_g(of_x, tau)
-        of_x = reusable(of_x, proximal_g, x_new)
+        self._of_x = scaled_sum(x, -tau, back, self._of_x)
+        x_new = functions.g(self._of_x, tau)
+        self._of_x = reusable(self._of_x, functions.g, x_new)
         del back  # freed here, because the next vectors need the memory
         check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
         check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
         image_new = pair.forward(x_new)
         check_unchanged(_NAME, "K", image, versions[1], image_new)
-        of_p, of_x = scaled_sum(p, -1, p_new, p), scaled_sum(x, -1, x_new, of_x)
-        argument = scaled_sum(image, -1, image_new, argument)
+        self._of_p, self._of_x = scaled_sum(p, -1, p_new, p), scaled_sum(x, -1, x_new, self._of_x)
+        self._argument = scaled_sum(image, -1, image_new, self._argument)
         ahead = scaled_sum(ahead, -1, image_new, ahead)
-        ahead = scaled_sum(ahead, 1 / sigma, of_p, ahead)
+        ahead = scaled_sum(ahead, 1 / sigma, self._of_p, ahead)
         moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
-            [of_x, x_new], [argument, ahead, p_new, of_p]
+            [self._of_x, x_new], [self._argument, ahead, p_new, self._of_p]
         )
         primal = moved / tau
-        goals = (
-            eps_abs * root_of_x + eps_rel * norm * p_size,
-            eps_abs * root_of_p + eps_rel * norm * x_size,
-        )
-        progress.goals.update(primal=goals[0], dual=goals[1])
-        noises = (
-            rounding * (x_size / tau + norm * p_size),
-            rounding * (p_size / sigma + norm * x_size),
-        )
-        reason = reason_of_both((primal, dual), goals, noises)
+        weight = self.options.eps_rel * norm
+        goals = self.floors[0] + weight * p_size, self.floors[1] + weight * x_size
+        self.progress.goals.update(primal=goals[0], dual=goals[1])
+        of_primal = rounding * (x_size / tau + norm * p_size)
+        of_dual = rounding * (p_size / sigma + norm * x_size)
+        reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
         if moved <= precision * x_size and p_moved <= precision * p_size:
             reason = reason or StopReason.ROUNDING
-        state.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
-        state.x, state.p, state.image = x_new, p_new, image_new
+        self.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
+        self.x, self.p, self.image = x_new, p_new, image_new
         del x, p, image, ahead, x_new, p_new, image_new
         # At the level of rounding, the ratio of two moves does not show the norm.
         shown = 0.0
         if moved > 16 * precision * x_size:
             shown = (bent - 2 * rounding * norm * x_size) / moved
         if shown > norm * (1 + 1e-3):
-            state.norm = shown
-            if not are_given:
+            self.norm = shown
+            if not self.are_given:
                 excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
-                state.tau, state.sigma = tau / excess, sigma / excess
+                self.tau, self.sigma = tau / excess, sigma / excess
         values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
-        if progress.is_watched and of_f and of_g:
-            with torch.no_grad():
-                values["objective"] = (of_f(state.image) + of_g(state.x)).item()
+        if self.progress.is_watched:
+            values |= functions.objective(self.image, self.x)
         return values, reason
 
-    def result() -> Tensor:
-        return in_given_precision(_NAME, state.x, dtype)
-
-    progress.follow(do_step, lambda: result().clone(), (values, None))
-    return result()
-
-
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    x: Tensor
-    p: Tensor
-    image: Tensor
-    ahead: Tensor
-    tau: float
-    sigma: float
-    norm: float
+    def result(self) -> Tensor:
+        """Return x in the precision of x0."""
+        return in_given_precision(_NAME, self.x, self.pair.dtype).clone()
 
 
 def _first_lengths(

@@ -1,9 +1,9 @@
-"""The problem that FISTA and ADMM solve: least squares with a penalty."""
+"""The problems that these methods solve: least squares with a penalty, or a sum of functions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Protocol, cast
+import math
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -15,15 +15,8 @@ from .._proximals._separable import Proximals, of_all_blocks
 from .._shared._checkpoint import probed
 from .._shared._precision import OperatorPair, in_given_precision, widened
 from .._shared._products import is_moderate
-from .._shared._progress import Measured, Progress
 from .._shared._space import Space
 from .._shared._stacked import Operators, Vectors, one_vector, stacked
-
-
-class HasX(Protocol):
-    """The state of a solver."""
-
-    x: Tensor
 
 
 class PenalizedProblem:
@@ -87,19 +80,37 @@ class PenalizedProblem:
             return {}
         return {"objective": (misfit * self.unit) ** 2 / 2 + self._value(z * self.unit).item()}
 
-    def solve(
+    def result(self, x: Tensor) -> Tensor:
+        """Return x in the unit and the precision of y, in new memory."""
+        return in_given_precision(self.owner, x * self.unit, self.dtype)
+
+
+class TwoFunctions:
+    """f and g of a sum, in at least single precision, each by its proximal map and its space."""
+
+    def __init__(
         self,
-        state: HasX,
-        step: Callable[[], Measured],
-        values: Mapping[str, float],
-        progress: Progress,
-    ) -> Tensor:
-        """Return the last x of the steps, in the unit and the precision of y."""
+        owner: str,
+        f: tuple[Proximal, Space],
+        g: tuple[Proximal, Space],
+        dtype: torch.dtype,
+    ) -> None:
+        self._values = value_of(*f), value_of(*g)
+        (map_of_f, space_of_f), (map_of_g, space_of_g) = f, g
+        self.f = checked_proximal(owner, "proximal_f", map_of_f, dtype, space_of_f)
+        self.g = checked_proximal(owner, "proximal_g", map_of_g, dtype, space_of_g)
 
-        def result() -> Tensor:
-            return in_given_precision(self.owner, state.x * self.unit, self.dtype)
+    @torch.no_grad()
+    def objective(self, of_f: Tensor, of_g: Tensor) -> dict[str, float]:
+        """Return the sum for the arguments of f and g; nothing if only a map is known."""
+        f, g = self._values
+        return {"objective": (f(of_f) + g(of_g)).item()} if f and g else {}
 
-        return progress.follow(step, result, (values, None))
+
+def floors_of(eps_abs: float, *vectors: tuple[Space, Tensor]) -> list[float]:
+    """Return the absolute tolerances of residuals that are like these vectors."""
+    counts = [space.count(x) if eps_abs else 0 for space, x in vectors]
+    return [eps_abs * math.sqrt(count) for count in counts]
 
 
 def _itself(x: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor
 from .._proximals._proximal import Proximal
 from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
-from ._forward_backward import forward_backward
+from ._forward_backward import ForwardBackward
 from ._problem import PenalizedProblem
 
 
@@ -52,4 +52,4 @@ def proximal_gradient(
     """
     name = "proximal_gradient"
     problem = PenalizedProblem(name, A, adjoint, y, proximal, x0, needs_convex=False)
-    return forward_backward(problem, max_num_iters, tol, step, watching)
+    return ForwardBackward(problem, max_num_iters, tol, step, watching).solve()

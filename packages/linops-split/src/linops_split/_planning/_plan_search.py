@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
 from math import inf, prod
 from typing import TypeAlias
 
@@ -48,93 +47,43 @@ class Search:
         ``expected`` returns for measured counts the bytes that each axis may still save, so that
         fewer axes are measured.
 
-        First, make ever more tiles along the dimension that may save most, while shorter ones
-        promise to be enough. Otherwise, starting with one tile, repeatedly make four times as many
-        tiles along the dimension that lowers the peak most (the first of equals, or one that is
-        enough), until the peak fits.
-        Then, last dimension first, reduce the tiles of each dimension as far as they still fit,
-        until no single dimension can have one tile less. If nothing fits, ``lowest_peak`` is the
-        smallest budget with which something is found: what was measured then is the same for all
-        budgets that are too small.
+        First, starting with one tile, repeatedly make eight times as many tiles along an axis,
+        until the peak fits. Then, last dimension first, reduce the tiles of each dimension as far
+        as they still fit, until no single dimension can have one tile less. If nothing fits,
+        ``lowest_peak`` is the smallest budget with which something is found: what was measured then
+        is the same for all budgets that are too small.
         """
-        start = (1,) * len(self._sizes)
-        if self.peak(start) <= budget:
-            return start
-        may = expected or (lambda counts: {})
-        line = self._line(start, may(start))
-        counts = self._promised(line, budget) or self._greedy(start, budget, may)
-        counts = counts or next((own for own in line if self.peak(own) <= budget), None)
-        if counts is None:
-            return None
-        counts = self._with_fewer(counts, budget)
-        while any(self.peak(fewer) <= budget for fewer in self._with_one_less(counts)):
-            counts = self._with_fewer(counts, budget)
-        return counts
-
-    def _line(self, start: Counts, expected: Mapping[int, float]) -> list[Counts]:
-        """Return ever more tiles along the axis that may save most; the first counts are given."""
-        axes = [axis for axis in range(len(start)) if self._finer(start, axis) != start]
-        axis, line = max(axes, key=lambda axis: expected.get(axis, inf), default=0), [start]
-        while axes and (finer := self._finer(line[-1], axis)) != line[-1]:
-            line.append(finer)
-        return line
-
-    def _promised(self, line: Sequence[Counts], budget: int) -> Counts | None:
-        """Return the first counts of a line that fit, while peaks that grow evenly promise it."""
-        for coarse, fine in pairwise(line):
-            if self.peak(fine) <= budget:
-                return fine
-            axis = next(
-                at for at, pair in enumerate(zip(coarse, fine, strict=True)) if len({*pair}) > 1
-            )
-            long, short, shortest = (self.lengths(own)[axis] for own in (coarse, fine, line[-1]))
-            slope = (self.peak(coarse) - self.peak(fine)) / (long - short)
-            if self.peak(fine) - slope * (short - shortest) > budget:
-                break
-        return None
-
-    def _greedy(self, counts: Counts, budget: int, expected: Expected) -> Counts | None:
-        """Return counts that fit, with more tiles along the best axis each time, or None."""
-        saved = dict[int, float]()
+        counts, saved, may = (1,) * len(self._sizes), dict[int, float](), expected or (lambda _: {})
         while self.peak(counts) > budget:
-            axis = self._best_axis(counts, saved, expected(counts), budget)
-            if axis is None:
+            finer = self._lower(counts, saved, may(counts))
+            if finer is None:
                 return None
-            counts = self._finer(counts, axis)
-        return counts
+            counts = finer
+        while True:
+            counts = self._with_fewer(counts, budget)
+            if all(self.peak(fewer) > budget for fewer in self._with_one_less(counts)):
+                return counts
 
-    def _best_axis(
-        self,
-        counts: Counts,
-        saved: dict[int, float],
-        expected: Mapping[int, float],
-        budget: int,
-    ) -> int | None:
-        """Return the axis along which more tiles lower the peak most, if one can be cut.
+    def _lower(
+        self, counts: Counts, saved: dict[int, float], expected: Mapping[int, float]
+    ) -> Counts | None:
+        """Return counts with more tiles along the first axis that lowers the peak.
 
-        ``saved`` has the bytes that each axis saved when it was measured last. Coarser tiles save
-        more, so an axis is not measured if it saved or may save less than another one saves now,
-        and none is measured after one that is enough for the budget.
+        Axes that may save most come first; ``saved`` has the bytes that each axis saved when it was
+        measured last, since coarser tiles save more. If none lowers the peak, return those with the
+        lowest peak; None if no axis can be cut.
         """
-        best, may = (
-            None,
-            {
-                axis: min(saved.get(axis, inf), expected.get(axis, inf))
-                for axis in range(len(counts))
-            },
-        )
-        for axis in sorted(may, key=lambda axis: -may[axis]):
-            if best is not None and (
-                self.peak(self._finer(counts, best)) <= budget
-                or (saved[best] > 0 and saved[best] >= may[axis])
-            ):
-                break
+        best = None
+        may = [min(saved.get(at, inf), expected.get(at, inf)) for at in range(len(counts))]
+        for axis in sorted(range(len(counts)), key=may.__getitem__, reverse=True):
             finer = self._finer(counts, axis)
             if finer == counts:
                 continue
             saved[axis] = self.peak(counts) - self.peak(finer)
-            if best is None or (-saved[axis], axis) < (-saved[best], best):
-                best = axis
+            if best is None or self.peak(finer) < self.peak(best):
+                best = finer
+            if saved[axis] > 0:
+                break
         return best
 
     def _room(self, counts: Counts, axis: int) -> int:
@@ -142,8 +91,8 @@ class Search:
         return self._max_tiles // (prod(counts) // counts[axis])
 
     def _finer(self, counts: Counts, axis: int) -> Counts:
-        """Return the counts with four times as many tiles along an axis, or as many as allowed."""
-        wanted = min(4 * counts[axis], self._sizes[axis], self._room(counts, axis))
+        """Return the counts with eight times as many tiles along an axis, or as many as allowed."""
+        wanted = min(8 * counts[axis], self._sizes[axis], self._room(counts, axis))
         return self._with_count(counts, axis, wanted)
 
     def _with_one_less(self, counts: Counts) -> list[Counts]:
@@ -162,11 +111,12 @@ class Search:
             fewer = (self._with_count(counts, axis, n) for n in range(counts[axis] - 1, 0, -1))
             measured = (n for n in fewer if self._peaks.get(n, 0) > budget)
             too_few = next(measured, (0,) * len(counts))[axis]
-            guess = self._fewest(counts, axis, too_few, budget) if too_few else 0
+            n_guesses = 2 if too_few else 0
             while counts[axis] - too_few > 1:
                 middle = (too_few + counts[axis]) // 2
-                if guess:  # the first time
-                    middle, guess = min(max(guess, too_few + 1), counts[axis] - 1), 0
+                if n_guesses:
+                    guess, n_guesses = self._fewest(counts, axis, too_few, budget), n_guesses - 1
+                    middle = min(max(guess, too_few + 1), counts[axis] - 1)
                 tried = self._with_count(counts, axis, middle)
                 if self.peak(tried) <= budget:
                     counts = tried

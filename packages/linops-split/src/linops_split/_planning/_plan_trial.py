@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from types import TracebackType
@@ -14,10 +14,12 @@ from linops_core import Cache, NamedLinop
 from linops_core.siblings import parts_of
 from nameddim import NamedDimension
 
-from .._batch import batch_linop
+from .._batch import cut_into_tiles
 from .._slices import Sizes
-from ._peak import Peak, peak_of
+from ._count import Count
+from ._peak import count_of
 from ._plan_input import refuse_several
+from ._structure import Structures
 from ._without_data import QuickFakeMode
 
 WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
@@ -122,26 +124,37 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
-            peaks, results, largest = list[Peak](), list[Tensor](), 0
+            peaks, results, largest = list[Count](), list[Tensor](), 0
             for work, x in self._inputs.items():
-                run = WORKS[work](self._fresh(batch_sizes))
-                peaks.append(peak_of(lambda: results.append(run(x))))  # noqa: B023 (called at once)
+                structures = Structures()
+                run = WORKS[work](self._fresh(batch_sizes, structures))
+                peaks.append(
+                    count_of(lambda: results.append(run(x)), self._without_data._mode, structures)  # noqa: B023 (called at once)
+                )
                 own = {t.untyped_storage()._cdata for t in (x, *run.parameters(), *run.buffers())}
                 storage = results[-1].untyped_storage()
                 if storage._cdata not in own:  # a result that repeats elements has fewer bytes
                     largest = max(largest, min(results[-1].nbytes, storage.nbytes()))
         self.lowest = min(self.lowest, largest) if self.lowest else largest
-        devices = {device for peak in peaks for device in peak.nbytes} - {self._device}
+        devices = {device for peak in peaks for device in peak.peaks} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
-        highest = max(peaks, key=lambda peak: peak.nbytes.get(self._device, 0))
+        highest = max(peaks, key=lambda peak: peak.peaks.get(self._device, 0))
         self.held = highest.held
-        return highest.nbytes.get(self._device, 0)
+        return highest.peaks.get(self._device, 0)
 
-    def _fresh(self, batch_sizes: Mapping[NamedDimension, int]) -> NamedLinop:
+    def _fresh(
+        self, batch_sizes: Mapping[NamedDimension, int], structures: Structures
+    ) -> NamedLinop:
         """Return the operator in tiles with empty caches, because the first call counts."""
-        fresh = self._without_data.of(self._linop)
-        return batch_linop(fresh, batch_sizes, sizes=self._sizes)
+        fresh, first = self._without_data.of(self._linop), dict[Hashable, NamedLinop]()
+
+        def same(tile: NamedLinop) -> NamedLinop:
+            """Return the first tile that is equal and shares its caches."""
+            own, caches = structures.of(tile)
+            return first.setdefault((own, tuple(caches)), tile)
+
+        return cut_into_tiles(fresh, batch_sizes, self._sizes, same=same)
 
 
 def _running_operator(traceback: TracebackType | None) -> str | None:

@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from linops_core.siblings import all_parts_of, parts_of
+from linops_core.siblings import OwnTile, all_parts_of, parts_of
 
 _CONTAINERS = [
     name
@@ -27,6 +27,8 @@ def with_hooks_of(copy: nn.Module, module: nn.Module) -> None:
         if getattr(copy, name):
             setattr(copy, name, type(getattr(copy, name))())
     add_hooks_of(copy, module)
+    if isinstance(module, OwnTile):
+        return  # the parts of the copy, which was cut from the whole, have their hooks
     for other, part in zip(parts_of(copy), parts_of(module), strict=True):
         with_hooks_of(other, part)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import PerClass, parts_of
+from linops_core.siblings import OwnTile, PerClass, parts_of
 
 
 def read_by(linop: NamedLinop) -> list[Tensor]:
@@ -28,6 +28,17 @@ def held_by(module: nn.Module) -> list[Tensor]:
     own = [*module._parameters.values(), *module._buffers.values()]
     found = [tensor for tensor in own if tensor is not None]
     return found + [tensor for part in parts_of(module) for tensor in held_by(part)]
+
+
+@held_by.register(OwnTile)
+def _held_by_whole(linop: OwnTile) -> list[Tensor]:
+    """Return the weight of which each tensor of the tile is a view, or the tensor itself."""
+    held, found = held_by.default(linop), []
+    for own in read_by(linop):
+        bases = (own, own if own._base is None else own._base)
+        of = (w for w in held if any(base is w or base is w._base for base in bases))
+        found.append(next(of, own))
+    return found
 
 
 def reading(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:

@@ -90,7 +90,6 @@ def low_rank_plus_sparse(
         locs=locs,
         grid_size=grid_size,
         memory=memory,
-        uses_normal=False,
         frames=frames,
     )
     A, y, n = scan.A, scan.y, len(scan.grid)

@@ -54,7 +54,6 @@ def scan_of(
     locs: Array | None,
     grid_size: Sequence[int] | None,
     memory: float | str | None,
-    uses_normal: bool,
     frames: Dims = (),
 ) -> Scan:
     """Return the operator W F S of a scan and its samples; see :mod:`torchlinops.recon`."""
@@ -102,7 +101,7 @@ def scan_of(
         where, own = order(
             "locs", where, points if where.ndim - 1 == len(points) else without_coils
         )
-        F = NUFFT(where, size, own, grid, batch_shape=(coil, *batch), toeplitz=uses_normal)
+        F = NUFFT(where, size, own, grid, batch_shape=(coil, *batch), toeplitz=True)
 
     # The weights of squared errors.
     if weights is not None:
@@ -135,9 +134,8 @@ def scan_of(
 
     A = W @ F @ S
     if memory is not None:
-        work = "normal" if uses_normal else ("forward", "adjoint")
         known = {dim: sizes[dim] for dim in image}
-        plan = plan_batches(A, memory, work=work, sizes=known, dtype=y.dtype)
+        plan = plan_batches(A, memory, work="normal", sizes=known, dtype=y.dtype)
         A = batched(A, plan, sizes=known)
     y = W(y)
     of_image = tuple([dim for dim in full if dim != coil])

@@ -72,7 +72,6 @@ def sense(
         locs=locs,
         grid_size=grid_size,
         memory=memory,
-        uses_normal=True,
     )
     A, y = scan.A, scan.y
     normal = A.N + ridge * Identity(A.ishape) if ridge else A.N

@@ -67,7 +67,6 @@ def l1_wavelet(
         locs=locs,
         grid_size=grid_size,
         memory=memory,
-        uses_normal=False,
     )
     A, y = scan.A, scan.y
     W = Wavelet(wavelet, scan.grid, scan.grid_size)
@@ -126,7 +125,6 @@ def total_variation(
         locs=locs,
         grid_size=grid_size,
         memory=memory,
-        uses_normal=True,
     )
     A, y = scan.A, scan.y
     G = Gradient(scan.grid, scan.grid_size, boundary="replicate")

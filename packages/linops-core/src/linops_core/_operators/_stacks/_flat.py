@@ -14,7 +14,7 @@ from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
-from ..._base._unused_names import UnusedNames
+from ..._base._unused_names import unused_names
 from ..._kernels._pattern import parsed
 from .._picks import Slice
 from .._rearrange import Rearrange
@@ -74,7 +74,7 @@ def flat_name(
     """Return the name of the merged dimension; it must not be a name in an operand."""
     if given is None:
         dims = {dim for linop in linops for dim in linop.dims}
-        return UnusedNames(dims).take(ND("Rows" if side == "output" else "Columns"))
+        return ND("Rows" if side == "output" else "Columns").next_unused(dims)
     if not isinstance(given, str) or is_wildcard(ND.infer(given)):
         raise ValueError(f"{owner}: {side[0]}dim must be a name, got {given!r}")
     dim = ND.infer(given)
@@ -130,7 +130,7 @@ def _named_apart(
     kept = {name: length for name, length in lengths.items() if name in there and length}
     if not kept:
         return linop, lengths
-    fresh = (dim,) if len(lengths) == 1 else UnusedNames({*linop.dims, dim}).each(kept)
+    fresh = (dim,) if len(lengths) == 1 else unused_names(kept, {*linop.dims, dim})
     pieces = {str(name): slice(None) for name in kept}
     whole = Slice(pieces, tuple(kept.values()), shape=here, to=fresh)
     apart = dict(zip(kept, fresh, strict=True))

@@ -16,7 +16,6 @@ from nameddim import NamedDimension, NamedShape
 
 from ..._algebra._add import Add
 from ..._algebra._composite import Composite, operands_without_fftshift
-from ..._algebra._normal_of import normal_of
 from ..._algebra._same_space import why_not_alike
 from ..._algebra._supports import supports_side_by_side
 from ..._algebra._threads import check_workers, combined
@@ -251,17 +250,17 @@ class SideBySide(Composite):
         A block row has none: each block is multiplied with each other block.
         """
         if "output" not in self._blocks:
-            return normal_of(self)
+            return super().own_normal()
         first, *others = normals = [linop.normal() for linop in self.linops]
         if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
-            return normal_of(self)  # names of summed dimensions differ
+            return super().own_normal()  # names of summed dimensions differ
         if (blocks := self._blocks.get("input")) is None:
             return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
         sides = (first.ishape, first.oshape)
         if blocks.is_new:
             new, at = self._dims["input"], blocks.position
             if any(new in normal.dims for normal in normals):
-                return normal_of(self)  # a name that a normal gave to a dimension that it sums over
+                return super().own_normal()  # a normal gave this name to what it sums over
             ishape, oshape = ((*names[:at], new, *names[at:]) for names in sides)
             sides = (ishape, oshape)
         shape = NamedShape(*sides)

@@ -1,0 +1,204 @@
+"""OwnTile: a tile with tensors of its own, from the ``split`` of a user's class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor
+
+from memmap import same_storage
+from nameddim import NamedDimension, NamedShape
+
+from .._base._arithmetic import rules
+from .._base._centre import without_fftshift
+from .._base._copying import all_parts_of, attributes_of_linked, with_attributes
+from .._base._description import shown_operands
+from .._base._dimensions import is_renamed_by
+from .._base._linop import NamedLinop
+from .._base._tile import SplitError, Window
+from .._kernels._kept import Kept, is_plain
+from .._kernels._tracing import in_plain_python, is_recorded
+from ._wrapper import Wrapper
+
+Step: TypeAlias = tuple[Any, ...]
+"""The name of a method that derives an operator, and its arguments."""
+
+_CUT_IN_A_GRAPH = (
+    "a tile by a split of your own is cut anew in each call, outside of compiled graphs; cut "
+    "weights by their names, as SliceableLinop does, to have one graph"
+)
+_STATE = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set")
+
+
+class OwnTile(Wrapper):
+    """A tile that is cut anew whenever weights of the operator have changed.
+
+    A tile that holds slices of the weights as tensors of its own is right only until a weight is
+    replaced, moved or cast. As a module, this is the operator that was cut: it has the same
+    submodules, weights and names. While autograd follows a weight, each call cuts anew.
+
+    Parameters
+    ----------
+    whole : NamedLinop
+        The operator that was cut.
+    window : mapping of dimension to slice
+    tile : NamedLinop
+        What its ``split`` returns for the window.
+    """
+
+    _whole: NamedLinop
+    _steps: tuple[Step, ...]
+    _outline: NamedLinop
+    """The tile with weights without data."""
+    _kept: Kept[NamedLinop]
+
+    def __init__(self, whole: NamedLinop, window: Window, tile: NamedLinop) -> None:
+        super().__init__(tile)
+        # To say sizes and roles. It must not keep the memory of weights that are replaced.
+        outline = tile.with_weights(lambda tensor: torch.empty_like(tensor, device="meta"))
+        steps: tuple[Step, ...] = (("split", dict(window)),)
+        own = vars(self)  # where torch does not register modules
+        own.update({name: getattr(whole, name) for name in _STATE})
+        own.update(_whole=whole, _steps=steps, _outline=outline, _kept=Kept[NamedLinop]())
+
+    def cut(self) -> NamedLinop:
+        """Return the tile with the current weights."""
+        own = {name: vars(self)[name] for name in _STATE}
+        whole = with_attributes(self._whole, attributes_of_linked(self._whole) | own)
+        return reduce(_after, self._steps, whole)
+
+    def current(self) -> NamedLinop:
+        """Return the tile with the current weights; it is kept until these change."""
+        weights = [w for own in _dictionaries(self) for w in own.values() if w is not None]
+        if is_recorded(*weights) or not is_plain(*weights):
+            return self.cut()
+        return self._kept.of(weights, None, self.cut, is_only=True)
+
+    @staticmethod
+    def fn(linop: Any, x: Tensor, /) -> Tensor:
+        """Return A x."""
+
+        def applied() -> Tensor:
+            y: Tensor = linop.current()(x)
+            return y
+
+        return in_plain_python(applied, _CUT_IN_A_GRAPH)
+
+    @property
+    def name(self) -> str:
+        """The name of the tile."""
+        return self._outline.name
+
+    @property
+    def linops(self) -> tuple[NamedLinop, ...]:
+        """The tile, with weights without data."""
+        return (self._outline,)
+
+    def _operand(self, number: int) -> NamedLinop:
+        return self._outline
+
+    input_devices = NamedLinop.input_devices
+    extra_repr = NamedLinop.extra_repr
+
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        """Return the tile with ``change(w)`` for every w that it reads."""
+        return self.cut().with_weights(change)
+
+    def _derived(self, name: str, *args: object) -> NamedLinop:
+        outline = _after(self._outline, (name, *args))
+        own = attributes_of_linked(self, NamedShape(outline.ishape, outline.oshape))
+        steps = (*self._steps, (name, *args))
+        own.update(_outline=outline, _steps=steps, _kept=Kept[NamedLinop]())
+        own.update(_is_endomorphism=outline.is_endomorphism)
+        return with_attributes(self, own)
+
+    def adjoint(self) -> NamedLinop:
+        """Return the adjoint of the tile."""
+        return self._derived("adjoint")
+
+    def conj(self) -> NamedLinop:
+        """Return the conjugate of the tile."""
+        return self._derived("conj")
+
+    def own_normal(self) -> NamedLinop:
+        """Return the normal operator of the tile."""
+        return self._derived("normal")
+
+    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
+        """Return the tile with other names for its dimensions."""
+        return self._derived("renamed", dict(names)) if is_renamed_by(self, names) else self
+
+    def resolved_to(self, shape: NamedShape) -> NamedLinop:
+        """Return the tile with its wildcards replaced."""
+        return self._derived("resolved", shape.ishape, shape.oshape)
+
+    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
+        """Return the tile for inputs with these dimensions."""
+        if self._outline.fitted_to(dims) is None:
+            return None
+        return self._derived("fitted_to", dims)
+
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        return [self._derived("split", dict(window)) for window in windows]
+
+
+def _after(linop: NamedLinop, step: Step) -> NamedLinop:
+    """Return the operator that a step derives."""
+    name, *args = step
+    if name == "split":
+        args = [linop, *args]
+    derived: NamedLinop = getattr(linop, name)(*args)
+    return derived
+
+
+def following(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop:
+    """Return a tile that follows the weights of the operator from which ``split`` cut it.
+
+    Raises
+    ------
+    SplitError
+        If a weight of the operator is trained, and gradients of the tile do not reach it.
+    """
+    held = {id(own) for own in _dictionaries(whole)}
+    if all(id(own) in held for own in _dictionaries(tile) if own):
+        return tile
+    with torch.inference_mode(False), torch.enable_grad():
+        tile = whole.split(whole, window)
+    weights = [*whole.parameters(), *whole.buffers()]
+    for name, own in (*tile.named_parameters(), *tile.named_buffers()):
+        if not any(own is weight for weight in weights) and _is_cut_off(own, weights):
+            raise SplitError(
+                f"{whole.signature}: split must return a tile through whose weights gradients "
+                f"reach those of the operator, got {name} without a connection to them; keep the "
+                "slice by register_buffer, not as a Parameter or nn.Buffer, which are detached"
+            )
+    return OwnTile(whole, window, tile)
+
+
+def _is_cut_off(own: Tensor, weights: Sequence[Tensor]) -> bool:
+    """Whether a tensor of a tile trains by itself, or is part of a weight and does not train."""
+    if own.requires_grad:
+        return own.is_leaf
+    return any(weight.requires_grad and same_storage(own, weight) for weight in weights)
+
+
+def _dictionaries(linop: NamedLinop) -> Iterator[dict[str, Any]]:
+    """Yield the dictionaries in which an operator and its parts hold tensors."""
+    for part in all_parts_of(linop):
+        yield from (part._parameters, part._buffers)
+
+
+rules.following = following
+
+
+@shown_operands.register(OwnTile)
+def _shown(linop: OwnTile) -> Sequence[NamedLinop]:
+    return ()
+
+
+@without_fftshift.register(OwnTile)
+def _keeps_shifts(linop: OwnTile, dims: object) -> None:
+    return None
