@@ -44,6 +44,7 @@ from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
 from ._kernels._alike import steps_that_differ as steps_that_differ
 from ._kernels._changes import TensorState as TensorState
+from ._kernels._changes import are_counted as are_counted
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
 from ._kernels._dtype import not_a_tensor as not_a_tensor
@@ -64,3 +65,5 @@ from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_followed as is_followed
 from ._kernels._tracing import is_recorded as is_recorded
 from ._lazy import loaded_when_used as loaded_when_used
+from ._operators._grid_operator import GridPart as GridPart
+from ._operators._grid_operator import MixedAxis as MixedAxis

@@ -20,7 +20,7 @@ from .._base._linop import NamedLinop
 from .._base._question import always
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import dtype_of_sums, writing_is_safe
-from .._kernels._changes import TensorState
+from .._kernels._changes import TensorState, are_counted
 from .._kernels._dtype import multiplied, not_a_tensor, summable
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
@@ -274,7 +274,7 @@ class Sampling(GridOperator[GridPart]):
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)
-            if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
+            if is_plain(x, *idx) and are_counted(*idx):
                 counts = self._counted.of(idx, how, count, is_only=True)
             else:
                 counts = count()

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import FakeTensor, has_values, is_made_a_graph
+from linops_core.siblings import FakeTensor, has_values, is_made_a_graph, is_recorded
 
 from ._finufft_plan import PlanPair, way_for
 from ._kept import KeptByContent, Place
@@ -62,9 +62,7 @@ def transformed(
     """
     if is_made_a_graph():
         y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
-    elif has_values(x, locs) and not (
-        torch.is_grad_enabled() and (x.requires_grad or locs.requires_grad)
-    ):
+    elif has_values(x, locs) and not is_recorded(x, locs):
         y = compute(x, locs, is_back)  # the function takes a quarter of a millisecond
     else:
         y = _Transform.apply(x, locs, is_back, tuple(sizes), compute)  # type: ignore[no-untyped-call]

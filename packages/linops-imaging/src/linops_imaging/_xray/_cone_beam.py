@@ -14,7 +14,7 @@ from .._checks import check_real
 from ._beams import radius_of
 from ._fan_beam import check_detector
 from ._line_integrals import Names, check_angles
-from ._volume_transform import Poses, VolumeTransform
+from ._volume_transform import Poses, VolumeTransform, axes_at
 
 Pair = float | Sequence[float] | Tensor
 VOLUME: Names = ("Nx", "Ny", "Nz")
@@ -182,9 +182,8 @@ class ConeBeam(VolumeTransform):
         The other parameters are those of the class. ASTRA's ``cone_vec`` has the same vectors.
         """
         poses = {"source": source, "detector_middle": detector_middle, "u": u, "v": v}
-        self = cls.__new__(cls)
         names = input_shape, output_shape, batch_shape
-        VolumeTransform.__init__(self, poses, n_detectors, grid_size, origin, names)
+        self = cls.of_poses(poses, n_detectors, grid_size, origin, names)
         self.detector = check_detector("ConeBeam", detector)
         if all(has_values(self.weight_part(name)) for name in self._weights):
             at = source.detach().double()
@@ -200,14 +199,8 @@ class ConeBeam(VolumeTransform):
     def poses(self) -> Poses:
         """Return the poses for the current weights."""
         if "source" in self._weights:
-            names = ("source", "detector_middle", "u", "v")
-            return Poses(*[self.weight_part(name).double() for name in names])
-        angles = self.weight_part("angles").double()
-        zero = torch.zeros_like(angles)
-        cosine, sine = angles.cos(), angles.sin()
-        across = torch.stack([cosine, sine, zero], 1)
-        along = torch.stack([-sine, cosine, zero], 1)
-        up = torch.stack([zero, zero, torch.ones_like(angles)], 1)
+            return self.given_poses("source")
+        across, along, up = axes_at(self.weight_part("angles").double())
         (dv, du), (v, u) = (self.pair(name) for name in ("detector_spacing", "detector_offset"))
         height = 0.0 * up
         if "heights" in self._weights:
@@ -215,7 +208,7 @@ class ConeBeam(VolumeTransform):
         radius = self.source_distance + self.detector_distance
         source = height - self.source_distance * along
         if self.detector == "curved":
-            gamma = torch.as_tensor(u, dtype=torch.float64, device=angles.device) / radius
+            gamma = torch.as_tensor(u, dtype=torch.float64, device=up.device) / radius
             middle = radius * (gamma.sin() * across + gamma.cos() * along)
             across = gamma.cos() * across - gamma.sin() * along
         else:

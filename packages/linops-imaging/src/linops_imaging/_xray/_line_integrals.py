@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop, linear_function
-from linops_core.siblings import has_values, not_a_tensor, unused_names
+from linops_core.siblings import has_values, is_recorded, not_a_tensor, unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._checks import check_real
@@ -58,7 +58,7 @@ class LineIntegrals(SliceableLinop):
         x = x.to(torch.promote_types(dtype, torch.float32))
         parts = torch.stack([x.real, x.resolve_conj().imag]) if x.is_complex() else x.unsqueeze(0)
         images = parts.reshape(math.prod(parts.shape[:-n_axes]), *x.shape[-n_axes:])
-        if any(part.requires_grad for part in geometry) and torch.is_grad_enabled():
+        if is_recorded(*geometry):
             y = function(images)
         else:
             y = linear_function(function, adjoint, images, *geometry)
