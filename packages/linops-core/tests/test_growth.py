@@ -163,7 +163,15 @@ WORK: dict[str, tuple[Callable[[int], Any], Callable[[Any], object]]] = {
 
 
 # Each step lists all operands again, with few calls for each.
-LISTED = {"normals on both sides", "multiples of a chain of normals", "a chain with a number"}
+LISTED = {
+    "normals on both sides",
+    "multiples of a chain of normals",
+    "multiples of a chain",
+    "a chain with a number",
+    "the normal of transforms",
+    "the normal of transforms around an operator",
+    "the normal of a normal",
+}
 
 
 @pytest.mark.parametrize("name", WORK)

@@ -4,6 +4,7 @@ These names may change in any release: the packages are released together, each 
 versions that it fits. Use the names of ``linops_core`` for your own operators.
 """
 
+from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
 from ._algebra._own_tile import OwnTile as OwnTile
@@ -35,19 +36,28 @@ from ._base._totals import WHOLE as WHOLE
 from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
+from ._base._unused_names import unused_names as unused_names
+from ._extras import needed as needed
+from ._kernels._accumulate import concatenate as concatenate
+from ._kernels._accumulate import dtype_of_sums as dtype_of_sums
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
 from ._kernels._alike import steps_that_differ as steps_that_differ
 from ._kernels._changes import TensorState as TensorState
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
+from ._kernels._dtype import not_a_tensor as not_a_tensor
 from ._kernels._inner_products import inner as inner
 from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
 from ._kernels._kept import Kept as Kept
+from ._kernels._kept import has_values as has_values
 from ._kernels._kept import is_plain as is_plain
+from ._kernels._torch_state import FakeTensor as FakeTensor
+from ._kernels._torch_state import has_storage as has_storage
+from ._kernels._torch_state import is_made_a_graph as is_made_a_graph
 from ._kernels._torch_state import is_transformed as is_transformed
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python

@@ -17,7 +17,7 @@ from linops_core import (
     Sampling,
     Scalar,
 )
-from linops_core._algebra._normal_of import normal_of
+from linops_core._algebra._normal import composed_normal
 from nameddim import ND
 
 
@@ -99,7 +99,7 @@ def test_an_operator_in_the_middle() -> None:
     inner = Diagonal(torch.tensor([3.0, 5.0]), ("M",))
     expected = A.to_dense().mH @ inner.to_dense(dtype=torch.complex64) @ A.to_dense()
     torch.testing.assert_close(A.normal(inner).to_dense(), expected)
-    torch.testing.assert_close(normal_of(A, inner).to_dense(), expected)
+    torch.testing.assert_close(composed_normal(A, inner).to_dense(), expected)
     assert A.normal(inner).oshape == ("N1",)
     renaming = Dense(torch.ones(2, 2), ("L", "M"), ("M",), ("L",))
     torch.testing.assert_close(

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from linops_core import FFT, Diagonal, NamedLinop, Scalar
-from linops_core._algebra._shifted import has_number_as_normal
+from linops_core._algebra._slice_by_slice import gains_by_slices
 from linops_core._base._question import PerClass
 from linops_core.siblings import along, without_fftshift
 from nameddim import ND
@@ -40,7 +40,7 @@ class Named(FFT):
 def answers(A: NamedLinop) -> list[bool]:
     grid = [ND("Nx"), ND("Kx")]
     found = without_fftshift(A, grid), along(A, A.ishape[-1:], A.ishape)
-    return [has_number_as_normal(A), *(part is not None for part in found)]
+    return [gains_by_slices(A), *(part is not None for part in found)]
 
 
 @pytest.mark.parametrize("kind", [Twice, WithAdjoint, WithForward, BelowTwice])

@@ -11,9 +11,7 @@ names = st.builds(ND, st.sampled_from("NM"), st.integers(0, 6)) | st.just(ND("()
 def test_each_name_is_the_next_that_is_in_no_other_place(
     used: set[NamedDimension], asked: list[NamedDimension]
 ) -> None:
-    before = {*used}
-    for dim, found in zip(asked, unused_names(asked, used), strict=True):
+    for dim, found in zip(asked, unused_names(asked, [*used]), strict=True):
         smaller = [dim + k for k in range(20)]
-        assert found == next(each for each in smaller if each not in before)
-        before.add(found)
-    assert used == before
+        assert found == next(each for each in smaller if each not in used)
+        used.add(found)

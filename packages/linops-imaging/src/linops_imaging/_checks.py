@@ -9,8 +9,6 @@ from typing import SupportsFloat, SupportsIndex
 
 import torch
 
-from nameddim import NamedDimension
-
 
 def check_number(owner: str, name: str, value: SupportsIndex, least: int) -> int:
     """Return ``value`` as an int; raise an error unless it is an integer >= ``least``."""
@@ -72,13 +70,3 @@ def sizes_of_grid(
         allowed = " or ".join(map(str, ndims))
         raise ValueError(f"{owner}: {name} must be {allowed} positive integers, got {grid_size!r}")
     return sizes
-
-
-def unused_names(
-    names: Sequence[NamedDimension], used: Sequence[NamedDimension]
-) -> tuple[NamedDimension, ...]:
-    """Return each of the names, with the next index that is not used."""
-    taken = [*used]
-    for dim in names:
-        taken.append(dim.next_unused(taken) if dim in taken else dim)
-    return tuple(taken[len(used) :])

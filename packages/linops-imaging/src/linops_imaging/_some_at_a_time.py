@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import torch
 from torch import Tensor
 
-from ._plain import is_plain
+from linops_core.siblings import concatenate
 
 AT_ONCE = 2**18
 """Numbers to compute at a time, about."""
@@ -19,14 +18,4 @@ def some_at_a_time(function: Callable[[Tensor], Tensor], items: Tensor, n: int) 
     Beside the result there are the temporaries of n items, and the result once more if autograd or
     a transform records it.
     """
-    first, *others = items.split(max(1, n))
-    found = function(first)
-    if not others:
-        return found
-    if found.requires_grad or not is_plain(found):
-        return torch.cat([found, *map(function, others)])
-    result = found.new_empty(len(items), *found.shape[1:])
-    result[: len(found)] = found
-    for part, own in zip(others, result.split(len(found))[1:], strict=True):
-        own.copy_(function(part))
-    return result
+    return concatenate(map(function, items.split(max(1, n))), 0, len(items))

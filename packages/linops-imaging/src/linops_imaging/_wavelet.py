@@ -13,9 +13,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import Identity, NamedLinop, SliceableLinop, linear_function
+from linops_core.siblings import unused_names
 from nameddim import NamedDimension, NamedShape, as_dims
 
-from ._checks import check_number, sizes_of_grid, unused_names
+from ._checks import check_number, sizes_of_grid
 from ._filter_bank import Filter, analysis, synthesis
 
 Step: TypeAlias = Callable[[Tensor, int, Filter], Tensor]

@@ -17,7 +17,7 @@ from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
 from .._base._linop import NamedLinop
 from .._base._places import Joints, Seam, joints, one_after_another
-from .._base._question import Question, acts_as
+from .._base._question import acts_as
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
@@ -26,8 +26,7 @@ from ._composite import Composite, flattened, operands_without_fftshift
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
-from ._normal import fit_inner, normal_around
-from ._normal_of import normal_of_chain
+from ._normal import fit_inner
 from ._parts import check_parts_pass
 from ._scalar import Scalar, is_number, is_real_number
 from ._slice_by_slice import slices_of
@@ -109,6 +108,7 @@ class Chain(Composite):
     def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
         """Return (A B)^H (A B) as B^H (A^H A) B, so that closed forms inside are found.
 
+        From the last operator to the first one, N becomes the normal of the operator around N.
         Numbers that commute with all operands are moved to the front, so that they do not hide a
         closed form.
         """
@@ -122,7 +122,9 @@ class Chain(Composite):
                 numbers.append(linop.anywhere())
             else:
                 others.append(linop)
-        result = _surrounded(others, inner) or Identity.on_input_of(self)
+        for linop in reversed(others):
+            inner = linop.normal(inner)
+        result = Identity.on_input_of(self) if inner is None else inner
         return _multiplied(result, numbers).as_endomorphism()
 
     def _seams(self) -> Iterable[Seam]:
@@ -207,35 +209,11 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
 without_fftshift.register(Chain)(operands_without_fftshift)
 
 
-@Question
-def only_surrounds(linop: NamedLinop) -> bool:
-    """Whether A^H inner A is the plain composition for each ``inner`` but an identity."""
-    return type(linop).normal is NamedLinop.normal
-
-
 def chained(operands: Sequence[NamedLinop], found: Joints | None, is_endomorphism: bool) -> Chain:
     """Return the chain of operators that fit and are no chains, without a check."""
     chain = Chain.__new__(Chain)
     chain._set_up(operands, found, is_endomorphism)
     return chain
-
-
-def _surrounded(linops: Sequence[NamedLinop], inner: NamedLinop | None) -> NamedLinop | None:
-    """Return the normal of a chain around ``inner``, with plain compositions made at once."""
-    result, factors = inner, list[NamedLinop]()  # the last of them is the outermost
-    for linop in reversed(linops):
-        inside = factors[-1].ishape if factors else result and result.ishape
-        if only_surrounds(linop) and linop.oshape == inside and not acts_as(result, Identity):
-            closed = None if factors or result is None else normal_around(result, linop)
-            if closed is None:
-                factors.append(linop)
-            else:
-                result = closed
-        else:
-            if result is not None and factors:
-                result, factors = normal_of_chain(factors[::-1], result), []
-            result = linop.normal(result)
-    return normal_of_chain(factors[::-1], result) if result is not None and factors else result
 
 
 def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
@@ -251,7 +229,7 @@ def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
     return rules.compose(*before, linop, *after) if numbers else linop
 
 
-def flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
+def _flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     """Return the operators with the operands of every Chain in its place."""
     return [
         part for linop in linops for part in (linop.linops if type(linop) is Chain else [linop])
@@ -267,11 +245,11 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
         fitted, found = fit(linops)
     except ValueError:
         # Operands of a chain from a space to itself would not land on the order of its input.
-        rows = ([linop] if linop.is_endomorphism else flat([linop]) for linop in linops)
+        rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
         try:
             fitted, found = fit([*chain.from_iterable(rows)])
         except ValueError:
-            fit(flat(linops))  # whose message names the operands
+            fit(_flat(linops))  # whose message names the operands
             raise
     return flattened(fitted, [type(linop) is Chain for linop in fitted], found)
 

@@ -86,6 +86,7 @@ def _continued(
     # A name that the operator gives up stays used, which does no harm.
     used.update(linop.dims)
     names.update(zip(taken, unused_names(taken, used), strict=True))
+    used.update(names.values())
     return linop.renamed({old: new for old, new in names.items() if old != new})
 
 

@@ -8,8 +8,18 @@ from nameddim import ELLIPSES, NamedDimension, is_wildcard, iscompatible
 
 from .._base._linop import NamedLinop
 from .._base._places import paired
+from .._base._question import PerClass
 
 Dims = tuple[NamedDimension, ...]
+
+
+@PerClass
+def finds_grid_by_name(linop: NamedLinop) -> bool | None:
+    """Whether an operator finds the dimensions of its grid by name in the input of a neighbour.
+
+    None for a class that has no ``dims=``.
+    """
+    return None
 
 
 def fitted_input(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
@@ -78,16 +88,16 @@ def why_not_neighbours(before: NamedLinop, after: NamedLinop) -> str:
 def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     returned, expected = _named(before.oshape), _named(after.ishape)
     given = {*after.oshape} - {*after.ishape}
-    if _is_free(after) and (twice := [dim for dim in returned if dim in given]):
+    if finds_grid_by_name(after) and (twice := [dim for dim in returned if dim in given]):
         return (
             f"{after.name} would name a dimension of its output ({_text(twice)}), but "
             f"{before.name} has a dimension of this name already: give another name with to=."
         )
     sides = (after, expected, returned), (before, returned, expected)
     for linop, own, others in sides:
-        if _is_on_grid(linop) and {*own} < {*others}:
+        if _takes_dims(linop) and {*own} < {*others}:
             return _remedy_of_fewer(linop, own, others)
-    names_dims = _is_on_grid(after) and len(returned) == len(expected)
+    names_dims = _takes_dims(after) and len(returned) == len(expected)
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
     for linop, here, there in turned:
         if {*_named(here)} & {*_named(there)} and iscompatible(here, there):
@@ -102,7 +112,7 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     for linop, own, others in sides:
         if {*own} < {*others}:
             return _remedy_of_fewer(linop, own, others)
-    if not {*returned} & {*expected} and _is_free(before) and _is_free(after):
+    if not {*returned} & {*expected} and all(map(finds_grid_by_name, (before, after))):
         return (
             "The order of these dimensions is not known: give one of the operators shape=, with "
             "all dimensions in order."
@@ -130,26 +140,24 @@ def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
     if others[len(others) - len(own) :] == own:
         return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *own))})?"
     more = [dim for dim in others if dim not in own]
-    if _is_on_grid(linop):
+    in_order = [dim for dim in others if dim in own]
+    if in_order != [*own]:
+        how = f"dims=({_quoted(in_order)})" if _takes_dims(linop) else "this order"
+        also = "" if _takes_dims(linop) else ", and permute its weight"
+        return (
+            f"The other operator has them in the order ({_text(in_order)}): make {linop.name} with "
+            f"{how}{also}."
+        )
+    if _takes_dims(linop):
         return (
             f"Did you mean {linop.name} with dims=({_quoted(own)}), or with ({_text(more)}) among "
             "its dimensions?"
         )
-    in_order = [dim for dim in others if dim in own]
-    if in_order != [*own]:
-        return (
-            f"The other operator has them in the order ({_text(in_order)}): make {linop.name} with "
-            "this order, and permute its weight."
-        )
     return f"Did you mean {linop.name} with ({_quoted(others)})?"
 
 
-def _is_on_grid(linop: NamedLinop) -> bool:
-    return hasattr(linop, "_is_free")  # a grid operator, which takes dims=
-
-
-def _is_free(linop: NamedLinop) -> bool:
-    return bool(getattr(linop, "_is_free", False))
+def _takes_dims(linop: NamedLinop) -> bool:
+    return finds_grid_by_name(linop) is not None
 
 
 def _named(dims: Iterable[NamedDimension]) -> Dims:

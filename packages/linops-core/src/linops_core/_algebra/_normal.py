@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedDimension, NamedShape, is_wildcard
 
+from .._base._arithmetic import rules
 from .._base._centre import without_fftshift
+from .._base._copying import linked
 from .._base._dimensions import may_be_cut, supports_of
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
-from .._base._tile import Supports
+from .._base._tile import Supports, Window
 from .._base._totals import Totals, totals_of
+from .._base._unused_names import unused_names
 from ._composite import operands_without_fftshift
 from ._fitting import fitted_input, fitted_neighbours
 from ._wrapper import Wrapper
@@ -33,11 +37,20 @@ class Normal(Wrapper):
         A.
     shape : NamedShape, optional
         ``linop.shape.N`` by default: input dimensions that A sums over get a new name in the
-        output.
+        output. ``NamedShape(linop.ishape)`` if the closed form can be sliced as the input of A.
+    multiplies_by : {"numbers", "number"}, optional
+        If A^H A multiplies each element with a number of its own, or all with the same number.
     """
 
-    def __init__(self, linop: NamedLinop, shape: NamedShape | None = None) -> None:
-        super().__init__(linop, linop.shape.N if shape is None else shape)
+    def __init__(
+        self,
+        linop: NamedLinop,
+        shape: NamedShape | None = None,
+        *,
+        multiplies_by: Literal["numbers", "number"] | None = None,
+    ) -> None:
+        super().__init__(linked(linop), linop.shape.N if shape is None else shape)
+        self.multiplies_by = multiplies_by
 
     @property
     def name(self) -> str:
@@ -86,13 +99,19 @@ class Normal(Wrapper):
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all elements are coupled."""
         if dim in self.ishape and dim in self.oshape:
-            return self.linop.why_opaque(dim)
+            return None if self.multiplies_by == "numbers" else self.linop.why_opaque(dim)
         role = self.linop.role(dim)
         if role is Role.OUTPUT:
             return None
         if role is Role.OPAQUE:
             return self.linop.why_opaque(dim)
         return "the closed form of a normal operator needs all elements that it sums over"
+
+    def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
+        """Return the normal of the tile of A at each window; A alone may refuse such a tile."""
+        if self.multiplies_by != "numbers" or self.linop.split is not NamedLinop.split:
+            return super()._tiles_at(windows)
+        return self.with_operands_of_each([tile] for tile in self.linop._tiles_at(windows))
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
@@ -132,15 +151,38 @@ def _normal_without_fftshift(linop: Normal, dims: Iterable[NamedDimension]) -> N
 
 
 @Question
-def normal_keeps_names(linop: NamedLinop) -> bool:
-    """Whether a closed form of A^H A can be sliced as A's input: its output has the same names."""
-    return False
-
-
-@Question
 def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
     """Return A^H inner A in a closed form that the class of ``inner`` knows, or None."""
     return None
+
+
+def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
+    """Return A^H inner A as a composition, in which different dimensions have different names."""
+    middle, landing = list[NamedLinop](), linop.oshape
+    if inner is not None:
+        linop, inner = fit_inner(linop, inner)
+        middle, landing = [inner], inner.oshape
+    used = linop.dims.union(*(part.dims for part in middle))
+    back = linop.H.renamed(_names_of_return(linop, landing, used))
+    return rules.compose(linked(linop), *middle, back).as_endomorphism()
+
+
+def _names_of_return(
+    linop: NamedLinop, landing: Sequence[NamedDimension], used: Iterable[NamedDimension]
+) -> dict[NamedDimension, NamedDimension]:
+    """Return the new names for the adjoint in A^H A.
+
+    Its input takes the output names of A (``landing``). If a dimension is only in the input of A or
+    inside of it, it gets an unused name, because in A^H it is another dimension than in A.
+    """
+    names = {
+        here: there
+        for here, there in zip(linop.oshape, landing, strict=True)
+        if here != there and not is_wildcard(here)
+    }
+    each = [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]
+    others = [dim for dim in each if dim not in linop.oshape and not is_wildcard(dim)]
+    return names | dict(zip(others, unused_names(others, used), strict=True))
 
 
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:

@@ -6,11 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from torch import Tensor
 
-from nameddim import NamedShape
-
 from .. import config
 from .._base._arithmetic import rules
-from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._places import Joints
 from .._base._question import acts_as
@@ -20,8 +17,7 @@ from ._chain import chained, fit_whole
 from ._conjugate import Conjugate
 from ._endomorphism import named_in_order, with_outputs_alike
 from ._identity import Identity, is_identity
-from ._normal import Normal, fit_inner, normal_around, normal_keeps_names
-from ._normal_of import normal_of
+from ._normal import Normal, composed_normal, fit_inner, normal_around
 from ._same_space import same_space
 from ._scalar import Scalar, with_few_numbers
 from ._shifted import solve_shifted
@@ -125,14 +121,12 @@ def _adds_no_size(zero: NamedLinop, others: Sequence[NamedLinop]) -> bool:
 def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     """Return A^H inner A, in closed form if there is no inner operator and A has one."""
     if inner is None:
-        if linop.normal_fn is NamedLinop.normal_fn:
-            return normal_of(linop)
-        shape = NamedShape(linop.ishape) if normal_keeps_names(linop) else None
-        return Normal(linked(linop), shape)
+        has_form = linop.normal_fn is not NamedLinop.normal_fn
+        return Normal(linop) if has_form else composed_normal(linop)
     may_leave_out = is_identity(inner) and not _knows_more(inner, {0: linop}, [])
     if may_leave_out and config.reduce_identity_in_normal:
         return fit_inner(linop, inner)[0].own_normal().as_endomorphism()
-    return normal_around(inner, linop) or normal_of(linop, inner)
+    return normal_around(inner, linop) or composed_normal(linop, inner)
 
 
 rules.compose, rules.add, rules.scale, rules.power = composed, summed, scaled, power

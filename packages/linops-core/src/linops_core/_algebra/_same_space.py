@@ -81,8 +81,8 @@ def _resolved(
 def common_shape(shapes: Iterable[tuple[NamedDimension, ...]]) -> tuple[NamedDimension, ...]:
     """Return the most general shape that fits all; its unnamed dimensions have numbers."""
     common = max_shape(dict.fromkeys(shapes))
-    used: set[NamedDimension] = set()
-    return tuple([unused_names([dim], used)[0] if is_any(dim) else dim for dim in common])
+    numbered = iter(unused_names(filter(is_any, common), ()))
+    return tuple([next(numbered) if is_any(dim) else dim for dim in common])
 
 
 def check_operands(owner: str, linops: Sequence[NamedLinop]) -> None:

@@ -15,9 +15,10 @@ from .._base._arithmetic import rules
 from .._base._linop import NamedLinop
 from .._base._question import Question, acts_as
 from .._kernels._accumulate import writing_is_safe
+from .._kernels._dtype import not_a_tensor
 from .._kernels._tracing import built
 from ._add import Add
-from ._chain import Chain, flat
+from ._chain import Chain
 from ._identity import Identity
 from ._normal import Normal
 from ._scalar import Scalar
@@ -34,12 +35,6 @@ class Eigenbasis(NamedTuple):
 
 
 @Question
-def has_number_as_normal(linop: NamedLinop) -> bool:
-    """Whether A^H A and A A^H multiply with a number, which may depend on the sizes."""
-    return False
-
-
-@Question
 def shift_axes(linop: NamedLinop) -> tuple[int, ...]:
     """Return the axes along which a circular shift of the input shifts the output alike."""
     return ()
@@ -48,7 +43,7 @@ def shift_axes(linop: NamedLinop) -> tuple[int, ...]:
 def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     r"""Return :math:`U^H (U y / (d + \lambda))`, where :math:`A^H A = U^H \mathrm{diag}(d) U`."""
     if not isinstance(y, Tensor):
-        raise TypeError(f"{linop.signature}: y must be a torch.Tensor, got {type(y)}")
+        raise not_a_tensor(linop.signature, "y", y)
     least = _checked_shift(linop, lam)
     unitary, axes, normal = built(_diagonalised, linop)
     z = unitary(y if y.is_floating_point() or y.is_complex() else y.to(torch.get_default_dtype()))
@@ -83,7 +78,7 @@ def _diagonalised(linop: NamedLinop) -> Eigenbasis:
             "linear over the reals only, and may treat real and imaginary parts differently; use "
             "linops_solvers.conjugate_gradients(A.N + lam * Identity(), y)"
         )
-    parts = flat([linop])
+    parts = linop.flatten()
     # Numbers commute with all other operands, and must not hide a unitary operand.
     numbers = [part.anywhere() for part in parts if acts_as(part, Scalar)]
     others = [part for part in parts if not acts_as(part, Scalar)]
@@ -111,7 +106,7 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
 
     An operator that can be sliced along every dimension can be cut into single elements.
     """
-    factors = [part for part in flat([normal]) if not _is_number(part)]
+    factors = [part for part in normal.flatten() if not _is_number(part)]
     if not factors:
         return None
     normal = rules.compose(*factors)
@@ -126,7 +121,7 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
 def _is_number(linop: NamedLinop) -> bool:
     """Whether an operator is known to multiply with a number, which may depend on the sizes."""
     if acts_as(linop, Normal):
-        return has_number_as_normal(linop.linop)
+        return linop.multiplies_by == "number"
     return acts_as(linop, Identity) or acts_as(linop, Scalar)
 
 

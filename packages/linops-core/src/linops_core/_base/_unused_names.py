@@ -8,11 +8,11 @@ from nameddim import NamedDimension
 
 
 def unused_names(
-    dims: Iterable[NamedDimension], used: set[NamedDimension]
+    dims: Iterable[NamedDimension], used: Iterable[NamedDimension]
 ) -> tuple[NamedDimension, ...]:
-    """Return :meth:`nameddim.NamedDimension.next_unused` of each dimension, and mark it as used."""
-    found = []
+    """Return the next name of each dimension that is neither used nor returned for another one."""
+    found, taken = list[NamedDimension](), set(used)
     for dim in dims:
-        found.append(dim.next_unused(used))
-        used.add(found[-1])
+        found.append(dim.next_unused(taken))
+        taken.add(found[-1])
     return tuple(found)

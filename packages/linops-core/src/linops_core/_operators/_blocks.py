@@ -9,12 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension
+from nameddim import NamedDimension, NamedShape
 
-from .._algebra._normal import normal_keeps_names
-from .._base._question import always
+from .._algebra._normal import Normal
+from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._kernels._dtype import summable
+from .._kernels._dtype import not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
 from ._grid_names import Dims, GridNames, from_the_end, to_the_end
@@ -150,6 +150,12 @@ class BlockOperator(GridOperator[SlidingWindows]):
             return reduce(lambda product, axis: product.unsqueeze(-1) * axis, axes)
         ones = torch.ones((), dtype=x.real.dtype, device=x.device)
         return self._summed(ones.expand(self._kept_positions()[1].shape))
+
+    def own_normal(self) -> NamedLinop:
+        """Return the closed form from arrays to arrays, or the composition for blocks."""
+        if self.normal_fn is NamedLinop.normal_fn:
+            return super().own_normal()
+        return Normal(self, NamedShape(self.ishape))
 
     @staticmethod
     def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
@@ -297,8 +303,7 @@ def meaning_of(
 ) -> str:
     """Return whether a mask selects "blocks" or "elements" of every block."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        kind = getattr(mask, "dtype", type(mask))
-        raise TypeError(f"{name}: the mask must be a tensor of booleans, got {kind}")
+        raise not_a_tensor(name, "the mask", mask, "a tensor of booleans")
     shapes = {
         "blocks": tuple(axis.n_windows for axis in windows),
         "elements": tuple(axis.length for axis in windows),
@@ -314,6 +319,3 @@ def meaning_of(
             f"both shapes are equal, got shape {tuple(mask.shape)} and mask_of={given!r}"
         )
     return fitting[0]
-
-
-normal_keeps_names.register(ArrayToBlocks, BlocksToArray)(always)

@@ -8,13 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, as_dims, get_nd_shape
+from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 
-from .._algebra._chain import only_surrounds
 from .._algebra._identity import Identity
-from .._algebra._normal import fit_inner, normal_keeps_names
-from .._algebra._normal_of import normal_of
-from .._algebra._shifted import has_number_as_normal
+from .._algebra._normal import Normal, fit_inner
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._along import along
 from .._base._centre import without_fftshift
@@ -169,12 +166,14 @@ class FFT(GridOperator[AxisMap]):
             if commutes and all(fitted.role(dim) is Role.BATCH for dim in grid):
                 shifted = without_fftshift(fitted, grid)
                 if shifted is not None:
-                    return normal_of(linked(linop, centered=False), shifted)
+                    return linked(linop, centered=False).normal(shifted)
         return super().normal(inner)
 
     def own_normal(self) -> NamedLinop:
         """Return a multiple of the identity."""
-        return Identity.on_input_of(self) if self.norm == "ortho" else super().own_normal()
+        if self.norm == "ortho":
+            return Identity.on_input_of(self)
+        return Normal(self, NamedShape(self.ishape), multiplies_by="number")
 
 
 def transformed(
@@ -200,14 +199,7 @@ def transformed(
         ) from error
 
 
-normal_keeps_names.register(FFT)(always)
-has_number_as_normal.register(FFT)(always)
 gains_by_slices.register(FFT)(always)
-
-
-@only_surrounds.register(FFT)
-def _is_plain(linop: FFT) -> bool:
-    return not linop.centered and type(linop).normal is FFT.normal
 
 
 along.register(FFT)(axis_by_axis)

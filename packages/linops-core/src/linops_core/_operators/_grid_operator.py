@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from operator import attrgetter
 from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from torch import Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
 
+from .._algebra._fitting import finds_grid_by_name
 from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._dimensions import size_of_side
@@ -211,6 +213,9 @@ class GridOperator(SliceableLinop, Generic[Map]):
             pairs = zip(self._axes, pieces, strict=True)
             cut.append(linked(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
         return cut
+
+
+finds_grid_by_name.register(GridOperator)(attrgetter("_is_free"))
 
 
 @without_fftshift.register(GridOperator)

@@ -17,6 +17,7 @@ from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
+from .._kernels._dtype import not_a_tensor
 from .._kernels._interpolation._gridding import outer
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation._weights import KaiserBessel, Spline, kernel_of
@@ -380,8 +381,7 @@ def _check(
     budget: int,
 ) -> None:
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        kind = getattr(locs, "dtype", type(locs))
-        raise TypeError(f"Interpolate: the locations must be a tensor of real numbers, got {kind}")
+        raise not_a_tensor("Interpolate", "the locations", locs, "a tensor of real numbers")
     ndim = len(sizes)
     rules = {
         f"grid_size must be 1, 2 or 3 positive integers, got {sizes}": (

@@ -8,12 +8,11 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from nameddim import NamedDimension, as_dims
+from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._algebra._identity import Identity
-from .._algebra._normal import normal_keeps_names
+from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._question import always
 from .._base._sizes import by_dimension, is_size, per_axis
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from ._grid_names import Dims, GridNames
@@ -80,7 +79,7 @@ class Picking(GridOperator[PickedAxis]):
             keeps = [axis.keeps_all for axis in self._axes]
         else:
             keeps = [axis.reverse_keeps_all for axis in self._axes]
-        return Identity.on_input_of(self) if all(keeps) else super().own_normal()
+        return Identity.on_input_of(self) if all(keeps) else Normal(self, NamedShape(self.ishape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it needs another name in the output, or a size."""
@@ -321,6 +320,3 @@ def _axis_of(owner: str, dim: NamedDimension, piece: slice, size: int) -> Picked
 
 def _mirrored(size: int) -> PickedAxis:
     return PickedAxis(size, size, size - 1, -1)
-
-
-normal_keeps_names.register(Picking)(always)

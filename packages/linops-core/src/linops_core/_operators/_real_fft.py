@@ -7,8 +7,10 @@ import math
 import torch
 from torch import Tensor
 
-from .._algebra._normal import normal_keeps_names
-from .._base._question import always
+from nameddim import NamedShape
+
+from .._algebra._normal import Normal
+from .._base._linop import NamedLinop
 from .._base._sides import Side, dims_of
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
@@ -140,11 +142,14 @@ class RealFFT(GridOperator[AxisMap]):
         scale = {"ortho": 1.0, "backward": points, "forward": 1 / points}[linop.norm]
         return scale * normal_of_half(x.movedim(axes[-1], -1)).movedim(-1, axes[-1])
 
+    def own_normal(self) -> NamedLinop:
+        """Return the closed form, or the composition for an adjoint."""
+        if self.is_adjoint:
+            return super().own_normal()
+        return Normal(self, NamedShape(self.ishape))
+
 
 def _real_float(x: Tensor) -> Tensor:
     """Return Re x; integers in torch's default dtype."""
     is_number = x.is_floating_point() or x.is_complex()
     return real_part(x) if is_number else x.to(torch.get_default_dtype())
-
-
-normal_keeps_names.register(RealFFT)(always)

@@ -10,8 +10,7 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
-from .._algebra._normal import Normal
-from .._algebra._normal_of import normal_of
+from .._algebra._normal import Normal, composed_normal
 from .._algebra._scalar import Scalar
 from .._base._centre import without_fftshift
 from .._base._copying import linked
@@ -122,10 +121,10 @@ class Expansion(GridOperator[Repetition]):
         is_complete = len(counts) == len(self._axes)
         expands = self._has_grid_as_input != self.is_adjoint
         if not expands and not is_complete:
-            return Normal(linked(self))
+            return Normal(self)
         if expands and is_complete and all(axis.is_new for axis in self._axes):
             return Scalar(prod(counts), self.ishape)
-        return normal_of(self)  # raises unless broadcast sizes are 1
+        return composed_normal(self)  # raises unless broadcast sizes are 1
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has size 1 on one side only."""

@@ -10,8 +10,7 @@ from torch import Tensor, nn
 
 from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
-from .._algebra._normal import Normal
-from .._algebra._normal_of import normal_of
+from .._algebra._normal import Normal, composed_normal
 from .._algebra._threads import is_portable
 from .._base._copying import linked
 from .._base._linop import NamedLinop
@@ -312,8 +311,8 @@ class SimpleLinop(NamedLinop):
     def own_normal(self) -> NamedLinop:
         """Return A^H A, by the given function if there is one."""
         if self.normal_function is None or self.normal_fn is NamedLinop.normal_fn:
-            return normal_of(self)
-        return Normal(linked(self))
+            return composed_normal(self)
+        return Normal(self)
 
 
 _BY_AUTOGRAD = "; of autograd, so that forward is not linear, or has a derivative of its own"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
 from torch import Tensor
 
-from linops_core.siblings import steps_that_differ
+from linops_core.siblings import concatenate, steps_that_differ
 
 
 def applied_in_parts(
@@ -29,23 +29,10 @@ def applied_in_parts(
         applied_in_parts(linop, piece, others, nbytes * piece.shape[axis] // n, at_once)
         for piece in steps_that_differ(x, x.split(step, axis), lambda piece: piece)
     )
-    return side_by_side(parts, to, n)
+    return concatenate(parts, to, n)
 
 
 def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
     """Return the axes among ``ndim`` that are not in ``axes``."""
     left_out = {axis % ndim for axis in axes}
     return [axis for axis in range(ndim) if axis not in left_out]
-
-
-def side_by_side(parts: Iterable[Tensor], axis: int, n: int) -> Tensor:
-    """Return slices of ``n`` in all joined along an axis, with one of them in memory at a time."""
-    result, start = None, 0
-    for part in parts:
-        if result is None:
-            result = part.new_empty((*part.shape[:axis], n, *part.shape[axis + 1 :]))
-        result.narrow(axis, start, part.shape[axis]).copy_(part)
-        start += part.shape[axis]
-        del part  # before the next one is made
-    assert result is not None
-    return result

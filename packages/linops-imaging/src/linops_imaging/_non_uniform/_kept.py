@@ -9,10 +9,9 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_core import Cache
-from linops_core.siblings import is_plain
+from linops_core.siblings import FakeTensor, is_plain
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]

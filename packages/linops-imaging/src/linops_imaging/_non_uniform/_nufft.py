@@ -12,12 +12,19 @@ import torch
 from torch import Tensor
 
 from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
-from linops_core.siblings import Memo, steps_that_differ, writing_is_safe
+from linops_core.siblings import (
+    Memo,
+    concatenate,
+    finds_grid_by_name,
+    steps_that_differ,
+    unused_names,
+    writing_is_safe,
+)
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
-from .._checks import sizes_of_grid, unused_names
+from .._checks import sizes_of_grid
 from ._finufft import FinufftTransform
-from ._in_parts import applied_in_parts, others_of, side_by_side
+from ._in_parts import applied_in_parts, others_of
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
 from ._locations import check_locations
 from ._method import plans_are_faster
@@ -324,7 +331,7 @@ class NUFFT(Wrapper):
                     tile._in_parts(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
-                return side_by_side(parts, outs[number], n)
+                return concatenate(parts, outs[number], n)
         axes = [
             (at, to)
             for number, (at, to) in enumerate(zip(ins, outs, strict=True))
@@ -332,11 +339,6 @@ class NUFFT(Wrapper):
         ]
         nbytes = of_frame * math.prod([x.shape[at] for at in ins])
         return applied_in_parts(linop, x, axes, nbytes, _STEP)
-
-    @property
-    def _is_free(self) -> bool:
-        """Whether a neighbour may determine the other dimensions; messages ask it."""
-        return self.interpolate._is_free
 
     @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -361,6 +363,11 @@ class NUFFT(Wrapper):
 
 FRAMES = Memo[tuple[object, Sequence[NUFFT]]]()
 """For a dimension, its length, a step and a shape of locations: the tiles of some frames."""
+
+
+@finds_grid_by_name.register(NUFFT)
+def _as_its_interpolation(linop: NUFFT) -> bool | None:
+    return finds_grid_by_name(linop.interpolate)
 
 
 def _interpolate_of(linop: NamedLinop) -> Interpolate:

@@ -8,8 +8,9 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
+from linops_core.siblings import has_values
+
 from .._checks import check_real
-from .._plain import is_plain
 from ._beams import radius_of
 from ._fan_beam import check_detector
 from ._line_integrals import Names, check_angles
@@ -142,7 +143,7 @@ class ConeBeam(VolumeTransform):
                 )
             self.register_weight("heights", heights, "angles_shape")
         self.detector = check_detector("ConeBeam", detector)
-        if all(is_plain(self.weight_part(name)) for name in self._weights):
+        if all(has_values(self.weight_part(name)) for name in self._weights):
             axis = self.origin_of_tile(angles.double())[:2].unbind()
             radius = radius_of(self.grid_size[:2], axis) + 1
             if self.source_distance <= radius:
@@ -185,7 +186,7 @@ class ConeBeam(VolumeTransform):
         names = input_shape, output_shape, batch_shape
         VolumeTransform.__init__(self, poses, n_detectors, grid_size, origin, names)
         self.detector = check_detector("ConeBeam", detector)
-        if all(is_plain(self.weight_part(name)) for name in self._weights):
+        if all(has_values(self.weight_part(name)) for name in self._weights):
             at = source.detach().double()
             at = at + self.origin_of_tile(at)
             is_inside = ((at > -1) & (at < at.new_tensor(self.grid_size))).all(1)

@@ -17,9 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
-from linops_core.siblings import is_plain
-
-from .._plain import is_plain as has_values
+from linops_core.siblings import has_values, is_plain
 
 _AT_ONCE, _ON_GPU = 2**18, 2**22
 """Numbers of places in planes that are computed at a time."""

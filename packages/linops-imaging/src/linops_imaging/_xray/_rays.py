@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from .._plain import is_plain
+from linops_core.siblings import has_values
 
 _VIEWS, _VIEWS_ON_GPU = 16, 256
 """Views computed at a time; each needs a float64 number for each ray."""
@@ -199,7 +199,7 @@ def is_constant(images: Tensor, beam: Beam) -> bool:
     numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
     tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]
     is_recorded = any(tensor.requires_grad for tensor in tensors)
-    return is_plain(*tensors) and not (is_recorded and torch.is_grad_enabled())
+    return has_values(*tensors) and not (is_recorded and torch.is_grad_enabled())
 
 
 def hat(t: Tensor) -> Tensor:

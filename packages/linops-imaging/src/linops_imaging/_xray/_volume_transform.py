@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from linops_core import GridOperator, SliceableLinop
-from linops_core.siblings import steps_that_differ
+from linops_core.siblings import not_a_tensor, steps_that_differ
 from nameddim import NamedDimension, NamedShape
 
 from .._checks import sizes_of_grid
@@ -111,8 +111,7 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
         self.register_lengths("origin", middle if origin is None else origin, 3)
         for name, value in (poses or {}).items():
             if not isinstance(value, Tensor) or not value.is_floating_point():
-                kind = value.dtype if isinstance(value, Tensor) else type(value)
-                raise TypeError(f"{owner}: {name} must be a tensor of real numbers, got {kind}")
+                raise not_a_tensor(owner, name, value, "a tensor of real numbers")
             if value.ndim != 2 or value.shape[1] != 3:
                 raise ValueError(
                     f"{owner}: {name} must have the shape (views, 3), got {tuple(value.shape)}"

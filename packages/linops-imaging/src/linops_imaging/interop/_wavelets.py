@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
+from linops_core.siblings import unused_names
 from nameddim import NamedDimension, NamedShape, as_dims
 
-from .._checks import sizes_of_grid, unused_names
+from .._checks import sizes_of_grid
 from .._extras import needed
 from .._wavelet import Wavelet, lowpass_filters
 from ._agreed import agreed

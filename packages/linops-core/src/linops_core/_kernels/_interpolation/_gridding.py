@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._accumulate import writing_is_safe
+from .._accumulate import dtype_of_sums, writing_is_safe
 from .._alike import steps_that_differ
 
 # Elements summed at a time on a CPU, so that a few such vectors fit the cache.
@@ -73,7 +73,10 @@ class _Sums(torch.autograd.Function):
         if n_points is None:
             rows = [_joined([_interpolate(values[b], *part) for part in parts], 1) for b in batches]
         else:
-            rows = [_grid([values[b, p] for p in points], n_points, parts) for b in batches]
+            dtype = torch.promote_types(values.dtype, tables[n_axes].dtype)
+            if values.is_cpu:  # elsewhere it would wait for the device
+                dtype = dtype_of_sums(dtype, [table[0] for table in tables[:n_axes]])
+            rows = [_grid([values[b, p] for p in points], n_points, parts, dtype) for b in batches]
         return _joined(rows, 0)
 
     @staticmethod
@@ -116,20 +119,23 @@ def _interpolate(x: Tensor, positions: Sequence[Tensor], weights: Sequence[Tenso
 
 
 def _grid(
-    parts: Sequence[Tensor], n_points: int, tables: Sequence[tuple[Sequence[Tensor], ...]]
+    parts: Sequence[Tensor],
+    n_points: int,
+    tables: Sequence[tuple[Sequence[Tensor], ...]],
+    dtype: torch.dtype,
 ) -> Tensor:
-    """Return the gridding of points in ``parts``, (B, some of P) each."""
-    dtype = torch.promote_types(parts[0].dtype, tables[0][1][0].dtype)
+    """Return the gridding of points in ``parts``, (B, some of P) each, which are added in dtype."""
     grid = parts[0].new_zeros(parts[0].shape[0], n_points, dtype=dtype)
     may_write = writing_is_safe()
     steps = zip(parts, tables, strict=True)
     for part, (positions, weights) in steps_that_differ(grid, steps, lambda step: step):
+        part = part.to(dtype)
         for index, weight in _neighbours(positions, weights):
             places = index.expand(part.shape[0], -1)
             # Under vmap the zeros have no batch, but the first sum has.
             scatter = grid.scatter_add_ if may_write else grid.scatter_add
             grid, may_write = scatter(-1, places, part * weight), True
-    return grid
+    return grid.to(torch.promote_types(parts[0].dtype, tables[0][1][0].dtype))
 
 
 def _gradients_to_weights(

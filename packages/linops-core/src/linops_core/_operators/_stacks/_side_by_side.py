@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from operator import methodcaller
 from typing import ClassVar, Self
@@ -15,7 +16,6 @@ from nameddim import NamedDimension, NamedShape
 
 from ..._algebra._add import Add
 from ..._algebra._composite import Composite, operands_without_fftshift
-from ..._algebra._normal_of import normal_of
 from ..._algebra._same_space import why_not_alike
 from ..._algebra._supports import supports_side_by_side
 from ..._algebra._threads import check_workers, combined
@@ -162,7 +162,8 @@ class SideBySide(Composite):
         if blocks.is_new:
             # Not a generator, which would keep a result while the next one is made.
             results = map(methodcaller("unsqueeze", axis), results)
-        return concatenate(results, axis, blocks.sizes)
+        results = map(partial(_of_size, axis), blocks.sizes, results)
+        return concatenate(results, axis, sum(blocks.sizes))
 
     def blocks(self, y: Tensor, side: Side | None = None) -> tuple[Tensor, ...]:
         """Return the outputs of the operands as views of the whole output y.
@@ -249,17 +250,17 @@ class SideBySide(Composite):
         A block row has none: each block is multiplied with each other block.
         """
         if "output" not in self._blocks:
-            return normal_of(self)
+            return super().own_normal()
         first, *others = normals = [linop.normal() for linop in self.linops]
         if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
-            return normal_of(self)  # names of summed dimensions differ
+            return super().own_normal()  # names of summed dimensions differ
         if (blocks := self._blocks.get("input")) is None:
             return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
         sides = (first.ishape, first.oshape)
         if blocks.is_new:
             new, at = self._dims["input"], blocks.position
             if any(new in normal.dims for normal in normals):
-                return normal_of(self)  # a name that a normal gave to a dimension that it sums over
+                return super().own_normal()  # a normal gave this name to what it sums over
             ishape, oshape = ((*names[:at], new, *names[at:]) for names in sides)
             sides = (ishape, oshape)
         shape = NamedShape(*sides)
@@ -384,3 +385,13 @@ def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Su
         own = hull(pieces)
         found[dim] = None if own == slice(0, blocks.starts[-1]) else own
     return found
+
+
+def _of_size(axis: int, size: int, result: Tensor) -> Tensor:
+    """Return the result of an operand; check its size along an axis."""
+    if result.shape[axis] != size:
+        raise ValueError(
+            f"Concat: an operand must return size {size} along axis {axis}, "
+            f"got shape {tuple(result.shape)}"
+        )
+    return result
