@@ -10,7 +10,7 @@ from nameddim import NamedDimension, NamedShape
 
 from .._base._calls import is_checked_by_shapes
 from .._base._centre import without_fftshift
-from .._base._dimensions import may_be_cut, supports_of
+from .._base._dimensions import check_inner, may_be_cut, supports_of
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._question import Question
@@ -151,6 +151,7 @@ def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
 
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
     """Return both with their wildcards resolved by each other, or fitted by name."""
+    check_inner(linop, inner)
     reason = f"it returns {len(inner.oshape)} dimensions"
     try:
         linop = linop.resolved(oshape=inner.ishape)
