@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copyreg
 from collections.abc import Callable, Iterator
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
@@ -20,9 +20,6 @@ from ._swapped_functions import SWAPPED, finish_swap
 
 class OperatorModule(nn.Module):
     """A module from which others that share its tensors are derived."""
-
-    _geometry: ClassVar[tuple[str, ...]] = ()
-    """Weights that are places, angles or times: they do not decide the dtype of results."""
 
     def __init__(self, name: str | None = None) -> None:
         super().__init__()
@@ -161,7 +158,8 @@ class OperatorModule(nn.Module):
         for module in self.children() if recurse else ():
             module._apply(fn)
         own = {**self._parameters, **self._buffers}
-        places = [t for name in self._geometry if (t := own.get(name)) is not None]
+        names = getattr(self, "_geometry", ())  # the weights that are places, angles or times
+        places = [t for name in names if (t := own.get(name)) is not None]
         at = {id(tensor) for place in places for tensor in (place, place.grad)}
 
         def changed(tensor: Tensor) -> Tensor:
