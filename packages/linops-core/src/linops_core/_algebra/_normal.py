@@ -163,7 +163,8 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         linop, inner = fit_inner(linop, inner)
         middle, landing = [inner], inner.oshape
     used = linop.dims.union(*(part.dims for part in middle))
-    back = linop.H.renamed(_names_of_return(linop, landing, used))
+    # Linked, because the adjoint of A.H is A, which keeps this chain as its normal.
+    back = linked(linop.H).renamed(_names_of_return(linop, landing, used))
     return rules.compose(linked(linop), *middle, back).as_endomorphism()
 
 

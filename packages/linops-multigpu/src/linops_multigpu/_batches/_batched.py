@@ -170,7 +170,7 @@ class BatchedLinop(Tiled):
         with one_call():  # so that shared weights are checked and sent only once
             try:
                 return super().run(x)
-            except RuntimeError as error:
+            except (RuntimeError, ValueError) as error:
                 for part, device in zip(self.tiles.parts, self.where.devices, strict=True):
                     if now := others_with_weights(part.linop, device):
                         raise ValueError(
