@@ -7,19 +7,19 @@ from typing import Any
 
 import mrinufft
 import numpy as np
+from mrinufft.operators import MRISubspace
+from scipy.sparse.linalg import LinearOperator, lsqr
 
 from jobs.problem import Array
 
 ARRAYS = "numpy"
 WITH = "mri-nufft"
 ABSENT = {
-    "sense_cartesian": "its Cartesian operator was not tried: it is for non-Cartesian scans",
-    "sense_volume": "its Cartesian operator was not tried: it is for non-Cartesian scans",
+    **dict.fromkeys(("sense_cartesian", "sense_volume"), "it is for non-Cartesian scans"),
     **dict.fromkeys(
         ("wavelet", "total_variation", "low_rank_plus_sparse"),
         "it has no penalties but least squares",
     ),
-    "subspace": "its operator of a subspace was not tried with its solvers",
     "modl": "it is for non-Cartesian scans",
     "calibration": "it has no ESPIRiT",
     **dict.fromkeys(("deblurring", "richardson_lucy"), "it has no convolution"),
@@ -31,7 +31,7 @@ def operator(maps: Array, locs: Array) -> Any:
     size = maps.shape[1:]
     points = (2 * math.pi / size[0] * locs).reshape(-1, 2).astype(np.float32)
     make = mrinufft.get_operator("finufft")
-    return make(points, size, n_coils=len(maps), smaps=maps, squeeze_dims=True, eps=1e-2)
+    return make(points, size, n_coils=len(maps), smaps=maps, eps=1e-2)
 
 
 def solved(A: Any, kspace: Array, weight: float, steps: int) -> Any:
@@ -65,3 +65,20 @@ def off_resonance(
         interpolator={"name": "mti", "L": 8},
     )
     return solved(A, kspace.reshape(len(maps), -1), weight, steps)
+
+
+def subspace(
+    kspace: Array, maps: Array, locs: Array, basis: Array, weight: float, steps: int
+) -> Any:
+    # Its own solvers do not take the operator of a subspace.
+    A = MRISubspace(operator(maps, locs), np.ascontiguousarray(basis.T))
+    samples, size = (len(locs), len(maps), -1), maps.shape[1:]
+    as_matrix = LinearOperator(
+        (kspace.size, basis.shape[1] * maps[0].size),
+        matvec=lambda x: A.op(x.astype(np.complex64).reshape(-1, 1, *size)).ravel(),
+        rmatvec=lambda y: A.adj_op(y.astype(np.complex64).reshape(samples)).ravel(),
+        dtype=np.complex64,
+    )
+    options = {"atol": 0, "btol": 0, "conlim": 0}
+    found = lsqr(as_matrix, kspace.ravel() / 2, damp=weight**0.5 / 2, iter_lim=steps, **options)
+    return found[0].reshape(-1, *size)

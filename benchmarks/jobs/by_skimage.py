@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
-from skimage import restoration
-
 from jobs.problem import Array
+
+restoration: Any = importlib.import_module("skimage.restoration")  # without types
 
 ARRAYS = "numpy"
 WITH = "scikit-image"

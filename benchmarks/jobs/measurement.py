@@ -244,7 +244,7 @@ def measured(
     problem: Problem,
     folder: Path,
     reference: str | None,
-    steps: Mapping[str, Any],
+    steps: dict[str, Any],
     rounds: int,
     n_peaks: int,
 ) -> dict[str, Any]:

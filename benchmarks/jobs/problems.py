@@ -188,7 +188,7 @@ PROBLEMS = [
     Problem("richardson_lucy", "Richardson-Lucy in 3-D", 96, 32, 0.52, richardson_lucy),
     Problem("tomography", "Sparse-view CT", 256, 32, 1e-2, tomography),
     Problem("short_scan", "Fan-beam CT, a short scan", 256, 64, 0.2, short_scan),
-    Problem("cone_beam", "Cone-beam CT", 64, 16, 5e-2, cone_beam),
+    Problem("cone_beam", "Cone-beam CT", 96, 16, 5e-2, cone_beam),
     Problem("calibration", "ESPIRiT and SENSE", 192, 64, 1e-2, calibration, is_magnitude=True),
 ]
 BY_NAME = {problem.name: problem for problem in PROBLEMS}
