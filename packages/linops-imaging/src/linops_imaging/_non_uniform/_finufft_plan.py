@@ -203,7 +203,7 @@ class PlanPair:
                 # err by 2e-3 in single precision, with these by 2e-5, in the same time.
                 options["spread_max_sp_size"] = max(256, math.isqrt(self._angles.shape[1]))
                 if n_axes == 1 and self._is_crowded():
-                    options["spread_sort"] = 1  # it makes no parts of points that are not sorted
+                    options["spread_sort"] = 1  # else it makes no parts of a line
                 # It warns of more threads than OMP_NUM_THREADS.
                 plan = make(**options, nthreads=torch.get_num_threads(), showwarn=0)
                 plan.setpts(*(at.numpy() for at in self._angles))
