@@ -25,7 +25,7 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile(
-    "thorough", parent=settings.get_profile("default"), max_examples=2000, derandomize=False
+    "thorough", parent=settings.get_profile("default"), max_examples=200, derandomize=False
 )
 settings.load_profile("default")  # `pytest --hypothesis-profile=thorough` loads the other one
 

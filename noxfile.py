@@ -33,6 +33,7 @@ PINNED = "--constraint=constraints.txt"
 OLDEST = "--resolution=lowest-direct"
 # What benchmarks compare with.
 PEERS = ["sigpy", "pylops", "pyproximal", "mrpro", "deepinv", "pywavelets", "astra-toolbox"]
+PEERS += ["itk-rtk", "scikit-image", "mri-nufft", "torchkbnufft"]
 # Programs that share no code with us.
 WITNESSES = [
     "astra-toolbox",
@@ -188,6 +189,8 @@ def conventions(session: nox.Session) -> None:
     """Run every row of docs/conventions.md (some GB, and BART); ``-- --write`` writes the page."""
     others = ["dask", "ducc0", "einx", "nibabel", "obspy", "pyfaust", "pyxu", "safetensors"]
     others += ["tensorly", "xarray"]
+    others += ["matfree", "monai", "mpi4py", "mpich", "mrzerocore", "nufftax", "proxop", "pygsp"]
+    others += ["spgl1", "torchoptics"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 
@@ -219,9 +222,13 @@ def shuffled(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def thorough(session: nox.Session) -> None:
-    """Test every property on 2,000 random examples; folders and options after -- go to pytest."""
+    """Test every property on 200 random examples, others in each run (half an hour, two cores).
+
+    Folders and options after -- go to pytest instead.
+    """
     install(session, *PACKAGES, extra="*", group="integration")
-    session.run("pytest", "--hypothesis-profile=thorough", *session.posargs)
+    options = session.posargs or ["packages", "integration_tests", *PARALLEL]
+    session.run("pytest", "--hypothesis-profile=thorough", *options, env=ONE_THREAD)
 
 
 @nox.session(default=False)

@@ -1,14 +1,16 @@
 """Whole jobs, as users of each library write them: time to the same accuracy, memory, lines.
 
 All ways of a job get the same data and minimise the same function. Each takes as many steps as it
-needs to come within a relative error of the solution that double precision finds: these are
-searched for first. Then all ways take turns, each in a process of its own, with one thread. Peak
-memory is the median of as many new processes as rounds, above what they had after they had loaded
+needs to come within a relative error of the solution that double precision finds, or of the object:
+these are searched for first. Then all ways take turns, each in a process of its own, with one
+thread. Peak memory is the median of some new processes, above what they had after they had loaded
 the library, its data and done a small problem. Lines are those of the function, without its first
-and empty ones.
+and empty ones. A library that is not installed, fails or takes too long is left out, and the page
+says so.
 
-Usage: ``bench_jobs.py [--folder FOLDER] [--rounds N] [--search] [JOB ...]``. With a folder, data,
-numbers of steps and what was measured are kept and used again; ``--search`` stops after the search.
+Usage: ``bench_jobs.py [--folder FOLDER] [--rounds N] [--peaks N] [--search] [JOB ...]``. With a
+folder, data, numbers of steps and what was measured are kept and used again; ``--search`` stops
+after the search.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+import traceback
 from datetime import UTC, datetime
 from importlib.metadata import distributions
 from pathlib import Path
@@ -41,6 +44,7 @@ def main() -> None:
     parser.add_argument("jobs", nargs="*", metavar="JOB")
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--peaks", type=int, default=2, help="processes of each way, for memory")
     parser.add_argument("--search", action="store_true")
     options = parser.parse_args()
     torch.set_num_threads(1)  # cores are shared
@@ -48,7 +52,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         folder = options.folder or Path(temporary)
         for name in names:
-            of_job(name, folder / name, options.rounds, options.search)
+            try:
+                of_job(name, folder / name, options)
+            except Exception:  # the other jobs can be measured
+                traceback.print_exc()
+                print(f"{name} is left out", flush=True)
         files = {one.name: folder / one.name / "measured.json" for one in PROBLEMS}
         found = {
             name: json.loads(path.read_text()) for name, path in files.items() if path.exists()
@@ -64,7 +72,8 @@ def about() -> dict[str, str]:
     """Return the machine, and the releases of all libraries."""
     installed = {one.metadata["Name"].lower(): one.version for one in distributions()}
     names = ["torch", "numpy", "scipy", "sigpy", "mrpro", "deepinv", "pylops", "pyproximal"]
-    names += ["astra-toolbox", "pywavelets", "finufft"]
+    names += ["astra-toolbox", "itk-rtk", "scikit-image", "mri-nufft", "torchkbnufft", "pywavelets"]
+    names += ["finufft"]
     versions = [f"{name} {installed[name]}" for name in names if name in installed]
     if bart := shutil.which("bart"):
         said = subprocess.run([bart, "version"], capture_output=True, text=True).stdout.strip()
@@ -81,19 +90,20 @@ def about() -> dict[str, str]:
     }
 
 
-def of_job(name: str, folder: Path, rounds: int, only_search: bool) -> None:
+def of_job(name: str, folder: Path, options: argparse.Namespace) -> None:
     """Do all of one job."""
     problem = BY_NAME[name]
     reference = os.environ.get(REFERENCE)
     prepared(problem, folder)
     steps = searched(problem, folder, reference)
-    if only_search:
+    if options.search:
         return
     load, start = os.getloadavg()[0], datetime.now(UTC)
-    found = measured(problem, folder, reference, steps, rounds)
+    found = measured(problem, folder, reference, steps, options.rounds, options.peaks)
     absent = {one["name"]: one["reason"] for one in steps.values() if one["reason"]}
     when = f"{start:%Y-%m-%d %H:%M}"
-    kept = {"date": when, "load": load, "rounds": rounds, "absent": absent, "ways": found}
+    kept = {"date": when, "load": load, "rounds": options.rounds, "peaks": options.peaks}
+    kept |= {"absent": absent, "ways": found}
     (folder / "measured.json").write_text(json.dumps(kept, indent=1))
     print(f"\n{problem.title}")
     ours = next(iter(found.values()))

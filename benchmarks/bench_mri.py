@@ -1,23 +1,19 @@
-"""Off-resonance, stacks of stars and subspaces, against mri-nufft and transforms by hand.
+"""Stacks of stars and the normal operator of a subspace, against transforms by hand.
 
 Ratios are of processor time. Results are compared first, up to a factor.
 """
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Mapping
 
-import numpy as np
 import torch
 from interleaved import interleaved, print_timings
-from peers import importable
 from torch import Tensor
 
 from linops_core import FFT, Dense
 from linops_imaging import NUFFT, trajectories
-from linops_imaging.mri import TimeSegments
 
 ROUNDS, TOL = 5, 1e-3
 
@@ -32,35 +28,6 @@ def report(title: str, jobs: Jobs, error: float) -> None:
         found = float((factor * other - first).norm() / first.norm())
         assert found < error, found
     print_timings(f"{title}, processor time", interleaved(jobs, ROUNDS, clock=time.process_time))
-
-
-def off_resonance(n_coils: int) -> None:
-    """Eight segments of spirals of 20 ms, and a field of up to 130 Hz."""
-    size, shots, readout, n_segments = 192, 16, 4000, 8
-    locs = trajectories.spiral_2d(shots, readout, size)
-    times = torch.linspace(0.001, 0.021, readout)
-    at = (torch.arange(size) - size // 2) / size
-    bump = torch.exp(-(at[:, None].square() + (at - 0.3).square()) / 0.02)
-    field = 130 * bump - 60 * at[:, None] - 20
-    x = torch.randn(n_coils, size, size, dtype=torch.complex64)
-    F = NUFFT(locs, (size, size), ("S", "R"), batch_shape=("C",), tol=TOL)
-    A = TimeSegments(F, field, times, n_segments)
-    jobs: dict[str, Callable[[], Tensor]] = {"TimeSegments": lambda: A(x)}
-    peers = importable(["mrinufft"])
-    if peers:
-        unit = (2 * math.pi / size * locs).reshape(-1, 2).numpy()
-        plain = peers["mrinufft"].get_operator("finufft")(
-            unit, x.shape[1:], n_coils=n_coils, eps=TOL
-        )
-        theirs = plain.with_off_resonance_correction(
-            b0_map=field.numpy(),
-            readout_time=times.numpy(),
-            mask=np.ones(x.shape[1:], bool),
-            interpolator={"name": "mti", "L": n_segments},
-        )
-        image = x.numpy() if n_coils > 1 else x[0].numpy()
-        jobs["mri-nufft"] = lambda: torch.from_numpy(theirs.op(image))
-    report(f"off-resonance, {n_coils} coils, {n_segments} segments, {size} x {size}", jobs, 1e-2)
 
 
 def stack_of_stars() -> None:
@@ -119,8 +86,6 @@ def subspace() -> None:
 def main() -> None:
     """Run all."""
     torch.manual_seed(0)
-    for n_coils in (1, 4):
-        off_resonance(n_coils)
     stack_of_stars()
     subspace()
 

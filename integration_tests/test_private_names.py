@@ -23,7 +23,7 @@ WHAT_BREAKS = {
     "torch._C.DispatchKey.Python": "memmap: tensors whose class has their memory are found",
     "torch._C.DispatchKeySet": "linops_multigpu.testing: computing on simulated devices",
     "torch._C.TensorBase": "memmap: attributes of tensors are set in one uninterruptible call",
-    "torch._C._TorchDispatchModeKey.PROXY": "linops_imaging: recorded calls of finufft",
+    "torch._C._TorchDispatchModeKey.PROXY": "linops_core: recorded calls of finufft",
     "torch._C._TorchDispatchModeKey.FAKE": "linops_core: kept tables are not used in fake modes",
     "torch._C._autograd._top_saved_tensors_default_hooks": (
         "linops_core: threads leave saved tensors"
@@ -37,8 +37,8 @@ WHAT_BREAKS = {
     "torch._C._from_dlpack": "linops_multigpu.testing: memory of simulated devices",
     "torch._C._functorch.peek_interpreter_stack": "linops_core: writing in place within torch.func",
     "torch._C._get_dispatch_mode": "linops_core: kept tables are not used in fake modes",
-    "torch._C._get_tracing_state": "linops_core, linops_imaging: threads stay out of jit.trace",
-    "torch._C._has_storage": "linops_core, linops_imaging: batches of gradients have no memory",
+    "torch._C._get_tracing_state": "linops_core: threads stay out of jit.trace",
+    "torch._C._has_storage": "linops_core: batches of gradients have no memory",
     "torch._C._is_cow_tensor": "memmap: reports of lazily copied storages",
     "torch._C._len_torch_dispatch_stack": "linops_core: threads stay out of dispatch modes",
     "torch._C._len_torch_function_stack": "linops_core: threads stay out of function modes",

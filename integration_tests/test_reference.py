@@ -21,6 +21,8 @@ PACKAGES = [
     "linops_multigpu",
     "linops_distributed",
 ]
+IN_MRI = ("linops_imaging.coil_maps", "linops_imaging.epi")
+"""Modules whose names are listed as those of ``linops_imaging.mri``."""
 GROUP = re.compile(r"^\.\. public:: (\S+)\n(?:   :.*\n)*\n((?:   .+\n)+)", re.MULTILINE)
 
 
@@ -40,6 +42,8 @@ def made_in(module: ModuleType) -> set[str]:
     names = set(getattr(module, "__all__", ()))
     if module.__name__ != package:  # what the package has too is listed there
         names -= set(importlib.import_module(package).__all__)
+    if module.__name__ in IN_MRI:
+        names -= set(importlib.import_module("linops_imaging.mri").__all__)
     values = {name: getattr(module, name) for name in names}
     return {
         name

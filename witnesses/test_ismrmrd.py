@@ -5,6 +5,7 @@ The places of images are those of nibabel and SimpleITK.
 
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -210,3 +211,49 @@ def test_nibabel_finds_the_same_places(tmp_path: Path) -> None:
     np.testing.assert_allclose(theirs.affine, AFFINE, atol=1e-6)
     assert nibabel.aff2axcodes(theirs.affine) == ("A", "L", "S")
     np.testing.assert_array_equal(theirs.get_fdata()[4, 3, 2], head()[2, 3, 4])
+
+
+def test_its_package_reads_lines_of_phase_correction(tmp_path: Path) -> None:
+    ismrmrd = pytest.importorskip("ismrmrd")
+    scan = IsmrmrdScan.from_grid(torch.randn(2, 4, 6, dtype=torch.complex64), (60, 40, 5))
+    turned = torch.tensor([False, True, False])
+    three = replace(
+        IsmrmrdScan.from_grid(torch.randn(2, 3, 8, dtype=torch.complex64), (60, 40, 5)),
+        is_reversed=turned,
+        encoding=scan.encoding,
+        dwell_time=2.5,
+    )
+    write_ismrmrd(tmp_path / "a.h5", scan, others={"phase correction": three})
+    dataset = ismrmrd.Dataset(str(tmp_path / "a.h5"), "dataset", create_if_needed=False)
+    lines = [dataset.read_acquisition(k) for k in range(dataset.number_of_acquisitions())]
+    is_reference = [a.isFlagSet(ismrmrd.ACQ_IS_PHASECORR_DATA) for a in lines]
+    assert is_reference == [True] * 3 + [False] * 4
+    assert [a.isFlagSet(ismrmrd.ACQ_IS_REVERSE) for a in lines[:3]] == turned.tolist()
+    assert [a.sample_time_us for a in lines] == [2.5] * 3 + [1.0] * 4
+    np.testing.assert_array_equal(three.kspace, np.stack([a.data for a in lines[:3]], 1))
+    np.testing.assert_array_equal(scan.kspace, np.stack([a.data for a in lines[3:]], 1))
+
+
+def test_lines_of_phase_correction_of_its_package_are_written_again(tmp_path: Path) -> None:
+    ismrmrd = pytest.importorskip("ismrmrd")
+    scan = IsmrmrdScan.from_grid(torch.randn(2, 4, 6, dtype=torch.complex64), (60, 40, 5))
+    write_ismrmrd(tmp_path / "a.h5", scan)
+    dataset = ismrmrd.Dataset(str(tmp_path / "a.h5"), "dataset", create_if_needed=False)
+    rng = np.random.default_rng(0)
+    for number in range(3):
+        data = rng.standard_normal((2, 7)) + 1j * rng.standard_normal((2, 7))
+        line = ismrmrd.Acquisition.from_array(data.astype(np.complex64))
+        line.setFlag(ismrmrd.ACQ_IS_PHASECORR_DATA)
+        if number == 1:
+            line.setFlag(ismrmrd.ACQ_IS_REVERSE)
+        line.acquisition_time_stamp, line.user_float[2] = 100 + number, number / 4
+        line.sample_time_us = 2.5
+        dataset.append_acquisition(line)
+    dataset.close()
+    three = read_ismrmrd(tmp_path / "a.h5", lines="phase correction")
+    write_ismrmrd(tmp_path / "b.h5", scan, others={"phase correction": three})
+    again = read_ismrmrd(tmp_path / "b.h5", lines="phase correction")
+    assert torch.equal(again.kspace, three.kspace)
+    assert again.is_reversed.tolist() == [False, True, False]
+    assert again.details["acquisition_time_stamp"].tolist() == [100, 101, 102]
+    assert again.details["user_float"][:, 2].tolist() == [0.0, 0.25, 0.5]

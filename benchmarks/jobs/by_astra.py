@@ -13,17 +13,22 @@ ARRAYS = "numpy"
 WITH = "ASTRA"
 ABSENT = dict.fromkeys(
     (
+        "cone_beam",
         "sense_cartesian",
         "sense_volume",
         "sense_radial",
         "radial_frames",
+        "subspace",
+        "off_resonance",
+        "low_rank_plus_sparse",
+        "richardson_lucy",
         "wavelet",
         "total_variation",
         "modl",
         "deblurring",
         "calibration",
     ),
-    "it only has X-ray transforms",
+    "on a CPU it only has X-ray transforms of images",
 )
 
 
@@ -33,4 +38,13 @@ def tomography(sinogram: Array, angles: Array, weight: float, steps: int) -> Any
     rays = astra.create_proj_geom("parallel", 1.0, n_detectors, angles)
     A = astra.OpTomo(astra.create_projector("linear", rays, astra.create_vol_geom(n, n)))
     found = lsqr(A, sinogram.ravel(), damp=weight**0.5, iter_lim=steps, atol=0, btol=0, conlim=0)
+    return found[0].reshape(n, n)[::-1].T
+
+
+def short_scan(sinogram: Array, angles: Array, steps: int) -> Any:
+    n_detectors = sinogram.shape[-1]
+    n = 2 * n_detectors // 3
+    rays = astra.create_proj_geom("fanflat", 1.5, n_detectors, angles, 3 * n, 1.5 * n)
+    A = astra.OpTomo(astra.create_projector("line_fanflat", rays, astra.create_vol_geom(n, n)))
+    found = lsqr(A, sinogram.ravel(), iter_lim=steps, atol=0, btol=0, conlim=0)
     return found[0].reshape(n, n)[::-1].T

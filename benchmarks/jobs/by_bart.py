@@ -12,8 +12,10 @@ WITH = "BART"
 ABSENT = {
     "total_variation": "its total variation takes both differences of a pixel together",
     "modl": "Debian's build has no networks",
-    "deblurring": "it has no deconvolution",
-    "tomography": "it has no X-ray transform",
+    "off_resonance": "Debian's build reconstructs without a field map",
+    "low_rank_plus_sparse": "it penalises one series, and not two whose sum is measured",
+    **dict.fromkeys(("deblurring", "richardson_lucy"), "it has no deconvolution"),
+    **dict.fromkeys(("tomography", "short_scan", "cone_beam"), "it has no X-ray transform"),
 }
 
 
@@ -33,6 +35,12 @@ def sense_radial(weight: float, steps: int) -> Any:
 
 def radial_frames(weight: float, steps: int) -> Any:
     return sense_radial(weight, steps).movedim(-1, 0)
+
+
+def subspace(weight: float, steps: int) -> Any:
+    options = ("-l2", "-r", weight, "-w1", "-i", steps, "-B", "basis")
+    bart("pics", *options, "-t", "locs", "kspace", "maps", "image")
+    return read_cfl("image").movedim(-1, 0)
 
 
 def wavelet(weight: float, steps: int) -> Any:

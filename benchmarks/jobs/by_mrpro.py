@@ -10,12 +10,14 @@ from mrpro.data import KTrajectory
 from mrpro.operators import (
     CartesianMaskingOp,
     ConjugateGradientOp,
+    EinsumOp,
     FastFourierOp,
     FiniteDifferenceOp,
     IdentityOp,
     LinearOperatorMatrix,
     NonUniformFastFourierOp,
     SensitivityOp,
+    TimeSegmentedFourierOp,
     WaveletOp,
 )
 from mrpro.operators.functionals import L1Norm, L2NormSquared
@@ -26,8 +28,9 @@ from jobs.network import gradient_of, network
 ARRAYS = "torch"
 WITH = "mrpro"
 ABSENT = {
-    "deblurring": "it has no convolution",
-    "tomography": "it has no X-ray transform",
+    "low_rank_plus_sparse": "it has no nuclear norm",
+    **dict.fromkeys(("deblurring", "richardson_lucy"), "it has no convolution"),
+    **dict.fromkeys(("tomography", "short_scan", "cone_beam"), "it has no X-ray transform"),
     "calibration": "it has no ESPIRiT",
 }
 
@@ -121,3 +124,38 @@ def modl(
         (x,) = consistent(denoise(x[0, 0, 0])[None, None, None])
     (x[0, 0, 0] - target).abs().square().sum().backward()
     return gradient_of(denoise)
+
+
+def subspace(
+    kspace: Tensor, maps: Tensor, locs: Tensor, basis: Tensor, weight: float, steps: int
+) -> Any:
+    ky, kx = locs[:, None, None].unbind(-1)
+    trajectory = KTrajectory(kz=torch.zeros(1, 1, 1, 1, 1), ky=ky, kx=kx)
+    size = maps.shape[1:]
+    B = EinsumOp(basis.to(kspace.dtype), "t a, a ... -> t ...")
+    F = NonUniformFastFourierOp(("y", "x"), size, size, trajectory)
+    S = SensitivityOp(maps[None, :, None])
+    A = F @ S @ B
+    (right,) = A.H(kspace[:, :, None])
+    (x,) = cg(A.gram + weight, right, max_iterations=steps, tolerance=0)
+    return x
+
+
+def off_resonance(
+    kspace: Tensor,
+    maps: Tensor,
+    locs: Tensor,
+    field: Tensor,
+    times: Tensor,
+    weight: float,
+    steps: int,
+) -> Any:
+    ky, kx = locs[None, None, None].unbind(-1)
+    trajectory = KTrajectory(kz=torch.zeros(1, 1, 1, 1, 1), ky=ky, kx=kx)
+    size = maps.shape[1:]
+    F = NonUniformFastFourierOp(("y", "x"), size, size, trajectory)
+    T = TimeSegmentedFourierOp(F, -field[None, None, None], times, n_segments=8)
+    A = T @ SensitivityOp(maps[None, :, None])
+    (right,) = A.H(kspace[None, :, None])
+    (x,) = cg(A.gram + weight, right, max_iterations=steps, tolerance=0)
+    return x

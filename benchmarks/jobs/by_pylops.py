@@ -18,8 +18,12 @@ from jobs.problem import Array
 ARRAYS = "numpy"
 WITH = "PyLops"
 ABSENT = {
-    "sense_radial": "it has no non-uniform Fourier transform",
-    "radial_frames": "it has no non-uniform Fourier transform",
+    **dict.fromkeys(
+        ("sense_radial", "radial_frames", "subspace", "off_resonance"),
+        "it has no non-uniform Fourier transform",
+    ),
+    "richardson_lucy": "it has no likelihood of counts",
+    "cone_beam": "its cones of rays need a GPU",
     "modl": "it has no gradients of complex images",
     "calibration": "it has no ESPIRiT",
 }
@@ -86,4 +90,54 @@ def tomography(sinogram: Array, angles: Array, weight: float, steps: int) -> Any
     n = 2 * n_detectors // 3
     A = CT2D((n, n), 1.0, n_detectors, angles, engine="cpu", projector_type="linear")
     x = cgls(A, sinogram.ravel(), niter=steps, damp=weight**0.5, tol=0)[0]
+    return x.reshape(n, n)[::-1].T
+
+
+def low_rank_plus_sparse(
+    kspace: Array,
+    maps: Array,
+    mask: Array,
+    low_rank: float,
+    sparse: float,
+    low_rank_share: float,
+    sparse_share: float,
+    steps: int,
+) -> Any:
+    n_frames = len(mask)
+    n = mask.size
+    rows = [np.broadcast_to(one, mask.shape).ravel() for one in maps]
+    S = pylops.VStack([pylops.Diagonal(row, dtype="complex64") for row in rows])
+    shifts = {"ifftshift_before": True, "fftshift_after": True}
+    options = {"norm": "ortho", "engine": "scipy", "dtype": "complex64"}
+    F = FFTND(kspace.shape, axes=(2, 3), **options, **shifts)
+    M = pylops.Diagonal(np.broadcast_to(mask, kspace.shape).ravel().astype(np.float32))
+    same = pylops.Identity(n, dtype="complex64")
+    A = M * F * S * pylops.HStack([same, same])
+    misfit = pyproximal.L2(Op=A, b=kspace.ravel())
+    along = FFTND(mask.shape, axes=(0,), **options)
+    parts = [
+        pyproximal.Nuclear((n_frames, n // n_frames), low_rank),
+        pyproximal.Orthogonal(pyproximal.L1(sigma=sparse), along),
+    ]
+    both = pyproximal.VStack(parts, nn=[n, n])
+    start = np.zeros(2 * n, np.complex64)
+    x = ProximalGradient(misfit, both, start, tau=0.5, niter=steps, acceleration="fista")
+    return x[:n] + x[n:]
+
+
+def short_scan(sinogram: Array, angles: Array, steps: int) -> Any:
+    n_detectors = sinogram.shape[-1]
+    n = 2 * n_detectors // 3
+    A = CT2D(
+        (n, n),
+        1.5,
+        n_detectors,
+        angles,
+        engine="cpu",
+        proj_geom_type="fanflat",
+        source_origin_dist=3 * n,
+        origin_detector_dist=1.5 * n,
+        projector_type="line",
+    )
+    x = cgls(A, sinogram.ravel(), niter=steps, tol=0)[0]
     return x.reshape(n, n)[::-1].T

@@ -18,7 +18,11 @@ ABSENT = {
     "wavelet": "it has no wavelets and no solver for the 1-norm",
     "total_variation": "it has no differences and no solver for the 1-norm",
     "deblurring": "it has no wavelets and no solver for the 1-norm",
-    "tomography": "it has no X-ray transform",
+    "low_rank_plus_sparse": "it has no nuclear norm and no solver for it",
+    "richardson_lucy": "it has no likelihood of counts",
+    "subspace": "it has no trajectory for each frame; a loop over 60 operators was not tried",
+    "off_resonance": "it has no off-resonance",
+    **dict.fromkeys(("tomography", "short_scan", "cone_beam"), "it has no X-ray transform"),
     "calibration": "it has no ESPIRiT",
 }
 

@@ -14,7 +14,9 @@ ARRAYS = "numpy"
 WITH = "sigpy"
 ABSENT = {
     "modl": "it has no gradients",
-    "tomography": "it has no X-ray transform",
+    "low_rank_plus_sparse": "it has no nuclear norm",
+    "richardson_lucy": "it has no likelihood of counts",
+    **dict.fromkeys(("tomography", "short_scan", "cone_beam"), "it has no X-ray transform"),
 }
 
 
@@ -67,3 +69,38 @@ def deblurring(blurred: Array, kernel: Array, weight: float, steps: int) -> Any:
 def calibration(kspace: Array, mask: Array, weight: float, steps: int) -> Any:
     maps = sigpy.mri.app.EspiritCalib(kspace, crop=0.8, show_pbar=False).run()
     return sense_cartesian(kspace, maps, mask, weight, steps)
+
+
+def subspace(
+    kspace: Array, maps: Array, locs: Array, basis: Array, weight: float, steps: int
+) -> Any:
+    rank, size = basis.shape[1], maps.shape[1:]
+    add = sigpy.linop.Sum((rank, 1, *size), (0,))
+    coils = sigpy.linop.Multiply((1, *size), maps)
+    frames = []
+    for shares, at in zip(basis, locs, strict=True):
+        mix = add * sigpy.linop.Multiply((rank, 1, *size), shares[:, None, None, None])
+        frames.append(sigpy.linop.NUFFT(coils.oshape, at) * coils * mix)
+    A = sigpy.linop.Vstack(frames)
+    app = sigpy.app.LinearLeastSquares(
+        A, kspace.ravel(), lamda=weight, max_iter=steps, show_pbar=False
+    )
+    return app.run()
+
+
+def off_resonance(
+    kspace: Array,
+    maps: Array,
+    locs: Array,
+    field: Array,
+    times: Array,
+    weight: float,
+    steps: int,
+) -> Any:
+    # Times are in ms, and the phase of the image falls.
+    segments = {"b0": -field, "dt": 1e3 * float(times[1]), "lseg": 12, "n_bins": 100}
+    shots = [sigpy.mri.linop.Sense(maps, coord=at, tseg=dict(segments)) for at in locs]
+    A = sigpy.linop.Vstack(shots)
+    y = np.moveaxis(kspace, 1, 0).ravel()
+    app = sigpy.app.LinearLeastSquares(A, y, lamda=weight, max_iter=steps, show_pbar=False)
+    return app.run()

@@ -7,7 +7,17 @@ from torch import Tensor
 
 import torchlinops as tl
 from jobs.network import gradient_of, network
-from torchlinops.imaging import NUFFT, Gradient, ParallelBeam, Wavelet, coil_maps
+from torchlinops.imaging import (
+    NUFFT,
+    ConeBeam,
+    FanBeam,
+    Gradient,
+    ParallelBeam,
+    Wavelet,
+    coil_maps,
+    fbp,
+    mri,
+)
 
 ARRAYS = "torch"
 WITH = "torchlinops"
@@ -117,3 +127,78 @@ def tomography(sinogram: Tensor, angles: Tensor, weight: float, steps: int) -> T
 def calibration(kspace: Tensor, mask: Tensor, weight: float, steps: int) -> Tensor:
     maps = coil_maps.espirit(kspace, "C", ("Kx", "Ky"))
     return sense_cartesian(kspace, maps, mask, weight, steps)
+
+
+def subspace(
+    kspace: Tensor, maps: Tensor, locs: Tensor, basis: Tensor, weight: float, steps: int
+) -> Tensor:
+    coefficients, frames = ("C", "A", "Nx", "Ny"), ("C", "T", "Nx", "Ny")
+    S = tl.Dense(maps, ("C", "Nx", "Ny"), ("A", "Nx", "Ny"), coefficients)
+    B = tl.Dense(basis, ("T", "A"), coefficients, frames)
+    F = NUFFT(
+        locs,
+        maps.shape[1:],
+        ("T", "S", "K"),
+        batch_shape=frames[:2],
+        tol=1e-2,
+        toeplitz=True,
+        method="interpolate",  # applied once, so it needs no table
+    )
+    A = F @ B @ S
+    normal, right = A.N + weight * tl.Identity(), A.H(kspace.movedim(0, 1))
+    return tl.alg.conjugate_gradients(normal, right, max_num_iters=steps, gtol=0, ltol=0)
+
+
+def off_resonance(
+    kspace: Tensor,
+    maps: Tensor,
+    locs: Tensor,
+    field: Tensor,
+    times: Tensor,
+    weight: float,
+    steps: int,
+) -> Tensor:
+    S = tl.Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
+    F = NUFFT(locs, maps.shape[1:], ("S", "R"), batch_shape=("C",), tol=1e-2)
+    A = mri.TimeSegments(F, field, times, tol=1e-2) @ S
+    normal = A.N + weight * tl.Identity()
+    return tl.alg.conjugate_gradients(normal, A.H(kspace), max_num_iters=steps, gtol=0, ltol=0)
+
+
+def low_rank_plus_sparse(
+    kspace: Tensor,
+    maps: Tensor,
+    mask: Tensor,
+    low_rank: float,
+    sparse: float,
+    low_rank_share: float,
+    sparse_share: float,
+    steps: int,
+) -> Tensor:
+    parts = tl.recon.low_rank_plus_sparse(
+        kspace,
+        ("C", "T", "Kx", "Ky"),
+        maps,
+        low_rank_weight=low_rank_share,
+        sparse_weight=sparse_share,
+        max_num_iters=steps,
+        tol=0,
+    )
+    return parts.low_rank + parts.sparse
+
+
+def richardson_lucy(counts: Tensor, psf: Tensor, steps: int) -> Tensor:
+    return tl.alg.richardson_lucy(counts, psf, max_num_iters=steps, boundary="zeros")
+
+
+def short_scan(sinogram: Tensor, angles: Tensor, steps: int) -> Tensor:
+    n = 2 * sinogram.shape[-1] // 3
+    A = FanBeam(angles, sinogram.shape[-1], n, 3 * n, 1.5 * n, 1.5)
+    return fbp(sinogram, A)
+
+
+def cone_beam(sinogram: Tensor, angles: Tensor, weight: float, steps: int) -> Tensor:
+    n = sinogram.shape[-1]
+    A = ConeBeam(angles, (n, n), (n, n, n), 4 * n, 2 * n, 1.5)
+    normal = A.N + weight * tl.Identity()
+    return tl.alg.conjugate_gradients(normal, A.H(sinogram), max_num_iters=steps, gtol=0, ltol=0)

@@ -62,17 +62,23 @@ def start_up() -> tuple[float, int]:
 
 
 def write_files(folder: Path, **arrays: Array) -> int:
-    """Write arrays as BART has them; return their bytes. Numbers of coils are axis 3, frames 10."""
+    """Write arrays as BART has them; return their bytes. Numbers of coils are axis 3.
+
+    Frames are axis 10, or 5 where there is a basis, whose coefficients are axis 6.
+    """
     nbytes = 0
+    before_frames = 1 if "basis" in arrays else 6
     for name, array in arrays.items():
         x = torch.from_numpy(array).to(torch.complex64)
         if name == "locs":
             x = torch.cat([x, torch.zeros_like(x[..., :1])], -1)
             x = x.reshape(-1, *x.shape[-3:]).permute(3, 2, 1, 0)  # 3, readout, spokes, frames
-            x = x.reshape(*x.shape[:3], *[1] * 7, -1)
+            x = x.reshape(*x.shape[:3], *[1] * (before_frames + 1), -1)
         elif name == "kspace" and "locs" in arrays:
             x = x.reshape(-1, *x.shape[-3:]).permute(3, 2, 1, 0)[None]
-            x = x.reshape(*x.shape[:4], *[1] * 6, -1)
+            x = x.reshape(*x.shape[:4], *[1] * before_frames, -1)
+        elif name == "basis":
+            x = x.reshape(1, 1, 1, 1, 1, *x.shape)
         elif name in ("kspace", "maps"):
             x = x.movedim(0, -1)  # grid, coils
             x = x.reshape(*x.shape[:-1], *[1] * (4 - x.ndim), x.shape[-1])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,8 +29,16 @@ MODULES = (
     "by_bart",
     "by_reference",
     "by_astra",
+    "by_rtk",
+    "by_skimage",
+    "by_mri_nufft",
+    "by_torchkbnufft",
 )
 MOST_STEPS = 512
+MUCH = 20.0
+"""Seconds of the processor above which a way is measured once."""
+LONGEST = 240.0
+"""Seconds within which a process must answer; it is ended then, and the library left out."""
 THREADS = {f"{name}_NUM_THREADS": "1" for name in ("OMP", "MKL", "OPENBLAS", "NUMBA")}
 
 
@@ -56,26 +66,45 @@ class Worker:
         self.process = subprocess.Popen(command, env=env, stderr=self.errors, **pipes)
 
     def ask(self, what: str, steps: int) -> dict[str, float]:
-        """Return what the process answers; a RuntimeError where it has ended."""
+        """Return what the process answers; a RuntimeError where it has ended or takes too long."""
         assert self.process.stdin is not None and self.process.stdout is not None
+        watch = threading.Timer(LONGEST, self.process.kill)
+        watch.start()
         try:
             self.process.stdin.write(f"{what} {steps}\n")
             self.process.stdin.flush()
             line = self.process.stdout.readline()
         except BrokenPipeError:
             line = ""
+        took_too_long = watch.finished.is_set()
+        watch.cancel()
+        if took_too_long:
+            raise RuntimeError(f"it took more than {LONGEST:g} s for {steps} steps")
         if not line:
-            log = Path(self.errors.name).read_text().strip().splitlines()
-            raise RuntimeError(log[-1] if log else "ended without a word")
+            raise RuntimeError(said(Path(self.errors.name).read_text()))
         answer: dict[str, float] = json.loads(line)
         return answer
 
     def end(self) -> None:
         """End the process."""
         assert self.process.stdin is not None
-        self.process.stdin.close()
-        self.process.wait()
+        with suppress(BrokenPipeError):
+            self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
         self.errors.close()
+
+
+def said(log: str) -> str:
+    """Return why a process has ended, from what it wrote."""
+    lines = log.strip().splitlines()
+    last = lines[-1] if lines else "it ended without a word"
+    if missing := re.match(r"ModuleNotFoundError: No module named '(\w+)", last):
+        return f"{missing[1]} is not installed"
+    return f"it failed: {last}"
 
 
 @contextmanager
@@ -102,7 +131,7 @@ def ways(job: str, reference: str | None) -> list[Way]:
             function = functions[alias.id]
         if function is None:
             absent = constants["ABSENT"]
-            reason = _reason(absent, job)
+            reason = _reasons(absent)[job]
             found.append(Way(module, name, reason, 0))
         elif module == "by_reference" and reference is None:
             found.append(Way(module, name, "no environment was named", 0))
@@ -119,12 +148,18 @@ def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
             yield node.target.id, node.value
 
 
-def _reason(absent: ast.expr, job: str) -> str:
-    if isinstance(absent, ast.Dict):
-        reasons: Mapping[str, str] = ast.literal_eval(absent)
-        return reasons[job]
-    assert isinstance(absent, ast.Call)  # dict.fromkeys(jobs, reason)
-    return str(ast.literal_eval(absent.args[1]))
+def _reasons(absent: ast.expr) -> dict[str, str]:
+    """Return the reason of each job, from a dict with ``**`` or from ``dict.fromkeys``."""
+    if isinstance(absent, ast.Call):
+        jobs, reason = map(ast.literal_eval, absent.args)
+        return dict.fromkeys(jobs, reason)
+    assert isinstance(absent, ast.Dict)
+    found: dict[str, str] = {}
+    for key, value in zip(absent.keys, absent.values, strict=True):
+        found |= (
+            _reasons(value) if key is None else {ast.literal_eval(key): ast.literal_eval(value)}
+        )
+    return found
 
 
 def lines_of(function: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> int:
@@ -165,7 +200,7 @@ def searched(problem: Problem, folder: Path, reference: str | None) -> dict[str,
                     guess = known.get(OURS, found)["steps"] or 8
                     found |= least_steps(process, problem.tolerance, guess)
             except RuntimeError as error:
-                found["reason"] = f"it failed: {error}"
+                found["reason"] = str(error)
         print(f"  {problem.name}: {way.name}: {found}", flush=True)
         known[way.module] = found
         file.write_text(json.dumps(known, indent=1))
@@ -180,7 +215,7 @@ def least_steps(process: Worker, tolerance: float, guess: int) -> dict[str, Any]
     if not error <= tolerance:
         low = high
     while not error <= tolerance:  # which NaN is not
-        if answer["processor"] > 30 or 2 * high > MOST_STEPS:
+        if answer["processor"] > 60 or 2 * high > MOST_STEPS:
             is_nan = best != best
             reason = "its result is NaN" if is_nan else f"its error stays at {best:.1e}"
             return {"reason": reason, "error": best}
@@ -206,11 +241,16 @@ def least_steps(process: Worker, tolerance: float, guess: int) -> dict[str, Any]
 
 
 def measured(
-    problem: Problem, folder: Path, reference: str | None, steps: Mapping[str, Any], rounds: int
+    problem: Problem,
+    folder: Path,
+    reference: str | None,
+    steps: Mapping[str, Any],
+    rounds: int,
+    n_peaks: int,
 ) -> dict[str, Any]:
     """Return processor times of rounds in which ways take turns, and the peaks of memory.
 
-    A peak is that of the first run of a process; there are as many processes as rounds.
+    A peak is that of the first run of a process. A way that fails is named in ``steps``.
     """
     chosen = [way for way in ways(problem.name, reference) if steps[way.module]["steps"]]
     found: dict[str, Any] = {}
@@ -221,23 +261,38 @@ def measured(
         times: dict[Way, list[float]] = {way: [] for way in chosen}
         walls: dict[Way, list[float]] = {way: [] for way in chosen}
         errors: dict[Way, float] = {}
-        peaks = {
-            way: [process.ask("memory", steps[way.module]["steps"])["nbytes"]]
-            for way, process in processes.items()
-        }
-        for _ in range(1, rounds):  # the first run of other processes
-            for way, found_peaks in peaks.items():
+        peaks: dict[Way, list[float]] = {way: [] for way in chosen}
+
+        def ask(process: Worker, way: Way, what: str) -> dict[str, float]:
+            """Return the answer; leave the way out if there is none."""
+            try:
+                return process.ask(what, steps[way.module]["steps"])
+            except RuntimeError as error:
+                print(f"  {problem.name}: {way.name} is left out: {error}", flush=True)
+                steps[way.module] |= {"steps": 0, "reason": str(error)}
+                processes.pop(way, None)
+                return {}
+
+        for way, process in [*processes.items()]:
+            if answer := ask(process, way, "memory"):
+                peaks[way].append(answer["nbytes"])
+        for _ in range(1, n_peaks):  # the first run of other processes
+            for way in [*processes]:
                 with worker(problem.name, way, folder, reference) as process:
-                    found_peaks.append(process.ask("memory", steps[way.module]["steps"])["nbytes"])
+                    if answer := ask(process, way, "memory"):
+                        peaks[way].append(answer["nbytes"])
         for _ in range(rounds):
-            for way, process in processes.items():
-                answer = process.ask("run", steps[way.module]["steps"])
-                times[way].append(answer["processor"])
-                walls[way].append(answer["seconds"])
-                errors[way] = answer["error"]
+            for way, process in [*processes.items()]:
+                if times[way] and times[way][0] > MUCH:
+                    continue
+                if answer := ask(process, way, "run"):
+                    times[way].append(answer["processor"])
+                    walls[way].append(answer["seconds"])
+                    errors[way] = answer["error"]
+        chosen = [*processes]
     for way in chosen:
         own = times[way]
-        ratios = [a / b for a, b in zip(own, times[chosen[0]], strict=True)]
+        ratios = [a / b for a, b in zip(own, times[chosen[0]], strict=False)]
         found[way.module] = {
             "name": way.name,
             "steps": steps[way.module]["steps"],

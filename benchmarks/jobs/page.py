@@ -11,12 +11,13 @@ from jobs.problem import Problem
 
 INTRODUCTION = """# Whole jobs
 
-Ten reconstructions and related jobs, with torchlinops and with seven other libraries.
+Sixteen reconstructions and related jobs, with torchlinops and with eleven other libraries.
 `benchmarks/bench_jobs.py` wrote this page. It also shows where another library is better.
 
 **The same problem.** All libraries read the same data and minimise the same function. torchlinops
 computes the reference solution in double precision. Each library takes as few steps as it needs to
-reach the given relative error against the reference.
+reach the given relative error against the reference. For Richardson-Lucy and for the short scan,
+the reference is the object itself, and each library may use its own method.
 
 **Time** is the processor time (user and system) of the whole function below, which makes the
 operators and takes the steps, with one thread. Other work on the machine changes it less than it
@@ -25,14 +26,14 @@ library divided by ours: the median over the rounds, with the minimum and maximu
 includes reading and writing files, but not the start of its processes.
 
 **Memory** is the peak of the first run in a process, above the memory in use after the library and
-the data were loaded and a small problem was solved: the median of as many processes as rounds. For
-BART, it is the peak of its process, less the memory of an empty process and of the files that it
-reads.
+the data were loaded and a small problem was solved: the median of one or more processes. For BART,
+it is the peak of its process, less the memory of an empty process and of the files that it reads.
 
 **Lines** are the lines in the body of the function, and in other functions of the script that it
 calls. A statement of several lines counts as several.
 
 Each job has the date of its own run, its number of rounds and the load of the machine before them.
+A library that takes more than 20 s has one round.
 
 A ratio above 1 means that torchlinops is faster or needs less memory. Below each table is the
 reason for each dash.

@@ -1,62 +1,21 @@
-"""The ten jobs: data made of phantoms with noise, and solutions in double precision."""
+"""The jobs: data made of phantoms with noise, and solutions in double precision."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from jobs.made import coil_maps, noisy, scan, single, solved
 from jobs.network import gradient_of, initial_parameters, network
 from jobs.problem import Array, Data, Problem
-from linops_core import FFT, Chain, Convolution, Dense, Identity, NamedLinop, Sampling
-from linops_imaging import NUFFT, Gradient, ParallelBeam, Wavelet, masks, phantoms, trajectories
+from jobs.problems_of_rays import cone_beam, short_scan, tomography
+from jobs.problems_of_time import low_rank_plus_sparse, off_resonance, subspace
+from linops_core import Convolution, Dense, Identity
+from linops_imaging import NUFFT, Gradient, Wavelet, masks, phantoms, trajectories
 from linops_imaging.coil_maps import espirit
 from linops_solvers import admm, conjugate_gradients, fista, in_basis, soft_threshold
-
-N_COILS = 8
-NOISE = 0.02
-
-
-def single(x: Tensor) -> Array:
-    """Return the array in single precision."""
-    return x.to(torch.complex64 if x.is_complex() else torch.float32).numpy()
-
-
-def noisy(y: Tensor) -> Tensor:
-    """Return single-precision values with noise of a fraction of their root mean square."""
-    generator = torch.Generator().manual_seed(0)
-    size = y.abs().square().mean().sqrt() * NOISE
-    noise = size * torch.randn(y.shape, dtype=y.dtype, generator=generator)
-    return (y + noise).to(torch.complex64 if y.is_complex() else torch.float32)
-
-
-def coil_maps(grid_size: Sequence[int]) -> Tensor:
-    """Return maps whose squared magnitudes add up to 1, in single precision."""
-    coils = phantoms.CoilSeries.around(N_COILS, len(grid_size))
-    maps = coils.on_grid(list(grid_size), torch.complex128)
-    return (maps / maps.abs().square().sum(0).sqrt()).to(torch.complex64)
-
-
-def solved(A: NamedLinop, y: Tensor, weight: float, steps: int = 300) -> Array:
-    """Return the solution of the least squares with a penalty, to many digits."""
-    normal = A.N + weight * Identity(A.ishape)
-    x = conjugate_gradients(normal, A.H(y), max_num_iters=steps, gtol=1e-7, ltol=0)
-    return x.numpy()
-
-
-def scan(grid_size: Sequence[int], mask: Tensor) -> tuple[Chain, Tensor, Tensor]:
-    """Return the operator of a Cartesian scan in double precision, its maps and its k-space."""
-    grid = ("Nx", "Ny", "Nz")[: len(grid_size)]
-    maps = coil_maps(grid_size)
-    S = Dense(maps.to(torch.complex128), ("C", *grid), grid, ("C", *grid))
-    F = FFT(len(grid_size), batch_shape=("C",), centered=True)
-    A = Chain(S, F, Sampling.from_mask(mask, batch_shape=("C",)))
-    head = phantoms.shepp_logan(list(grid_size), torch.float64).to(torch.complex128)
-    full = noisy(F(S(head)))
-    return A, maps, full * mask
 
 
 def cartesian(size: Sequence[int], weight: float) -> tuple[Data, Array]:
@@ -180,15 +139,23 @@ def deblurring(n: int) -> tuple[Data, Array]:
     return data, x.numpy()
 
 
-def tomography(n: int) -> tuple[Data, Array]:
-    """60 views of n x n pixels, 3n/2 rays each: least squares, a weight on the squared image."""
-    angles = torch.arange(60, dtype=torch.float64) * (math.pi / 60)
-    A = ParallelBeam(angles, 3 * n // 2, n, batch_shape=())
-    y = noisy(A(phantoms.shepp_logan([n, n], torch.float64)))
-    weight = 20.0
-    expected = solved(A, y.double(), weight)
-    data: Data = {"sinogram": y.numpy(), "angles": single(angles), "weight": weight}
-    return data, expected
+def richardson_lucy(n: int) -> tuple[Data, Array]:
+    """Counts of a head of n/2 x n x n voxels, blurred by a Gaussian of 7 x 11 x 11.
+
+    Steps of Richardson and Lucy, until the error against the head is small enough. The border is
+    dark, so that it does not matter what is beyond it.
+    """
+    size = (n // 2, n, n)
+    axes = [torch.linspace(-2, 2, taps, dtype=torch.float64).square() for taps in (7, 11, 11)]
+    psf = torch.exp(-(axes[0][:, None, None] + axes[1][:, None] + axes[2]))
+    psf /= psf.sum()
+    inner = [length - length // 4 - 2 for length in size]
+    head = torch.zeros(size, dtype=torch.float64)
+    middle = [slice((a - b) // 2, (a - b) // 2 + b) for a, b in zip(size, inner, strict=True)]
+    head[tuple(middle)] = 100 * phantoms.shepp_logan(inner, torch.float64)
+    generator = torch.Generator().manual_seed(0)
+    counts = torch.poisson(Convolution(psf)(head).clamp(min=0), generator=generator)
+    return {"counts": single(counts), "psf": single(psf)}, head.numpy()
 
 
 def calibration(n: int) -> tuple[Data, Array]:
@@ -211,11 +178,17 @@ PROBLEMS = [
     Problem("sense_volume", "SENSE, a volume", 128, 32, 1e-3, sense_volume),
     Problem("sense_radial", "SENSE, radial", 256, 32, 1e-2, sense_radial),
     Problem("radial_frames", "SENSE, radial, 12 frames", 128, 32, 1e-2, radial_frames),
+    Problem("subspace", "SENSE, radial, in a subspace", 128, 32, 1e-2, subspace),
+    Problem("off_resonance", "SENSE, spirals, off-resonance", 128, 32, 1e-2, off_resonance),
     Problem("wavelet", "L1-wavelet compressed sensing", 256, 32, 1e-2, wavelet),
     Problem("total_variation", "TV-regularised MRI", 192, 32, 1e-2, total_variation),
+    Problem("low_rank_plus_sparse", "Low rank plus sparse", 96, 32, 2e-2, low_rank_plus_sparse),
     Problem("modl", "MoDL, a training step", 192, 32, 1e-2, modl),
     Problem("deblurring", "Deblurring", 512, 64, 1e-2, deblurring),
+    Problem("richardson_lucy", "Richardson-Lucy in 3-D", 96, 32, 0.52, richardson_lucy),
     Problem("tomography", "Sparse-view CT", 256, 32, 1e-2, tomography),
+    Problem("short_scan", "Fan-beam CT, a short scan", 256, 64, 0.2, short_scan),
+    Problem("cone_beam", "Cone-beam CT", 64, 16, 5e-2, cone_beam),
     Problem("calibration", "ESPIRiT and SENSE", 192, 64, 1e-2, calibration, is_magnitude=True),
 ]
 BY_NAME = {problem.name: problem for problem in PROBLEMS}

@@ -35,7 +35,7 @@ def main() -> None:
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     warnings.simplefilter("ignore")
     job, name, folder = sys.argv[1:]
-    if name in ("by_mrpro", "by_deepinv"):
+    if name in ("by_mrpro", "by_deepinv", "by_mri_nufft"):
         let_torchvision_load()
     module = importlib.import_module(f"jobs.{name}")
     answers = sys.stdout
@@ -67,7 +67,7 @@ class Job:
             before = processor_time()
             self.start_up = commands.start_up()
             self.idle_processor = (processor_time() - before) / commands.N_IDLE
-            self.data = {"weight": self.data["weight"]}
+            self.data = {name: x for name, x in self.data.items() if name not in arrays}
         elif module.ARRAYS == "torch":
             self.data |= {name: torch.from_numpy(x) for name, x in arrays.items()}
 

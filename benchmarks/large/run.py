@@ -61,6 +61,7 @@ def alone(name: str, n: int, gib: float, timeout: int, pipe: Any) -> None:
     """Run one entry here, with limits of memory and processor time, and send what it found."""
     resource.setrlimit(resource.RLIMIT_DATA, (int(gib * 2**30),) * 2)
     resource.setrlimit(resource.RLIMIT_CPU, (timeout, timeout + 5))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has none
     measure = dict(entries())[name]
     began = time.perf_counter()
     found: dict[str, Any] = {"name": name, "n": n, "passed": True}

@@ -181,3 +181,22 @@ def sparse() -> str:
     return (
         "of a COO matrix and a lazily conjugated X both give A @ conj(X); CSR and `A @ X` are right"
     )
+
+
+@row(
+    SECTION,
+    "mpi4py",
+    guess="a buffer that is not contiguous raises an error",
+    here="pass `x.contiguous()`; `linops_distributed` exchanges contiguous tensors",
+)
+def turned_buffers() -> str:
+    from mpi4py import MPI
+
+    x, received = torch.arange(4.0).reshape(2, 2), torch.zeros(2, 2)
+    MPI.COMM_SELF.Sendrecv(x.T, dest=0, recvbuf=received, source=0)
+    assert torch.equal(received, x)
+    try:
+        MPI.COMM_SELF.Sendrecv(x[:, 0], dest=0, recvbuf=torch.zeros(2), source=0)
+    except BufferError:
+        return "a column does; a transposed matrix is sent as it lies in memory, and arrives as x"
+    raise AssertionError("mpi4py sent a column")

@@ -12,6 +12,8 @@ import ranks  # noqa: F401  # isort: skip
 import little_used  # noqa: F401  # isort: skip
 import neighbours  # noqa: F401  # isort: skip
 import numerics  # noqa: F401  # isort: skip
+import complex_weights  # noqa: F401  # isort: skip
+import rarely_met  # noqa: F401  # isort: skip
 from table import main
 
 main()

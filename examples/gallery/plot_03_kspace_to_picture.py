@@ -43,8 +43,8 @@ kspace *= mask
 # the others. Least squares are then the best linear estimate, and singular vectors separate signal
 # from noise. ``compress_coils`` returns the 8 mixtures of the coils that have the most energy.
 
-white, whitening = tl.coil_maps.prewhiten(kspace, tl.coil_maps.noise_covariance(noise))
-data, compression = tl.coil_maps.compress_coils(white, 8)
+white, whitening = tl.mri.prewhiten(kspace, tl.mri.noise_covariance(noise))
+data, compression = tl.mri.compress_coils(white, 8)
 print(f"half of the coils have {data.norm() ** 2 / white.norm() ** 2:.2%} of the energy")
 
 # %%
@@ -54,7 +54,7 @@ print(f"half of the coils have {data.norm() ** 2 / white.norm() ** 2:.2%} of the
 # this dependence from the 24 x 24 points in the middle. At each pixel, the map is an eigenvector.
 # Its eigenvalue is 1 where there is signal. Where it is below 0.8, the map is set to zero.
 
-maps, eigenvalues = tl.coil_maps.espirit(data, "C", ("Kx", "Ky"), return_eigenvalues=True)
+maps, eigenvalues = tl.mri.espirit(data, "C", ("Kx", "Ky"), return_eigenvalues=True)
 
 
 pictures = {"measured": mask, "eigenvalue": eigenvalues, "map": maps[:3]}

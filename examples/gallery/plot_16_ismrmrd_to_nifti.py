@@ -21,7 +21,7 @@ from tempfile import TemporaryDirectory
 import torch
 
 import torchlinops as tl
-from torchlinops.imaging import epi, io
+from torchlinops import io, mri
 
 torch.manual_seed(0)
 SIZE, SLICES, COILS, NOISE = 64, 16, 8, 0.02
@@ -72,7 +72,7 @@ print("axes C, Z, Y, X:", tuple(grid.shape))
 # coils are combined.
 
 assert scan.noise is not None
-white, _ = tl.coil_maps.prewhiten(grid, tl.coil_maps.noise_covariance(scan.noise))
+white, _ = tl.mri.prewhiten(grid, tl.mri.noise_covariance(scan.noise))
 images = tl.FFT(3, centered=True).H(white)
 images = tl.Crop([scan.encoding.recon_size[0]], [scan.encoding.encoded_size[0]])(images)
 image = images.norm(dim=0)  # (Z, Y, X)
@@ -100,25 +100,26 @@ print("the middle is at", [round(float(mm), 1) for mm in middle[:3]], "mm (right
 # An echo planar scan reads every other line backwards. Their echoes are not exactly where those of
 # the other lines are, so a ghost of the object appears, half a field of view away. Three lines
 # without phase encoding show the difference. It is a phase along the readout, with a constant and a
-# slope, and :class:`~linops_imaging.epi.LinePhase` is its operator. In a file, the three lines have
-# the kind "phase correction": ``epi.estimate_phase(three.readouts(), three.is_reversed)``, and
+# slope, and :class:`~linops_imaging.mri.LinePhase` is its operator. In a file, the three lines have
+# the kind "phase correction": ``mri.estimate_phase(three.readouts(), three.is_reversed)``, and
 # ``scan.to_grid(scan.is_reversed)`` says which lines of the grid were read backwards.
+# ``write_ismrmrd(path, scan, others={"phase correction": three})`` writes them.
 
 slice_ = coils * head[SLICES // 2]  # (C, Ny, Nx)
 is_reversed = torch.arange(SIZE) % 2 == 1
 three = torch.tensor([False, True, False])
 along_x = tl.FFT(dims=("Nx",), to=("Kx",), centered=True)
 along_y = tl.FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
-of_scanner = epi.LinePhase(0.6, 0.05, is_reversed, SIZE)
+of_scanner = mri.LinePhase(0.6, 0.05, is_reversed, SIZE)
 epi_lines = (along_x @ of_scanner @ along_y)(slice_)
 echo = slice_.sum(1, keepdim=True).expand(-1, 3, -1)
-reference = along_x(epi.LinePhase(0.6, 0.05, three, SIZE)(echo))
+reference = along_x(mri.LinePhase(0.6, 0.05, three, SIZE)(echo))
 for data in (epi_lines, reference):
     data += NOISE * torch.randn_like(data)
 
-constant, slope = epi.estimate_phase(reference, three)
+constant, slope = mri.estimate_phase(reference, three)
 print(f"constant {constant:.3f}, slope {slope:.4f} per pixel")
-corrected = along_x @ epi.LinePhase(constant, slope, is_reversed, SIZE) @ along_y
+corrected = along_x @ mri.LinePhase(constant, slope, is_reversed, SIZE) @ along_y
 ghost = (along_x @ along_y).H(epi_lines).norm(dim=0)
 without_ghost = corrected.H(epi_lines).norm(dim=0)
 

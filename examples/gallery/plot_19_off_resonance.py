@@ -19,7 +19,7 @@ import math
 import torch
 
 import torchlinops as tl
-from torchlinops.imaging import mri, phantoms, trajectories
+from torchlinops import mri, phantoms, trajectories
 
 torch.manual_seed(0)
 SIZE, SHOTS, READOUT = 64, 8, 1000

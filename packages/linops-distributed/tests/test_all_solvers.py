@@ -250,7 +250,7 @@ def test_operators_that_mix_shares_are_refused(two: Ranked) -> None:
         ("lsqr", "M", [8]),
         ("lsqr", "B", [8, 16]),
         ("lsmr", "B", [8, 16]),
-        ("fista", "N", [32]),  # three lengths, an inner product
+        ("fista", "N", [40]),  # three lengths, two inner products
         ("fista", "B", [40]),
         ("pdhg", "B", [48]),
         ("minres", "N", [40, 8]),

@@ -42,7 +42,10 @@ def test_an_image_is_drawn_as_it_is(dtype: torch.dtype) -> None:
 
 def test_magnitudes_of_complex_images() -> None:
     x = torch.tensor([[3 + 4j, -1j], [0, 2]])
-    for image in (x, x.conj().requires_grad_(), x.numpy()):
+    frozen = x.numpy().copy()
+    frozen.setflags(write=False)
+    arrays = (x.numpy(), frozen, x.numpy()[::-1][::-1], x.flip(0).numpy()[::-1])
+    for image in (x, x.conj().requires_grad_(), *arrays, x.numpy().astype(">c16")):
         ((_, pixels),) = drawn(show(image))
         np.testing.assert_allclose(pixels, [[5, 1], [0, 2]])
 

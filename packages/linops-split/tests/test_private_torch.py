@@ -47,6 +47,18 @@ def test_fake_tensors_have_a_device_and_views_without_python() -> None:
     assert FakeTensorMode is TorchMode
 
 
+def test_modes_may_run_without_the_wrapper_of_the_compiler() -> None:
+    class Mode(TorchDispatchMode):
+        @classmethod
+        def _should_skip_dynamo(cls) -> bool:
+            return False
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+            return func(*args, **(kwargs or {}))
+
+    assert Mode.__torch_dispatch__.__code__.co_filename == __file__
+
+
 def test_a_mode_sees_operations() -> None:
     seen = []
 

@@ -53,9 +53,14 @@ def check_same_module(cut: nn.Module, whole: nn.Module) -> None:
 
 
 def other_values(module: nn.Module) -> State:
-    """Return a checkpoint with other values."""
+    """Return a checkpoint with other values; indices stay in their range."""
     state: State = module.state_dict()
-    return {name: 2 * tensor + 1 for name, tensor in state.items()}
+    return {
+        name: 2 * tensor + 1
+        if tensor.is_floating_point() or tensor.is_complex()
+        else tensor.flip(0)
+        for name, tensor in state.items()
+    }
 
 
 def input_of(known: Known, linop: NamedLinop) -> Tensor:

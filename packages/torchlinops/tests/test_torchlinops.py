@@ -117,6 +117,13 @@ def test_a_module_is_the_same_however_it_is_reached() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_one_namespace_has_all_names_of_mri() -> None:
+    for module in (tl.coil_maps, tl.imaging.epi):
+        assert {*module.__all__} <= {*tl.mri.__all__}
+        for name in module.__all__:
+            assert getattr(tl.mri, name) is getattr(module, name)
+
+
 def test_star_import_gives_all_of_it() -> None:
     names: dict[str, object] = {}
     exec("from torchlinops import *", names)

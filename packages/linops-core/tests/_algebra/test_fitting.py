@@ -171,6 +171,11 @@ ONES = torch.ones(3, 3)
             Diagonal(torch.ones(3, 2, 3), ("Nx", "Nz", "Ny")),
             r'Did you mean FFT with dims=\("Nx", "Ny"\), or with \(Nz\) among its dimensions\?',
         ),
+        (
+            F2,
+            Diagonal(torch.ones(2, 3, 2), ("C", "Ny", "Nx")),
+            r'in the order \(Ny, Nx\): make FFT with dims=\("Ny", "Nx"\)\.',
+        ),
         (F2, Diagonal(ONES, ("Ny", "Nx")), r"the same dimensions in another order: put a Rearr"),
         (
             F2,

@@ -337,8 +337,12 @@ def test_a_dense_matrix_needs_all_sizes() -> None:
 
 
 def test_only_an_operator_can_be_inside_of_a_normal() -> None:
-    with pytest.raises(TypeError, match=r"the inner operator of a normal must be a NamedLinop"):
-        FFT(1).normal(3)  # type: ignore[arg-type]
+    x: Any = torch.ones(3)
+    for A in (FFT(1), matrix().H @ matrix(), matrix() + matrix(), matrix().N):
+        with pytest.raises(TypeError, match=r"the inner operator of a normal must be a NamedLinop"):
+            A.normal(3)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=r"a NamedLinop, got .*Tensor.*, call A\.N\(x\)$"):
+            A.normal(x)
 
 
 def test_the_signature_names_operator_and_dimensions() -> None:

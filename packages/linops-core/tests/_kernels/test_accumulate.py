@@ -34,8 +34,7 @@ def test_the_concatenation_is_that_of_torch_in_every_mixture_of_dtypes(
     dtypes: list[torch.dtype], with_gradient: bool, axis: int
 ) -> None:
     parts = results(dtypes, with_gradient)
-    sizes = (parts[0].shape[axis],) * len(parts)
-    whole = concatenate(iter(parts), axis, sizes)
+    whole = concatenate(iter(parts), axis, parts[0].shape[axis] * len(parts))
     assert torch.equal(whole, torch.cat(parts, dim=axis))
     assert whole.dtype == torch.cat(parts, dim=axis).dtype
     assert whole.requires_grad == with_gradient
@@ -43,7 +42,7 @@ def test_the_concatenation_is_that_of_torch_in_every_mixture_of_dtypes(
 
 def test_a_gradient_that_starts_midway_reaches_its_part() -> None:
     first, second = torch.ones(2), torch.ones(2, requires_grad=True)
-    torch.autograd.backward(concatenate(iter([first, second, first]), 0, (2, 2, 2)).sum())
+    torch.autograd.backward(concatenate(iter([first, second, first]), 0, 6).sum())
     assert second.grad is not None and second.grad.tolist() == [1, 1]
     torch.autograd.backward(accumulate(iter([first, first, second])).sum())
     assert second.grad.tolist() == [2, 2]
@@ -82,21 +81,16 @@ def test_terms_of_different_shapes_are_not_broadcast() -> None:
         accumulate(iter([torch.ones(2), torch.ones(1)]))
 
 
-def test_a_part_of_another_length_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"Concat: an operand must return size 2 along axis 0"):
-        concatenate(iter([torch.ones(3)]), 0, (2,))
-
-
 def test_parts_that_differ_elsewhere_are_refused() -> None:
     parts = [torch.ones(2, 3), torch.ones(2, 1)]
     with pytest.raises(ValueError, match=r"one shape except for axis 0, got \(2, 3\) and \(2, 1\)"):
-        concatenate(iter(parts), 0, (2, 2))
+        concatenate(iter(parts), 0, 4)
 
 
 def test_batches_of_results_are_added_and_joined() -> None:
     def both(w: Tensor) -> tuple[Tensor, Tensor]:
         parts = [torch.ones(2), torch.ones(2), w * torch.ones(2)]
-        return accumulate(iter(parts)), concatenate(iter(parts), 0, (2, 2, 2))
+        return accumulate(iter(parts)), concatenate(iter(parts), 0, 6)
 
     total, whole = torch.func.vmap(both)(torch.tensor([1.0, 2.0]))
     assert total.tolist() == [[3, 3], [4, 4]]

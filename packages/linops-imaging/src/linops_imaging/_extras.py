@@ -2,18 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from functools import partial
 
+from linops_core.siblings import needed as of_package
 
-def needed(module: str, who: str, extra: str) -> Any:
-    """Return a module of an optional library; the error says how to install it."""
-    library = module.partition(".")[0]
-    try:
-        return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name != library:
-            raise
-        raise ImportError(
-            f"{who}: {library} must be installed: pip install 'linops-imaging[{extra}]'"
-        ) from error
+needed = partial(of_package, package="linops-imaging")

@@ -149,14 +149,18 @@ def titled(
         )
     pairs = x.items() if isinstance(x, Mapping) else (("", array) for array in x)
     for key, array in pairs:
-        numbers = array if isinstance(array, Tensor) else np.asarray(array)
-        if not isinstance(numbers, Tensor) and numbers.dtype.kind not in "biufc":
-            raise TypeError(f"show: an array must have numbers, got {numbers.dtype}")
-        tensor = numbers if isinstance(numbers, Tensor) else torch.from_numpy(numbers)
+        tensor = array if isinstance(array, Tensor) else _tensor_of(np.asarray(array))
         if tensor.layout is not torch.strided or tensor.is_meta:
             kind = "meta" if tensor.is_meta else tensor.layout
             raise TypeError(f"show: a tensor must be dense and have values, got {kind}")
         yield str(key), tensor.detach()
+
+
+def _tensor_of(numbers: np.ndarray[Any, Any]) -> Tensor:
+    if numbers.dtype.kind not in "biufc":
+        raise TypeError(f"show: an array must have numbers, got {numbers.dtype}")
+    # torch takes no other byte orders and negative strides, and warns of read-only memory.
+    return torch.from_numpy(np.require(numbers, numbers.dtype.newbyteorder("="), ["C", "W"]))
 
 
 def checked(array: Tensor, names: tuple[NamedDimension, ...]) -> Tensor:

@@ -1,32 +1,47 @@
-"""Functions of long lists, computed for some items at a time."""
+"""Functions of large tensors, computed for some items at a time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-import torch
 from torch import Tensor
 
-from ._plain import is_plain
+from linops_core.siblings import concatenate, steps_that_differ
 
 AT_ONCE = 2**18
 """Numbers to compute at a time, about."""
 
 
-def some_at_a_time(function: Callable[[Tensor], Tensor], items: Tensor, n: int) -> Tensor:
-    """Return ``function`` of items along axis 0, computed for n of them at a time.
+def some_at_a_time(
+    function: Callable[[Tensor], Tensor], items: Tensor, n: int, axis: int = 0, to: int = 0
+) -> Tensor:
+    """Return ``function`` of items along an axis, computed for n of them at a time.
 
-    Beside the result there are the temporaries of n items, and the result once more if autograd or
-    a transform records it.
+    The results lie along axis ``to``. Beside the result there are the temporaries of n items, and
+    the result once more if autograd or a transform records it.
     """
-    first, *others = items.split(max(1, n))
-    found = function(first)
-    if not others:
-        return found
-    if found.requires_grad or not is_plain(found):
-        return torch.cat([found, *map(function, others)])
-    result = found.new_empty(len(items), *found.shape[1:])
-    result[: len(found)] = found
-    for part, own in zip(others, result.split(len(found))[1:], strict=True):
-        own.copy_(function(part))
-    return result
+    pieces = steps_that_differ(items, items.split(max(1, n), axis), lambda piece: piece)
+    return concatenate(map(function, pieces), to, items.shape[axis])
+
+
+def applied_in_parts(
+    linop: Callable[[Tensor], Tensor],
+    x: Tensor,
+    axes: Sequence[tuple[int, int]],
+    nbytes: int,
+    at_once: int,
+) -> Tensor:
+    """Return A x, cut so that a part needs about ``at_once`` of ``nbytes``.
+
+    It is cut along ``axes``, pairs of an axis of x and the same axis of the result.
+    """
+    if nbytes <= at_once or not axes:
+        return linop(x)
+    (axis, to), *others = axes
+    n = x.shape[axis]
+
+    def inside(piece: Tensor) -> Tensor:
+        own = nbytes * piece.shape[axis] // n
+        return applied_in_parts(linop, piece, others, own, at_once)
+
+    return some_at_a_time(inside, x, n * at_once // nbytes, axis, to)

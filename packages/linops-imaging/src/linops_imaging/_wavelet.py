@@ -12,8 +12,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from linops_core import Identity, NamedLinop, SliceableLinop, linear_function
-from linops_core.siblings import unused_names
+from linops_core import GridOperator, Identity, NamedLinop, linear_function
+from linops_core.siblings import MixedAxis, unused_names
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from ._checks import check_number, sizes_of_grid
@@ -22,7 +22,7 @@ from ._filter_bank import Filter, analysis, synthesis
 Step: TypeAlias = Callable[[Tensor, int, Filter], Tensor]
 
 
-class Wavelet(SliceableLinop):
+class Wavelet(GridOperator[MixedAxis]):
     r"""The orthonormal wavelet transform of a periodic grid.
 
     Each level filters and halves the grid along each axis into approximations and details. The next
@@ -86,6 +86,8 @@ class Wavelet(SliceableLinop):
     """
 
     _is_real = True
+    grid_keys = ("grid", "coefficients")
+    _why_mixed = "a wavelet transform mixes all of the grid"
 
     def __init__(
         self,
@@ -131,10 +133,10 @@ class Wavelet(SliceableLinop):
         if len(result) != len(grid):
             raise ValueError(f"Wavelet: out_dims must have {len(grid)} dimensions, got {result}")
         shape = NamedShape((*batch, *grid), (*batch, *result), grid=grid, coefficients=result)
-        super().__init__(shape)
+        padded_size = tuple([size + -size % 2**n_levels for size in grid_size])
+        super().__init__(shape, map(MixedAxis, grid_size, padded_size))
         self.wavelet, self.n_levels = wavelet, n_levels
-        self.grid_size = grid_size
-        self.padded_size = tuple([size + -size % 2**n_levels for size in grid_size])
+        self.grid_size, self.padded_size = grid_size, padded_size
         self._lowpass = known[wavelet]
 
     @staticmethod
@@ -191,21 +193,6 @@ class Wavelet(SliceableLinop):
         """Return the identity, but for the adjoint of a transform that appends zeros."""
         is_projection = self.is_adjoint and self.padded_size != self.grid_size
         return super().own_normal() if is_projection else Identity.on_input_of(self)
-
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``."""
-        return self._grid_sizes().get(NamedDimension.infer(dim))
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: a coefficient depends on most of the grid."""
-        if NamedDimension.infer(dim) in self._grid_sizes():
-            return "a wavelet transform mixes all of the grid"
-        return super().why_opaque(dim)
-
-    def _grid_sizes(self) -> Mapping[NamedDimension, int]:
-        shapes = self.shape.other_shapes
-        names = (*shapes["grid"], *shapes["coefficients"])
-        return dict(zip(names, self.grid_size + self.padded_size, strict=True))
 
 
 @cache

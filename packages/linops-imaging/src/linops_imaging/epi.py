@@ -84,6 +84,7 @@ class LinePhase(SliceableLinop):
     """
 
     _takes_any_batch = True
+    _geometry = ("constant", "slope")
 
     def __init__(
         self,

@@ -15,6 +15,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from linops_core.siblings import not_a_tensor
+
 from ._checks import check_dtype, check_number, sizes_of_grid
 from ._ellipses import HEAD, transform, turned, unit_radius
 from ._some_at_a_time import AT_ONCE, some_at_a_time
@@ -121,8 +123,7 @@ def shepp_logan_kspace(
     """
     sizes = sizes_of_grid("shepp_logan_kspace", grid_size, 2, 3)
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        kind = locs.dtype if isinstance(locs, Tensor) else type(locs)
-        raise TypeError(f"shepp_logan_kspace: locs must be a tensor of real numbers, got {kind}")
+        raise not_a_tensor("shepp_logan_kspace", "locs", locs, "a tensor of real numbers")
     if not locs.ndim or locs.shape[-1] != len(sizes):
         raise ValueError(
             f"shepp_logan_kspace: the last dimension of locs must have size {len(sizes)} for a "

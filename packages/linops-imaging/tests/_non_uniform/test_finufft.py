@@ -144,6 +144,20 @@ def test_a_small_tol_is_kept_where_single_precision_does_not() -> None:
     torch.testing.assert_close(y, expected.to(y.dtype), atol=1e-6, rtol=0)
 
 
+@pytest.mark.parametrize("method", ["finufft", "table", "interpolate"])
+@pytest.mark.parametrize("sizes", [(20,), (40, 6)])
+def test_tol_is_kept_where_many_locations_are_at_one_place(
+    method: str, sizes: tuple[int, ...]
+) -> None:
+    """As the centre of radial spokes. Values that are added one by one are off by 1e-2 here."""
+    n, locs = 2**16, torch.tensor([[0.3, 2.4]])[:, : len(sizes)]
+    y = torch.full((n,), 0.1, dtype=torch.complex64)
+    A = NUFFT(locs.expand(n, -1).clone(), sizes, ("K",), method=method, tol=1e-3)
+    exact = (matrix(locs, sizes).conj() * y.to(torch.complex128).sum()).reshape(sizes)
+    found = A.H(y)
+    assert found.dtype == y.dtype and (found - exact).abs().max() < 1e-3 * exact.abs().max()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_a_tol_that_cannot_be_is_refused(dtype: torch.dtype) -> None:
     with pytest.raises(ValueError, match=r"NUFFT: tol must be .* at least 1.2e-12"):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import Tensor
 
@@ -31,8 +31,11 @@ def random(*shape: int) -> Tensor:
     st.sampled_from(["symmetric", "zero", "periodization", "antireflect"]),
 )
 def test_any_extension_of_any_size(sizes: list[int], level: int, name: str, mode: str) -> None:
+    wavelet = pywt.Wavelet(name)
+    if mode == "antireflect" and level == 2:  # PyWavelets refuses to extend a single value
+        assume(min(pywt.dwt_coeff_len(n, wavelet.dec_len, mode) for n in sizes) > 1)
     dims = ("Nx", "Ny")[: len(sizes)]
-    A = interop.from_pywt(pywt.Wavelet(name), dims, sizes, mode, level)
+    A = interop.from_pywt(wavelet, dims, sizes, mode, level)
     x = random(2, *sizes)
     expected, _ = pywt.coeffs_to_array(pywt.wavedecn(x[1].numpy(), name, mode, level))
     torch.testing.assert_close(A(x)[1], torch.from_numpy(expected))

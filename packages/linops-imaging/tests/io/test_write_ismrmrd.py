@@ -12,10 +12,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from linops_core import FFT
+from linops_imaging import epi
 from linops_imaging.io import IsmrmrdScan, read_ismrmrd, write_ismrmrd
 from linops_imaging.io._ismrmrd_header import header_of
 
 h5py = pytest.importorskip("h5py")
+OTHERS = (
+    *("calibration", "navigation", "phase correction", "feedback", "dummy"),
+    *("coil correction", "phase stabilization"),
+)
 LEFT_TO_RIGHT = torch.diag(torch.tensor([-1.0, -1.0, 1.0], dtype=torch.float64))
 
 
@@ -82,6 +88,65 @@ def test_everything_of_a_scan_is_written(tmp_path: Path) -> None:
     scan = dataclasses.replace(scan, details={**scan.details, **details}, counters=counters)
     write_ismrmrd(tmp_path / "a.h5", scan, "measurement/one")
     same(scan, read_ismrmrd(tmp_path / "a.h5", "measurement/one"))
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(OTHERS), unique=True), st.booleans())
+def test_lines_of_other_kinds_are_written_and_read(
+    tmp_path: Path, kinds: list[str], has_noise: bool
+) -> None:
+    noise: dict[str, Any] = {}
+    if has_noise:
+        noise = {"noise": grid(2, 5), "noise_dwell_time": 3.0}
+    scan, others = scan_of(**noise), {}
+    for number, kind in enumerate(kinds):
+        lines = IsmrmrdScan.from_grid(grid(2, 3, 5 + number), (40, 60, 5), dwell_time=2.0 + number)
+        turned = torch.tensor([number % 2 == 0, False, True])
+        others[kind] = dataclasses.replace(lines, encoding=scan.encoding, is_reversed=turned)
+    write_ismrmrd(tmp_path / "a.h5", scan, others=others)
+    found = read_ismrmrd(tmp_path / "a.h5")
+    assert found.left_out == dict.fromkeys(kinds, 3)
+    same(scan, dataclasses.replace(found, left_out={}))
+    for kind, lines in others.items():
+        found = read_ismrmrd(tmp_path / "a.h5", lines=kind)
+        same(
+            dataclasses.replace(lines, header=scan.header),
+            dataclasses.replace(found, left_out={}, noise=None, noise_dwell_time=None),
+        )
+
+
+def test_phase_correction_lines_correct_what_was_read_back(tmp_path: Path) -> None:
+    size, image = 8, grid(2, 8, 8)
+    turned = torch.arange(size) % 2 == 1
+    ghosts = FFT(dims=("Ny",), to=("Ky",), centered=True)(image)
+    scanner = epi.LinePhase(0.6, 0.05, turned, size)
+    along_x = FFT(dims=("Nx",), to=("Kx",), centered=True)
+    three = torch.tensor([False, True, False])
+    reference = epi.LinePhase(0.6, 0.05, three, size)(grid(2, 1, 8).expand(2, 3, 8))
+    scans = [
+        dataclasses.replace(IsmrmrdScan.from_grid(kspace, (40, 40, 5)), is_reversed=backwards)
+        for kspace, backwards in (
+            (turned_back(along_x(scanner(ghosts)), turned), turned),
+            (turned_back(along_x(reference), three), three),
+        )
+    ]
+    centres = [torch.where(s.is_reversed, size // 2 - 1, size // 2) for s in scans]
+    scan, lines = (
+        dataclasses.replace(s, centre_sample=c) for s, c in zip(scans, centres, strict=True)
+    )
+    lines = dataclasses.replace(lines, encoding=scan.encoding)
+    write_ismrmrd(tmp_path / "a.h5", scan, others={"phase correction": lines})
+    read = read_ismrmrd(tmp_path / "a.h5")
+    found = read_ismrmrd(tmp_path / "a.h5", lines="phase correction")
+    constant, slope = epi.estimate_phase(found.readouts(), found.is_reversed)
+    corrected = epi.LinePhase(constant, slope, read.to_grid(read.is_reversed), size)
+    lines_of_image = along_x.H(read.on_grid()[0])
+    torch.testing.assert_close(corrected.H(lines_of_image), ghosts, atol=1e-4, rtol=1e-4)
+
+
+def turned_back(kspace: Tensor, backwards: Tensor) -> Tensor:
+    """Return lines in the order in which they were measured."""
+    return torch.where(backwards[:, None], kspace.flip(-1), kspace)
 
 
 def test_many_coils_and_lazy_conjugates(tmp_path: Path) -> None:
@@ -291,3 +356,26 @@ def test_an_oversampled_readout(tmp_path: Path) -> None:
     first = torch.tensor([2.0, 0, 0, 1], dtype=torch.float64)  # the first pixel that Crop keeps
     torch.testing.assert_close(whole @ first, middle[:, 3])
     torch.testing.assert_close(whole[:3, :3], middle[:3, :3])
+
+
+def test_other_lines_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
+    scan, path = scan_of(), tmp_path / "a.h5"
+    faults: list[tuple[Any, type[Exception], str]] = [
+        ([scan], TypeError, r"others must be a mapping of kinds to scans, .*got <class 'list'>"),
+        (
+            {"imaging": scan},
+            ValueError,
+            r"others must have kinds of \('calibration', .*\), got 'imaging'",
+        ),
+        ({"dummy": scan.kspace}, TypeError, r"others\['dummy'\] must be an IsmrmrdScan, got"),
+        ({"dummy": scan_of(counters={})}, ValueError, "counters must be kspace_encode_step_1"),
+        (
+            {"dummy": IsmrmrdScan.from_grid(grid(2, 3, 5), (40, 60, 5))},
+            ValueError,
+            r"scan\.encoding must be one of those in scan\.header",
+        ),
+    ]
+    for others, error, match in faults:
+        with pytest.raises(error, match=f"write_ismrmrd: {match}"):
+            write_ismrmrd(path, scan, others=others)
+        assert not path.exists()

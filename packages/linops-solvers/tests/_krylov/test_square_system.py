@@ -172,7 +172,9 @@ def test_gmres_of_a_singular_system_is_never_worse_than_its_start(
     wide = torch.promote_types(dtype, torch.float64)
     residual = (matrix.to(wide) @ x.to(wide) - y.to(wide)).norm() / y.to(wide).norm()
     assert residual <= 1 + 1e-5
-    told = record.reason is StopReason.MAX_ITERATIONS or warned
+    # A warning tells of a residual of more than 100 times its tolerance.
+    is_near = record.reason is StopReason.ROUNDING and bool(residual <= 1e-3)
+    told = record.reason is StopReason.MAX_ITERATIONS or is_near or bool(warned)
     assert residual <= 1e-5 or (told and record.reason is not StopReason.CONVERGED)
 
 

@@ -7,7 +7,7 @@ from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from linops_core import FFT, Diagonal
+from linops_core import FFT, Diagonal, NamedLinop
 from linops_solvers import (
     Proximal,
     admm,
@@ -31,6 +31,7 @@ from linops_solvers import (
     split_bregman,
 )
 from linops_solvers._proximals import _singular_values
+from nameddim import NamedShape
 
 seeds = st.integers(0, 2**16)
 steps = st.floats(0.1, 3.0)
@@ -486,6 +487,8 @@ def test_what_is_not_convex_or_not_real_is_refused() -> None:
             group_soft_threshold(torch.ones(shape))(torch.ones(2, 3), 1.0)
     with pytest.raises(ValueError, match=r"in_basis: W must be unitary, .*, got Diagonal"):
         in_basis(Diagonal(torch.ones(2), ("N",)), soft_threshold())
+    with pytest.raises(ValueError, match=r"in_basis: W must be unitary, .*, got NamedLinop \(N\)"):
+        in_basis(NamedLinop(NamedShape(("N",))), soft_threshold())  # it has no adjoint
     with pytest.raises(TypeError, match=r"in_basis: W must be a NamedLinop, got <class 'int'>"):
         in_basis(3, soft_threshold())  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"in_basis: proximal must be .* got soft_threshold, which"):

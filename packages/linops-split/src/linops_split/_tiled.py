@@ -19,6 +19,7 @@ from linops_core.siblings import (
     shown_operands,
     source_of,
     tile_of,
+    unused_names,
     with_attributes,
     without_fftshift,
     writing_is_safe,
@@ -290,7 +291,10 @@ class Tiled(Composite):
         normal = self.tiles.normal(self._normal_of_group)
         if normal is None:
             return super().own_normal()
-        return self._changed(normal, lambda whole: whole.N)
+        if self._whole is None:
+            return self.with_tiles(normal)
+        whole = self._whole.N
+        return self.with_tiles(_with_output(normal, whole.oshape), whole)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
         """Return the normal operator of parts that must run together."""
@@ -336,6 +340,17 @@ class Tiled(Composite):
         other._is_endomorphism = False
         other._sizes = {dim: size for dim, size in self._sizes.items() if dim not in window}
         return tiles.parts[0].linop if tiles.is_one_whole and not other._sizes else other
+
+
+def _with_output(tiles: Tiles, oshape: Sequence[NamedDimension]) -> Tiles:
+    """Return tiles whose output has these names; inside, they get others than these."""
+    names = {own: name for own, name in zip(tiles.shape.oshape, oshape, strict=True) if own != name}
+    if not names:
+        return tiles
+    dims = {dim for linop in tiles.linops for dim in linop.dims}
+    inside = [name for name in names.values() if name in dims and name not in names]
+    names.update(zip(inside, unused_names(inside, {*dims, *oshape}), strict=True))
+    return tiles.renamed(names)
 
 
 def check_tqdm_kwargs(owner: str, tqdm_kwargs: Mapping[str, object] | None) -> None:

@@ -1,5 +1,6 @@
 """Counting memory: each storage once, from when it is made to when it is freed."""
 
+import math
 from collections.abc import Callable
 
 import pytest
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_core.testing.strategies import trees
-from linops_split._planning._peak import peak_nbytes
+from linops_split._planning._peak import Count, peak_nbytes
 from linops_split._planning._without_data import QuickFakeMode
 
 CPU = torch.device("cpu")
@@ -69,10 +70,24 @@ def many() -> None:
         (many, 4008),
     ],
 )
-def test_storages_count_while_they_live(work: Callable[[], object], nbytes: int) -> None:
+def test_storages_count_while_they_live(
+    work: Callable[[], object], nbytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     assert peak_nbytes(work).get(CPU, 0) == nbytes
     with FakeTensorMode(allow_non_fake_inputs=True):
         assert peak_nbytes(work).get(CPU, 0) == nbytes
+    mode = QuickFakeMode()
+    assert [counted(mode, work) for _ in range(2)] == [nbytes] * 2
+    monkeypatch.setitem(globals(), "x", mode.from_tensor(x))
+    assert [counted(mode, work) for _ in range(2)] == [nbytes] * 2
+
+
+def counted(mode: QuickFakeMode, work: Callable[[], object]) -> int:
+    """Return the peak that the mode counts itself."""
+    mode.count = Count()
+    with mode:
+        work()
+    return mode.count.peaks.get(CPU, 0)
 
 
 def test_what_was_there_before_does_not_count_unless_it_grows() -> None:
@@ -113,6 +128,9 @@ def test_operators_count_the_same_with_and_without_data(data: st.DataObject) -> 
                 lambda weight: weight
             )  # which keeps nothing of the call before
             assert peak_nbytes(lambda: fake(x)) == found
+        if isinstance(mode, QuickFakeMode):
+            fake = fake.with_weights(lambda weight: weight)
+            assert counted(mode, lambda: fake(x)) == found.get(CPU, 0)
 
 
 def look(tensor: Tensor) -> object:
@@ -120,9 +138,26 @@ def look(tensor: Tensor) -> object:
     return tensor.shape, tensor.stride(), tensor.dtype, tensor.device, tensor.is_conj(), kept
 
 
+def turned(x: Tensor) -> tuple[Tensor, ...]:
+    """Return views of a tensor, before and after it gets another shape in place."""
+    y = x.clone()
+    first = y[0]
+    return first, y.t_()[0], y.resize_(3, 2)[1:]
+
+
+def added(x: Tensor) -> tuple[Tensor, ...]:
+    """Return results that are written into arguments."""
+    y = x.clone()
+    return y.mul_(2), y.add_(x[0]), torch.mul(x, x, out=y), torch.mul(x, x, out=x.new_empty(0))
+
+
 @pytest.mark.parametrize(
     "work",
     [
+        turned,
+        added,
+        lambda x: [torch.addcmul(x, x, x, value=value) for value in (0.5, 2.0, 3)],
+        lambda x: (x.real**2, x.real**0.5, x.real.clamp(min=0), x * math.nan, x.real.long() * 2.5),
         lambda x: x[1:, ::2].mT.conj(),
         lambda x: x.split(2),
         lambda x: x.unbind(),
@@ -138,7 +173,7 @@ def look(tensor: Tensor) -> object:
     ],
 )
 def test_tensors_without_data_look_like_those_of_torch(
-    work: Callable[[Tensor], Tensor | tuple[Tensor, ...]],
+    work: Callable[[Tensor], Tensor | tuple[Tensor, ...] | list[Tensor]],
 ) -> None:
     found = []
     quick = QuickFakeMode()

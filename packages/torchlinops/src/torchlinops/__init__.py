@@ -56,7 +56,7 @@ _HERE = {
     imaging: (
         "ConeBeam FanBeam FiniteDifference Gradient Laplacian NUFFT ParallelBeam ParallelBeam3D "
         "SymmetrizedGradient Wavelet coil_maps density_compensation espirit fbp fdk from_deepinv "
-        "io masks phantoms show to_deepinv toeplitz_kernel trajectories"
+        "io masks mri phantoms show to_deepinv toeplitz_kernel trajectories"
     ),
     linops.split: "Tile assemble batch_linop fuzzy_broadcast_to plan_batches split_linop",
     linops.device: "BatchSpec DeviceSpec RepeatedEvent ToDevice batched create_batched_linop",

@@ -15,8 +15,8 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
+from .._extras import needed
 from ._arrays import as_tensor
-from ._extras import needed
 
 RowProduct: TypeAlias = Callable[[Any, Any], Any]
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from .._base._linop import NamedLinop
+from .._extras import needed
 from ._arrays import ArrayFunctions
 from ._external_operator import ExternalOperator, Names, with_true_adjoint
-from ._extras import needed
 from ._scipy import as_linear_operator, matrix_free
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from nameddim import ELLIPSES, as_dims
 
 from .._base._linop import NamedLinop
 from .._base._sizes import by_dimension
+from .._extras import needed
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear
 from ._external_operator import ExternalOperator, Names, with_true_adjoint
-from ._extras import needed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

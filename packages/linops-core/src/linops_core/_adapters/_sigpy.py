@@ -11,10 +11,10 @@ import torch
 
 from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
+from .._extras import needed
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
 from ._external_operator import ExternalOperator, Names, with_true_adjoint
-from ._extras import needed
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

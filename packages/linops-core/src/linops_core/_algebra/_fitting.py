@@ -140,16 +140,18 @@ def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
     if others[len(others) - len(own) :] == own:
         return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *own))})?"
     more = [dim for dim in others if dim not in own]
+    in_order = [dim for dim in others if dim in own]
+    if in_order != [*own]:
+        how = f"dims=({_quoted(in_order)})" if _takes_dims(linop) else "this order"
+        also = "" if _takes_dims(linop) else ", and permute its weight"
+        return (
+            f"The other operator has them in the order ({_text(in_order)}): make {linop.name} with "
+            f"{how}{also}."
+        )
     if _takes_dims(linop):
         return (
             f"Did you mean {linop.name} with dims=({_quoted(own)}), or with ({_text(more)}) among "
             "its dimensions?"
-        )
-    in_order = [dim for dim in others if dim in own]
-    if in_order != [*own]:
-        return (
-            f"The other operator has them in the order ({_text(in_order)}): make {linop.name} with "
-            "this order, and permute its weight."
         )
     return f"Did you mean {linop.name} with ({_quoted(others)})?"
 

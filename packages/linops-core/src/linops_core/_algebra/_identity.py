@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 
 from torch import Tensor
@@ -129,5 +130,7 @@ def is_identity(linop: NamedLinop) -> bool:
 
 
 def is_unitary(linop: NamedLinop) -> bool:
-    """Whether A^H A and A A^H are known to be identities."""
-    return acts_as(linop.N, Identity) and acts_as(linop.H.N, Identity)
+    """Whether A^H A and A A^H are known to be identities; False without an adjoint."""
+    with suppress(NotImplementedError):
+        return acts_as(linop.N, Identity) and acts_as(linop.H.N, Identity)
+    return False

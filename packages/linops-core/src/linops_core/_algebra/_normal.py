@@ -12,7 +12,7 @@ from nameddim import NamedDimension, NamedShape, is_wildcard
 from .._base._arithmetic import rules
 from .._base._centre import without_fftshift
 from .._base._copying import linked
-from .._base._dimensions import may_be_cut, supports_of
+from .._base._dimensions import check_inner, may_be_cut, supports_of
 from .._base._linop import NamedLinop
 from .._base._places import WHOLE, Seam, paired
 from .._base._question import Question
@@ -187,6 +187,7 @@ def _names_of_return(
 
 def fit_inner(linop: NamedLinop, inner: NamedLinop) -> tuple[NamedLinop, NamedLinop]:
     """Return both with their wildcards resolved by each other, or fitted by name."""
+    check_inner(linop, inner)
     reason = f"it returns {len(inner.oshape)} dimensions"
     try:
         linop = linop.resolved(oshape=inner.ishape)

@@ -15,6 +15,7 @@ from .._base._arithmetic import rules
 from .._base._linop import NamedLinop
 from .._base._question import Question, acts_as
 from .._kernels._accumulate import writing_is_safe
+from .._kernels._dtype import not_a_tensor
 from .._kernels._tracing import built
 from ._add import Add
 from ._chain import Chain
@@ -42,7 +43,7 @@ def shift_axes(linop: NamedLinop) -> tuple[int, ...]:
 def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     r"""Return :math:`U^H (U y / (d + \lambda))`, where :math:`A^H A = U^H \mathrm{diag}(d) U`."""
     if not isinstance(y, Tensor):
-        raise TypeError(f"{linop.signature}: y must be a torch.Tensor, got {type(y)}")
+        raise not_a_tensor(linop.signature, "y", y)
     least = _checked_shift(linop, lam)
     unitary, axes, normal = built(_diagonalised, linop)
     z = unitary(y if y.is_floating_point() or y.is_complex() else y.to(torch.get_default_dtype()))

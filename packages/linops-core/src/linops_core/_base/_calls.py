@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
 
@@ -24,4 +25,26 @@ def applied(linop: Any, x: Tensor) -> Tensor:
     except RecursionError as error:
         advise(error)
         raise
+    except RuntimeError as error:
+        check_place(linop, x, error)
+        raise
     return y
+
+
+def check_place(linop: Any, x: Tensor, error: RuntimeError) -> None:
+    """Raise an error for an input where the operator cannot work, instead of one of torch.
+
+    It is called after an error of torch, because right calls would wait for it.
+    """
+    devices = linop.input_devices
+    if devices and x.device not in devices:
+        there = " or ".join(map(str, devices))
+        raise ValueError(
+            f"{linop.signature}: the input must be on the device of the weights, {there}, got one "
+            f"on {x.device}; move one of them by .to(device)"
+        ) from error
+    if x.layout is not torch.strided:
+        raise TypeError(
+            f"{linop.signature}: the input must be a dense tensor, got the layout {x.layout}; "
+            "make it one: x.to_dense()"
+        ) from error

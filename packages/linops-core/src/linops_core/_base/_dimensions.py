@@ -24,6 +24,7 @@ class DimensionedModule(OperatorModule):
     """A module between tensors whose dimensions have names."""
 
     def __init__(self, shape: NamedShape, name: str | None = None) -> None:
+        """Make the operator; the text of the class says what its parameters are."""
         super().__init__(name)
         if not isinstance(shape, NamedShape):
             raise TypeError(f"{type(self).__name__}: shape must be a NamedShape, got {shape!r}")
@@ -206,6 +207,16 @@ def check_sizes(
                 f"{linop.name}: {dim} must have size {size}, got {x.shape[axis]} "
                 f"in an {side} of shape {tuple(x.shape)} for {linop.shape}"
             )
+
+
+def check_inner(linop: DimensionedModule, inner: object) -> None:
+    """Raise an error unless the inner part of a normal operator is an operator."""
+    if not isinstance(inner, DimensionedModule):
+        advice = "; to apply the normal operator, call A.N(x)" if isinstance(inner, Tensor) else ""
+        raise TypeError(
+            f"{linop.signature}: the inner operator of a normal must be a NamedLinop, got "
+            f"{type(inner)}{advice}"
+        )
 
 
 def is_renamed_by(linop: DimensionedModule, names: Mapping[NamedDimension, NamedDimension]) -> bool:

@@ -24,7 +24,7 @@ from ._conversions import Conversions
 from ._copying import linked, with_changed_tensors
 from ._cutting import Cuts, overridable
 from ._description import html_tree, tensor_text, tree_lines
-from ._dimensions import is_renamed_by
+from ._dimensions import check_inner, is_renamed_by
 from ._memo import CHECKED
 from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
@@ -247,11 +247,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         vars(self)["_has_relatives"] = True
         if inner is None:
             return self.own_normal().as_endomorphism()
-        if not isinstance(inner, NamedLinop):
-            raise TypeError(
-                f"{self.signature}: the inner operator of a normal must be a NamedLinop, "
-                f"got {type(inner)}"
-            )
+        check_inner(self, inner)
         return rules.normal(self, inner)
 
     def own_normal(self) -> NamedLinop:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
 from .._kernels._complex import without_bits
-from .._kernels._dtype import in_precision_of
+from .._kernels._dtype import in_precision_of, kept_kind
 from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
@@ -150,6 +150,30 @@ class OperatorModule(LateHooks):
         others[-1].extend(repeat_all(self, state_dict, prefix))  # messages of errors
         super()._load_from_state_dict(state_dict, prefix, *others)
 
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        """Change all tensors, as ``net.to`` and ``net.half`` do for the operators of a network.
+
+        Complex weights stay complex. Places, angles and times stay real, and are not rounded to
+        half precision, which would move them.
+        """
+        for module in self.children() if recurse else ():
+            module._apply(fn)
+        own = {**self._parameters, **self._buffers}
+        names = getattr(self, "_geometry", ())  # the weights that are places, angles or times
+        places = [t for name in names if (t := own.get(name)) is not None]
+        at = {id(tensor) for place in places for tensor in (place, place.grad)}
+
+        def changed(tensor: Tensor) -> Tensor:
+            is_place = id(tensor) in at
+            if not is_place and not tensor.is_complex():
+                return fn(tensor)
+            empty = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device))
+            dtype = kept_kind(tensor.dtype, empty.dtype, is_place)
+            return fn(tensor) if dtype is empty.dtype else tensor.to(empty.device, dtype)
+
+        super()._apply(changed, recurse=False)  # type: ignore[no-untyped-call]
+        return self
+
     def to(  # type: ignore[override]
         self,
         device: torch.device | str | int | torch.dtype | None = None,
@@ -163,22 +187,31 @@ class OperatorModule(LateHooks):
         device : torch.device or str, optional
         dtype : torch.dtype, optional
             The new precision. Complex weights stay complex and real ones real, so ``torch.float64``
-            and ``torch.complex128`` mean the same. Integers stay.
+            and ``torch.complex128`` mean the same. Integers stay, and places, angles and times are
+            not rounded to half precision.
         memory_aware : bool
             If True, tensors that share storage still share it (:func:`memmap.memory_aware_to`).
 
         Raises
         ------
         TypeError
-            If dtype has no precision (an integer type).
+            If dtype has no precision (an integer type). Or if ``memory_aware`` is set, dtype is
+            half precision, and there are places.
         """
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if memory_aware:
             from memmap import memory_aware_to
 
+            if dtype in (torch.float16, torch.complex32) and any(
+                getattr(part, "_geometry", ()) for part in self.modules()
+            ):
+                raise TypeError(
+                    f"{self.name}: the dtype must be of single or double precision for places, "
+                    f"angles and times that share memory, got {dtype}; leave memory_aware out"
+                )
             return memory_aware_to(self, device, dtype)
-        self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))  # type: ignore[no-untyped-call]
+        self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))
         return self
 
 

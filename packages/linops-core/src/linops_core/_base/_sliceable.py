@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from nameddim import NamedDimension, NamedShape
 
 from .._base._sides import Side
+from .._kernels._dtype import not_a_tensor
 from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
@@ -134,7 +135,7 @@ class SliceableLinop(NamedLinop):
         """  # noqa: E501
         dims = self.shape.other_shapes[shape_key]
         if not isinstance(weight, Tensor):
-            raise TypeError(f"{self.name}: {name} must be a torch.Tensor, got {type(weight)}")
+            raise not_a_tensor(self.name, name, weight)
         if weight.ndim != len(dims):
             raise ValueError(
                 f"{self.name}: {name} must have {len(dims)} dimensions for {shape_key} "

@@ -45,6 +45,15 @@ class TensorState:
         return [_look_of(tensor) for tensor in tensors] == self._looks
 
 
+def are_counted(*tensors: Tensor) -> bool:
+    """Return whether torch counts all writes, so that :class:`TensorState` shows them.
+
+    It does not count those of fused optimizers, which write to what has or had a gradient, nor
+    those to tensors made in inference mode.
+    """
+    return not any([t.requires_grad or t.is_inference() or t.grad is not None for t in tensors])
+
+
 def _look_of(tensor: Tensor) -> _Look:
     values = tensor if tensor.layout is torch.strided else _values_of(tensor)
     return (

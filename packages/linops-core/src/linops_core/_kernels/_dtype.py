@@ -31,6 +31,17 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
     return _COMPLEX[real] if tensor.is_complex() else real
 
 
+def kept_kind(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype:
+    """Return the dtype for a cast from ``old`` to ``new`` that loses no imaginary part.
+
+    That of a place is real, and of single or double precision if ``old`` is.
+    """
+    if is_place:
+        real = new.to_real() if new.is_complex else new
+        return real if {old, real} <= {torch.float32, torch.float64} else old
+    return new if new.is_complex else _COMPLEX.get(new, old)
+
+
 def promoted(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dtype:
     """Return the dtype to which all tensors except integers promote."""
     dtypes = [x.dtype for x in tensors if x.is_floating_point() or x.is_complex()]
@@ -68,6 +79,15 @@ def _is_integer(weight: Tensor | complex) -> bool:
 
 def _is_complex(weight: Tensor | complex) -> bool:
     return weight.is_complex() if isinstance(weight, Tensor) else isinstance(weight, complex)
+
+
+def not_a_tensor(owner: str, name: str, value: object, rule: str = "a torch.Tensor") -> TypeError:
+    """Return the error for an argument that must be a tensor, or one of other numbers."""
+    if isinstance(value, Tensor):
+        return TypeError(f"{owner}: {name} must be {rule}, got {value.dtype}")
+    is_array = isinstance(value, (list, tuple)) or hasattr(value, "__array_interface__")
+    advice = "; make it one by torch.as_tensor" if is_array else ""
+    return TypeError(f"{owner}: {name} must be {rule}, got {type(value)}{advice}")
 
 
 def check_vector(owner: str, name: str, y: Tensor) -> None:

@@ -21,6 +21,8 @@ Made = TypeVar("Made")
 # Devices on which values are kept; on others they are computed in each call.
 _DEVICES = ("cpu", "cuda")
 
+_WITH_DATA = Tensor, torch.nn.Parameter
+
 
 class Kept(Cache, Generic[Made]):
     """Values computed from some tensors, kept until these change. A copy starts empty."""
@@ -71,23 +73,33 @@ class Kept(Cache, Generic[Made]):
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Whether no transform, mode or subclass but autograd acts on the tensors.
+    """Whether no transform, mode or subclass but autograd acts on tensors on a usual device.
 
     During memory planning, tensors without data count like those that they represent.
     """
     if not writing_is_safe():
         return False
     # In a mode without data, results have no data either.
-    kinds = (Tensor, torch.nn.Parameter) if not is_in_fake_mode() else (FakeTensor,)
+    kinds = (FakeTensor,) if is_in_fake_mode() else _WITH_DATA
+    return _are_plain(kinds, tensors) and all([t.device.type in _DEVICES for t in tensors])
+
+
+def has_values(*tensors: Tensor) -> bool:
+    """Whether values may be read: no transform, mode or subclass but autograd acts on tensors."""
+    is_plain_data = writing_is_safe() and _are_plain(_WITH_DATA, tensors)
+    return is_plain_data and not any([t.is_meta for t in tensors])
+
+
+def _are_plain(kinds: tuple[type, ...], tensors: Sequence[Tensor]) -> bool:
     has_tangents = is_in_forward_mode()
-    for t in tensors:
-        if type(t) not in kinds or t.device.type not in _DEVICES:
-            return False
-        if has_tangents and forward_ad.unpack_dual(t).tangent is not None:
-            return False
-        if not has_storage(t):  # a batch of gradients has none
-            return False
-    return True
+    return all(
+        [
+            type(t) in kinds
+            and not (has_tangents and forward_ad.unpack_dual(t).tangent is not None)
+            and has_storage(t)  # a batch of gradients has none
+            for t in tensors
+        ]
+    )
 
 
 def wait_for(*tensors: Tensor) -> None:

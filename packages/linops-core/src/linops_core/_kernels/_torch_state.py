@@ -13,6 +13,7 @@ from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
+_PROXY = torch._C._TorchDispatchModeKey.PROXY
 
 
 def is_transformed() -> bool:
@@ -48,6 +49,13 @@ def is_in_a_mode() -> bool:
 def is_in_jit_trace() -> bool:
     """Whether torch.jit.trace records what happens."""
     return torch._C._get_tracing_state() is not None
+
+
+def is_made_a_graph() -> bool:
+    """Whether operations become nodes of a graph: in a compiler, an export or torch.jit.trace."""
+    if torch.compiler.is_compiling():
+        return True
+    return _dispatch_mode(_PROXY) is not None or is_in_jit_trace()
 
 
 def has_hooks_for_saved_tensors() -> bool:

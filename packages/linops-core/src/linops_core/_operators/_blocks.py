@@ -14,7 +14,7 @@ from nameddim import NamedDimension, NamedShape
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._kernels._dtype import summable
+from .._kernels._dtype import not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
 from ._grid_names import Dims, GridNames, from_the_end, to_the_end
@@ -303,8 +303,7 @@ def meaning_of(
 ) -> str:
     """Return whether a mask selects "blocks" or "elements" of every block."""
     if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
-        kind = getattr(mask, "dtype", type(mask))
-        raise TypeError(f"{name}: the mask must be a tensor of booleans, got {kind}")
+        raise not_a_tensor(name, "the mask", mask, "a tensor of booleans")
     shapes = {
         "blocks": tuple(axis.n_windows for axis in windows),
         "elements": tuple(axis.length for axis in windows),

@@ -18,6 +18,7 @@ from .._base._sizes import is_size, per_axis
 from .._base._unused_names import unused_names
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
+from .._kernels._dtype import not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
 from .._kernels._halo import Axis
 from ._grid_names import Dims, GridNames
@@ -158,7 +159,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
                 f"got {padding_mode!r} and {offset} with {mode!r}"
             )
         if not isinstance(kernel, Tensor):
-            raise TypeError(f"Convolution: kernel must be a torch.Tensor, got {type(kernel)}")
+            raise not_a_tensor("Convolution", "kernel", kernel)
         kernel_batch = as_dims(kernel_batch_shape)
         ndim = kernel.ndim - len(kernel_batch)
         if ndim not in (1, 2, 3) or not kernel.numel():

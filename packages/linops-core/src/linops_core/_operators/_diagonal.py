@@ -23,7 +23,7 @@ from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
-from .._kernels._dtype import multiplied
+from .._kernels._dtype import multiplied, not_a_tensor
 from .._kernels._powers import raised, why_not_raised
 from ._grid_names import Dims
 
@@ -80,7 +80,7 @@ class Diagonal(SliceableLinop):
         shape_kwargs: Mapping[str, Dims] | None = None,
     ) -> None:
         if not isinstance(weight, Tensor):
-            raise TypeError(f"Diagonal: weight must be a torch.Tensor, got {type(weight)}")
+            raise not_a_tensor("Diagonal", "weight", weight)
         if ioshape is None:
             ioshape = ("...", *(AnyDim(axis + 1) for axis in range(weight.ndim)))
         dims = as_dims(ioshape)

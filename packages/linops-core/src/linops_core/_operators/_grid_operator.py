@@ -67,6 +67,27 @@ class GridPart(NamedTuple):
         return GridPart(self.size, self.start + piece.start, self.start + piece.stop)
 
 
+class MixedAxis(NamedTuple):
+    """An axis of a transform that mixes all of it, so that it is never cut."""
+
+    n_input: int | None
+    n_output: int | None
+
+    @property
+    def lengths(self) -> tuple[int | None, int | None]:
+        """Length on both sides."""
+        return self.n_input, self.n_output
+
+    @property
+    def supports(self) -> tuple[None, None]:
+        """All of it."""
+        return None, None
+
+    def cut(self, *_: slice | None) -> MixedAxis:
+        """Return it: no slice reaches it."""
+        return self
+
+
 class GridOperator(SliceableLinop, Generic[Map]):
     """An operator that acts along each axis of a grid as an :class:`AxisMap` says.
 
@@ -77,7 +98,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     ``adj_fn`` uses ``gathered_back`` and ``scattered_back``.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart)
+    saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart, MixedAxis)
 
     grid_keys: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
     """Keys of ``shape.other_shapes`` for the dimensions of the grid and of the result."""

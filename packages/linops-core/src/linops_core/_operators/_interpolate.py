@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from numbers import Integral, Real
 from operator import add, mul, or_
@@ -17,10 +18,13 @@ from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
-from .._kernels._interpolation._gridding import outer
+from .._kernels._changes import are_counted
+from .._kernels._dtype import not_a_tensor
+from .._kernels._interpolation._gridding import NeighboursInSteps, outer
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation._weights import KaiserBessel, Spline, kernel_of
 from .._kernels._kept import Kept, is_plain
+from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
@@ -275,30 +279,35 @@ class Interpolate(GridOperator[GridPart]):
 
     def _is_kept(self, nbytes: int) -> bool:
         weight = self._weight("locs")
-        # Torch does not count writes of some optimizers, nor writes to tensors of inference mode.
-        may_change = weight.requires_grad or weight.grad is not None or weight.is_inference()
         has_points = self._shape_of_locs().numel() > 0
-        return has_points and nbytes <= self.table_budget and not may_change
+        return has_points and nbytes <= self.table_budget and are_counted(weight)
 
-    def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable:
+    def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable | NeighboursInSteps:
         """Return the table, the weights along each axis, or these computed now."""
         locs, part = self._weight("locs"), self.weight_part("locs")
+        n_points, n_nodes = part.shape[:-1].numel(), self.n_nodes(part.shape)
         dtype = torch.promote_types(values.real.dtype, self._least_dtype)
 
         def neighbours(points: slice = _ALL) -> Neighbours:
             own = self.neighbours(part, points, dtype)
-            return Neighbours(*own, self.n_nodes(part.shape), self.lengths[-1])
+            return Neighbours(*own, n_nodes, self.lengths[-1])
+
+        def in_steps() -> Neighbours | NeighboursInSteps:
+            of, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
+            steps = NeighboursInSteps(of, cells, part, n_points, n_nodes)
+            is_long = len(steps.slices(len(values))) > 1 and part.is_cpu
+            return steps if is_long and not is_recorded(part) else neighbours()
 
         def table() -> InterpolationTable:
             n_weights = math.ceil(self.width) ** len(self.grid_size)
-            return InterpolationTable(neighbours, part.shape[:-1].numel(), n_weights)
+            return InterpolationTable(neighbours, n_points, n_weights)
 
         if not is_plain(values, locs) or not values.numel():
             return neighbours()
         along_axes = part.numel() * math.ceil(self.width) * (torch.int64.itemsize + dtype.itemsize)
         make = table if self._nbytes_of_table(dtype) else neighbours
         if make is neighbours and (self.norm == 2 or not self._is_kept(along_axes)):
-            return neighbours()
+            return in_steps()
         return self._table.of([locs], dtype, make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
@@ -322,6 +331,20 @@ class Interpolate(GridOperator[GridPart]):
     def lengths(self) -> tuple[int, ...]:
         """Size of the grid, or of the part of a tile."""
         return tuple([axis.stop - axis.start for axis in self._axes])
+
+    def _cells(self, locs: Tensor, points: slice) -> Tensor:
+        """Return the cells of some locations in the grids of all frames, for `dtype_of_sums`."""
+        own = locs.reshape(-1, locs.shape[-1])[points].double()
+        strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
+        scaled = zip(own.unbind(-1), self.scale, strides, strict=True)
+        places = [(at * scale).floor().long() * stride for at, scale, stride in scaled]
+        return sum(places, self._frames(locs, points) * math.prod(self.lengths))
+
+    def _frames(self, locs: Tensor, points: slice) -> Tensor:
+        """Return the number of the frame of each of some locations."""
+        n_frame_axes = len(self.shape.other_shapes["frames"])
+        numbers = torch.arange(math.prod(locs.shape[:-1]), device=locs.device)[points]
+        return numbers // max(1, locs.shape[n_frame_axes:-1].numel())
 
     def neighbours(
         self, locs: Tensor, points: slice, dtype: torch.dtype
@@ -349,10 +372,8 @@ class Interpolate(GridOperator[GridPart]):
             if (start, stop) != (0, size):  # neighbours outside have no weight, but need a position
                 places = (places - start).clamp(0, stop - start - 1)
             positions.append(places * stride)
-        if frames := locs.shape[: len(self.shape.other_shapes["frames"])]:
-            # One frame after the other in one long grid.
-            numbers = torch.arange(math.prod(locs.shape[:-1]), device=locs.device)[points]
-            frame = numbers // max(1, locs.shape[len(frames) : -1].numel())
+        if self.shape.other_shapes["frames"]:  # one after the other in one long grid
+            frame = self._frames(locs, points)
             positions[0] = positions[0] + frame * math.prod(self.lengths)
         if self.norm == 2:
             squares, offsets = [outer(squares, add)], [None]
@@ -380,8 +401,7 @@ def _check(
     budget: int,
 ) -> None:
     if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        kind = getattr(locs, "dtype", type(locs))
-        raise TypeError(f"Interpolate: the locations must be a tensor of real numbers, got {kind}")
+        raise not_a_tensor("Interpolate", "the locations", locs, "a tensor of real numbers")
     ndim = len(sizes)
     rules = {
         f"grid_size must be 1, 2 or 3 positive integers, got {sizes}": (

@@ -11,16 +11,15 @@ from nameddim import NamedShape
 
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sides import Side, dims_of
 from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
 from .._kernels._half_spectrum import normal_of_half, real_signal
 from ._fft import ADJOINT_NORM, transformed
 from ._grid_names import Dims, GridNames
-from ._grid_operator import AxisMap, GridOperator
+from ._grid_operator import GridOperator, MixedAxis
 
 
-class RealFFT(GridOperator[AxisMap]):
+class RealFFT(GridOperator[MixedAxis]):
     r"""The discrete Fourier transform of a real signal, as half a spectrum:
 
     .. math:: y_k = s \sum_n x_n e^{-2 \pi i \, k \cdot n / N}, \quad k_d = 0, \dots, N_d // 2
@@ -93,15 +92,10 @@ class RealFFT(GridOperator[AxisMap]):
             raise ValueError(f"RealFFT: size must be a positive integer, got {size!r}")
         names = GridNames.along("RealFFT", dims, shape, to)
         own = names.shape(from_grid=names.grid, to_grid=names.result)
-        super().__init__(own, (), names.is_free)
+        axes = [MixedAxis(None, None)] * (len(names.grid) - 1)
+        axes.append(MixedAxis(int(size), int(size) // 2 + 1))
+        super().__init__(own, axes, names.is_free)
         self.norm, self.centered, self.n_points = norm, centered, int(size)
-
-    def sizes(self, side: Side) -> tuple[int | None, ...]:
-        """Return the length of the last dimension of the grid, or of its half spectrum."""
-        is_grid = (side == "input") != self.is_adjoint
-        last = self.shape.other_shapes["from_grid" if is_grid else "to_grid"][-1]
-        length = self.n_points if is_grid else self.n_points // 2 + 1
-        return tuple([length if dim == last else None for dim in dims_of(self.shape, side)])
 
     @staticmethod
     def fn(linop: RealFFT, x: Tensor, /) -> Tensor:

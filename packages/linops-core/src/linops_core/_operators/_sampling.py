@@ -19,10 +19,11 @@ from .._base._copying import linked
 from .._base._linop import NamedLinop
 from .._base._question import always
 from .._base._sizes import is_size, per_axis
-from .._kernels._accumulate import writing_is_safe
-from .._kernels._changes import TensorState
-from .._kernels._dtype import multiplied, summable
+from .._kernels._accumulate import dtype_of_sums, writing_is_safe
+from .._kernels._changes import TensorState, are_counted
+from .._kernels._dtype import multiplied, not_a_tensor, summable
 from .._kernels._kept import Kept, is_plain
+from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
 
@@ -119,6 +120,7 @@ class Sampling(GridOperator[GridPart]):
         self._shifted: tuple[int, ...] = ()
         self._counted = Kept[Tensor]()
         self._checked: TensorState | None = TensorState(*idx)
+        self._sums: dict[torch.dtype, torch.dtype] = {}
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -146,7 +148,7 @@ class Sampling(GridOperator[GridPart]):
         tensor([5., 7.])
         """
         if not isinstance(mask, Tensor):
-            raise TypeError(f"Sampling: the mask must be a torch.Tensor, got {type(mask)}")
+            raise not_a_tensor("Sampling", "the mask", mask)
         sizes = mask.shape if input_size is None else tuple(input_size)
         if sizes != mask.shape:
             raise ValueError(
@@ -202,18 +204,20 @@ class Sampling(GridOperator[GridPart]):
         """Return the samples of x."""
         indices, x = linop.flat_indices(), linop.gathered(x)
         batch = x.shape[: x.ndim - len(linop.input_size)]
-        samples = x.reshape(*batch, prod(linop.input_size)).index_select(-1, indices.flatten())
-        return linop.scattered(samples.reshape(batch + indices.shape))
+        grid = x.to(linop.dtype_of_sums(x.dtype)) if is_recorded(x) else x  # its gradient adds
+        samples = grid.reshape(*batch, prod(linop.input_size)).index_select(-1, indices.flatten())
+        return linop.scattered(samples.reshape(batch + indices.shape).to(x.dtype))
 
     @staticmethod
     def adj_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return the grid with the samples at their points, added up."""
         indices, x = linop.flat_indices(), linop.gathered_back(x)
         batch = x.shape[: x.ndim - indices.ndim]
-        samples = summable(x).reshape(*batch, indices.numel())
+        x = summable(x)
+        samples = x.to(linop.dtype_of_sums(x.dtype)).reshape(*batch, indices.numel())
         places = indices.flatten().expand(samples.shape)
         grid = samples.new_zeros(*batch, prod(linop.input_size)).scatter_add(-1, places, samples)
-        return linop.scattered_back(grid.reshape(*batch, *linop.input_size))
+        return linop.scattered_back(grid.to(x.dtype).reshape(*batch, *linop.input_size))
 
     @staticmethod
     def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
@@ -228,11 +232,25 @@ class Sampling(GridOperator[GridPart]):
         idx = [*map(self._weight, self._weights)]
         if self._checked is None or not self._checked.is_current(*idx):
             _check_indices(idx, self.input_size)
-            self._checked = TensorState(*idx)
+            self._checked, self._sums = TensorState(*idx), {}
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the check: a copy has other tensors."""
-        return {**super().__getstate__(), "_checked": None}
+        return {**super().__getstate__(), "_checked": None, "_sums": {}}
+
+    def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
+        """Return the dtype in which samples of one point are added, by all indices."""
+        if torch.compiler.is_compiling() or (not dtype.is_floating_point and not dtype.is_complex):
+            return dtype
+        if dtype not in self._sums:
+            idx = [self._weight(name).detach().flatten() for name in self._weights]
+            strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
+            places = (
+                sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
+                for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
+            )
+            self._sums[dtype] = dtype_of_sums(dtype, idx[0].numel(), places)
+        return self._sums[dtype]
 
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
@@ -256,7 +274,7 @@ class Sampling(GridOperator[GridPart]):
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)
-            if is_plain(x, *idx) and not any(indices.is_inference() for indices in idx):
+            if is_plain(x, *idx) and are_counted(*idx):
                 counts = self._counted.of(idx, how, count, is_only=True)
             else:
                 counts = count()
@@ -309,8 +327,7 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
         )
     for indices, size in zip(idx, sizes, strict=True):
         if not isinstance(indices, Tensor) or indices.dtype not in _INTEGERS:
-            kind = getattr(indices, "dtype", type(indices))
-            raise TypeError(f"Sampling: indices must be tensors of integers, got {kind}")
+            raise not_a_tensor("Sampling", "indices", indices, "tensors of integers")
         if indices.shape != idx[0].shape:
             raise ValueError(
                 "Sampling: all index tensors must have one shape, "

@@ -10,6 +10,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from linops_core.siblings import not_a_tensor
 from nameddim import NamedDimension, as_dims
 
 Name: TypeAlias = NamedDimension | str
@@ -25,10 +26,7 @@ def axes_of(owner: str, x: Tensor, dims: Sequence[Name], **wanted: Sequence[Name
     are arguments of ``owner``, for the messages.
     """
     if not isinstance(x, Tensor) or x.dtype not in (torch.complex64, torch.complex128):
-        kind = x.dtype if isinstance(x, Tensor) else type(x)
-        raise TypeError(
-            f"{owner}: the data must be a tensor of complex64 or complex128, got {kind}"
-        )
+        raise not_a_tensor(owner, "the data", x, "a tensor of complex64 or complex128")
     given = (*map(str, as_dims(dims)),)
     names = [*given]
     if len({*names}) < len(names):

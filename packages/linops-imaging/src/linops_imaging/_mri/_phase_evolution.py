@@ -34,6 +34,8 @@ class PhaseEvolution(SliceableLinop):
         Of the times; it is the first one of the output.
     """
 
+    _geometry = ("field_map", "times", "r2_star")
+
     field_map: Tensor
     times: Tensor
     r2_star: Tensor | None

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal, NamedLinop
-from linops_core.siblings import acts_as
+from linops_core.siblings import acts_as, not_a_tensor
 from nameddim import NamedDimension, as_dims
 
 from .._checks import check_real
@@ -189,8 +189,7 @@ def check_motion(
         if values is None:
             continue
         if not isinstance(values, Tensor) or not values.is_floating_point():
-            kind = getattr(values, "dtype", type(values))
-            raise TypeError(f"{owner}: {name} must be a tensor of real numbers, got {kind}")
+            raise not_a_tensor(owner, name, values, "a tensor of real numbers")
         if values.shape != shape:
             raise ValueError(
                 f"{owner}: {name} must have the shape {shape} for {names}, got "

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Dense, NamedLinop, Wrapper
+from linops_core.siblings import not_a_tensor
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
 from .._checks import check_number, check_real
@@ -260,8 +261,7 @@ def _rates(maps: Sequence[Tensor], n_bins: Sequence[int]) -> Tensor:
 
 def _check_map(name: str, values: Tensor) -> None:
     if not isinstance(values, Tensor) or not values.is_floating_point():
-        kind = getattr(values, "dtype", type(values))
-        raise TypeError(f"TimeSegments: {name} must be a tensor of real numbers, got {kind}")
+        raise not_a_tensor("TimeSegments", name, values, "a tensor of real numbers")
     if not values.isfinite().all():
         raise ValueError(f"TimeSegments: {name} must be finite, got values that are not")
 

@@ -6,12 +6,10 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
-import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
 from linops_core import Interpolate
-from linops_core.siblings import Kept
+from linops_core.siblings import FakeTensor, Kept, has_storage
 from nameddim import NamedDimension
 
 from ._finufft_function import computed, non_uniform_transform, transformed
@@ -83,7 +81,7 @@ class FinufftTransform(Interpolate):
         return y.reshape(*batch, *frames, *own).movedim(last, at)
 
     def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
-        if not (torch._C._has_storage(x) and torch._C._has_storage(locs)):  # batches of gradients
+        if not (has_storage(x) and has_storage(locs)):  # batches of gradients
             y: Tensor = non_uniform_transform(x, locs, is_back, self.grid_size, self.tol)
             return y
         weight, part = self.locs, self.weight_part("locs")

@@ -12,13 +12,11 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
 
-from .._plain import is_plain
+from linops_core.siblings import FakeTensor, has_values, is_made_a_graph, is_recorded
+
 from ._finufft_plan import PlanPair, way_for
 from ._kept import KeptByContent, Place
-
-_get_dispatch_mode, _PROXY = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.PROXY
 
 Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
 """Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True."""
@@ -62,15 +60,9 @@ def transformed(
 
     A compiler finds one opaque operation.
     """
-    if (
-        torch.compiler.is_compiling()
-        or torch._C._get_tracing_state() is not None
-        or _get_dispatch_mode(_PROXY) is not None
-    ):
+    if is_made_a_graph():
         y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
-    elif is_plain(x, locs) and not (
-        torch.is_grad_enabled() and (x.requires_grad or locs.requires_grad)
-    ):
+    elif has_values(x, locs) and not is_recorded(x, locs):
         y = compute(x, locs, is_back)  # the function takes a quarter of a millisecond
     else:
         y = _Transform.apply(x, locs, is_back, tuple(sizes), compute)  # type: ignore[no-untyped-call]

@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensor
+
+from linops_core.siblings import FakeTensor, dtype_of_sums
 
 from .._extras import needed
 from ._kaiser_bessel import check_tol
@@ -177,6 +178,11 @@ class PlanPair:
             if self._lost is not None:
                 into.masked_fill_(self._lost.any() if is_back else self._lost, math.nan)
 
+    def _is_crowded(self) -> bool:
+        parts = self._angles[0].split(2**20)
+        places = ((part * (self._sizes[0] / (2 * math.pi))).floor().long() for part in parts)
+        return dtype_of_sums(self._way.dtype, len(self._angles[0]), places) != self._way.dtype
+
     def _converted(self, x: Tensor) -> Tensor:
         return x.to(self._way.dtype).contiguous().resolve_conj().resolve_neg()
 
@@ -187,11 +193,17 @@ class PlanPair:
             way, n_axes = self._way, len(self._sizes)
             kind, sign = (1, 1) if is_back and self._device.type != "cpu" else (2, -1)
             make = partial(library.Plan, kind, self._sizes, self._n, way.eps(n_axes), sign)
-            options = {
+            options: dict[str, Any] = {
                 "dtype": str(way.dtype).removeprefix("torch."),
                 "upsampfac": way.upsampling,
             }
             if self._device.type == "cpu":
+                # It adds the points of a part one by one, and then the parts. As many points as
+                # parts have the smallest rounding: with its default, 4,000 spokes of 256 points
+                # err by 2e-3 in single precision, with these by 2e-5, in the same time.
+                options["spread_max_sp_size"] = max(256, math.isqrt(self._angles.shape[1]))
+                if n_axes == 1 and self._is_crowded():
+                    options["spread_sort"] = 1  # it makes no parts of points that are not sorted
                 # It warns of more threads than OMP_NUM_THREADS.
                 plan = make(**options, nthreads=torch.get_num_threads(), showwarn=0)
                 plan.setpts(*(at.numpy() for at in self._angles))

@@ -14,7 +14,9 @@ from torch import Tensor
 from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import (
     Memo,
+    concatenate,
     finds_grid_by_name,
+    is_recorded,
     steps_that_differ,
     unused_names,
     writing_is_safe,
@@ -22,8 +24,8 @@ from linops_core.siblings import (
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid
+from .._some_at_a_time import applied_in_parts
 from ._finufft import FinufftTransform
-from ._in_parts import applied_in_parts, others_of, side_by_side
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
 from ._locations import check_locations
 from ._method import plans_are_faster
@@ -266,7 +268,7 @@ class NUFFT(Wrapper):
         if isinstance(linop.interpolate, FinufftTransform):  # it takes image by image
             return linop.linop(x.to(dtype))
         x = x.to(torch.complex128 if linop._needs_double else dtype)
-        if not writing_is_safe() or (torch.is_grad_enabled() and locs.requires_grad):
+        if not writing_is_safe() or is_recorded(locs):
             return linop.linop(x).to(dtype)
         there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
         return linear_function(there, back, x, locs).to(dtype)
@@ -330,7 +332,7 @@ class NUFFT(Wrapper):
                     tile._in_parts(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
-                return side_by_side(parts, outs[number], n)
+                return concatenate(parts, outs[number], n)
         axes = [
             (at, to)
             for number, (at, to) in enumerate(zip(ins, outs, strict=True))
@@ -371,6 +373,12 @@ def _as_its_interpolation(linop: NUFFT) -> bool | None:
 
 def _interpolate_of(linop: NamedLinop) -> Interpolate:
     return next(part for part in linop.flatten() if isinstance(part, Interpolate))
+
+
+def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
+    """Return the axes among ``ndim`` that are not in ``axes``."""
+    left_out = {axis % ndim for axis in axes}
+    return [axis for axis in range(ndim) if axis not in left_out]
 
 
 def _refuse_table(interpolate: Interpolate, budget: int) -> None:

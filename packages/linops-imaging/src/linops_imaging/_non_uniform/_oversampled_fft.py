@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from operator import itemgetter
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from linops_core import AxisMap, GridNames, GridOperator, Interpolate, NamedLinop
-from linops_core.siblings import Kept, is_plain, steps_that_differ, writing_is_safe
+from linops_core import GridNames, GridOperator, Interpolate, NamedLinop
+from linops_core.siblings import Kept, MixedAxis, is_plain, is_recorded, writing_is_safe
 from nameddim import NamedDimension
 
+from .._some_at_a_time import some_at_a_time
 from ._kaiser_bessel import Gridding, deapodisation
 
 # Bytes of the oversampled grids that are computed at a time; one image may have more. A GPU has no
@@ -21,7 +21,7 @@ from ._kaiser_bessel import Gridding, deapodisation
 _STEP, _STEP_ON_GPU = 2**21, 2**26
 
 
-class OversampledFFT(GridOperator[AxisMap]):
+class OversampledFFT(GridOperator[MixedAxis]):
     r"""The weighted Fourier transform of an image at the frequencies k N / M,
 
     .. math:: X_k = \prod_d N_d^{-1/2} \sum_r
@@ -35,10 +35,11 @@ class OversampledFFT(GridOperator[AxisMap]):
     saved_with: ClassVar[tuple[type, ...]] = (Gridding, Kept)
     grid_keys = ("image", "grid")
     _takes_any_batch = True
-    sizes = NamedLinop.sizes  # each dimension has one size
+    _why_mixed = "a Fourier transform mixes all of its grid; cut along points, frames or coils"
 
     def __init__(self, names: GridNames, sizes: Sequence[int], way: Gridding) -> None:
-        super().__init__(names.shape(image=names.grid, grid=names.result), (), names.is_free)
+        axes = map(MixedAxis, sizes, way.padded)
+        super().__init__(names.shape(image=names.grid, grid=names.result), axes, names.is_free)
         self.grid_size, self.padded_size, self._way = tuple(sizes), way.padded, way
         self._last = tuple(range(-len(sizes), 0))
         self._kept: Kept[list[Tensor]] = Kept()
@@ -64,16 +65,11 @@ class OversampledFFT(GridOperator[AxisMap]):
         batch = x.shape[: x.ndim - len(sizes)]
         nbytes = _STEP if x.is_cpu else _STEP_ON_GPU
         step = max(1, nbytes // (math.prod(self.padded_size) * x.element_size()))
-        is_recorded = torch.is_grad_enabled() and x.requires_grad
         factors = self.factors(x)
-        if math.prod(batch) <= step or is_recorded or not writing_is_safe():
+        if math.prod(batch) <= step or is_recorded(x) or not writing_is_safe():
             return one(x, factors)
         images = x.flatten(0, len(batch) - 1)
-        dtype = torch.promote_types(x.dtype, torch.complex64)
-        result = x.new_empty(len(images), *sizes, dtype=dtype)
-        pieces = zip(images.split(step), result.split(step), strict=True)
-        for some, part in steps_that_differ(x, pieces, itemgetter(0)):
-            part.copy_(one(some, factors))
+        result = some_at_a_time(lambda some: one(some, factors), images, step)
         return result.reshape(batch + sizes)
 
     def _padded_and_transformed(self, x: Tensor, factors: Tensor) -> Tensor:
@@ -113,20 +109,6 @@ class OversampledFFT(GridOperator[AxisMap]):
             (deapodisation(n, m, self._way.width, self._way.beta, device) / math.sqrt(n)).to(dtype)
             for n, m in zip(self.grid_size, self.padded_size, strict=True)
         ]
-
-    def size(self, dim: NamedDimension | str) -> int | None:
-        """Return the length of ``dim``."""
-        shapes = self.shape.other_shapes
-        names = (*shapes["image"], *shapes["grid"])
-        sizes = dict(zip(names, self.grid_size + self.padded_size, strict=True))
-        return sizes.get(NamedDimension.infer(dim))
-
-    def why_opaque(self, dim: NamedDimension | str) -> str | None:
-        """Return why ``dim`` cannot be sliced: all of the grid is mixed."""
-        shapes = self.shape.other_shapes
-        if dim in shapes["image"] or dim in shapes["grid"]:
-            return "a Fourier transform mixes all of its grid; cut along points, frames or coils"
-        return super().why_opaque(dim)
 
 
 def gridded_transform(

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import NO_ROOM, Near, Number, Rays, Room, Tables, centred, hat, tables_at_once, value_of
+from ._rays import Near, Number, Rays, Tables, centred, hat, tables_at_once, value_of
 
 
 class ParallelRays(NamedTuple):
@@ -61,19 +61,17 @@ class ParallelRays(NamedTuple):
         start = first_rays(angles, self.n_detectors + 2 * reach)
         return Tables(by_pixel(numbers, dtype), start)
 
-    def near(self, tables: Tables, reach: int, room: Room = NO_ROOM) -> Near:
+    def near(self, tables: Tables, reach: int) -> Near:
         """Return the rays near pixels."""
         p0, p1, t0, t1, step = tables.numbers
-        first, second, index = room
-        before = _before(torch.add(p0, p1, out=first), self.n_detectors, first)
-        index = _index(before, tables, index)
+        before = _before(p0 + p1, self.n_detectors)
+        index = _index(before, tables)
         # Not computed from the place, which has few digits where rays are far apart.
         number = before.sub_((self.n_detectors - 1) / 2)
-        at = torch.add(t0, t1, out=second)
-        at = torch.addcmul(at, number, step, value=-1, out=second)
+        at = torch.addcmul(t0 + t1, number, step, value=-1)
 
         def weight(k: int) -> Tensor:
-            return hat(torch.add(at, step, alpha=reach - k, out=first))
+            return hat(torch.add(at, step, alpha=reach - k))
 
         return Near(index, weight)
 
@@ -165,14 +163,13 @@ class FanRays(NamedTuple):
         others = tangents.flatten() if self.is_curved else None
         return Tables(by_pixel(numbers, dtype), start, shares.flatten(), others)
 
-    def near(self, tables: Tables, reach: int, room: Room = NO_ROOM) -> Near:
+    def near(self, tables: Tables, reach: int) -> Near:
         """Return the rays near pixels."""
         s0, s1, t0, t1 = tables.numbers
-        first, second, index = room
-        s, away, shares = torch.add(s0, s1, out=first), torch.add(t0, t1, out=second), tables.shares
+        s, away, shares = s0 + s1, t0 + t1, tables.shares
         assert shares is not None
-        before = _before(self.place(s, away), self.n_detectors, None)
-        index = _index(before, tables, index)
+        before = _before(self.place(s, away), self.n_detectors)
+        index = _index(before, tables)
         number = before.sub_((self.n_detectors - 1) / 2)
         step, middle = (
             length / (self.source + self.detector) for length in (self.spacing, self.offset)
@@ -209,12 +206,12 @@ def first_rays(angles: Tensor, n_rays: int) -> Tensor:
     return n_rays * torch.arange(n_views, dtype=dtype, device=angles.device).view(-1, 1, 1)
 
 
-def _before(place: Tensor, n_detectors: int, memory: Tensor | None) -> Tensor:
+def _before(place: Tensor, n_detectors: int) -> Tensor:
     """Return a place among the detectors, rounded down and clamped to an existing detector."""
-    return torch.clamp(place.detach(), 0, n_detectors - 1, out=memory).floor_()
+    return torch.clamp(place.detach(), 0, n_detectors - 1).floor_()
 
 
-def _index(before: Tensor, tables: Tables, memory: Tensor | None) -> Tensor:
+def _index(before: Tensor, tables: Tables) -> Tensor:
     """Return the index of the last detector whose ray is not behind a pixel, less the reach."""
-    index = before.int() if memory is None else memory.copy_(before)
-    return index if tables.start is None else index.add_(tables.start)
+    index = before.int()
+    return index if tables.start is None else index + tables.start

@@ -8,12 +8,13 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
+from linops_core.siblings import has_values
+
 from .._checks import check_real
-from .._plain import is_plain
 from ._beams import radius_of
 from ._fan_beam import check_detector
 from ._line_integrals import Names, check_angles
-from ._volume_transform import Poses, VolumeTransform
+from ._volume_transform import Poses, VolumeTransform, axes_at
 
 Pair = float | Sequence[float] | Tensor
 VOLUME: Names = ("Nx", "Ny", "Nz")
@@ -142,7 +143,7 @@ class ConeBeam(VolumeTransform):
                 )
             self.register_weight("heights", heights, "angles_shape")
         self.detector = check_detector("ConeBeam", detector)
-        if all(is_plain(self.weight_part(name)) for name in self._weights):
+        if all(has_values(self.weight_part(name)) for name in self._weights):
             axis = self.origin_of_tile(angles.double())[:2].unbind()
             radius = radius_of(self.grid_size[:2], axis) + 1
             if self.source_distance <= radius:
@@ -181,11 +182,10 @@ class ConeBeam(VolumeTransform):
         The other parameters are those of the class. ASTRA's ``cone_vec`` has the same vectors.
         """
         poses = {"source": source, "detector_middle": detector_middle, "u": u, "v": v}
-        self = cls.__new__(cls)
         names = input_shape, output_shape, batch_shape
-        VolumeTransform.__init__(self, poses, n_detectors, grid_size, origin, names)
+        self = cls.of_poses(poses, n_detectors, grid_size, origin, names)
         self.detector = check_detector("ConeBeam", detector)
-        if all(is_plain(self.weight_part(name)) for name in self._weights):
+        if all(has_values(self.weight_part(name)) for name in self._weights):
             at = source.detach().double()
             at = at + self.origin_of_tile(at)
             is_inside = ((at > -1) & (at < at.new_tensor(self.grid_size))).all(1)
@@ -199,14 +199,8 @@ class ConeBeam(VolumeTransform):
     def poses(self) -> Poses:
         """Return the poses for the current weights."""
         if "source" in self._weights:
-            names = ("source", "detector_middle", "u", "v")
-            return Poses(*[self.weight_part(name).double() for name in names])
-        angles = self.weight_part("angles").double()
-        zero = torch.zeros_like(angles)
-        cosine, sine = angles.cos(), angles.sin()
-        across = torch.stack([cosine, sine, zero], 1)
-        along = torch.stack([-sine, cosine, zero], 1)
-        up = torch.stack([zero, zero, torch.ones_like(angles)], 1)
+            return self.given_poses("source")
+        across, along, up = axes_at(self.weight_part("angles").double())
         (dv, du), (v, u) = (self.pair(name) for name in ("detector_spacing", "detector_offset"))
         height = 0.0 * up
         if "heights" in self._weights:
@@ -214,7 +208,7 @@ class ConeBeam(VolumeTransform):
         radius = self.source_distance + self.detector_distance
         source = height - self.source_distance * along
         if self.detector == "curved":
-            gamma = torch.as_tensor(u, dtype=torch.float64, device=angles.device) / radius
+            gamma = torch.as_tensor(u, dtype=torch.float64, device=up.device) / radius
             middle = radius * (gamma.sin() * across + gamma.cos() * along)
             across = gamma.cos() * across - gamma.sin() * along
         else:

@@ -8,8 +8,9 @@ from typing import Literal
 
 from torch import Tensor
 
+from linops_core.siblings import has_values
+
 from .._checks import check_real
-from .._plain import is_plain
 from ._beams import FanRays, radius_of
 from ._line_integrals import Names
 from ._rays import Number
@@ -101,7 +102,7 @@ class FanBeam(XRayTransform):
         self.source_distance = check_real("FanBeam", "source_distance", source_distance, 0)
         self.detector_distance = check_real("FanBeam", "detector_distance", detector_distance, 0)
         self.detector = check_detector("FanBeam", detector)
-        if not all(is_plain(self.weight_part(name)) for name in self._weights):
+        if not all(has_values(self.weight_part(name)) for name in self._weights):
             return  # whose values cannot be read
         beam = self.beam()
         radius = radius_of(self.grid_size, beam.origin) + 1

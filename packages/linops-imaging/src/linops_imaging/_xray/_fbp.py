@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import Chain, NamedLinop, Scalar
-from linops_core.siblings import acts_as, is_unitary
+from linops_core.siblings import acts_as, is_unitary, not_a_tensor
 
 from .._some_at_a_time import some_at_a_time
 from ._beams import FanRays
@@ -104,7 +104,7 @@ def fbp(
     tensor(True)
     """
     if not isinstance(sinogram, Tensor):
-        raise TypeError(f"fbp: the sinogram must be a torch.Tensor, got {type(sinogram)}")
+        raise not_a_tensor("fbp", "the sinogram", sinogram)
     if acts_as(A, Chain):
         kinds = ParallelBeam, FanBeam
         return of_chain(

@@ -7,7 +7,7 @@ from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
 from linops_core import Chain, NamedLinop
-from linops_core.siblings import acts_as
+from linops_core.siblings import acts_as, not_a_tensor
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
@@ -74,7 +74,7 @@ def fdk(
     tensor(True)
     """
     if not isinstance(sinogram, Tensor):
-        raise TypeError(f"fdk: the sinogram must be a torch.Tensor, got {type(sinogram)}")
+        raise not_a_tensor("fdk", "the sinogram", sinogram)
     if acts_as(A, Chain):
         return of_chain(
             "fdk",

@@ -155,9 +155,8 @@ def onto_rows(
 ) -> Iterator[tuple[slice, Tensor]]:
     """Return places along axis 0 and the back projection there, (B, R, N1), one after the other.
 
-    For at most MOST_IMAGES images. About ``n_at_once`` images are in memory at a time. The next
-    rows may be written into the same memory. If autograd or a transform records them, all rows of
-    any number of images are one part.
+    For at most MOST_IMAGES images. About ``n_at_once`` images are in memory at a time. If autograd
+    or a transform records them, all rows of any number of images are one part.
     """
     reach = beam.reach(sizes)
     lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])

@@ -11,11 +11,10 @@ import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop, linear_function
-from linops_core.siblings import unused_names
+from linops_core.siblings import has_values, is_recorded, not_a_tensor, unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._checks import check_real
-from .._plain import is_plain
 from .._units import warn_of_degrees
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -59,7 +58,7 @@ class LineIntegrals(SliceableLinop):
         x = x.to(torch.promote_types(dtype, torch.float32))
         parts = torch.stack([x.real, x.resolve_conj().imag]) if x.is_complex() else x.unsqueeze(0)
         images = parts.reshape(math.prod(parts.shape[:-n_axes]), *x.shape[-n_axes:])
-        if any(part.requires_grad for part in geometry) and torch.is_grad_enabled():
+        if is_recorded(*geometry):
             y = function(images)
         else:
             y = linear_function(function, adjoint, images, *geometry)
@@ -85,7 +84,7 @@ class LineIntegrals(SliceableLinop):
                 raise ValueError(
                     f"{owner}: {name} must have the shape {shape}, got {tuple(value.shape)}"
                 )
-            if is_plain(value):
+            if has_values(value):
                 for number in value.detach().reshape(-1).tolist():
                     check_real(owner, name, number, least, more=more)
             self.register_weight(name, value, f"{name}_shape")
@@ -131,8 +130,7 @@ def shape_of(
 def check_angles(owner: str, angles: Tensor, stacklevel: int) -> None:
     """Raise an error unless they are a list of real numbers; warn of degrees."""
     if not isinstance(angles, Tensor) or not angles.is_floating_point():
-        kind = angles.dtype if isinstance(angles, Tensor) else type(angles)
-        raise TypeError(f"{owner}: angles must be a tensor of real numbers, got {kind}")
+        raise not_a_tensor(owner, "angles", angles, "a tensor of real numbers")
     if angles.ndim != 1:
         raise ValueError(
             f"{owner}: angles must have one dimension, got shape {tuple(angles.shape)}"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
-import torch
 from torch import Tensor
 
 from ._cone_beam import VIEWS, VOLUME, Pair
 from ._line_integrals import Names, check_angles
-from ._volume_transform import Poses, VolumeTransform
+from ._volume_transform import Poses, VolumeTransform, axes_at
 
 
 class ParallelBeam3D(VolumeTransform):
@@ -113,24 +112,16 @@ class ParallelBeam3D(VolumeTransform):
         vectors.
         """
         poses = {"direction": direction, "detector_middle": detector_middle, "u": u, "v": v}
-        self = cls.__new__(cls)
         names = input_shape, output_shape, batch_shape
-        VolumeTransform.__init__(self, poses, n_detectors, grid_size, origin, names)
-        return self
+        return cls.of_poses(poses, n_detectors, grid_size, origin, names)
 
     def poses(self) -> Poses:
         """Return the poses for the current weights."""
         if "direction" in self._weights:
-            names = ("direction", "detector_middle", "u", "v")
-            return Poses(*[self.weight_part(name).double() for name in names])
-        angles = self.weight_part("angles").double()
-        zero = torch.zeros_like(angles)
-        cosine, sine = angles.cos(), angles.sin()
-        across = torch.stack([cosine, sine, zero], 1)
-        along = torch.stack([-sine, cosine, zero], 1)
-        up = torch.stack([zero, zero, torch.ones_like(angles)], 1)
+            return self.given_poses("direction")
+        across, along, up = axes_at(self.weight_part("angles").double())
         is_weight = "tilt" in self._weights
-        tilt = self.weight_part("tilt").double() if is_weight else zero.new_tensor(self.tilt)
+        tilt = self.weight_part("tilt").double() if is_weight else up.new_tensor(self.tilt)
         direction = tilt.cos() * along + tilt.sin() * up
         up = tilt.cos() * up - tilt.sin() * along
         (dv, du), (v, u) = (self.pair(name) for name in ("detector_spacing", "detector_offset"))

@@ -17,9 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
-from linops_core.siblings import is_plain
-
-from .._plain import is_plain as has_values
+from linops_core.siblings import has_values, is_plain, is_recorded
 
 _AT_ONCE, _ON_GPU = 2**18, 2**22
 """Numbers of places in planes that are computed at a time."""
@@ -144,8 +142,7 @@ def is_constant(*tensors: Tensor) -> bool:
 
     During memory planning, tensors without data count like those that they represent.
     """
-    is_recorded = torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
-    return is_plain(*tensors) and not is_recorded
+    return is_plain(*tensors) and not is_recorded(*tensors)
 
 
 def _interpolated(x: Tensor, places: Tensor) -> Tensor:

@@ -11,16 +11,13 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from .._plain import is_plain
+from linops_core.siblings import has_values, is_recorded
 
 _VIEWS, _VIEWS_ON_GPU = 16, 256
 """Views computed at a time; each needs a float64 number for each ray."""
 _NUMBERS_ON_GPU = 2**22
 """Numbers that a GPU computes at a time, because it waits for the start of each step."""
 
-Room: TypeAlias = Sequence[Tensor | None]
-"""Memory for two numbers and an index of each ray and pixel."""
-NO_ROOM: Room = (None, None, None)
 Number: TypeAlias = float | Tensor
 """A length; a tensor has no dimensions and may have a gradient."""
 
@@ -146,8 +143,8 @@ class Beam(Protocol):
     def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
         """Return the tables for pixels at coordinates x0 of rows and x1 of columns, in float64."""
 
-    def near(self, tables: Tables, reach: int, room: Room = NO_ROOM) -> Near:
-        """Return the rays near pixels, in the memory of ``room`` if it has any."""
+    def near(self, tables: Tables, reach: int) -> Near:
+        """Return the rays near pixels."""
 
 
 def value_of(number: Number) -> float:
@@ -198,8 +195,7 @@ def is_constant(images: Tensor, beam: Beam) -> bool:
     """Return whether neither autograd nor a transform records the images and the angles."""
     numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
     tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]
-    is_recorded = any(tensor.requires_grad for tensor in tensors)
-    return is_plain(*tensors) and not (is_recorded and torch.is_grad_enabled())
+    return has_values(*tensors) and not is_recorded(*tensors)
 
 
 def hat(t: Tensor) -> Tensor:

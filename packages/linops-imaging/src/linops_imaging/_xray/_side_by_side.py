@@ -8,7 +8,6 @@ B images, A angles, V views, D detectors, R rows and C columns of pixels.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
@@ -44,23 +43,21 @@ def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Ten
     width = longest + 3
     parts = _parts(longest, len(axes) * n_images * width, like)
     most = n_detectors * parts[0].stop
-    room, n_numbers = _room(like, like.itemsize + 4, most, n_views * most)
-    memory = like.new_empty(len(axes) * parts[0].stop * width, n_images)
+    n_numbers = _n_numbers(like, like.itemsize + 4, most, n_views * most)
     sums = like.new_zeros(n_views, n_detectors, n_images)
     step = n_numbers // most
     views = [*paths(beam, like.dtype, step)]
     for part in parts:
         n_rows = part.stop - part.start
-        values = _side_by_side(images, axes, part, memory[: len(axes) * n_rows * width])
+        values = _side_by_side(images, axes, part, like, width)
         row = torch.arange(part.start, part.stop, dtype=like.dtype, device=like.device)
         start = width * torch.arange(n_rows, dtype=torch.int32, device=like.device)
         bags, done = _bags(step * n_detectors, n_rows, start), 0
         for path in views:
             first, slope, length, is_turned = (numbers.unsqueeze(2) for numbers in path)
             found = sums[done : done + len(first)]
-            at, index = _cut(room, (len(first), n_detectors, n_rows), like.dtype, torch.int32)
-            torch.addcmul(first, row, slope, out=at).clamp_(0, longest + 1)
-            index.copy_(at).add_(start)
+            at = torch.addcmul(first, row, slope).clamp_(0, longest + 1)
+            index = at.int().add_(start)
             if len(axes) == 2:
                 index += is_turned.int() * (n_rows * width)
             share = at.frac_()  # of the pixel on the right
@@ -74,17 +71,14 @@ def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Ten
 def onto_rows_of_many(
     lines: Tensor, lengths: Tensor, beam: Beam, x0: Tensor, x1: Tensor, reach: int
 ) -> Iterator[tuple[slice, Tensor]]:
-    """Yield rows and the back projection there of lines, (B, A, D), with lengths: (B, R, C).
-
-    The next rows are written into the same memory.
-    """
+    """Yield rows and the back projection there of lines, (B, A, D), with lengths: (B, R, C)."""
     n_images, n_views, n_detectors = lines.shape
     n_columns, dtype = len(x1), lines.dtype
     tables = beam.tables(x0, x1, reach, dtype).views_last()
     start = tables.start
     assert start is not None
     n_bytes = 2 * dtype.itemsize + start.itemsize
-    room, n_numbers = _room(lines, n_bytes, n_columns, n_views * n_columns * len(x0))
+    n_numbers = _n_numbers(lines, n_bytes, n_columns, n_views * n_columns * len(x0))
     padded = lines.new_zeros(n_views, n_detectors + 2 * reach, n_images)
     torch.mul(lines.permute(1, 2, 0), lengths.unsqueeze(2), out=padded[:, reach:-reach])
     values = padded.flatten(0, 1)
@@ -92,19 +86,16 @@ def onto_rows_of_many(
     views_at_once = min(n_views, n_numbers // n_columns)
     rows_at_once = n_numbers // (n_columns * views_at_once)
     parts = _parts(len(x0), n_images * n_columns, values)
-    memory = values.new_empty(parts[0].stop, n_columns, n_images)
     groups = [
         (views, _bags(rows_at_once * n_columns, views.stop - views.start, start))
         for views in blocks(n_views, views_at_once)
     ]
     for part in parts:
-        images = memory[: part.stop - part.start].zero_()
+        images = values.new_zeros(part.stop - part.start, n_columns, n_images)
         for own in blocks(len(images), rows_at_once):
             rows, found = slice(part.start + own.start, part.start + own.stop), images[own]
             for views, bags in groups:
-                shape = len(found), n_columns, views.stop - views.start
-                block = _cut(room, shape, dtype, dtype, start.dtype)
-                near = beam.near(tables.part(rows, views), reach, block)
+                near = beam.near(tables.part(rows, views), reach)
                 for k in range(1, 2 * reach + 1):
                     found += _summed(values[k:], near.before, bags, near.weight(k))
         yield part, images.permute(2, 0, 1)
@@ -121,36 +112,24 @@ def _parts(size: int, n_of_row: int, like: Tensor) -> list[slice]:
     return [*blocks(size, _BYTES * _n_threads(like) // (n_of_row * like.itemsize))]
 
 
-def _room(like: Tensor, n_bytes: int, least: int, most: int) -> tuple[Tensor, int]:
-    """Return memory for some numbers at a time, of ``n_bytes`` each, and how many they are.
-
-    It is allocated once: memory that each step took for itself would be scattered over the heap.
-    """
-    n = max(least, min(most, _ROOM * _n_threads(like) // n_bytes))
-    return like.new_empty(n * n_bytes, dtype=torch.uint8), n
+def _n_numbers(like: Tensor, n_bytes: int, least: int, most: int) -> int:
+    """Return how many numbers, of ``n_bytes`` each, to compute at a time."""
+    return max(least, min(most, _ROOM * _n_threads(like) // n_bytes))
 
 
 def _n_threads(values: Tensor) -> int:
     return torch.get_num_threads() if values.is_cpu else _ON_GPU
 
 
-def _side_by_side(images: Images, axes: Sequence[int], part: slice, into: Tensor) -> Tensor:
+def _side_by_side(
+    images: Images, axes: Sequence[int], part: slice, like: Tensor, width: int
+) -> Tensor:
     """Return rows with zeros about them, (n, B); those along axis 0 before those along axis 1."""
-    n_rows = part.stop - part.start
-    values = into.zero_().view(len(axes), n_rows, -1, into.shape[1])
+    values = like.new_zeros(len(axes), part.stop - part.start, width, images.shape[0])
     for by_axis, axis in zip(values, axes, strict=True):
         for number, rows in enumerate(images.rows(axis, part)):
             by_axis[: len(rows), 1 : 1 + rows.shape[1], number] = rows
-    return into
-
-
-def _cut(room: Tensor, shape: Sequence[int], *dtypes: torch.dtype) -> list[Tensor]:
-    """Return tensors of a shape in the bytes of ``room``."""
-    n, at, found = math.prod(shape), 0, []
-    for dtype in dtypes:
-        found.append(room[at : at + n * dtype.itemsize].view(dtype).view(shape))
-        at += n * dtype.itemsize
-    return found
+    return values.flatten(0, 2)
 
 
 def _bags(n_bags: int, size: int, like: Tensor) -> Tensor:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple, TypeAlias
+from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
 
-from linops_core import GridOperator, SliceableLinop
-from linops_core.siblings import steps_that_differ
+from linops_core import GridOperator, Side, SliceableLinop
+from linops_core.siblings import GridPart, not_a_tensor, steps_that_differ
 from nameddim import NamedDimension, NamedShape
 
 from .._checks import sizes_of_grid
@@ -25,32 +25,6 @@ from ._side_by_side import blocks
 
 _RAYS, _RAYS_ON_GPU = 2**14, 2**18
 """Rays, of one or more views, that are computed at a time."""
-
-Side: TypeAlias = Literal["input", "output"]
-
-
-class Part(NamedTuple):
-    """The part of an axis that a tile has."""
-
-    size: int
-    start: int
-    stop: int
-
-    @property
-    def lengths(self) -> tuple[int]:
-        """Length of the part."""
-        return (self.stop - self.start,)
-
-    @property
-    def supports(self) -> tuple[None]:
-        """All of it."""
-        return (None,)
-
-    def cut(self, piece: slice | None) -> Part:
-        """Return a part of the part."""
-        if piece is None:
-            return self
-        return Part(self.size, self.start + piece.start, self.start + piece.stop)
 
 
 class Poses(NamedTuple):
@@ -66,10 +40,9 @@ class Poses(NamedTuple):
     """From one row to the next."""
 
 
-class VolumeTransform(LineIntegrals, GridOperator[Part]):
+class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
     """Line integrals of a volume along the rays of poses of a source and a detector."""
 
-    saved_with: ClassVar[tuple[type, ...]] = (Part,)
     grid_keys = ("grid",)
     _is_axis_by_axis = False
     _geometry = (
@@ -106,13 +79,12 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
         others = dict(shape.other_shapes)
         others |= {"grid": (*others["image"], *rays[1:]), "pose_shape": of_poses}
         shape = NamedShape(shape.ishape, shape.oshape, **others)
-        GridOperator.__init__(self, shape, [Part(n, 0, n) for n in (*sizes, *detectors)])
+        GridOperator.__init__(self, shape, [GridPart(n, 0, n) for n in (*sizes, *detectors)])
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 3)
         for name, value in (poses or {}).items():
             if not isinstance(value, Tensor) or not value.is_floating_point():
-                kind = value.dtype if isinstance(value, Tensor) else type(value)
-                raise TypeError(f"{owner}: {name} must be a tensor of real numbers, got {kind}")
+                raise not_a_tensor(owner, name, value, "a tensor of real numbers")
             if value.ndim != 2 or value.shape[1] != 3:
                 raise ValueError(
                     f"{owner}: {name} must have the shape (views, 3), got {tuple(value.shape)}"
@@ -121,6 +93,25 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
         if len({len(value) for value in (poses or {}).values()}) > 1:
             counts = {name: len(value) for name, value in (poses or {}).items()}
             raise ValueError(f"{owner}: poses must have equally many views, got {counts}")
+
+    @classmethod
+    def of_poses(
+        cls,
+        poses: Mapping[str, Tensor],
+        n_detectors: int | Sequence[int],
+        grid_size: int | Sequence[int],
+        origin: Sequence[float] | Tensor | None,
+        names: tuple[Names, Names, Names | None],
+    ) -> Self:
+        """Return the transform whose weights are poses."""
+        self = cls.__new__(cls)
+        VolumeTransform.__init__(self, poses, n_detectors, grid_size, origin, names)
+        return self
+
+    def given_poses(self, first: str) -> Poses:
+        """Return the poses that are weights, of which the first one has this name."""
+        names = (first, "detector_middle", "u", "v")
+        return Poses(*[self.weight_part(name).double() for name in names])
 
     def pair(self, name: str) -> tuple[float | Tensor, float | Tensor]:
         """Return two lengths, which may be tensors with gradients."""
@@ -227,6 +218,14 @@ class VolumeTransform(LineIntegrals, GridOperator[Part]):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the dimensions of the input or output."""
         return tuple(map(self.size, self.ishape if side == "input" else self.oshape))
+
+
+def axes_at(angles: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the directions e_s across, e_t along and e_z up of views, (A, 3) each."""
+    zero, cosine, sine = torch.zeros_like(angles), angles.cos(), angles.sin()
+    across = torch.stack([cosine, sine, zero], 1)
+    along = torch.stack([-sine, cosine, zero], 1)
+    return across, along, torch.stack([zero, zero, torch.ones_like(angles)], 1)
 
 
 def _n_views(step: tuple[slice, Poses]) -> object:

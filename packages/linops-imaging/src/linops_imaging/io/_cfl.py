@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from linops_core.siblings import not_a_tensor
+
 from ._in_parts import in_parts
 
 _N_DIMS = 16
@@ -80,7 +82,7 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
             [4., 5., 6.]])
     """
     if not isinstance(array, Tensor):
-        raise TypeError(f"write_cfl: the array must be a torch.Tensor, got {type(array)}")
+        raise not_a_tensor("write_cfl", "the array", array)
     if array.layout != torch.strided:
         raise TypeError(
             f"write_cfl: the array must be dense, got {array.layout}; call array.to_dense()"

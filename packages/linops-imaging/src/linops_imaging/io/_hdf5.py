@@ -69,13 +69,18 @@ def header_in(owner: str, dataset: Any) -> str:
     return text.decode("utf-8")
 
 
+def torch_can(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """Return the dtype for values of a file; torch computes with few unsigned integers."""
+    kinds = {"u2": np.int32, "u4": np.int64, "u8": np.int64}
+    return np.dtype(kinds.get(dtype.str[1:], dtype.newbyteorder("=")))
+
+
 def plain(owner: str, name: str, values: Array) -> Array:
     """Return an array of numbers with a dtype that torch computes with."""
     dtype = values.dtype
     if dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]:  # ISMRMRD's complex
         values = np.ascontiguousarray(values).view(f"{dtype['real'].byteorder}c{dtype.itemsize}")
-    kinds = {"u2": np.int32, "u4": np.int64, "u8": np.int64}
-    own = np.dtype(kinds.get(values.dtype.str[1:], values.dtype.newbyteorder("=")))
+    own = torch_can(values.dtype)
     if own.kind not in "biufc" or own.itemsize > {"c": 16}.get(own.kind, 8):
         raise ValueError(f"{owner}: {name} must be numbers, got {dtype}")
     if values.dtype.str[1:] == "u8" and (values > np.iinfo(np.int64).max).any():

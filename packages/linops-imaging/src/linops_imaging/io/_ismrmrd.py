@@ -14,7 +14,7 @@ from .._extras import needed
 from . import _mrd_stream
 from ._damaged import damaged
 from ._hdf5 import check_stored, group_at, header_in, member, parts_of
-from ._ismrmrd_fields import COUNTERS
+from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import (
     KINDS,
@@ -32,17 +32,10 @@ from ._ismrmrd_scan import IsmrmrdScan
 Array = np.ndarray[Any, Any]
 
 # The fields of AcquisitionHeader that are used.
-_FIELDS = {
-    "flags": "u8",
-    "number_of_samples": "u2",
-    "active_channels": "u2",
-    "discard_pre": "u2",
-    "discard_post": "u2",
-    "center_sample": "u2",
-    "encoding_space_ref": "u2",
-    "trajectory_dimensions": "u2",
-    "sample_time_us": "f4",
-}
+_FIELDS = (
+    *("flags", "number_of_samples", "active_channels", "discard_pre", "discard_post"),
+    *("center_sample", "encoding_space_ref", "trajectory_dimensions", "sample_time_us"),
+)
 _AT_ONCE = 64
 """Lines that are read together."""
 
@@ -162,13 +155,13 @@ def _heads(h5py: Any, table: Any, size: int) -> Array:
     columns = table.dtype.fields or {}
     head = columns["head"][0].fields if "head" in columns else None
     idx = head["idx"][0].fields if head and "idx" in head else None
-    expected = [(head, name, kind) for name, kind in _FIELDS.items()]
-    expected += [(idx, name, "u2") for name in COUNTERS]
+    expected = [(head, name, HEAD[name]) for name in _FIELDS]
+    expected += [(idx, name, IDX[name]) for name in COUNTERS]
     for found, name, kind in expected:
         dtype = found[name][0] if found and name in found else None
-        if dtype is None or dtype.newbyteorder("=") != np.dtype(kind):
+        if dtype is None or dtype.newbyteorder("<") != kind:
             raise ValueError(
-                f"read_ismrmrd: {name} in the header of lines must be {kind}, got {dtype}"
+                f"read_ismrmrd: {name} in the header of lines must be {kind.str[1:]}, got {dtype}"
             )
     for name in ("data", "traj"):
         dtype = h5py.check_vlen_dtype(columns[name][0]) if name in columns else None

@@ -18,6 +18,9 @@ COUNTERS = (
 REPEATED = ("repetition", "set", "phase", "contrast", "average", "slice")
 """Counters that tell images apart, in the order of their axes."""
 DIRECTIONS = ("read_dir", "phase_dir", "slice_dir")
+_PLACE = tuple((name, "<f4", 3) for name in ("position", *DIRECTIONS, "patient_table_position"))
+_OF_USERS = ("user_int", "<i4", 8), ("user_float", "<f4", 8)
+_TIMES = ("acquisition_time_stamp", "<u4"), ("physiology_time_stamp", "<u4", 3)
 IDX = np.dtype([*((name, "<u2") for name in COUNTERS), ("user", "<u2", 8)])
 HEAD = np.dtype(
     [
@@ -25,8 +28,7 @@ HEAD = np.dtype(
         ("flags", "<u8"),
         ("measurement_uid", "<u4"),
         ("scan_counter", "<u4"),
-        ("acquisition_time_stamp", "<u4"),
-        ("physiology_time_stamp", "<u4", 3),
+        *_TIMES,
         ("number_of_samples", "<u2"),
         ("available_channels", "<u2"),
         ("active_channels", "<u2"),
@@ -37,14 +39,9 @@ HEAD = np.dtype(
         ("encoding_space_ref", "<u2"),
         ("trajectory_dimensions", "<u2"),
         ("sample_time_us", "<f4"),
-        ("position", "<f4", 3),
-        ("read_dir", "<f4", 3),
-        ("phase_dir", "<f4", 3),
-        ("slice_dir", "<f4", 3),
-        ("patient_table_position", "<f4", 3),
+        *_PLACE,
         ("idx", IDX),
-        ("user_int", "<i4", 8),
-        ("user_float", "<f4", 8),
+        *_OF_USERS,
     ]
 )
 IMAGE_HEAD = np.dtype(
@@ -56,24 +53,18 @@ IMAGE_HEAD = np.dtype(
         ("matrix_size", "<u2", 3),
         ("field_of_view", "<f4", 3),
         ("channels", "<u2"),
-        ("position", "<f4", 3),
-        ("read_dir", "<f4", 3),
-        ("phase_dir", "<f4", 3),
-        ("slice_dir", "<f4", 3),
-        ("patient_table_position", "<f4", 3),
+        *_PLACE,
         ("average", "<u2"),
         ("slice", "<u2"),
         ("contrast", "<u2"),
         ("phase", "<u2"),
         ("repetition", "<u2"),
         ("set", "<u2"),
-        ("acquisition_time_stamp", "<u4"),
-        ("physiology_time_stamp", "<u4", 3),
+        *_TIMES,
         ("image_type", "<u2"),
         ("image_index", "<u2"),
         ("image_series_index", "<u2"),
-        ("user_int", "<i4", 8),
-        ("user_float", "<f4", 8),
+        *_OF_USERS,
         ("attribute_string_len", "<u4"),
     ]
 )

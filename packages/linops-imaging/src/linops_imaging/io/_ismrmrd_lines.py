@@ -34,6 +34,10 @@ _OTHER_KINDS = {
     31: "phase stabilization",
 }
 KINDS = ("imaging", "calibration", "noise", *dict.fromkeys(_OTHER_KINDS.values()))
+FLAG_OF = {"calibration": _CALIBRATION}
+"""The number of the flag that lines of a kind are written with."""
+for _flag, _kind in _OTHER_KINDS.items():
+    FLAG_OF.setdefault(_kind, _flag)
 _DETAILS = (
     "measurement_uid",
     "scan_counter",

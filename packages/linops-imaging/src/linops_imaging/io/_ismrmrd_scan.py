@@ -169,7 +169,7 @@ class IsmrmrdScan:
 
         The centre of k-space is at index N // 2 along each axis, as in a centred
         :class:`linops_core.FFT`. Lines that were read backwards are turned. The phase between them
-        and the others remains: :class:`linops_imaging.epi.LinePhase` is its operator.
+        and the others remains: :class:`linops_imaging.mri.LinePhase` is its operator.
 
         Returns
         -------
@@ -228,7 +228,7 @@ class IsmrmrdScan:
 
         They are turned if they were read backwards, and their centre is at index X // 2. It is for
         lines without a place of their own, such as the reference lines of
-        :func:`linops_imaging.epi.estimate_phase`.
+        :func:`linops_imaging.mri.estimate_phase`.
 
         Returns
         -------
@@ -262,7 +262,7 @@ class IsmrmrdScan:
             raise ValueError(
                 f"IsmrmrdScan: readouts must be at equal distances for a grid, got {n_samples} "
                 f"samples of {dwell:g} us for a gradient that is constant for {flat:g} us; use a "
-                "NUFFT along the readout, with the locations linops_imaging.epi.trapezoid("
+                "NUFFT along the readout, with the locations linops_imaging.mri.trapezoid("
                 f"{n_samples}, {self.encoding.encoded_size[0]}, {dwell:g}, {up:g}, {flat:g}, "
                 f"{down:g})"
             )

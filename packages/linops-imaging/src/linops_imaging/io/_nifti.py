@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._extras import needed
 from ._damaged import MOST_DEFLATED, MOST_IN_BZIP2, damaged
+from ._hdf5 import torch_can
 from ._in_parts import in_parts
 
 Array = np.ndarray[Any, Any]
@@ -187,7 +188,7 @@ def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
     is_scaled, is_complex = (slope, inter) != (1, 0), dtype.kind == "c"
     if is_complex:
         inter *= 1 + 1j
-    kind = np.dtype("c16" if is_complex else "f8") if is_scaled else _torch_can(dtype)
+    kind = np.dtype("c16" if is_complex else "f8") if is_scaled else torch_can(dtype)
     image = np.empty(shape, kind)
     with nibabel.openers.ImageOpener(path) as file:
         file.seek(data.offset)
@@ -217,9 +218,3 @@ def _check_length(path: Path, shape: tuple[int, ...], data: Any) -> None:
             f"read_nifti: {path.name} must have {claimed} bytes for shape {shape} of "
             f"{data.dtype}, got a file of {size}"
         )
-
-
-def _torch_can(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """Return the dtype for unscaled values; torch computes with few unsigned integers."""
-    kinds = {"u2": np.int32, "u4": np.int64, "u8": np.int64}
-    return np.dtype(kinds.get(dtype.str[1:], dtype.newbyteorder("=")))

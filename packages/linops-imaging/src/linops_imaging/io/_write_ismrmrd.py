@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from .._extras import needed
 from ._hdf5 import group_at, parts_of
 from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
+from ._ismrmrd_lines import FLAG_OF
 from ._ismrmrd_scan import IsmrmrdScan
 
 Array = np.ndarray[Any, Any]
@@ -28,7 +30,11 @@ _AT_ONCE = 64
 
 
 def write_ismrmrd(
-    path: str | os.PathLike[str], scan: IsmrmrdScan, dataset: str = "dataset"
+    path: str | os.PathLike[str],
+    scan: IsmrmrdScan,
+    dataset: str = "dataset",
+    *,
+    others: Mapping[str, IsmrmrdScan] | None = None,
 ) -> None:
     """Write a scan to an ISMRMRD file, from which :func:`read_ismrmrd` returns it.
 
@@ -40,17 +46,25 @@ def write_ismrmrd(
         From :func:`read_ismrmrd`, changed or not (``dataclasses.replace``), or made by
         ``IsmrmrdScan.from_grid``. Its lines are written as lines of imaging with the numbers of
         ``scan.details``, its noise as lines of noise before them. Lines that ``left_out`` counts
-        are not in the scan, so that they are not written.
+        are not in the scan; give them as ``others``.
     dataset : str
         The HDF5 group; ``""`` is the file itself.
+    others : mapping of str to IsmrmrdScan, optional
+        Lines of other kinds, which are written before those of imaging: "calibration",
+        "navigation", "phase correction", "feedback", "dummy", "coil correction" or "phase
+        stabilization". For example, ``{"phase correction": three}`` for
+        ``three = read_ismrmrd(path, lines="phase correction")``. Only the lines are written: header
+        and noise are those of ``scan``.
 
     Raises
     ------
     ImportError
         If h5py is not installed (the extra ``ismrmrd``).
     TypeError
-        If ``scan`` is not an IsmrmrdScan, or ``dataset`` is not a name.
+        If ``scan`` is not an IsmrmrdScan, ``dataset`` is not a name, or ``others`` is not a mapping
+        of them.
     ValueError
+        If a key of ``others`` is not one of the kinds above.
         If a number does not fit its field of the header, such as a line of more than 65,535
         samples; if the tensors of the scan do not have the lines, coils and samples of
         ``scan.kspace``; or if ``scan.encoding`` is not one of ``scan.header``. No file is written
@@ -65,25 +79,51 @@ def write_ismrmrd(
         raise TypeError(f"write_ismrmrd: scan must be an IsmrmrdScan, got {type(scan)}")
     h5py = needed("h5py", "write_ismrmrd", "ismrmrd")
     parts_of("write_ismrmrd", dataset)
-    heads = _heads(scan)
-    heads["encoding_space_ref"] = _check(scan)
+    tables = [*_others(scan, others), (_heads(scan), scan)]
     floats = h5py.vlen_dtype(np.dtype("<f4"))
     row = np.dtype([("head", HEAD), ("traj", floats), ("data", floats)])
     noise = [] if scan.noise is None else list(scan.noise.split(_MOST, 1))
     with h5py.File(Path(path), "w") as file:
         group = group_at("write_ismrmrd", h5py, file, dataset, make=True)
         group.create_dataset("xml", data=[scan.header.encode()], dtype=h5py.string_dtype())
-        n_rows = len(noise) + len(heads)
+        n_rows = len(noise) + sum(len(heads) for heads, _ in tables)
         table = group.create_dataset("data", (n_rows,), row, maxshape=(None,), chunks=(1,))
         for number, samples in enumerate(noise):
             head = np.zeros((), HEAD)
             head["flags"], head["sample_time_us"] = _NOISE, scan.noise_dwell_time
             table[number : number + 1] = _rows(row, head[None], samples[:, None], None)
-        for start in range(0, len(heads), _AT_ONCE):
-            part = slice(start, start + _AT_ONCE)
-            traj = None if scan.trajectory is None else scan.trajectory[part]
-            rows = _rows(row, heads[part], scan.kspace[:, part], traj)
-            table[len(noise) + start : len(noise) + start + len(rows)] = rows
+        first = len(noise)
+        for heads, lines in tables:
+            for start in range(0, len(heads), _AT_ONCE):
+                part = slice(start, start + _AT_ONCE)
+                traj = None if lines.trajectory is None else lines.trajectory[part]
+                rows = _rows(row, heads[part], lines.kspace[:, part], traj)
+                table[first + start : first + start + len(rows)] = rows
+            first += len(heads)
+
+
+def _others(
+    scan: IsmrmrdScan, others: Mapping[str, IsmrmrdScan] | None
+) -> Iterator[tuple[Array, IsmrmrdScan]]:
+    """Yield the headers of lines of other kinds, and the lines."""
+    if others is not None and not isinstance(others, Mapping):
+        raise TypeError(
+            "write_ismrmrd: others must be a mapping of kinds to scans, as in "
+            f'{{"phase correction": three}}, got {type(others)}'
+        )
+    for kind, lines in (others or {}).items():
+        if kind not in FLAG_OF:
+            raise ValueError(
+                f"write_ismrmrd: others must have kinds of {(*FLAG_OF,)}, got {kind!r}"
+            )
+        if not isinstance(lines, IsmrmrdScan):
+            raise TypeError(
+                f"write_ismrmrd: others[{kind!r}] must be an IsmrmrdScan, got {type(lines)}"
+            )
+        own = replace(lines, header=scan.header, noise=None)
+        heads = _heads(own)
+        heads["flags"] |= np.uint64(1 << (FLAG_OF[kind] - 1))
+        yield heads, own
 
 
 def _check(scan: IsmrmrdScan) -> int:
@@ -134,6 +174,7 @@ def _heads(scan: IsmrmrdScan) -> Array:
         fill("write_ismrmrd", heads["idx"] if name in (IDX.names or ()) else heads, name, values)
     heads["flags"] = np.where(scan.is_reversed.cpu().numpy(), _REVERSED, 0)
     heads["sample_time_us"] = scan.dwell_time
+    heads["encoding_space_ref"] = _check(scan)
     return heads
 
 

@@ -1,4 +1,8 @@
-"""Fingerprints of the contents of tensors, to detect writes that torch does not count."""
+"""Fingerprints of the contents of tensors, to detect writes that torch does not count.
+
+A copy to compare with would need the memory of the weights again. If weights that train were sent
+in each call instead, autograd would hold one copy for each call.
+"""
 
 from __future__ import annotations
 

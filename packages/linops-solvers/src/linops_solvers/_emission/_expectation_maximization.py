@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -20,19 +19,10 @@ from .._shared._space import Space, added
 from ._counted import Counted, check_counts
 
 
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    x: Tensor
-    image: Tensor
-    floor: float
-
-
 class ExpectationMaximization:
     """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
 
-    spare: Tensor | None = None
+    _spare: Tensor | None = None
     """Memory that the next step writes into."""
 
     def __init__(
@@ -53,11 +43,10 @@ class ExpectationMaximization:
         x = _first(owner, x0, self.subsets)
         for subset in self.others:
             subset.check_explained(*subset.image(x))
-        image, floor = self.first.image(x)
-        self.first.check_explained(image, floor)
-        self.state = _State(x, image, floor)
+        self.x, (self.image, self.floor) = x, self.first.image(x)
+        self.first.check_explained(self.image, self.floor)
         options = {"tol": self.tol, "subsets": len(self.subsets)}
-        self.progress.resume(options, self.known, state=self.state)
+        self.progress.resume(options, self.known, state=self)
 
     def solve(self) -> Tensor:
         """Return x after steps that each use every set of counts in turn."""
@@ -65,40 +54,40 @@ class ExpectationMaximization:
 
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
-        found = {"x0": (self.space, self.state.x)}
+        found = {"x0": (self.space, self.x)}
         for subset in self.subsets:
             own = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
             found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            found |= probed(own, self.state.x)
+            found |= probed(own, self.x)
         return found
 
     def step(self) -> Measured:
         """Use every set of counts in turn."""
-        state, first, others = self.state, self.first, self.others
-        before, dtype, is_watched = state.x, first.pair.dtype, self.progress.is_watched
-        x = first.updated(before, state.image, state.floor, into=self.spare)
+        first, others, before = self.first, self.others, self.x
+        dtype, is_watched = first.pair.dtype, self.progress.is_watched
+        x = first.updated(before, self.image, self.floor, into=self._spare)
         for subset in others:
             x = subset.updated(x, *subset.image(x), into=x)
         objective = 0.0
         if is_watched:
             objective = sum(subset.objective(*subset.image(x)) for subset in others)
-        state.x = x
-        state.image, state.floor = first.image(x)
-        self.spare = scaled_sum(x, -1, before, before)
-        length, size = first.pair.magnitudes([self.spare, x])
+        self.x = x
+        self.image, self.floor = first.image(x)
+        self._spare = scaled_sum(x, -1, before, before)
+        length, size = first.pair.magnitudes([self._spare, x])
         reason = None
         if length <= max(self.tol, torch.finfo(dtype).eps) * size:
             reason = reason_of(length, self.tol * size, rounding_of(dtype) * size)
         values = {"change": length / (size or 1.0)}
         if is_watched:
-            values["objective"] = objective + first.objective(state.image, state.floor)
+            values["objective"] = objective + first.objective(self.image, self.floor)
         return values, reason
 
     def result(self) -> Tensor:
         """Return a copy of x."""
         first = self.first
-        return in_given_precision(first.owner, self.shown(self.state.x), first.pair.dtype)
+        return in_given_precision(first.owner, self.shown(self.x), first.pair.dtype)
 
 
 def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:

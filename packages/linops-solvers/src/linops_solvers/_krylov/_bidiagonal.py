@@ -34,15 +34,15 @@ class Bidiagonalization:
         """The largest length of A v so far: that is at most the norm of A, and soon near it."""
         self.unseen = 0.0
         """|A^H u| / |A| of the first u, where alpha is set to 0 because that is rounding."""
-        self._image: Tensor | None = None
+        self.image: Tensor | None = None
         """A v, where it is known already."""
         if self.alpha:
-            self._image = A.forward(self.v)
-            check_like(A.owner, "the output of A", self._image, "y", self.u)
-            unit = A.output.unit_of(A.owner, self._image, is_output=True)
+            self.image = A.forward(self.v)
+            check_like(A.owner, "the output of A", self.image, "y", self.u)
+            unit = A.output.unit_of(A.owner, self.image, is_output=True)
             check_scale(A.owner, unit, self.dtype)
             self.alpha, self.unit = self.alpha * (self.unit / unit), unit
-            self._check_adjoint(self._image / unit)
+            self._check_adjoint(self.image / unit)
 
     def _check_adjoint(self, image: Tensor) -> None:
         """Compare u^H A v with |A^H u|; set alpha to 0 if that is only rounding."""
@@ -56,9 +56,9 @@ class Bidiagonalization:
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors of the same reduction."""
-        image = self.A.forward(self.v) if self._image is None else self._image
+        image = self.A.forward(self.v) if self.image is None else self.image
         self._move(self.u, -self.alpha, image, "A", "y")
-        self._image = None
+        self.image = None
         del image  # freed here, because the result of the adjoint needs the memory
         beta = _normalize(self.u, self.A.output)
         self._move(self.v, -beta, self.A.adjoint(self.u), "the adjoint", "that before")

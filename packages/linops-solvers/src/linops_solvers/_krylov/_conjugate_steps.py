@@ -6,7 +6,6 @@ The numbers of one system are floats, those of many, of autograd and of compiler
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -26,15 +25,16 @@ from ._convergence_check import (
     Numbers,
     StepNumbers,
     is_any,
+    largest,
     on_host,
+    over,
 )
 
 _NAME = "conjugate_gradients"
 
 
-@dataclass
-class State:
-    """The values that a step needs from the one before, in units in which y is near 1."""
+class ConjugateSteps:
+    """One solve. If ``is_read`` is False no value of a tensor is read, so a compiler can trace."""
 
     x: Tensor
     residual: Tensor
@@ -42,8 +42,8 @@ class State:
     unit: Numbers
     unit_of_A: Numbers = None
     """The unit of A, if its own unit would exceed the range of the dtype."""
-    iteration: int = 0
-    is_anew: bool = True
+    iteration = 0
+    is_anew = True
     """Whether the residual was computed anew; then it is the next direction."""
     energy: Numbers = 0.0
     """Re r^H z."""
@@ -54,10 +54,8 @@ class State:
     """Norm of the direction."""
     image: Tensor | None = None
     """A times the next direction, or None. If it is given, ``direction`` is the next direction."""
-
-
-class ConjugateSteps:
-    """One solve. If ``is_read`` is False no value of a tensor is read, so a compiler can trace."""
+    _searched: Tensor | None = None
+    """The residual, preconditioned."""
 
     def __init__(
         self,
@@ -71,40 +69,39 @@ class ConjugateSteps:
         *,
         is_read: bool = True,
     ) -> None:
-        self.A, self.space, self.y = in_own_space(_NAME, A, y.dtype), space, y
+        self.A, self.space, self._y = in_own_space(_NAME, A, y.dtype), space, y
         self.preconditioner: Operator | None = None
         if preconditioner is not None:
             given = _NAME, preconditioner, y.dtype, "the preconditioner"
             self.preconditioner = in_own_space(*given)
         self.is_guessed, self.is_read = x0 is not None, is_read
         self.derives_norms = self.writes = False
-        self.searched: Tensor | None = None
-        """The residual, preconditioned."""
         y = widened(y)
         residual = y if x0 is None else y - self.A(widened(x0))
         unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
         memory = None if x0 is None else free(residual, residual)
         residual = torch.div(residual, unit, out=memory)
         x = torch.zeros_like(residual) if x0 is None else widened(x0) / unit
-        self.state = state = State(x, residual, torch.empty_like(residual), unit)
+        self.x, self.residual, self.unit = x, residual, unit
+        self.direction = torch.empty_like(residual)
         length = size = space.norm(residual)
         loss = image_size = 0.0 * length
         if x0 is not None:
-            scaled = torch.div(y, unit, out=free(state.direction, y))
+            scaled = torch.div(y, unit, out=free(self.direction, y))
             size = space.norm(scaled)
             # x^H A x / 2 - Re x^H y, where A x is y less the residual.
             loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
         if space.systems or not is_read:
-            state.norm_of_A = torch.zeros_like(length)
+            self.norm_of_A = torch.zeros_like(length)
         else:
-            self.derives_norms = norms_follow(space, preconditioner, self.y)
+            self.derives_norms = norms_follow(space, preconditioner, self._y)
         numbers = size, loss, length, image_size
         if is_read:
             size, loss, length, image_size = on_host(*numbers)
             if self.is_guessed and is_any(length <= tolerances[0] * size):
                 image_size = self.largest_image()
             numbers = size, loss, length, image_size
-        options = dtype or self.y.dtype, preconditioner is not None, is_read
+        options = dtype or self._y.dtype, preconditioner is not None, is_read
         self.check = ConvergenceCheck(*numbers, tolerances, *options)
 
     def unit_of(self, *vectors: Tensor) -> Numbers:
@@ -116,7 +113,7 @@ class ConjugateSteps:
     @torch.no_grad()
     def largest_image(self) -> Numbers:
         """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
-        x, length = self.state.x, self.space.norm
+        x, length = self.x, self.space.norm
         first = self.forward(self.space.random_like(x.detach()))
         first = first / self.space.unit(first)
         found = length(self.forward(first)) / length(first) * length(x)
@@ -124,38 +121,38 @@ class ConjugateSteps:
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x, in the unit of A."""
-        image, unit = self.A(x), self.state.unit_of_A
+        image, unit = self.A(x), self.unit_of_A
         return image if unit is None else image / unit
 
     def preconditioned(self) -> Tensor:
         """Return the residual, preconditioned."""
-        residual = self.state.residual
+        residual = self.residual
         return residual if self.preconditioner is None else self.preconditioner(residual)
 
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
-        check, state = self.check, self.state
+        check = self.check
         options = {"gtol": check.gtol, "ltol": check.ltol, "axes of systems": [*self.space.systems]}
-        progress.resume(options, self.known, state=state, check=check)
+        progress.resume(options, self.known, state=self, check=check)
         if progress.checkpoint is not None and (saved := progress.checkpoint.step) is not None:
             check.restore([name and StopReason[name] for name in saved["reasons"]])
-        if not state.is_anew:
-            self.searched = self.preconditioned()
+        if not self.is_anew:
+            self._searched = self.preconditioned()
         self.progress = progress
         self.is_shown = progress.is_watched or progress.checkpoint is not None
         return progress.follow(self, (self.values(), check.reasons))
 
     def step(self) -> Measured:
         """Do a step; compute the residual anew where a system may be solved by it."""
-        state, check, progress = self.state, self.check, self.progress
-        if state.is_anew:
+        check, progress = self.check, self.progress
+        if self.is_anew:
             self.begin()
         self.advance()
-        is_last = state.iteration == progress.limit
+        is_last = self.iteration == progress.limit
         if is_last:  # uncertain residuals are then computed anew
             check.stop(check.active, StopReason.MAX_ITERATIONS)
-        state.is_anew = check.has_to_verify
-        if state.is_anew:
+        self.is_anew = check.has_to_verify
+        if self.is_anew:
             self.verify()
         if is_last:
             check.stop(check.active, StopReason.MAX_ITERATIONS)
@@ -171,13 +168,13 @@ class ConjugateSteps:
         self.begin()
         for _ in range(count):
             self.advance()
-        x = torch.where(self.check.refused, torch.nan, self.state.x * self.own_unit())
-        return narrowed(x, self.y.dtype)
+        x = torch.where(self.check.refused, torch.nan, self.x * self.own_unit())
+        return narrowed(x, self._y.dtype)
 
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
-        y, space = self.y, self.space
-        vectors = {"y": y, "x0": self.state.x} if self.is_guessed else {"y": y}
+        y, space = self._y, self.space
+        vectors = {"y": y, "x0": self.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
                 vectors[name] = operator(space.random_like(widened(y.detach())))
@@ -186,53 +183,52 @@ class ConjugateSteps:
 
     def begin(self) -> None:
         """Make the first direction z, and A times it."""
-        state = self.state
-        self.searched = searched = self.preconditioned()
-        energy, length = self.space.inner(state.residual, searched), self.space.norm(searched)
+        self._searched = searched = self.preconditioned()
+        energy, length = self.space.inner(self.residual, searched), self.space.norm(searched)
         self.check.begin(*(on_host(energy, length) if self.is_read else (energy, length)))
-        (state.energy,) = self.scalars(energy.real)
-        memory = free(state.direction, searched)
-        state.direction = searched.clone() if memory is None else memory.copy_(searched)
-        state.factor = 0.0
-        image = self.forward(state.direction)
-        state.image = image if state.iteration else self.in_chosen_unit(image)
-        state.is_anew = False
+        (self.energy,) = self.scalars(energy.real)
+        memory = free(self.direction, searched)
+        self.direction = searched.clone() if memory is None else memory.copy_(searched)
+        self.factor = 0.0
+        image = self.forward(self.direction)
+        self.image = image if self.iteration else self.in_chosen_unit(image)
+        self.is_anew = False
 
     def advance(self) -> None:
         """Do a step, and check its numbers; the next direction is made by the next step."""
-        state, check = self.state, self.check
-        p, q, z = state.direction, state.image, self.searched
+        check = self.check
+        p, q, z = self.direction, self.image, self._searched
         assert z is not None
         self.writes = not is_pure(z, p)
         if q is None:
-            p = state.direction = self.sum(z, state.factor, p, into=p)
+            p = self.direction = self.sum(z, self.factor, p, into=p)
             q = self.forward(p)
         self.writes &= not q.requires_grad
         numbers = self.derived(p, q) or self.measured(p, q, z)
         curvature, cross, length, image_length, is_at_once = numbers
-        norm = state.norm_of_A
+        norm = self.norm_of_A
         if image_length is not None:
             norm = largest_ratio(norm, image_length, length)
-        before = state.energy
+        before = self.energy
         step = self.ratio(before, curvature, curvature.real > check.noise * norm * length * length)
-        state.x = self.sum(state.x, step, p, into=state.x)
-        state.residual = self.sum(state.residual, -step, q, into=state.residual)
-        state.image = self.searched = None
+        self.x = self.sum(self.x, step, p, into=self.x)
+        self.residual = self.sum(self.residual, -step, q, into=self.residual)
+        self.image = self._searched = None
         del q, z  # freed before the next ones are made
-        self.searched = self.preconditioned()
+        self._searched = self.preconditioned()
         found = is_at_once and self.next_energy(step, cross.real, image_length)
         energy, residual, searched = found or self.energies()
         if image_length is None:  # because r^H A p is p^H A p
             image_length = math.sqrt(before + energy) / step
             norm = max(norm, image_length / length)
-        cross = cross if state.iteration < N_CHECKED else None
+        cross = cross if self.iteration < N_CHECKED else None
         found = curvature, energy, step, length, image_length, norm, residual, searched, cross
         if self.is_read and (isinstance(curvature, Tensor) or isinstance(energy, Tensor)):
             found = on_host(*found)
         check.step(StepNumbers(*found))
-        state.factor = self.ratio(energy, before, before.real > 0)
-        state.energy, state.norm_of_A, state.length = energy.real, norm, length
-        state.iteration += 1
+        self.factor = self.ratio(energy, before, before.real > 0)
+        self.energy, self.norm_of_A, self.length = energy.real, norm, length
+        self.iteration += 1
 
     def derived(self, p: Tensor, q: Tensor) -> list[Any] | None:
         """Return the numbers of a step of one vector of which norms follow from the last step.
@@ -242,35 +238,34 @@ class ConjugateSteps:
         first steps measure r^H A p and |A p| instead, for the checks. None if the curvature is not
         surely positive, or autograd follows.
         """
-        state = self.state
         if not (self.derives_norms and self.writes):
             return None
-        squared = state.energy + (state.factor * state.length) ** 2
+        squared = self.energy + (self.factor * self.length) ** 2
         curvature = self.number(inner(p, q))
-        if not curvature.real > self.check.noise * state.norm_of_A * squared:
+        if not curvature.real > self.check.noise * self.norm_of_A * squared:
             return None
         cross = image_length = None
-        if state.iteration < N_CHECKED:
-            cross, image_length = self.number(inner(state.residual, q)), norm(q).item()
+        if self.iteration < N_CHECKED:
+            cross, image_length = self.number(inner(self.residual, q)), norm(q).item()
         return [curvature, cross, math.sqrt(squared), image_length, False]
 
     def measured(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
         """Return the numbers of a step, of which each is measured."""
-        state, space = self.state, self.space
+        space = self.space
         # If several processes have parts of the vectors, a step has one reduction.
         is_at_once = space.totals.add is not None and self.preconditioner is None
-        pairs = [(p, q), (z, q)][: 1 + (state.iteration < N_CHECKED or is_at_once)]
-        lengths = [p, q] + [state.residual] * is_at_once
+        pairs = [(p, q), (z, q)][: 1 + (self.iteration < N_CHECKED or is_at_once)]
+        lengths = [p, q] + [self.residual] * is_at_once
         curvature, *others = self.scalars(*space.measured(pairs, lengths))
         cross = others.pop(0) if len(pairs) > 1 else None
         length, image_length, *known = others
         if known:
-            state.energy = known[0] ** 2
+            self.energy = known[0] ** 2
         return [curvature, cross, length, image_length, is_at_once]
 
     def energies(self) -> list[Numbers]:
         """Return r^H z, |r| and |z|."""
-        r, z = self.state.residual, self.searched
+        r, z = self.residual, self._searched
         assert z is not None
         if self.derives_norms and self.writes:
             energy = squared_norm(r).item()
@@ -297,27 +292,27 @@ class ConjugateSteps:
         None if the terms cancel, because too few digits would be left. The next step measures
         |r|^2 again, so errors do not accumulate.
         """
-        terms = self.state.energy + (step * image_length) ** 2
+        terms = self.energy + (step * image_length) ** 2
         found = terms - 2 * step * cross
         if not found > 0.01 * terms:
             return None
-        bound = math.sqrt(found + 4 * torch.finfo(self.state.residual.dtype).eps * terms)
+        bound = math.sqrt(found + 4 * torch.finfo(self.residual.dtype).eps * terms)
         return [found, bound, bound]
 
     def own_unit(self) -> Numbers:
         """Return the unit of x."""
-        unit, unit_of_A = self.state.unit, self.state.unit_of_A
+        unit, unit_of_A = self.unit, self.unit_of_A
         return unit if unit_of_A is None else unit / unit_of_A
 
     def result(self) -> Tensor:
         """Return a new x in the unit of y."""
-        x, is_extreme = self.state.x * self.own_unit(), self.state.unit_of_A is not None
-        return in_given_precision(_NAME, x, self.y.dtype, may_be_extreme=is_extreme)
+        x, is_extreme = self.x * self.own_unit(), self.unit_of_A is not None
+        return in_given_precision(_NAME, x, self._y.dtype, may_be_extreme=is_extreme)
 
     def check_underflow(self, x: Tensor) -> None:
         """Raise an error if the result lost digits because the dtype cannot hold small numbers."""
-        exact, length = self.state.x.detach(), self.space.norm
-        if self.state.unit_of_A is None and x.dtype == exact.dtype:
+        exact, length = self.x.detach(), self.space.norm
+        if self.unit_of_A is None and x.dtype == exact.dtype:
             return
         lost = length(widened(x.detach()) / self.own_unit() - exact)
         if not bool((lost <= torch.finfo(x.dtype).eps * length(exact)).all()):
@@ -328,23 +323,23 @@ class ConjugateSteps:
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
         """Choose the unit of A by its output for a vector near 1; return the scaled output."""
-        state, unit = self.state, self.unit_of(image)
+        unit = self.unit_of(image)
         if self.is_read:
             (numbers,) = on_host(unit)
-            check_scale(_NAME, numbers, self.y.dtype)
+            check_scale(_NAME, numbers, self._y.dtype)
             if is_moderate(numbers):
                 unit = None
             else:
                 self.check.loss = self.check.loss * numbers
         if unit is not None:
-            state.unit_of_A, state.x, image = unit, state.x * unit, image / unit
+            self.unit_of_A, self.x, image = unit, self.x * unit, image / unit
         if self.is_read and self.is_guessed:
-            (self.check.length,) = on_host(self.space.norm(state.x))
+            (self.check.length,) = on_host(self.space.norm(self.x))
         return image
 
     def norm(self) -> float:
         """Return the largest |A p| / |p| of the steps of a single system; 0 if there were none."""
-        unit = 1.0 if self.state.unit_of_A is None else float(self.state.unit_of_A)
+        unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
         return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
     def scalars(self, *found: Tensor) -> list[Numbers]:
@@ -362,25 +357,26 @@ class ConjugateSteps:
 
     def verify(self) -> None:
         """Compute the residual of the x that would be returned, without the recurrence."""
-        state = self.state
-        self.searched = None  # freed, because it keeps the memory of the residual
-        x = widened(narrowed(state.x, self.y.dtype))
-        image, y = self.forward(x), widened(self.y)
-        residual = torch.div(y, state.unit, out=free(state.residual, y, image))
-        state.residual = scaled_sum(residual, -1, image, residual)
-        self.check.verify(*on_host(self.space.norm(state.residual), self.space.norm(x)))
+        self._searched = None  # freed, because it keeps the memory of the residual
+        x = widened(narrowed(self.x, self._y.dtype))
+        image, y = self.forward(x), widened(self._y)
+        residual = torch.div(y, self.unit, out=free(self.residual, y, image))
+        self.residual = scaled_sum(residual, -1, image, residual)
+        self.check.verify(*on_host(self.space.norm(self.residual), self.space.norm(x)))
 
     def values(self) -> dict[str, float]:
         """Return the values of a step that is watched, or the residual after the last step."""
-        if not self.is_shown and None in self.check.reasons:
+        check = self.check
+        if not self.is_shown and None in check.reasons:
             return {}
-        rest = {"decrease": self.check.decrease} if "decrease" in self.progress.goals else {}
-        if not self.is_shown:
-            return {"residual": self.check.relative} | rest
-        unit, own_unit = on_host(self.state.unit, self.own_unit())
-        losses = self.check.loss * own_unit * unit
-        loss = losses.sum().item() if isinstance(losses, Tensor) else losses
-        return {"residual": self.check.relative, "objective": float(loss)} | rest
+        values = {"residual": largest(over(check.residual, check.size))}
+        if self.is_shown:
+            unit, own_unit = on_host(self.unit, self.own_unit())
+            losses = check.loss * own_unit * unit
+            values["objective"] = float(losses.sum() if isinstance(losses, Tensor) else losses)
+        if "decrease" in self.progress.goals:
+            values["decrease"] = largest(check.drop)
+        return values
 
 
 def norms_follow(space: Space, preconditioner: Operator | None, y: Tensor) -> bool:

@@ -16,9 +16,7 @@ from .._shared._precision import rounding_of
 from .._shared._progress import StopReason
 
 _NAME = "conjugate_gradients"
-_REMEDIES = {
-    "A": "; minres solves indefinite Hermitian systems, gmres all square ones, lsqr least squares"
-}
+_REMEDY = "; minres solves indefinite Hermitian systems, gmres all square ones, lsqr least squares"
 Numbers: TypeAlias = Any  # float or complex, or a Tensor of them
 N_CHECKED = 3
 """Number of first steps in which directions must be conjugate; later rounding spoils it."""
@@ -90,16 +88,6 @@ class ConvergenceCheck:
         """Take the reasons of a checkpoint, whose numbers were loaded; move these to the host."""
         self.reasons = reasons
         vars(self).update({k: v.cpu() for k, v in vars(self).items() if isinstance(v, Tensor)})
-
-    @property
-    def relative(self) -> float:
-        """The largest relative residual."""
-        return max(_list(over(self.residual, self.size)), default=0.0)
-
-    @property
-    def decrease(self) -> float:
-        """The largest relative decrease of the loss in the last step."""
-        return max(_list(self.drop), default=0.0)
 
     def stop(self, which: Numbers, reason: StopReason) -> None:
         """Note the reason of those systems that are still active."""
@@ -210,7 +198,9 @@ class ConvergenceCheck:
         curvature, _, step, direction, image, norm, _, _, cross = measured
         # The rounding of an inner product is far below the root of the precision.
         size, floor = direction * image, self.noise * norm * direction * direction
-        bad = (abs(_imaginary(curvature)) > self.root * size + floor) | (curvature.real < -floor)
+        bad = (abs(curvature - curvature.real) > self.root * size + floor) | (
+            curvature.real < -floor
+        )
         # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * image >= norm * direction
         bad = bad | ((curvature.real <= floor) & is_large) | (size == 0)
@@ -234,7 +224,9 @@ class ConvergenceCheck:
         if not self.has_preconditioner:
             return  # it is |r|^2
         size = self.residual * searched
-        bad = (abs(_imaginary(energy)) > self.root * size) | (energy.real <= self.precision * size)
+        bad = (abs(energy - energy.real) > self.root * size) | (
+            energy.real <= self.precision * size
+        )
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
 
     def _note_rounding(self, measured: StepNumbers) -> None:
@@ -252,7 +244,7 @@ class ConvergenceCheck:
         total: Numbers = sum(numbers)  # not finite where one of them is not
         if not self.is_read:
             self.refused = self.refused | self.active & ~abs(total).isfinite()
-        elif not _is_finite(total):
+        elif not math.isfinite(sum(_list(abs(total)))):
             for index, value in ((i, v) for each in numbers for i, v in enumerate(_list(each))):
                 if not math.isfinite(abs(value)):
                     raise ArithmeticError(
@@ -261,8 +253,6 @@ class ConvergenceCheck:
 
     def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
-        if bad is False:
-            return
         if not self.is_read:
             self.refused = self.refused | self.active & bad
         elif is_any(bad) and is_any(bad := bad & self.active):
@@ -271,7 +261,7 @@ class ConvergenceCheck:
             raise ValueError(
                 f"{_NAME}: {who} must be Hermitian and positive definite, got "
                 + found.format(*values, which=self._name_of(index))
-                + _REMEDIES.get(who, "")
+                + _REMEDY * (who == "A")
             )
 
 
@@ -288,10 +278,10 @@ def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
     values: list[Numbers]
     if tensors[0].ndim:
         values = list(torch.stack(tensors).flatten(1).cpu().to(torch.complex128))
-    elif tensors[0].is_cpu:  # one by one is faster here
-        values = [tensor.item() for tensor in tensors]
-    else:
-        values = torch.stack(tensors).tolist()
+    else:  # one by one is faster on the CPU
+        values = (
+            [one.item() for one in tensors] if tensors[0].is_cpu else torch.stack(tensors).tolist()
+        )
     # Those that are stacked with a complex number are complex.
     pairs = zip(tensors, values, strict=True)
     found = iter([value if tensor.is_complex() else value.real for tensor, value in pairs])
@@ -302,18 +292,11 @@ def _list(numbers: Numbers) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
 
 
-def _is_finite(numbers: Numbers) -> bool:
-    if isinstance(numbers, Tensor):
-        return bool(abs(numbers).isfinite().all())
-    return math.isfinite(abs(numbers))
+def largest(numbers: Numbers) -> float:
+    """Return the largest real number of all systems."""
+    return max(_list(numbers), default=0.0)
 
 
 def is_any(which: Numbers) -> bool:
     """Return whether it is so for a system."""
     return bool(which.any()) if isinstance(which, Tensor) else bool(which)
-
-
-def _imaginary(number: Numbers) -> Numbers:
-    if isinstance(number, Tensor):
-        return number.imag if number.is_complex() else torch.zeros_like(number)
-    return number.imag

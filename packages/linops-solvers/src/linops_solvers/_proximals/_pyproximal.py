@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import torch
 from torch import Tensor
+
+from linops_core.siblings import needed
 
 from ._from_values import Source, has_values_of, of_source, points_of_tests
 from ._projections import box, l1_ball, l2_ball
@@ -93,7 +94,7 @@ def from_pyproximal(
         With ``by_value``, if ``prox`` is not the map of the function.
     """
     owner = "from_pyproximal"
-    if not isinstance(operator, _library(owner).ProxOperator):
+    if not isinstance(operator, needed("pyproximal", owner, package="linops-solvers").ProxOperator):
         raise TypeError(f"{owner}: operator must be a ProxOperator, got {type(operator)}")
     source = Source(
         owner,
@@ -134,7 +135,9 @@ def to_pyproximal(proximal: ProximalMap, shape: Sequence[int]) -> ProxOperator:
     owner = "to_pyproximal"
     if not isinstance(proximal, ProximalMap):
         raise TypeError(f"{owner}: proximal must be a ProximalMap, got {type(proximal)}")
-    return _operator_class(_library(owner).ProxOperator)(proximal, tuple(shape))
+    return _operator_class(needed("pyproximal", owner, package="linops-solvers").ProxOperator)(
+        proximal, tuple(shape)
+    )
 
 
 @cache
@@ -156,17 +159,6 @@ def _operator_class(base: Any) -> Any:
             return self.proximal(self._tensor(x), float(tau)).reshape(x.shape).numpy()
 
     return MapOperator
-
-
-def _library(owner: str) -> Any:
-    try:
-        return importlib.import_module("pyproximal")
-    except ModuleNotFoundError as error:
-        if error.name != "pyproximal":
-            raise
-        raise ImportError(
-            f"{owner}: pyproximal must be installed: pip install 'linops-solvers[pyproximal]'"
-        ) from error
 
 
 def _ours(operator: Any, shape: tuple[int, ...]) -> ProximalMap | None:

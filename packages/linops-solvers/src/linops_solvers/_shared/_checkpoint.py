@@ -60,7 +60,8 @@ class Checkpoint:
             Its vectors, and what operators and proximal maps make of some vector; the first one
             has the dtype and the device of the problem.
         **parts : object
-            All that a step takes from the one before is in their attributes.
+            All that a step takes from the one before is in their public attributes: numbers,
+            strings and tensors.
         """
         tensors = [vector for _, vector in vectors.values()]
         check_not_recorded(self.owner, *tensors, advice="call it")
@@ -257,12 +258,12 @@ def _sketch(owner: str, space: Space, vector: Tensor) -> Tensor:
 
 
 def _plain(values: Mapping[str, object]) -> dict[str, object]:
-    """Return the numbers, strings and tensors."""
+    """Return the numbers, strings and tensors, without those of private names."""
     plain = (Tensor, float, int, str, type(None))
     return {
         name: dict(value) if isinstance(value, dict) else value
         for name, value in values.items()
-        if isinstance(value, (*plain, dict))
+        if isinstance(value, (*plain, dict)) and not name.startswith("_")
     }
 
 

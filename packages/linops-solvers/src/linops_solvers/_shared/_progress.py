@@ -183,8 +183,8 @@ def reading_options(watching: Checkpointed) -> dict[str, object]:
 class Steps(Protocol):
     """One solve: what it needs to know, and how it goes on.
 
-    If it has a checkpoint, ``state`` has all that a step needs from the step before. Else that is
-    in attributes, as memory is that later steps write into.
+    All that a step needs from the step before is in public attributes: a checkpoint has their
+    numbers, strings and tensors. Private ones are constants, and memory that steps write into.
     """
 
     def step(self) -> Measured:

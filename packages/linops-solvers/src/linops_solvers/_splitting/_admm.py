@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple, Unpack
 
 import torch
@@ -125,7 +124,7 @@ def admm(
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
     options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
     steps = _Steps(problem, progress, options)
-    values = {"primal": steps.state.primal, "dual": steps.state.dual, "rho": steps.state.rho}
+    values = {"primal": steps.primal, "dual": steps.dual, "rho": steps.rho}
     return progress.follow(steps, (values, None))
 
 
@@ -137,35 +136,22 @@ class _Options(NamedTuple):
     eps_rel: float
 
 
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    x: Tensor
-    z: Tensor
-    u: Tensor
-    rho: float
-    primal: float = math.inf
-    dual: float = math.inf
-    norm: float = 0.0
-    primal_size: float = 0.0
-    dual_size: float = 0.0
-    iteration: int = 0
-
-
 class _Steps:
     """x, the z that follows L x, and the scaled dual variable u."""
 
+    primal = dual = math.inf
+    norm = primal_size = dual_size = 0.0
+    iteration = 0
     # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-    right: Tensor | None = None
-    argument: Tensor | None = None
+    _right: Tensor | None = None
+    _argument: Tensor | None = None
 
     def __init__(self, problem: PenalizedProblem, progress: Progress, options: _Options) -> None:
         self.problem, self.progress, self.options = problem, progress, options
         self.last_change_of_rho = 0 if options.fixed else progress.limit // 2
         pair, split = problem.A, problem.L
         (self.y_size,) = pair.magnitudes([], [problem.y])
-        self.target = target = pair.adjoint(problem.y)
+        self._target = target = pair.adjoint(problem.y)
         self.normal, self.normal_of_L = pair.normal(), split.normal()
         self.version = version_of(target)
         check_adjoint(pair, problem.y, target)
@@ -175,99 +161,96 @@ class _Steps:
         self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
         x = torch.zeros_like(target) if problem.x0 is None else problem.x0
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
-        z = split.forward(x)
-        self.state = _State(x, z, torch.zeros_like(z), options.rho)
-        known = options._asdict()
-        progress.resume(known, lambda: problem.known(x), state=self.state)
-        self.floors = floors_of(options.eps_abs, (split.output, z), (pair.input, x))
+        self.x, self.z, self.rho = x, split.forward(x), options.rho
+        self.u = torch.zeros_like(self.z)
+        progress.resume(options._asdict(), lambda: problem.known(x), state=self)
+        self.floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
 
     def step(self) -> Measured:
         """Solve for x, apply the proximal map for z, and add the difference to u."""
-        state, problem, options, target = self.state, self.problem, self.options, self.target
-        rho, pair, split = state.rho, problem.A, problem.L
+        problem, options, target, rho = self.problem, self.options, self._target, self.rho
+        pair, split = problem.A, problem.L
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-        self.argument = scaled_sum(state.z, -1, state.u, self.argument)
-        self.right = scaled_sum(target, rho, split.adjoint(self.argument), self.right)
-        check_like(_NAME, "the output of the adjoint of L", self.right, "x", state.x)
-        gtol = max(0.1 * min(1.0, state.primal, state.dual), precision)
-        norm, x = self.solve_for_x(self.right, gtol), state.x
+        self._argument = scaled_sum(self.z, -1, self.u, self._argument)
+        self._right = scaled_sum(target, rho, split.adjoint(self._argument), self._right)
+        check_like(_NAME, "the output of the adjoint of L", self._right, "x", self.x)
+        gtol = max(0.1 * min(1.0, self.primal, self.dual), precision)
+        norm, x = self.solve_for_x(self._right, gtol), self.x
         image = split.forward(x)
-        self.argument = scaled_sum(image, 1, state.u, self.argument)
-        state.z = z = problem.proximal(self.argument, 1 / rho)
+        self._argument = scaled_sum(image, 1, self.u, self._argument)
+        self.z = z = problem.proximal(self._argument, 1 / rho)
         check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-        self.argument = reusable(self.argument, problem.proximal, z)
-        u = scaled_sum(state.u, 1, image, state.u)
-        state.u = u = scaled_sum(u, -1, z, u)
+        self._argument = reusable(self._argument, problem.proximal, z)
+        u = scaled_sum(self.u, 1, image, self.u)
+        self.u = u = scaled_sum(u, -1, z, u)
         back = split.adjoint(u)
         product = self.normal(x)
         check_unchanged(_NAME, "the adjoint of A", target, self.version, product)
-        self.right = scaled_sum(product, -1, target, self.right)
+        self._right = scaled_sum(product, -1, target, self._right)
         del product
-        seen = self.objective(self.right) if self.progress.is_watched else {}
-        self.right = scaled_sum(self.right, rho, back, self.right)
-        self.argument = scaled_sum(image, -1, z, self.argument)
+        seen = self.objective(self._right) if self.progress.is_watched else {}
+        self._right = scaled_sum(self._right, rho, back, self._right)
+        self._argument = scaled_sum(image, -1, z, self._argument)
         slope, back_size, target_size, x_size, gap, u_size, *sizes = magnitudes(
             _NAME,
-            (pair.input, [self.right, back, target, x]),
-            (split.output, [self.argument, u, image, z]),
+            (pair.input, [self._right, back, target, x]),
+            (split.output, [self._argument, u, image, z]),
         )
         of_primal, of_dual, least = max(sizes), max(rho * back_size, target_size), 0.0
         if not target_size:  # only the steps show scales: all of a solution may be 0
-            of_primal = state.primal_size = max(of_primal, state.primal_size)
-            of_dual = state.dual_size = max(of_dual, state.dual_size)
+            of_primal = self.primal_size = max(of_primal, self.primal_size)
+            of_dual = self.dual_size = max(of_dual, self.dual_size)
         elif u_size:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
             least = rounding * self.y_size * (self.y_size / of_dual) * (back_size / u_size)
             least = least if of_primal <= least else 0.0
         weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
         goals = max(self.floors[0] + weight * of_primal, least), self.floors[1] + weight * of_dual
         self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
-        state.primal, state.dual = gap / units[0], slope / units[1]
+        self.primal, self.dual = gap / units[0], slope / units[1]
         # The dual one is a sum of terms that may cancel; each has its own rounding.
         noise = rounding * (norm * x_size + math.sqrt(norm) * self.y_size + rho * back_size)
         reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
-        if options.eps_rel < precision and max(state.primal, state.dual) <= rounding:
+        if options.eps_rel < precision and max(self.primal, self.dual) <= rounding:
             reason = reason or StopReason.ROUNDING
-        state.iteration += 1
-        values = {"primal": state.primal, "dual": state.dual, "rho": rho} | seen
-        if state.iteration <= self.last_change_of_rho:
+        self.iteration += 1
+        values = {"primal": self.primal, "dual": self.dual, "rho": rho} | seen
+        if self.iteration <= self.last_change_of_rho:
             self.balance()
         return values, reason
 
     def solve_for_x(self, right: Tensor, gtol: float) -> float:
         """Solve for the next x; return the norm of the system, once a step has shown it."""
-        state = self.state
-        weighted = _Weighted(self.normal, self.normal_of_L, state.rho)
+        weighted = _Weighted(self.normal, self.normal_of_L, self.rho)
         pair, limit = self.problem.A, Progress(_NAME, self.options.max_cg_iters)
         system = ConjugateSteps(
-            weighted, None, self.vectors, right, state.x, (gtol, 0.0), pair.dtype
+            weighted, None, self.vectors, right, self.x, (gtol, 0.0), pair.dtype
         )
-        state.x = system.state.x  # frees the x before
-        state.x = system.solve(limit)
-        state.norm = system.norm() or state.norm
-        return state.norm
+        self.x = system.x  # frees the x before
+        self.x = system.solve(limit)
+        self.norm = system.norm() or self.norm
+        return self.norm
 
     def balance(self) -> None:
         """Change rho if one of both residuals is much larger than the other."""
-        state, first = self.state, self.options.rho
-        primal, dual = state.primal, state.dual
+        first, primal, dual = self.options.rho, self.primal, self.dual
         factor = 2.0 if primal > 10 * dual else 0.5 if dual > 10 * primal else 1.0
-        rho = state.rho * factor
+        rho = self.rho * factor
         # A residual of zero would double it until it overflows.
         if factor != 1 and first / _MOST <= rho <= first * _MOST:
-            state.rho, state.u = rho, torch.div(state.u, factor, out=free(state.u, state.u))
+            self.rho, self.u = rho, torch.div(self.u, factor, out=free(self.u, self.u))
 
     @torch.no_grad()
     def objective(self, slope: Tensor) -> dict[str, float]:
         """Return the objective, given A^H (A x - y); A is not applied again."""
-        x, space = self.state.x, self.problem.A.input
-        products = (space, x, slope), (space, x, self.target)
+        x, space = self.x, self.problem.A.input
+        products = (space, x, slope), (space, x, self._target)
         of_slope, of_target = magnitudes(_NAME, products=products)
         square = of_slope - of_target + self.y_size**2  # which may be below 0 by rounding
-        return self.problem.objective(math.sqrt(max(square, 0.0)), self.state.z)
+        return self.problem.objective(math.sqrt(max(square, 0.0)), self.z)
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
-        return self.problem.result(self.state.x)
+        return self.problem.result(self.x)
 
 
 class _Weighted:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -24,24 +23,12 @@ from .._shared._progress import Checkpointed, Measured, Progress, reason_of
 from ._problem import PenalizedProblem
 
 
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    x: Tensor
-    gradient: Tensor
-    z: Tensor
-    z_gradient: Tensor
-    step: float
-    age: float = 1.0
-
-
 class ForwardBackward:
     """The steps of FISTA, whose options these are, or without momentum."""
 
     # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
-    argument: Tensor | None = None
-    change: Tensor | None = None
+    _argument: Tensor | None = None
+    _change: Tensor | None = None
 
     def __init__(
         self,
@@ -62,18 +49,19 @@ class ForwardBackward:
         if step is not None:
             step = checked_number(owner, "step", step, is_positive=True)
         self.given, self.given_normal = step, pair.normal()
-        self.target = pair.adjoint(y)
-        self.version = version_of(self.target)
-        check_adjoint(pair, y, self.target)
-        self.target_size, self.y_size = pair.magnitudes([self.target], [y])
-        x = torch.zeros_like(self.target) if problem.x0 is None else problem.x0
+        self._target = pair.adjoint(y)
+        self.version = version_of(self._target)
+        check_adjoint(pair, y, self._target)
+        self.target_size, self.y_size = pair.magnitudes([self._target], [y])
+        x = torch.zeros_like(self._target) if problem.x0 is None else problem.x0
         check_output(owner, pair, pair.forward(x), y)
-        gradient = self.normal(x) - self.target
+        gradient = self.normal(x) - self._target
         length = _first_step(pair, self.normal, gradient) if step is None else step
         length = checked_number(owner, "step", length, is_positive=True)
-        self.state = _State(x, gradient, x.clone(), gradient.clone(), length)
+        self.x, self.z, self.length, self.age = x, x.clone(), length, 1.0
+        self.gradient, self.z_gradient = gradient, gradient.clone()
         options = {"tol": self.tol, "step": step, "momentum": has_momentum, "restart": restart}
-        self.progress.resume(options, lambda: problem.known(x), state=self.state)
+        self.progress.resume(options, lambda: problem.known(x), state=self)
 
     def normal(self, x: Tensor) -> Tensor:
         """Return A^H A x, by the closed form where there is one."""
@@ -87,23 +75,23 @@ class ForwardBackward:
 
     def step(self) -> Measured:
         """Go from z to x, with a shorter step where the curvature asks for one."""
-        state, problem, pair, owner = self.state, self.problem, self.problem.A, self.problem.owner
+        problem, pair, owner = self.problem, self.problem.A, self.problem.owner
         tol, precision, rounding = self.tol, torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-        x, gradient, z, z_gradient = state.x, state.gradient, state.z, state.z_gradient
-        step, version_of_x = state.step, version_of(x)
+        x, gradient, z, z_gradient = self.x, self.gradient, self.z, self.z_gradient
+        step, version_of_x = self.length, version_of(x)
         while True:
-            self.argument = scaled_sum(z, -step, z_gradient, self.argument)
-            found = problem.proximal(self.argument, step)
+            self._argument = scaled_sum(z, -step, z_gradient, self._argument)
+            found = problem.proximal(self._argument, step)
             check_like(owner, "what the proximal map returns", found, "x", x)
             check_unchanged(owner, "the proximal map", x, version_of_x, found)
-            self.argument = reusable(self.argument, problem.proximal, found)
+            self._argument = reusable(self._argument, problem.proximal, found)
             image = self.normal(found)
-            check_unchanged(owner, "A", self.target, self.version, image)
-            found_gradient = image - self.target
+            check_unchanged(owner, "A", self._target, self.version, image)
+            found_gradient = image - self._target
             del image
-            self.argument = move = scaled_sum(found, -1, z, self.argument)
-            self.change = scaled_sum(found_gradient, -1, z_gradient, self.change)
-            products = [(move, self.change)]
+            self._argument = move = scaled_sum(found, -1, z, self._argument)
+            self._change = scaled_sum(found_gradient, -1, z_gradient, self._change)
+            products = [(move, self._change)]
             if self.has_momentum and self.restart:
                 products.append((move, found - x))
             length, size, z_size, bent, *slope = pair.magnitudes(
@@ -126,29 +114,29 @@ class ForwardBackward:
             noise = rounding * (size + step * self.target_size)
             reason = reason_of(length, tol * size, noise, precision * size)
         if not self.has_momentum or (slope and slope[0] < 0):
-            state.age = 1.0
-        before, state.age = state.age, (1 + math.sqrt(1 + 4 * state.age**2)) / 2
-        momentum = 1 + (before - 1) / state.age
-        state.z = torch.lerp(x, found, momentum, out=free(z, x, found))
+            self.age = 1.0
+        before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2
+        momentum = 1 + (before - 1) / self.age
+        self.z = torch.lerp(x, found, momentum, out=free(z, x, found))
         into = free(z_gradient, gradient, found_gradient)
-        state.z_gradient = torch.lerp(gradient, found_gradient, momentum, out=into)
-        state.x, state.gradient, state.step = found, found_gradient, step
+        self.z_gradient = torch.lerp(gradient, found_gradient, momentum, out=into)
+        self.x, self.gradient, self.length = found, found_gradient, step
         del found, found_gradient, x, gradient, z, z_gradient, into  # before others are made
         return self.values(length / (size or 1.0)), reason
 
     def values(self, change: float) -> dict[str, float]:
         """Return the values of a step; those that need A x if they are shown."""
-        state, problem, pair = self.state, self.problem, self.problem.A
-        values = {"change": change, "residual": math.nan, "step": state.step}
+        problem, pair = self.problem, self.problem.A
+        values = {"change": change, "residual": math.nan, "step": self.length}
         if self.progress.is_watched:
-            (misfit,) = pair.magnitudes([], [pair.forward(state.x) - problem.y])
+            (misfit,) = pair.magnitudes([], [pair.forward(self.x) - problem.y])
             values["residual"] = misfit / (self.y_size or 1.0)
-            values |= problem.objective(misfit, state.x)
+            values |= problem.objective(misfit, self.x)
         return values
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""
-        return self.problem.result(self.state.x)
+        return self.problem.result(self.x)
 
 
 @torch.no_grad()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple, Unpack
 
 import torch
@@ -145,7 +144,7 @@ def pdhg(
     steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
     del p0  # freed when a step has another one
     values = {"primal": math.inf, "dual": math.inf}
-    values |= {"tau": steps.state.tau, "sigma": steps.state.sigma}
+    values |= {"tau": steps.tau, "sigma": steps.sigma}
     return progress.follow(steps, (values, None))
 
 
@@ -156,26 +155,13 @@ class _Options(NamedTuple):
     eps_rel: float
 
 
-@dataclass
-class _State:
-    """The values that a step needs from the step before."""
-
-    x: Tensor
-    p: Tensor
-    image: Tensor
-    ahead: Tensor
-    tau: float
-    sigma: float
-    norm: float
-
-
 class _Steps:
     """x and the dual variable p, with the images of x and of 2 x less the x before."""
 
     # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-    of_p: Tensor | None = None
-    of_x: Tensor | None = None
-    argument: Tensor | None = None
+    _of_p: Tensor | None = None
+    _of_x: Tensor | None = None
+    _argument: Tensor | None = None
 
     def __init__(
         self,
@@ -200,14 +186,15 @@ class _Steps:
         image = pair.forward(x)
         p = torch.zeros_like(image) if p0 is None else widened(p0).clone()
         check_like(_NAME, "p0", p, "the output of K", image)
-        self.state = _State(x, p, image, image.clone(), *lengths)
-        progress.resume(options._asdict(), self.known, state=self.state)
+        self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
+        self.tau, self.sigma, self.norm = lengths
+        progress.resume(options._asdict(), self.known, state=self)
         self.floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
 
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
-        pair, functions, x = self.pair, self.functions, self.state.x
-        found = {"x0": (pair.input, x), "p0": (pair.output, self.state.p), **probed(pair, x)}
+        pair, functions, x = self.pair, self.functions, self.x
+        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **probed(pair, x)}
         image, random = found["K"][1], pair.input.random_like(x)
         of_f, of_g = probe(functions.f, image, pair.dtype), probe(functions.g, random, pair.dtype)
         maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
@@ -215,37 +202,37 @@ class _Steps:
 
     def step(self) -> Measured:
         """Apply the proximal map of the conjugate of f for p, and that of g for x."""
-        state, functions, pair = self.state, self.functions, self.pair
+        functions, pair = self.functions, self.pair
         if self.are_given:
-            _check_lengths(state.tau, state.sigma, state.norm)
+            _check_lengths(self.tau, self.sigma, self.norm)
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-        x, p, image, ahead = state.x, state.p, state.image, state.ahead
+        x, p, image, ahead = self.x, self.p, self.image, self.ahead
         versions = version_of(x), version_of(image)
-        tau, sigma, norm = state.tau, state.sigma, state.norm
-        self.of_p = scaled_sum(p, sigma, ahead, self.of_p)
+        tau, sigma, norm = self.tau, self.sigma, self.norm
+        self._of_p = scaled_sum(p, sigma, ahead, self._of_p)
         # The proximal map of the conjugate of f, by the identity of Moreau.
-        self.argument = torch.div(self.of_p, sigma, out=free(self.argument, self.of_p))
-        found = functions.f(self.argument, 1 / sigma)
+        self._argument = torch.div(self._of_p, sigma, out=free(self._argument, self._of_p))
+        found = functions.f(self._argument, 1 / sigma)
         check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
-        self.argument = reusable(self.argument, functions.f, found)
-        p_new = scaled_sum(self.of_p, -sigma, found, self.of_p)
+        self._argument = reusable(self._argument, functions.f, found)
+        p_new = scaled_sum(self._of_p, -sigma, found, self._of_p)
         del found
         back = pair.adjoint(p_new)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
-        self.of_x = scaled_sum(x, -tau, back, self.of_x)
-        x_new = functions.g(self.of_x, tau)
-        self.of_x = reusable(self.of_x, functions.g, x_new)
+        self._of_x = scaled_sum(x, -tau, back, self._of_x)
+        x_new = functions.g(self._of_x, tau)
+        self._of_x = reusable(self._of_x, functions.g, x_new)
         del back  # freed here, because the next vectors need the memory
         check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
         check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
         image_new = pair.forward(x_new)
         check_unchanged(_NAME, "K", image, versions[1], image_new)
-        self.of_p, self.of_x = scaled_sum(p, -1, p_new, p), scaled_sum(x, -1, x_new, self.of_x)
-        self.argument = scaled_sum(image, -1, image_new, self.argument)
+        self._of_p, self._of_x = scaled_sum(p, -1, p_new, p), scaled_sum(x, -1, x_new, self._of_x)
+        self._argument = scaled_sum(image, -1, image_new, self._argument)
         ahead = scaled_sum(ahead, -1, image_new, ahead)
-        ahead = scaled_sum(ahead, 1 / sigma, self.of_p, ahead)
+        ahead = scaled_sum(ahead, 1 / sigma, self._of_p, ahead)
         moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
-            [self.of_x, x_new], [self.argument, ahead, p_new, self.of_p]
+            [self._of_x, x_new], [self._argument, ahead, p_new, self._of_p]
         )
         primal = moved / tau
         weight = self.options.eps_rel * norm
@@ -256,26 +243,26 @@ class _Steps:
         reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
         if moved <= precision * x_size and p_moved <= precision * p_size:
             reason = reason or StopReason.ROUNDING
-        state.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
-        state.x, state.p, state.image = x_new, p_new, image_new
+        self.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
+        self.x, self.p, self.image = x_new, p_new, image_new
         del x, p, image, ahead, x_new, p_new, image_new
         # At the level of rounding, the ratio of two moves does not show the norm.
         shown = 0.0
         if moved > 16 * precision * x_size:
             shown = (bent - 2 * rounding * norm * x_size) / moved
         if shown > norm * (1 + 1e-3):
-            state.norm = shown
+            self.norm = shown
             if not self.are_given:
                 excess = max(math.sqrt(tau * sigma) * shown / 0.99, 1.0)
-                state.tau, state.sigma = tau / excess, sigma / excess
+                self.tau, self.sigma = tau / excess, sigma / excess
         values = {"primal": primal, "dual": dual, "tau": tau, "sigma": sigma}
         if self.progress.is_watched:
-            values |= functions.objective(state.image, state.x)
+            values |= functions.objective(self.image, self.x)
         return values, reason
 
     def result(self) -> Tensor:
         """Return x in the precision of x0."""
-        return in_given_precision(_NAME, self.state.x, self.pair.dtype).clone()
+        return in_given_precision(_NAME, self.x, self.pair.dtype).clone()
 
 
 def _first_lengths(

@@ -122,7 +122,7 @@ def plan_batches(
     ------
     SplitError
         If a dimension cannot be cut, if a size is invalid, or if nothing fits. Then the message
-        gives the smallest budget that is enough, or the size of the result if that does not fit.
+        gives the smallest budget that is enough.
     ValueError
         If the input is not known or does not fit; if the operator uses threads, reads values or is
         on several devices; or if ``memory``, ``work`` or ``max_tiles`` is invalid.
@@ -131,9 +131,8 @@ def plan_batches(
 
     Notes
     -----
-    The search makes more and more tiles along the dimension that may save most, while shorter tiles
-    promise to be enough. Otherwise, starting with the whole operator, it repeatedly makes four
-    times as many tiles along the dimension that lowers the peak most, until the work fits. Then it
+    Starting with the whole operator, the search makes eight times as many tiles along the dimension
+    that may save most, and so on, until the work fits or ``max_tiles`` are reached. Then it
     reduces the number of tiles of each dimension as far as the work still fits. The plan is a local
     optimum: another combination may have fewer tiles.
 
@@ -185,11 +184,6 @@ def plan_batches(
     search = Search(tuple(lengths.values()), measure, int(max_tiles))
     with bar:
         uncut_peak = search.peak((1,) * len(lengths))
-        if trial.lowest > budget:
-            raise SplitError(
-                f"{linop.signature}: the memory must be at least the {trial.lowest} bytes of the "
-                f"result, got {budget}"
-            )
         counts = search.within(budget, of_dims)
     if counts is None:
         raise SplitError(

@@ -61,7 +61,9 @@ class Search:
             counts = finer
         while True:
             counts = self._with_fewer(counts, budget)
-            if all(self.peak(fewer) > budget for fewer in self._with_one_less(counts)):
+            axes = [axis for axis, count in enumerate(counts) if count > 1]
+            fewer = [self._with_count(counts, axis, counts[axis] - 1) for axis in axes]
+            if all(self.peak(own) > budget for own in fewer):
                 return counts
 
     def _lower(
@@ -86,19 +88,11 @@ class Search:
                 break
         return best
 
-    def _room(self, counts: Counts, axis: int) -> int:
-        """Return the largest allowed number of tiles along an axis."""
-        return self._max_tiles // (prod(counts) // counts[axis])
-
     def _finer(self, counts: Counts, axis: int) -> Counts:
         """Return the counts with eight times as many tiles along an axis, or as many as allowed."""
-        wanted = min(8 * counts[axis], self._sizes[axis], self._room(counts, axis))
+        room = self._max_tiles // (prod(counts) // counts[axis])
+        wanted = min(8 * counts[axis], self._sizes[axis], room)
         return self._with_count(counts, axis, wanted)
-
-    def _with_one_less(self, counts: Counts) -> list[Counts]:
-        """Return all counts with one tile less in one dimension."""
-        axes = [axis for axis, count in enumerate(counts) if count > 1]
-        return [self._with_count(counts, axis, counts[axis] - 1) for axis in axes]
 
     def _with_count(self, counts: Counts, axis: int, count: int) -> Counts:
         """Return the counts with at most ``count`` tiles along an axis."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
 from types import TracebackType
@@ -11,15 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import Cache, NamedLinop
-from linops_core.siblings import parts_of
+from linops_core.siblings import choosing_steps, parts_of
 from nameddim import NamedDimension
 
 from .._batch import cut_into_tiles
 from .._slices import Sizes
-from ._count import Count
-from ._peak import count_of
+from ._peak import Count
 from ._plan_input import refuse_several
-from ._structure import Structures
 from ._without_data import QuickFakeMode
 
 WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
@@ -40,7 +38,7 @@ class WithoutData:
     """
 
     def __init__(self, signature: str) -> None:
-        self._mode = QuickFakeMode()
+        self.mode = QuickFakeMode()
         self._signature = signature
 
     def of(self, linop: NamedLinop) -> NamedLinop:
@@ -52,7 +50,7 @@ class WithoutData:
             storage, offset = weight.untyped_storage()._cdata, weight.storage_offset()
             look = storage, offset, weight.shape, weight.stride(), weight.dtype, weight.is_conj()
             if look not in made:
-                fake = self._mode.from_tensor(weight.detach())
+                fake = self.mode.from_tensor(weight.detach())
                 made[look] = fake.requires_grad_(weight.requires_grad)
             return made[look]
 
@@ -70,7 +68,7 @@ class WithoutData:
         ValueError
             If an operator reads values of tensors.
         """
-        with torch.inference_mode(False), torch.no_grad(), self._mode:
+        with torch.inference_mode(False), torch.no_grad(), self.mode:
             try:
                 yield
             except RuntimeError as error:
@@ -112,8 +110,6 @@ class Trial:
         self._without_data = WithoutData(linop.signature)
         self._signature, self._device, self._sizes = linop.signature, device, sizes
         self._linop = self._without_data.of(linop)
-        self.lowest = 0
-        """Bytes of the largest result, the least of all that was tried: no tiles can save them."""
         self.held: tuple[tuple[torch.Size, int], ...] = ()
         """The shapes and bytes of the tensors at the peak of the last computations."""
         with self._without_data.running():
@@ -124,37 +120,21 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
-            peaks, results, largest = list[Count](), list[Tensor](), 0
+            counts = list[Count]()
             for work, x in self._inputs.items():
-                structures = Structures()
-                run = WORKS[work](self._fresh(batch_sizes, structures))
-                peaks.append(
-                    count_of(lambda: results.append(run(x)), self._without_data._mode, structures)  # noqa: B023 (called at once)
-                )
-                own = {t.untyped_storage()._cdata for t in (x, *run.parameters(), *run.buffers())}
-                storage = results[-1].untyped_storage()
-                if storage._cdata not in own:  # a result that repeats elements has fewer bytes
-                    largest = max(largest, min(results[-1].nbytes, storage.nbytes()))
-        self.lowest = min(self.lowest, largest) if self.lowest else largest
-        devices = {device for peak in peaks for device in peak.peaks} - {self._device}
+                counts.append(count := Count())
+                # With empty caches, because the first call counts, and equal tiles only once.
+                fresh, same = self._without_data.of(self._linop), count.structures.first_of
+                run = WORKS[work](cut_into_tiles(fresh, batch_sizes, self._sizes, same=same))
+                self._without_data.mode.count = count
+                with choosing_steps(count.differing):
+                    run(x)
+        devices = {device for count in counts for device in count.peaks} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
-        highest = max(peaks, key=lambda peak: peak.peaks.get(self._device, 0))
+        highest = max(counts, key=lambda count: count.peaks.get(self._device, 0))
         self.held = highest.held
         return highest.peaks.get(self._device, 0)
-
-    def _fresh(
-        self, batch_sizes: Mapping[NamedDimension, int], structures: Structures
-    ) -> NamedLinop:
-        """Return the operator in tiles with empty caches, because the first call counts."""
-        fresh, first = self._without_data.of(self._linop), dict[Hashable, NamedLinop]()
-
-        def same(tile: NamedLinop) -> NamedLinop:
-            """Return the first tile that is equal and shares its caches."""
-            own, caches = structures.of(tile)
-            return first.setdefault((own, tuple(caches)), tile)
-
-        return cut_into_tiles(fresh, batch_sizes, self._sizes, same=same)
 
 
 def _running_operator(traceback: TracebackType | None) -> str | None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple, TypeVar
 
 from torch import Tensor, nn
 
@@ -12,6 +12,8 @@ from linops_core import Cache
 from linops_core.siblings import WeightPart
 
 from .._private_torch import FakeTensor
+
+Value = TypeVar("Value")
 
 # Of modules: what calls do not read, or what they find again.
 _IGNORED = {"_adjoint", "_found", "_has_relatives", "_name", "_normal", "_steps", "_whole"}
@@ -21,19 +23,27 @@ class Structures:
     """What is equal for operators, tensors and numbers that take the same memory.
 
     Weights count by size, strides and dtype; the place of a tile in its weight does not count.
-    Objects of unknown classes are equal if they say so. What was found about a module is kept while
-    it and its parts have the same attributes.
+    Objects of unknown classes are equal if they say so. What was found about a module is kept:
+    operators that keep what they compute do so in caches.
     """
 
     def __init__(self) -> None:
-        self._known = dict[int, _Known]()
+        self._known = dict[int, tuple[nn.Module, _Found]]()
+        self._numbers = dict[Hashable, int]()
+        self._first = dict[Hashable, Any]()
 
     def of(self, value: object) -> tuple[Hashable, list[Hashable]]:
         """Return what is equal, and the identities of caches, with their places in weights."""
-        found = _Known()
+        found = _Found([], [])
         return self._of(value, found), found.caches
 
-    def _of(self, value: Any, found: _Known) -> Hashable:
+    def first_of(self, value: Value) -> Value:
+        """Return the first of the values that were equal and share their caches."""
+        key, caches = self.of(value)
+        first: Value = self._first.setdefault((key, *caches), value)
+        return first
+
+    def _of(self, value: Any, found: _Found) -> Hashable:
         if isinstance(value, Tensor):
             device = value.fake_device if isinstance(value, FakeTensor) else value.device
             bits = value.is_conj(), value.is_neg(), value.requires_grad
@@ -44,11 +54,12 @@ class Structures:
             lengths = tuple([None if p.start is None else p.stop - p.start for p in value.cut])
             return self._of(tuple(value._replace(cut=())), found), lengths
         if isinstance(value, nn.Module):
-            own = self._known.get(id(value))
-            if own is None or not own.is_current():
-                own = self._known[id(value)] = self._of_module(value)
-            found.add(own)
-            return own.key
+            if id(value) not in self._known:
+                self._known[id(value)] = value, self._of_module(value)
+            own = self._known[id(value)][1]
+            found.cuts.extend(own.cuts)
+            found.caches.extend(own.caches)
+            return own.number
         if isinstance(value, dict):
             return tuple([(name, self._of(each, found)) for name, each in value.items()])
         if isinstance(value, (tuple, list)):
@@ -62,36 +73,21 @@ class Structures:
             return frozenset(value)
         return type(value), value if type(value).__hash__ is not None else id(value)
 
-    def _of_module(self, module: nn.Module) -> _Known:
-        own, attributes, caches = _Known(), list[Hashable](), list[int]()
+    def _of_module(self, module: nn.Module) -> _Found:
+        own, attributes, caches = _Found([], []), list[Hashable](), list[int]()
         for name, value in vars(module).items():
             if isinstance(value, Cache):
                 caches.append(id(value))
             elif name not in _IGNORED:
                 attributes.append((name, self._of(value, own)))
-        own.caches += [(cache, *own.cuts) for cache in caches]
-        own.key = type(module), tuple(attributes)
-        own.modules.append((module, _attributes(module)))
-        return own
+        own.caches.extend([(cache, *own.cuts) for cache in caches])
+        key = type(module), *attributes
+        return own._replace(number=self._numbers.setdefault(key, len(self._numbers)))
 
 
-@dataclass
-class _Known:
-    """What was found about a module and its parts."""
+class _Found(NamedTuple):
+    """What was found inside of an object; equal modules have the same number."""
 
-    key: Hashable = None
-    cuts: list[Hashable] = field(default_factory=list)
-    caches: list[Hashable] = field(default_factory=list)
-    modules: list[tuple[nn.Module, list[int]]] = field(default_factory=list)
-
-    def add(self, part: _Known) -> None:
-        self.cuts += part.cuts
-        self.caches += part.caches
-        self.modules += part.modules
-
-    def is_current(self) -> bool:
-        return all(_attributes(module) == ids for module, ids in self.modules)
-
-
-def _attributes(module: nn.Module) -> list[int]:
-    return [id(value) for name, value in vars(module).items() if name not in _IGNORED]
+    cuts: list[Hashable]
+    caches: list[Hashable]
+    number: int = 0

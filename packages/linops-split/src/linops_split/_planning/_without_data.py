@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache
+from collections.abc import Hashable, Sequence
+from functools import cache, partial
 from typing import Any, TypeAlias
 
 import torch
@@ -16,8 +15,8 @@ from .._private_torch import (
     in_kernel_invocation_manager,
     may_return_an_argument,
 )
-from ._count import Count, tensors_in
-from ._peak_inside import inside_nbytes
+from ._peak import Count, tensors_in
+from ._peak_inside import aten, inside_nbytes
 
 _Look: TypeAlias = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device, bool, bool]
 
@@ -25,8 +24,11 @@ _Made: TypeAlias = tuple[list[tuple[int | None, _Look]], type, int]
 """For each result, the number of the argument that it is, or None, and its look; whether there are
 several, and the bytes that the operation allocates inside."""
 
+_RESULTS: dict[Hashable, _Made] = {}
+"""What operations return, for later plans too; torch keeps its own results in the same way."""
+
 _DEVICE = torch.ops.prim.device.default
-_PROMOTE = torch.ops.aten.promote_types.default
+_PROMOTE = aten.promote_types.default
 
 
 class QuickFakeMode(FakeTensorMode):
@@ -40,18 +42,9 @@ class QuickFakeMode(FakeTensorMode):
     def __init__(self) -> None:
         # Tensors inside plain functions do not need data either.
         super().__init__(allow_non_fake_inputs=True)
-        self._results: dict[Hashable, _Made] = {}
         self._likes: dict[torch.device, dict[str, Any]] = {}
-        self._count: Count | None = None
-
-    @contextmanager
-    def counted_by(self, count: Count | None) -> Iterator[None]:
-        """Count what operations allocate."""
-        before, self._count = self._count, count
-        try:
-            yield
-        finally:
-            self._count = before
+        self.count: Count | None = None
+        """Counts what operations allocate."""
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
@@ -60,48 +53,52 @@ class QuickFakeMode(FakeTensorMode):
             return args[0].fake_device  # called for each slice of a fake tensor
         if func is _PROMOTE:  # has no tensors, but is called for most operations
             return func(*args)
-        kwargs, count = kwargs or {}, self._count
-        is_known, is_view = _kind(func)
-        if is_view and (meta := self._meta(args[0])) is not None:
-            device = args[0].fake_device
+        kwargs, count = kwargs or {}, self.count
+        is_known, is_view, is_pointwise = _kind(func)
+        if is_view and self._key(args[0], is_pointwise) is not None:
             if count is not None:
-                count.note(device)
-            return self._on_device(func(meta, *args[1:], **kwargs), device)
-        own = self._key((*args, kwargs)) if is_known else None
-        if own is None:
-            return self._slowly(func, types, args, kwargs)
-        look, given = (func, own, torch.get_default_dtype()), (args, [*kwargs.values()])
-        if look not in self._results:
-            before = [*tensors_in(given)]
-            made = self._slowly(func, types, args, kwargs)
-            looks = _looks_of_new(made, before) if self._key((*args, kwargs)) == own else None
-            if looks is not None:
+                count.note(args[0].fake_device)
+            with in_kernel_invocation_manager(self):
+                made = func(*args, **kwargs)
+            return self._on_device(made, args[0].fake_device)
+        own = self._key((*args, kwargs), is_pointwise) if is_known else None
+        look, given = (id(func), own, torch.get_default_dtype()), (args, [*kwargs.values()])
+        if look in _RESULTS:
+            return self._like_before(*_RESULTS[look], given)
+        before = [*tensors_in(given)]
+        run = partial(super().__torch_dispatch__, func, types, args, kwargs)
+        self.count = None  # torch may call operations in turn
+        try:
+            made = run() if count is None else count.of(func, args, kwargs, run)
+        finally:
+            self.count = count
+        if own is not None and self._key((*args, kwargs), is_pointwise) == own:
+            looks = _looks_of_new(made, before)
+            if looks:
                 inside = inside_nbytes(func, before, [*tensors_in([made])], args)
-                self._results[look] = looks, type(made), inside
-            return made
-        looks, kind, inside = self._results[look]
+                _RESULTS[look] = looks, type(made), inside
+        return made
+
+    def _like_before(
+        self, looks: list[tuple[int | None, _Look]], kind: type, inside: int, given: Sequence[Any]
+    ) -> Any:
+        """Return results with these looks, new or given ones, and count them."""
         results = list[Any]()
         for place, (shape, strides, dtype, device, *_) in looks:
-            if place is not None:
+            if place is None:
+                empty = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
+                results.append(self._fake(empty, device))
+                if self.count is not None:
+                    self.count.add(results[-1], empty.untyped_storage().nbytes())
+            else:
                 results.append([*tensors_in(given)][place])
-                continue
-            empty = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
-            results.append(self._fake(empty, device))
-            if count is not None:
-                count.add(empty.untyped_storage(), device, shape)
-        if count is not None:
-            count.note(results[0].fake_device, inside)
+        if self.count is not None:
+            self.count.note(device, inside)
         return results[0] if kind is FakeTensor else kind(results)
 
-    def _slowly(self, func: Any, types: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """Return what the mode of torch returns, which may call operations in turn."""
-        count, run = self._count, super().__torch_dispatch__
-        for tensor in tensors_in(args):  # which may look otherwise afterwards
-            vars(tensor).pop("_meta", None)
-        with self.counted_by(None):
-            if count is None:
-                return run(func, types, args, kwargs)
-            return count.of(func, args, kwargs, lambda: run(func, types, args, kwargs))
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # torch then leaves out a wrapper for the compiler, a tenth of the time
 
     def _on_device(self, made: Any, device: torch.device) -> Any:
         if isinstance(made, Tensor):
@@ -116,37 +113,30 @@ class QuickFakeMode(FakeTensorMode):
         fake = Tensor._make_subclass(
             FakeTensor, made, False, dispatch_device=True, device_for_backend_keys=device
         )
-        vars(fake).update(like, _meta=made)
+        vars(fake).update(like)
         return fake
 
-    def _meta(self, fake: Any) -> Tensor | None:
-        """Return a fake tensor as one of the meta device; None if that is not known."""
-        if type(fake) is not FakeTensor or fake.fake_mode is not self or fake.constant is not None:
-            return None
-        found: Tensor | None = vars(fake).get("_meta")
-        if found is None:
-            with in_kernel_invocation_manager(self):
-                found = vars(fake)["_meta"] = torch.ops.aten.alias(fake)
-        return found
+    def _key(self, value: Any, is_pointwise: bool) -> Hashable:
+        """Return what is equal for arguments that look equal; None if that is not known.
 
-    def _key(self, value: Any) -> Hashable:
-        """Return what is equal for arguments that look equal; None if that is not known."""
+        The value of a number decides about results only if the operation is not pointwise.
+        """
         if isinstance(value, Tensor):
             if type(value) is not FakeTensor or value.fake_mode is not self:
                 return None
             has_look = value.constant is None and value.layout is torch.strided
             return _look(value) if has_look else None
         if isinstance(value, (tuple, list)):
-            found = tuple(map(self._key, value))
+            found = tuple([self._key(each, is_pointwise) for each in value])
             return None if None in found else found
         if isinstance(value, dict):
-            return self._key((*value.items(),))
-        return type(value), value
+            return self._key((*value.items(),), is_pointwise)
+        return type(value), 0 if is_pointwise and isinstance(value, (float, complex)) else value
 
 
 @cache
-def _kind(func: Any) -> tuple[bool, bool]:
-    """Return whether the looks of arguments decide about those of results, and if these are views.
+def _kind(func: Any) -> tuple[bool, bool, bool]:
+    """Return if the looks of arguments decide how results look, if these are views, if pointwise.
 
     The conditions are those under which torch keeps results itself, but for indices and for
     operations that write into an argument. Products of batches end in a view that does not say so.
@@ -156,7 +146,8 @@ def _kind(func: Any) -> tuple[bool, bool]:
         and not _UNKNOWN & {*func.tags}
         and not may_return_an_argument(func)
     )
-    return is_known, is_known and (func.is_view or func is torch.ops.aten._unsafe_view.default)
+    is_view = is_known and (func.is_view or func is aten._unsafe_view.default)
+    return is_known, is_view, torch.Tag.pointwise in func.tags
 
 
 _UNKNOWN = {
@@ -172,8 +163,8 @@ def _look(tensor: FakeTensor) -> _Look:
     return tensor.shape, tensor.stride(), tensor.dtype, device, *bits
 
 
-def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, _Look]] | None:
-    """Return how results look and, for arguments that are returned, which ones; None if other.
+def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, _Look]]:
+    """Return how results look and, for arguments that are returned, which ones; [] if other.
 
     A new result has memory of its own, and no more than it needs.
     """
@@ -182,20 +173,15 @@ def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, 
     storages = {tensor.untyped_storage()._cdata for tensor in given}
     for tensor in tensors_in([made]):
         if not isinstance(tensor, FakeTensor) or tensor.constant is not None:
-            return None
-        if (place := places.get(id(tensor))) is None and (
-            tensor.layout is not torch.strided
-            or tensor.is_conj()
-            or tensor.is_neg()
-            or tensor.untyped_storage()._cdata in storages
-            or tensor.untyped_storage().nbytes() != _least_nbytes(tensor)
-        ):
-            return None
-        storages.add(tensor.untyped_storage()._cdata)
-        found.append((place, _look(tensor)))
-    return found or None
-
-
-def _least_nbytes(tensor: Tensor) -> int:
-    last = sum((n - 1) * s for n, s in zip(tensor.shape, tensor.stride(), strict=True))
-    return (1 + last) * tensor.itemsize if tensor.numel() else 0
+            return []
+        if tensor.layout is not torch.strided:
+            return []
+        shape, strides, dtype, _, *bits = look = _look(tensor)
+        storage, place = tensor.untyped_storage(), places.get(id(tensor))
+        least = torch.empty_strided(shape, strides, dtype=dtype, device="meta").untyped_storage()
+        is_new = storage._cdata not in storages and storage.nbytes() == least.nbytes()
+        if place is None and (any(bits) or not is_new):
+            return []
+        storages.add(storage._cdata)
+        found.append((place, look))
+    return found

@@ -6,16 +6,20 @@ B batches, P points, n grid points, W neighbours along an axis.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from operator import add, mul
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
-from .._accumulate import writing_is_safe
+from .._accumulate import dtype_of_sums, writing_is_safe
 from .._alike import steps_that_differ
+from .._linear_function import linear_function
+
+Tables: TypeAlias = tuple[Sequence[Tensor], Sequence[Tensor]]
+"""Positions and weights of the neighbours of some points."""
 
 # Elements summed at a time on a CPU, so that a few such vectors fit the cache.
 _STEP = 2**16
@@ -73,7 +77,16 @@ class _Sums(torch.autograd.Function):
         if n_points is None:
             rows = [_joined([_interpolate(values[b], *part) for part in parts], 1) for b in batches]
         else:
-            rows = [_grid([values[b, p] for p in points], n_points, parts) for b in batches]
+            dtype = torch.promote_types(values.dtype, tables[n_axes].dtype)
+            sums = dtype
+            if values.is_cpu:  # elsewhere it would wait for the device
+                places = (reduce(add, [table[0] for table in own]) for own, _ in parts)
+                sums = dtype_of_sums(dtype, tables[0].shape[1], places)
+            tables_of = [partial(_given, part) for part in parts]
+            rows = [
+                _grid([values[b, p] for p in points], n_points, tables_of, sums).to(dtype)
+                for b in batches
+            ]
         return _joined(rows, 0)
 
     @staticmethod
@@ -115,21 +128,79 @@ def _interpolate(x: Tensor, positions: Sequence[Tensor], weights: Sequence[Tenso
     return total
 
 
+def _given(tables: Tables) -> Tables:
+    return tables
+
+
 def _grid(
-    parts: Sequence[Tensor], n_points: int, tables: Sequence[tuple[Sequence[Tensor], ...]]
+    parts: Sequence[Tensor],
+    n_points: int,
+    tables: Sequence[Callable[[], Tables]],
+    dtype: torch.dtype,
 ) -> Tensor:
-    """Return the gridding of points in ``parts``, (B, some of P) each."""
-    dtype = torch.promote_types(parts[0].dtype, tables[0][1][0].dtype)
+    """Return the gridding of points in ``parts``, (B, some of P) each, which are added in dtype."""
     grid = parts[0].new_zeros(parts[0].shape[0], n_points, dtype=dtype)
     may_write = writing_is_safe()
     steps = zip(parts, tables, strict=True)
-    for part, (positions, weights) in steps_that_differ(grid, steps, lambda step: step):
-        for index, weight in _neighbours(positions, weights):
+    for part, make in steps_that_differ(grid, steps, lambda step: tuple(step[0].shape)):
+        part = part.to(dtype)
+        for index, weight in _neighbours(*make()):
             places = index.expand(part.shape[0], -1)
             # Under vmap the zeros have no batch, but the first sum has.
             scatter = grid.scatter_add_ if may_write else grid.scatter_add
             grid, may_write = scatter(-1, places, part * weight), True
     return grid
+
+
+class NeighboursInSteps(NamedTuple):
+    """Neighbours that each call computes for some points at a time.
+
+    ``of`` returns positions and weights of a slice of the ``n_points`` points, and ``cells`` a
+    number for each that is the same for points of one place. ``n`` is the number of grid points.
+    """
+
+    of: Callable[[slice], Tables]
+    cells: Callable[[slice], Tensor]
+    locs: Tensor
+    n_points: int
+    n: int
+
+    def interpolated(self, x_Bn: Tensor) -> Tensor:
+        """Return the values at the points, (B, P)."""
+        return linear_function(self._interpolated, self._gridded, x_Bn, self.locs)
+
+    def gridded(self, y_BP: Tensor) -> Tensor:
+        """Return the adjoint applied to values at the points: (B, n)."""
+        return linear_function(self._gridded, self._interpolated, y_BP, self.locs)
+
+    def slices(self, n_batches: int) -> list[slice]:
+        """Return the points of each step."""
+        step = max(1, _STEP // n_batches)
+        starts = range(0, self.n_points, step)
+        return [slice(start, min(start + step, self.n_points)) for start in starts]
+
+    def _interpolated(self, x: Tensor) -> Tensor:
+        def length(part: slice) -> int:
+            return int(part.stop - part.start)
+
+        y: Tensor | None = None
+        for part in steps_that_differ(x, self.slices(len(x)), length):
+            values = interpolated(x, *self.of(part))
+            y = values.new_empty(len(x), self.n_points) if y is None else y
+            y[:, part] = values
+        assert y is not None
+        return y
+
+    def _gridded(self, y: Tensor) -> Tensor:
+        dtype = torch.promote_types(y.dtype, self.of(slice(0, 1))[1][0].dtype)
+        sums = dtype_of_sums(dtype, self.n_points, map(self.cells, self.slices(1)))
+        rows = [y] if sums == dtype else y.split(1)  # fewer in memory in double precision
+        return _joined([self._grid(some, sums).to(dtype) for some in rows], 0)
+
+    def _grid(self, y: Tensor, dtype: torch.dtype) -> Tensor:
+        slices = self.slices(len(y))
+        tables = [partial(self.of, part) for part in slices]
+        return _grid([y[:, part] for part in slices], self.n, tables, dtype)
 
 
 def _gradients_to_weights(

@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from .._accumulate import MANY
 from .._kept import is_plain, wait_for
 from .._linear_function import linear_function
 from .._torch_state import FakeTensor
@@ -49,22 +51,27 @@ class Neighbours(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """A real sparse matrix by rows: columns and weights of all rows, and the start of each row."""
+    """A real sparse matrix by rows: columns and weights of all rows, and the start of each row.
+
+    Long rows may be rows in ``parts``.
+    """
 
     columns: Tensor
     weights: Tensor
     begins: Tensor
+    parts: Parts | None = None
 
     def applied(self, x_BC: Tensor) -> Tensor:
         """Return the product with each batch of x: (B, rows)."""
         dtype = torch.promote_types(x_BC.dtype, self.weights.dtype)
         if not x_BC.is_contiguous() and x_BC.T.is_contiguous():  # a batch behind the grid
             return self._some(x_BC.to(dtype))
-        longest = max(x_BC.shape[1], len(self.begins))
+        n_rows = len(self.begins) - 1 if self.parts is None else len(self.parts.firsts)
+        longest = max(x_BC.shape[1], n_rows)
         step = max(_LINE, _COPY // longest) // dtype.itemsize
         if len(x_BC) <= step:
             return self._some(x_BC.to(dtype)).contiguous()
-        result = x_BC.new_empty(len(x_BC), len(self.begins) - 1, dtype=dtype)
+        result = x_BC.new_empty(len(x_BC), n_rows, dtype=dtype)
         for some, part in zip(x_BC.split(step), result.split(step), strict=True):
             part.copy_(self._some(some.to(dtype)))
         return result
@@ -72,12 +79,44 @@ class Rows(NamedTuple):
     def _some(self, x_BC: Tensor) -> Tensor:
         # Batches lie side by side. A single batch also needs a stride of 1, or torch is slow.
         x_CB = x_BC.T.flatten().unflatten(0, (-1, len(x_BC))).resolve_conj()
-        values = torch.view_as_real(x_CB).flatten(1) if x_CB.is_complex() else x_CB
+        y = self._sums(torch.view_as_real(x_CB).flatten(1) if x_CB.is_complex() else x_CB)
+        return (torch.view_as_complex(y.unflatten(1, (-1, 2))) if x_CB.is_complex() else y).T
+
+    def _sums(self, values: Tensor) -> Tensor:
         y = torch.nn.functional.embedding_bag(
             self.columns, values, self.begins, mode="sum", per_sample_weights=self.weights,
             include_last_offset=True,
         )  # fmt: skip
-        return (torch.view_as_complex(y.unflatten(1, (-1, 2))) if x_CB.is_complex() else y).T
+        if self.parts is None:
+            return y
+        firsts, which, added = self.parts
+        return y.index_select(0, firsts).index_copy_(0, which, added._sums(y))
+
+    def in_parts(self) -> Rows:
+        """Return the matrix with long rows in parts, which are added one by one with less error."""
+        n_parts = self.begins.diff().sub_(1).div_(MANY, rounding_mode="floor").add_(1).clamp_(1)
+        (which,) = (n_parts > 1).nonzero(as_tuple=True)
+        if not len(which):
+            return self
+        ends = n_parts.cumsum(0)
+        firsts, numbers = ends - n_parts, torch.arange(int(ends[-1]), device=ends.device)
+        at = (numbers - firsts.repeat_interleave(n_parts)) * MANY
+        begins = self.begins[:-1].repeat_interleave(n_parts) + at.to(self.begins.dtype)
+        own = numbers[(n_parts > 1).repeat_interleave(n_parts)].to(self.columns.dtype)
+        own_begins = pad(n_parts[which].cumsum(0), (1, 0)).to(self.begins.dtype)
+        added = Rows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
+        return self._replace(
+            begins=torch.cat([begins, self.begins[-1:]]),
+            parts=Parts(firsts.to(begins.dtype), which, added.in_parts()),
+        )
+
+
+class Parts(NamedTuple):
+    """How rows follow from their parts: the first part of each, and the sums of those with more."""
+
+    firsts: Tensor
+    which: Tensor
+    added: Rows
 
 
 class InterpolationTable:
@@ -135,7 +174,7 @@ class InterpolationTable:
         return Neighbours([columns.long()], [weights], self._n, self._n)
 
     def _transposed(self) -> Rows:
-        columns, weights, begins = self._by_point
+        columns, weights, begins, _ = self._by_point
         with torch.inference_mode(False), torch.no_grad():
             points, sorted_weights = torch.empty_like(columns), torch.empty_like(weights)
             ends = begins.new_zeros(self._n + 1)
@@ -145,8 +184,10 @@ class InterpolationTable:
             else:
                 counts = columns.bincount(minlength=self._n)
             torch.cumsum(counts, 0, out=ends[1:])
+            rows = Rows(points, sorted_weights, ends)
+            rows = rows if isinstance(columns, FakeTensor) else rows.in_parts()
         wait_for(weights)
-        return Rows(points, sorted_weights, ends)
+        return rows
 
     def _sort(self, points: Tensor, sorted_weights: Tensor) -> None:
         """Write points and weights in the order of the grid points, some rows at a time.

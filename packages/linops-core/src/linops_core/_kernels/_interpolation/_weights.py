@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
+from .._alike import steps_that_differ
+
 Kernel: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
 """Called with t^2, and for a distance along one axis also with t, grid point minus location. The
 sign of t shows a kernel with knots on which side of a knot larger locations are."""
@@ -169,6 +171,8 @@ def _series(q: Tensor, order: int, largest: float) -> Tensor:
         n_terms += 1
     one = torch.ones((), dtype=q.dtype, device=q.device)
     result = one
-    for k in range(n_terms - 1, 0, -1):  # Horner; ratios of terms do not underflow
+    terms = range(n_terms - 1, 0, -1)
+    # Horner; ratios of terms do not underflow
+    for k in steps_that_differ(q, terms, lambda _: None):
         result = torch.addcmul(one, q, result, value=1 / (k * (k + order)))
     return result.expand(q.shape) / math.factorial(order)

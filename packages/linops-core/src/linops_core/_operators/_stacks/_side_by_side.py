@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import repeat
 from operator import methodcaller
 from typing import ClassVar, Self
@@ -161,7 +162,8 @@ class SideBySide(Composite):
         if blocks.is_new:
             # Not a generator, which would keep a result while the next one is made.
             results = map(methodcaller("unsqueeze", axis), results)
-        return concatenate(results, axis, blocks.sizes)
+        results = map(partial(_of_size, axis), blocks.sizes, results)
+        return concatenate(results, axis, sum(blocks.sizes))
 
     def blocks(self, y: Tensor, side: Side | None = None) -> tuple[Tensor, ...]:
         """Return the outputs of the operands as views of the whole output y.
@@ -383,3 +385,13 @@ def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Su
         own = hull(pieces)
         found[dim] = None if own == slice(0, blocks.starts[-1]) else own
     return found
+
+
+def _of_size(axis: int, size: int, result: Tensor) -> Tensor:
+    """Return the result of an operand; check its size along an axis."""
+    if result.shape[axis] != size:
+        raise ValueError(
+            f"Concat: an operand must return size {size} along axis {axis}, "
+            f"got shape {tuple(result.shape)}"
+        )
+    return result

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from linops_core._adapters._extras import needed
+from linops_core._extras import needed
 
 
 def test_an_installed_library_is_returned() -> None:

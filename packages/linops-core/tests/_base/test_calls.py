@@ -1,0 +1,96 @@
+"""Calls and constructors with what people give in their first week: errors that say what to do."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from linops_core import (
+    FFT,
+    ArrayToBlocks,
+    Convolution,
+    Dense,
+    Diagonal,
+    FourierShift,
+    Interpolate,
+    NamedLinop,
+    Sampling,
+)
+from linops_core.siblings import is_unitary
+from nameddim import NamedShape
+
+
+@pytest.mark.parametrize("wrap", [lambda A: A, lambda A: 2 * A, lambda A: A.N, lambda A: A + A])
+def test_an_input_on_another_device_is_refused_by_the_name_of_the_operator(
+    wrap: Callable[[NamedLinop], NamedLinop],
+) -> None:
+    A = wrap(Dense(torch.ones(2, 3), ("M", "N"), ("N",), ("M",)))
+    for _ in range(2):
+        with pytest.raises(
+            ValueError, match=r"Dense \(.*\): the input must be on .* weights, cpu, got one on meta"
+        ):
+            A(torch.empty(3, device="meta"))
+        A(torch.ones(3))
+
+
+def test_only_errors_of_torch_are_explained() -> None:
+    class Broken(NamedLinop):
+        @staticmethod
+        def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+            raise RuntimeError("broken by itself")
+
+    with pytest.raises(RuntimeError, match=r"^broken by itself"):
+        Broken(NamedShape(("N",)))(torch.ones(2))
+    with pytest.raises(
+        TypeError, match=r"FFT .* must be a dense tensor, got .*sparse_coo; .*to_dense"
+    ):
+        FFT(1, centered=True)(torch.ones(3).to_sparse())
+
+
+ARRAY: Any = np.ones((2, 2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Dense(ARRAY, ("M", "N"), ("N",), ("M",)),
+        lambda: Diagonal(ARRAY, ("M", "N")),
+        lambda: Convolution(ARRAY),
+        lambda: Interpolate(ARRAY, (4, 4)),
+        lambda: Sampling.from_mask(ARRAY),
+        lambda: Sampling([ARRAY[0]], (4,)),
+        lambda: Sampling([ARRAY.tolist()], (4,)),
+        lambda: ArrayToBlocks((4,), (2,), (2,), mask=ARRAY),
+        lambda: Diagonal(torch.ones(2), ("N",)).solve_shifted(ARRAY, 1.0),
+    ],
+)
+def test_arrays_and_lists_are_refused_with_the_way_to_make_them_tensors(
+    make: Callable[[], object],
+) -> None:
+    with pytest.raises(
+        TypeError, match=r"must be .*ensors?.*, got <class .*; make it one by torch\.as_tensor"
+    ):
+        make()
+
+
+def test_other_objects_and_numbers_are_refused_by_their_kind() -> None:
+    with pytest.raises(TypeError, match=r"weight must be a torch\.Tensor, got <class 'NoneType'>$"):
+        Diagonal(None, ("N",))  # type: ignore[arg-type]
+    with pytest.raises(
+        TypeError, match=r"the locations must be a tensor of real .*, got torch\.int64$"
+    ):
+        Interpolate(torch.ones(2, 1, dtype=torch.int64), (4,))
+
+
+def test_an_operator_without_adjoint_is_not_known_to_be_unitary() -> None:
+    class OneWay(NamedLinop):
+        @staticmethod
+        def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+            return x
+
+    A = OneWay(NamedShape(("N",)))
+    assert is_unitary(FourierShift(("N",), [1.5], shape=("N",)))
+    assert not is_unitary(A) and not is_unitary(FourierShift(("N",), [1.5], shape=("N",)) @ A)

@@ -1,0 +1,78 @@
+"""Operators in networks that are moved and cast: ``net.to``, ``net.half``, ``net.type``."""
+
+import copy
+import warnings
+from collections.abc import Callable
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from linops_core import Dense, FourierShift, Interpolate, NamedLinop
+from linops_core.testing.strategies import Known, trees
+
+CASTS: dict[str, Callable[[nn.Module], object]] = {
+    "to": lambda net: net.to(torch.float32),
+    "to a device": lambda net: net.to("cpu", torch.float32),
+    "type": lambda net: net.type(torch.float32),
+    "double": lambda net: net.double(),
+}
+HALF: dict[str, Callable[[nn.Module], object]] = {
+    "half": lambda net: net.half(),
+    "to half": lambda net: net.to(torch.float16),
+    "to bfloat16": lambda net: net.to(torch.bfloat16),
+    "to complex": lambda net: net.to(torch.complex64),
+    "operator": lambda net: [linop.to(torch.float16) for linop in net.children()],
+}
+
+
+@given(trees(), st.sampled_from([*CASTS]))
+def test_complex_weights_stay_complex_in_a_network(known: Known, way: str) -> None:
+    A = known.linop
+    B = copy.deepcopy(A)
+    CASTS[way](nn.ModuleList([B]))
+    lengths = [n or 1 for n in A.sizes("input")]
+    x = torch.randn(lengths, dtype=torch.complex128)
+    torch.testing.assert_close(B(x), A(x), atol=1e-3, rtol=1e-3)
+    for own, old in zip(B.state_dict().values(), A.state_dict().values(), strict=True):
+        assert own.is_complex() == old.is_complex()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_weights_and_gradients_are_cast_alike(dtype: torch.dtype) -> None:
+    A = Dense(nn.Parameter(torch.randn(2, 3, dtype=torch.complex64)), ("M", "N"), ("N",), ("M",))
+    A(torch.ones(3)).abs().sum().backward()
+    weight, gradient = A.weight.detach().clone(), A.weight.grad
+    assert gradient is not None
+    nn.ModuleList([A]).to(dtype)
+    kept = torch.complex64 if dtype is torch.bfloat16 else torch.complex128
+    assert A.weight.dtype is kept
+    torch.testing.assert_close(A.weight.detach(), weight.to(kept))
+    torch.testing.assert_close(A.weight.grad, gradient.to(kept))
+
+
+@pytest.mark.parametrize("way", HALF)
+@pytest.mark.parametrize(
+    "A",
+    [
+        FourierShift(("Nx",), nn.Parameter(torch.tensor([2.34567]))),
+        Interpolate(torch.tensor([[1.23456], [30.34567]]), (40,), (), ("K",)),
+    ],
+    ids=["shift", "interpolate"],
+)
+def test_places_are_not_rounded_to_half_precision(A: NamedLinop, way: str) -> None:
+    A, x = copy.deepcopy(A), torch.randn(40, dtype=torch.complex64)
+    wanted = A(x)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Complex modules are a new feature")
+        HALF[way](nn.ModuleList([A]))
+    assert {t.dtype for t in (*A.parameters(), *A.buffers())} == {torch.float32}
+    assert torch.equal(A(x), wanted)
+    A.to(torch.float64, memory_aware=True)
+    with pytest.raises(
+        TypeError, match=r"must be of single or double precision for places, .* leave"
+    ):
+        A.to(torch.float16, memory_aware=True)
+    assert {t.dtype for t in (*A.parameters(), *A.buffers())} == {torch.float64}
