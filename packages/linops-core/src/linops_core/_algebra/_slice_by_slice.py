@@ -15,7 +15,7 @@ from nameddim import NamedDimension, is_wildcard
 
 from .._base._calls import applied
 from .._base._cutting import tile_of
-from .._base._hooks import is_hooked
+from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._question import Question

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
 
 from .._kernels._recursion import advise
-from ._hooks import is_hooked
+from ._late_hooks import is_hooked
 from ._module import check_export
 
 

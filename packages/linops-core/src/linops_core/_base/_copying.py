@@ -7,13 +7,12 @@ tensors.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
-from ._hooks import HOOKS
+from ._late_hooks import HOOKS
 from ._memo import shared
 from ._question import PerClass
 from ._state import plain_weight
@@ -36,6 +35,8 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
     """Return the attributes of a linked copy, to be copied for each of several."""
     vars(linop)["_has_relatives"] = True
     own = vars(linop).copy()
+    for name in HOOKS & own.keys():
+        del own[name]
     own.pop("_compiled_call_impl", None)
     own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
     if shape is None:
@@ -48,7 +49,6 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
 def with_attributes(linop: Module, attributes: dict[str, Any]) -> Module:
     """Return an operator of the class of ``linop`` with these attributes."""
     other: Module = object.__new__(type(linop))
-    attributes.update({name: OrderedDict() for name in HOOKS})
     # Setting attributes one by one is slow in modules of torch.
     object.__setattr__(other, "__dict__", attributes)
     return other

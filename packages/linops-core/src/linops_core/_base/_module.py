@@ -13,12 +13,13 @@ from .._kernels._complex import without_bits
 from .._kernels._dtype import in_precision_of, kept_kind
 from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
+from ._late_hooks import LateHooks
 from ._memo import CHECKED, Memo
 from ._state import forget_repeated, plain_weight, repeat_all
 from ._swapped_functions import SWAPPED, finish_swap
 
 
-class OperatorModule(nn.Module):
+class OperatorModule(LateHooks):
     """A module from which others that share its tensors are derived."""
 
     def __init__(self, name: str | None = None) -> None:
