@@ -168,6 +168,25 @@ def test_tiles_that_are_made_without_gradients_train() -> None:
         check_equal(B, A)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_of_single_tiles_and_of_transforms_reach_the_weight(kind: str) -> None:
+    A, x = matrix(kind), torch.randn(5, dtype=torch.complex128)
+    tiles, *_ = split_linop(A, {"M": 3})
+    tiles[0](x), tiles[1](x)
+    with torch.no_grad():
+        assert torch.equal(torch.cat([tile(x) for tile in tiles]), A(x))
+    (wanted,) = torch.autograd.grad(A(x).abs().square().sum(), [A.weight])
+    loss = sum(tile(x).abs().square().sum() for tile in tiles)
+    (found,) = torch.autograd.grad(loss, [A.weight])
+    torch.testing.assert_close(found, wanted)
+
+    def of_weight(weight: Tensor) -> Tensor:
+        y: Tensor = functional_call(batch_linop(A, {"M": 3}), {"weight": weight}, x)
+        return y.abs().square().sum()
+
+    torch.testing.assert_close(torch.func.grad(of_weight)(A.weight.detach()), wanted)
+
+
 def test_training_a_cut_operator_trains_the_whole() -> None:
     A, C = matrix(), matrix()
     B, x = batch_linop(A, {"M": 3, "N": 2}), vector(A)

@@ -180,6 +180,8 @@ def following(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop
 
 def _is_cut_off(own: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether a tensor of a tile trains by itself, or is part of a weight and does not train."""
+    if not is_plain(own, *weights):
+        return False  # in a transform, which does not tell
     if own.requires_grad:
         return own.is_leaf
     return any(weight.requires_grad and same_storage(own, weight) for weight in weights)
