@@ -62,7 +62,7 @@ def off_resonance(
         b0_map=field,
         readout_time=np.tile(times, len(locs)),
         mask=np.ones(field.shape, bool),
-        interpolator={"name": "mti", "L": 8},
+        interpolator={"name": "mti", "L": 8, "n_bins": 512},
     )
     return solved(A, kspace.reshape(len(maps), -1), weight, steps)
 
