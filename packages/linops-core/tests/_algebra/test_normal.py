@@ -1,3 +1,5 @@
+import gc
+import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +15,7 @@ from linops_core import (
     Identity,
     NamedLinop,
     Normal,
+    RealPart,
     Role,
     Sampling,
     Scalar,
@@ -106,6 +109,17 @@ def test_an_operator_in_the_middle() -> None:
         A.normal(renaming).to_dense(),
         A.to_dense().mH @ renaming.to_dense(dtype=torch.complex64) @ A.to_dense(),
     )
+
+
+def test_the_normal_of_an_operator_that_is_its_own_adjoint_does_not_hold_it() -> None:
+    A = RealPart(())
+    N, alive = A.N, weakref.ref(A)
+    gc.disable()
+    try:
+        del A
+        assert N is not None and alive() is None
+    finally:
+        gc.enable()
 
 
 def test_an_identity_in_the_middle_vanishes() -> None:
