@@ -160,7 +160,7 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
     """Return A^H inner A as a composition, in which different dimensions have different names."""
     middle, landing = list[NamedLinop](), linop.oshape
     if inner is None:
-        linop = linked(linop)  # A keeps its normal, which must not hold A, even if A is its adjoint
+        linop = linked(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
     else:
         linop, inner = fit_inner(linop, inner)
         middle, landing = [inner], inner.oshape
