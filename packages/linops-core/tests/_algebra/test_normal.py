@@ -1,3 +1,5 @@
+import gc
+import weakref
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +15,7 @@ from linops_core import (
     Identity,
     NamedLinop,
     Normal,
+    RealPart,
     Role,
     Sampling,
     Scalar,
@@ -106,6 +109,18 @@ def test_an_operator_in_the_middle() -> None:
         A.normal(renaming).to_dense(),
         A.to_dense().mH @ renaming.to_dense(dtype=torch.complex64) @ A.to_dense(),
     )
+
+
+def test_the_normal_of_an_adjoint_without_names_does_not_hold_the_operator() -> None:
+    A = RealPart(())
+    alive = weakref.ref(A)
+    gc.disable()
+    try:
+        assert A.H.N(torch.ones(())) == 1
+        del A
+        assert alive() is None
+    finally:
+        gc.enable()
 
 
 def test_an_identity_in_the_middle_vanishes() -> None:

@@ -159,7 +159,9 @@ def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
 def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A as a composition, in which different dimensions have different names."""
     middle, landing = list[NamedLinop](), linop.oshape
-    if inner is not None:
+    if inner is None:
+        linop = linked(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
+    else:
         linop, inner = fit_inner(linop, inner)
         middle, landing = [inner], inner.oshape
     used = linop.dims.union(*(part.dims for part in middle))
