@@ -158,16 +158,14 @@ def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
 
 def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A as a composition, in which different dimensions have different names."""
+    linop = linked(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
     middle, landing = list[NamedLinop](), linop.oshape
-    if inner is None:
-        linop = linked(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
-    else:
+    if inner is not None:
         linop, inner = fit_inner(linop, inner)
         middle, landing = [inner], inner.oshape
     used = linop.dims.union(*(part.dims for part in middle))
-    # Linked, because the adjoint of A.H is A, which keeps this chain as its normal.
-    back = linked(linop.H).renamed(_names_of_return(linop, landing, used))
-    return rules.compose(linked(linop), *middle, back).as_endomorphism()
+    back = linop.H.renamed(_names_of_return(linop, landing, used))
+    return rules.compose(linop, *middle, back).as_endomorphism()
 
 
 def _names_of_return(
