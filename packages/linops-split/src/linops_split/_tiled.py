@@ -291,10 +291,9 @@ class Tiled(Composite):
         normal = self.tiles.normal(self._normal_of_group)
         if normal is None:
             return super().own_normal()
-        if self._whole is None:
-            return self.with_tiles(normal)
-        whole = self._whole.N
-        return self.with_tiles(_with_output(normal, whole.oshape), whole)
+        whole = None if self._whole is None else self._whole.N
+        named = None if whole is None else _with_output(normal, whole.oshape)
+        return self.with_tiles(normal) if named is None else self.with_tiles(named, whole)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
         """Return the normal operator of parts that must run together."""
@@ -342,11 +341,13 @@ class Tiled(Composite):
         return tiles.parts[0].linop if tiles.is_one_whole and not other._sizes else other
 
 
-def _with_output(tiles: Tiles, oshape: Sequence[NamedDimension]) -> Tiles:
-    """Return tiles whose output has these names; inside, they get others than these."""
+def _with_output(tiles: Tiles, oshape: Sequence[NamedDimension]) -> Tiles | None:
+    """Return tiles whose output has these names; None if a name of the input would change, too."""
     names = {own: name for own, name in zip(tiles.shape.oshape, oshape, strict=True) if own != name}
     if not names:
         return tiles
+    if names.keys() & {*tiles.shape.ishape}:
+        return None
     dims = {dim for linop in tiles.linops for dim in linop.dims}
     inside = [name for name in names.values() if name in dims and name not in names]
     names.update(zip(inside, unused_names(inside, {*dims, *oshape}), strict=True))

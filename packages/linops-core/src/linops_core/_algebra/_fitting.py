@@ -104,7 +104,10 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
             if linop is before and names_dims:
                 return f"Did you mean {after.name} with dims=({_quoted(returned)})?"
             return f"Did you mean {linop.name}{' without .H' if linop.is_adjoint else '.H'}?"
-    if {*returned} == {*expected} and returned != expected:
+    is_turned = returned != expected and {*returned} == {*expected}
+    # A normal operator returns G1 for G.
+    plain, wanted = ([dim.name for dim in dims] for dims in (returned, expected))
+    if is_turned or (plain != wanted and sorted(plain) == sorted(wanted)):
         return (
             "They are the same dimensions in another order: put a Rearrange between them, or name "
             "the dimensions of a grid operator with dims=."
