@@ -115,8 +115,10 @@ def low_rank_plus_sparse(
     A = M * F * S * pylops.HStack([same, same])
     misfit = pyproximal.L2(Op=A, b=kspace.ravel())
     along = FFTND(mask.shape, axes=(0,), **options)
+    # Pixels first: it also finds eigenvalues of X^T X, as large as the second axis.
+    turned = pylops.Transpose((n_frames, n // n_frames), axes=(1, 0), dtype="complex64")
     parts = [
-        pyproximal.Nuclear((n_frames, n // n_frames), low_rank),
+        pyproximal.Orthogonal(pyproximal.Nuclear((n // n_frames, n_frames), low_rank), turned),
         pyproximal.Orthogonal(pyproximal.L1(sigma=sparse), along),
     ]
     both = pyproximal.VStack(parts, nn=[n, n])
