@@ -17,7 +17,7 @@ from ._beams import FanRays
 from ._fan_beam import FanBeam
 from ._joseph import MOST_IMAGES
 from ._parallel_beam import ParallelBeam
-from ._rays import coordinates, is_constant, value_of
+from ._rays import coordinates, images_and_beam_are_fixed, value_of
 from ._scan_weights import scan_weights
 
 _AT_ONCE = 2**17
@@ -149,7 +149,7 @@ def fbp(
         return filtered(pad(lines, zeros) if n_missing else lines, ramp)
 
     lines = sinogram.reshape(-1, *sinogram.shape[-2:])
-    may_cut = is_constant(lines, beam)
+    may_cut = images_and_beam_are_fixed(lines, beam)
     # Back projection shares weights between images, but needs four times the memory of its input.
     n_images = min(max(MOST_IMAGES // 4, len(lines) // 20), MOST_IMAGES) >> sinogram.is_complex()
     n_lines, n_rows = _AT_ONCE // lines[0].numel(), _AT_ONCE // (n_images * sizes[1])

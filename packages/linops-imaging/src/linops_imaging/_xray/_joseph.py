@@ -24,7 +24,15 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import Beam, Tables, coordinates, followed, is_constant, paths, views_at_once
+from ._rays import (
+    Beam,
+    Tables,
+    coordinates,
+    followed,
+    images_and_beam_are_fixed,
+    paths,
+    views_at_once,
+)
 from ._side_by_side import Images, blocks, integrals_of_many, onto_rows_of_many
 
 MOST_IMAGES = 16
@@ -53,7 +61,7 @@ def line_integrals(x: Tensor, beam: Beam) -> Tensor:
     """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
     if not x.numel():
         return x.new_zeros(len(x), len(beam.angles), beam.n_detectors)
-    if not is_constant(x, beam):
+    if not images_and_beam_are_fixed(x, beam):
         return of_rows(Whole(x), beam, x)
     parts = [of_rows(Whole(part), beam, part) for part in x.split(MOST_IMAGES)]
     return torch.cat(parts) if len(parts) > 1 else parts[0]
@@ -69,7 +77,7 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     n_images, size0, size1 = images.shape
     longest = max(size0, size1)
     width = longest + 3
-    is_known = is_constant(like, beam)
+    is_known = images_and_beam_are_fixed(like, beam)
     axes = followed(beam) if is_known else (0, 1)
     if not axes:
         return like.new_zeros(n_images, 0, beam.n_detectors)
@@ -140,7 +148,7 @@ def back_projection(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
     """Return the adjoint of :func:`line_integrals` applied to (B, A, D): images (B, *sizes)."""
     if not y.numel():
         return y.new_zeros(len(y), *sizes)
-    if not is_constant(y, beam):
+    if not images_and_beam_are_fixed(y, beam):
         ((_, images),) = onto_rows(y, beam, sizes, 1)
         return images
     result = y.new_empty(len(y), *sizes)
@@ -161,7 +169,7 @@ def onto_rows(
     reach = beam.reach(sizes)
     lengths = torch.cat([1 / rays.main().abs() for rays in beam.rays()])
     x0, x1 = coordinates(beam, sizes)
-    is_known = is_constant(y, beam)
+    is_known = images_and_beam_are_fixed(y, beam)
     if is_known and _are_many(y, len(y)):
         return onto_rows_of_many(y, lengths.to(y.dtype), beam, x0, x1, reach)
     lines = pad(y * lengths.to(y.dtype), (reach, reach))
@@ -178,7 +186,7 @@ def onto_rows(
 def _onto_few(lines: Tensor, beam: Beam, tables: Tables, shape: Sequence[int]) -> Tensor:
     """Return the back projection of values of rays, (B, A, reach + D + reach), for few images."""
     reach = (lines.shape[2] - beam.n_detectors) // 2
-    may_write = is_constant(lines, beam)
+    may_write = images_and_beam_are_fixed(lines, beam)
     total = lines.new_zeros(lines.shape[0], *shape)
     for views in blocks(lines.shape[1], views_at_once(lines, math.prod(shape))):
         near = beam.near(tables.of_views(views), reach)

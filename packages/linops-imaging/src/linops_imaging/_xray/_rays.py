@@ -191,7 +191,7 @@ def followed(beam: Beam) -> tuple[int, ...]:
     return tuple(turned.int().unique().tolist())
 
 
-def is_constant(images: Tensor, beam: Beam) -> bool:
+def images_and_beam_are_fixed(images: Tensor, beam: Beam) -> bool:
     """Return whether neither autograd nor a transform records the images and the angles."""
     numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
     tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]

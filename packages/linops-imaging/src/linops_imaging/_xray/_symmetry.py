@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from ._joseph import MOST_IMAGES, back_projection, line_integrals, of_rows, onto_rows
-from ._rays import Beam, is_constant, tables_at_once, value_of
+from ._rays import Beam, images_and_beam_are_fixed, tables_at_once, value_of
 from ._side_by_side import blocks
 
 # Bytes of the images, in all poses, that are computed at a time.
@@ -136,7 +136,7 @@ class SharedViews(NamedTuple):
 
 def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedViews | None:
     """Return the views that are shared, or None where that does not save time."""
-    if not is_constant(values, beam) or not len(values):
+    if not images_and_beam_are_fixed(values, beam) or not len(values):
         return None
     if any(value_of(at) != (n - 1) / 2 for at, n in zip(beam.origin, sizes, strict=True)):
         return None  # a turn about the middle of the image is not one about the origin
