@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
@@ -31,9 +31,11 @@ HALF: dict[str, Callable[[nn.Module], object]] = {
 @given(trees(), st.sampled_from([*CASTS]))
 def test_complex_weights_stay_complex_in_a_network(known: Known, way: str) -> None:
     A = known.linop
+    if way == "type":  # torch casts indices, too
+        assume(not any(t.dtype is torch.int64 for t in A.state_dict().values()))
     B = copy.deepcopy(A)
     CASTS[way](nn.ModuleList([B]))
-    lengths = [n or 1 for n in A.sizes("input")]
+    lengths = known.spaces.lengths(known.spaces.ishape)
     x = torch.randn(lengths, dtype=torch.complex128)
     torch.testing.assert_close(B(x), A(x), atol=1e-3, rtol=1e-3)
     for own, old in zip(B.state_dict().values(), A.state_dict().values(), strict=True):

@@ -129,6 +129,7 @@ class Trial:
                 self._without_data.mode.count = count
                 with choosing_steps(count.differing):
                     run(x)
+                self._without_data.mode.count = None  # the next tiles are made without a count
         devices = {device for count in counts for device in count.peaks} - {self._device}
         if devices:
             refuse_several(self._signature, [str(self._device), *sorted(map(str, devices))])
