@@ -4,6 +4,8 @@ These names may change in any release: the packages are released together, each 
 versions that it fits. Use the names of ``linops_core`` for your own operators.
 """
 
+from typing import TYPE_CHECKING
+
 from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
@@ -65,5 +67,11 @@ from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_followed as is_followed
 from ._kernels._tracing import is_recorded as is_recorded
 from ._lazy import loaded_when_used as loaded_when_used
-from ._operators._grid_operator import GridPart as GridPart
-from ._operators._grid_operator import MixedAxis as MixedAxis
+
+if TYPE_CHECKING:
+    from ._operators._grid_operator import GridPart as GridPart
+    from ._operators._grid_operator import MixedAxis as MixedAxis
+else:  # solvers of plain functions load no operators
+    __getattr__, __dir__ = loaded_when_used(
+        __name__, {"linops_core._operators._grid_operator": "GridPart MixedAxis"}
+    )

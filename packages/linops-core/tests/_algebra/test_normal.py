@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import torch
+from hypothesis import given
 from torch import Tensor
 
 from linops_core import (
@@ -19,8 +20,11 @@ from linops_core import (
     Role,
     Sampling,
     Scalar,
+    Slice,
+    SumReduce,
 )
 from linops_core._algebra._normal import composed_normal
+from linops_core.testing.strategies import Known, trees
 from nameddim import ND
 
 
@@ -160,3 +164,20 @@ def test_what_is_not_on_the_output_space_is_refused(inner: NamedLinop) -> None:
 def test_a_closed_form_refuses_the_sizes_that_its_operator_refuses(linop: NamedLinop) -> None:
     with pytest.raises(ValueError, match="N must have size 3, got 1"):
         linop.N(torch.ones(1))
+
+
+NUMBERED = {ND(a): ND(b) for a, b in zip("ABCDE", ("N", "N1", "N2", "N3", "M"), strict=True)}
+
+
+@given(trees())
+def test_new_names_of_a_normal_are_those_of_no_other_dimension(known: Known) -> None:
+    A = known.linop.renamed({a: b for a, b in NUMBERED.items() if a in known.linop.dims})
+    for normal in (A.N, A.H.N):
+        pairs = zip(normal.ishape, normal.oshape, strict=True)
+        assert all(there == here or there not in normal.ishape for here, there in pairs)
+
+
+def test_a_name_inside_does_not_become_that_of_the_input() -> None:
+    first = Slice({"N1": slice(0, 2)}, {"N1": 3}, shape=("N", "N1"), to=("S",))
+    A = SumReduce(("N", "S"), ("S",), sizes={"N": 2}) @ first
+    assert str(A.N.shape) == "(N, N1) -> (N2, N3)"

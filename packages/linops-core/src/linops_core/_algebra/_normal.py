@@ -162,6 +162,11 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
     middle, landing = list[NamedLinop](), linop.oshape
     if inner is not None:
         linop, inner = fit_inner(linop, inner)
+        # The names of what M returns may be those of other dimensions of A.
+        others = linop.dims - {*linop.oshape}
+        own = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
+        names = unused_names(own, linop.dims | inner.dims)
+        inner = inner.renamed(dict(zip(own, names, strict=True)))
         middle, landing = [inner], inner.oshape
     used = linop.dims.union(*(part.dims for part in middle))
     back = linop.H.renamed(_names_of_return(linop, landing, used))
