@@ -9,6 +9,7 @@ from types import TracebackType
 
 import torch
 from torch import Tensor, nn
+from torch.multiprocessing.reductions import StorageWeakRef
 
 from linops_core import Cache, NamedLinop
 from linops_core.siblings import choosing_steps, parts_of
@@ -47,14 +48,17 @@ class WithoutData:
 
         def of_no_data(weight: Tensor) -> Tensor:
             """Return a fake weight that keeps requires_grad: no tables are kept for those."""
-            storage, offset = weight.untyped_storage()._cdata, weight.storage_offset()
-            look = storage, offset, weight.shape, weight.stride(), weight.dtype, weight.is_conj()
+            # A weak reference, because the address of a freed storage is used again.
+            storage = StorageWeakRef(weight.untyped_storage())
+            look = storage, weight.storage_offset(), weight.shape, weight.stride(), weight.dtype
+            look = *look, weight.is_conj()
             if look not in made:
                 fake = self.mode.from_tensor(weight.detach())
                 made[look] = fake.requires_grad_(weight.requires_grad)
             return made[look]
 
-        with self.running():
+        # Without the mode, because within it each read of a weight has another storage.
+        with torch.inference_mode(False), torch.no_grad():
             other = linop.with_weights(of_no_data)
         _share_caches(linop, other, {})
         return other
