@@ -50,8 +50,8 @@ class WithoutData:
             """Return a fake weight that keeps requires_grad: no tables are kept for those."""
             # A weak reference, because the address of a freed storage is used again.
             storage = StorageWeakRef(weight.untyped_storage())
-            look = storage, weight.storage_offset(), weight.shape, weight.stride(), weight.dtype
-            look = *look, weight.is_conj()
+            layout = weight.storage_offset(), weight.shape, weight.stride()
+            look = storage, *layout, weight.dtype, weight.is_conj()
             if look not in made:
                 fake = self.mode.from_tensor(weight.detach())
                 made[look] = fake.requires_grad_(weight.requires_grad)
