@@ -12,7 +12,7 @@ from itertools import takewhile
 from nameddim import NamedDimension, is_wildcard
 
 from .._base._linop import NamedLinop
-from .._base._places import paired
+from .._base._places import matching_positions
 from .._base._unused_names import unused_names
 from ._fitting import fitted_input, fitted_turned, with_inputs_alike
 from ._identity import Identity
@@ -79,7 +79,7 @@ def _continued(
     """Return ``linop`` with that input, and with unused names for its other dimensions."""
     here = linop.ishape
     # Dimensions of a ``...`` on one side keep their names.
-    pairs = [(here[at], ishape[there]) for at, there in paired(here, ishape)]
+    pairs = [(here[at], ishape[there]) for at, there in matching_positions(here, ishape)]
     names = {old: new for old, new in pairs if not (is_wildcard(old) or is_wildcard(new))}
     fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
     taken = sorted((linop.dims & used) - names.keys() - fixed, key=str)

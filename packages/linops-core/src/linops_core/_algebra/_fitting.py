@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from nameddim import ELLIPSES, NamedDimension, is_wildcard, iscompatible
 
 from .._base._linop import NamedLinop
-from .._base._places import paired
+from .._base._places import matching_positions
 from .._base._question import PerClass
 
 Dims = tuple[NamedDimension, ...]
@@ -58,7 +58,8 @@ def fitted_turned(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
     if not linop.is_endomorphism or linop.ishape == linop.oshape:
         return None
     pairs = [
-        (linop.ishape[at], linop.oshape[there]) for at, there in paired(linop.ishape, linop.oshape)
+        (linop.ishape[at], linop.oshape[there])
+        for at, there in matching_positions(linop.ishape, linop.oshape)
     ]
     names = {old: new for old, new in pairs if old != new}
     names |= {new: old for old, new in names.items()}
