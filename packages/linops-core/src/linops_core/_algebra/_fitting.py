@@ -53,7 +53,7 @@ def fitted_neighbours(
     return None if earlier is None else (earlier, after)
 
 
-def fitted_turned(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
+def fitted_with_swapped_names(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
     """Return (N1) -> (N), which maps a space to itself, as (N) -> (N1) for the input ``dims``."""
     if not linop.is_endomorphism or linop.ishape == linop.oshape:
         return None
@@ -71,7 +71,9 @@ def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     for target in dict.fromkeys(linop.ishape for linop in linops):
         own = (fitted_input(linop, target) for linop in linops)
         pairs = zip(own, linops, strict=True)
-        fitted = [fitted_turned(linop, target) if f is None else f for f, linop in pairs]
+        fitted = [
+            fitted_with_swapped_names(linop, target) if f is None else f for f, linop in pairs
+        ]
         found = [linop for linop in fitted if linop is not None]
         if len(found) == len(linops):
             return found
