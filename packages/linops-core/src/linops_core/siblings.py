@@ -20,6 +20,7 @@ from ._base._copying import parts_of as parts_of
 from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
+from ._base._description import bytes_text as bytes_text
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import is_renamed_by as is_renamed_by
 from ._base._dimensions import size_of_side as size_of_side
