@@ -143,10 +143,10 @@ def loaded(
         spaces = Spaces.like(tile)
         if isinstance(spaces, Spaces):
             spaces._like = (_emptied(tile),)
-    told = ranks.told((facts, _pickled(spaces)), owner, what)
-    found = [(said, message) for said, message in told if said is not None]
+    gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
+    found = [(said, message) for said, message in gathered if said is not None]
     ranks.check_same(
-        [found[0][0] if said is None else said for said, _ in told], owner, "the shape"
+        [found[0][0] if said is None else said for said, _ in gathered], owner, "the shape"
     )
     (ishape, oshape, is_endomorphism, placed), message = found[0]
     spaces = pickle.loads(message)
@@ -172,7 +172,7 @@ def _pickled(spaces: Zero | None) -> bytes:
 def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> NamedLinop:
     """Return on all ranks the operator that one rank has, with weights without memory."""
 
-    def told_by_source() -> bytes | None:
+    def pickled_by_source() -> bytes | None:
         if ranks.mesh.rank != source:
             return None
         if not isinstance(linop, NamedLinop):
@@ -182,7 +182,7 @@ def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> Na
         return pickle.dumps(_emptied(linop))
 
     what = f"the operator of rank {source}"
-    found = ranks.told(ranks.attempted(told_by_source, owner, what), owner, what)
+    found = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
     message = found[ranks.mesh.numbers.index(source)]
     assert message is not None
     whole: NamedLinop = pickle.loads(message)
@@ -212,8 +212,8 @@ def scattered(
         return [pickle.dumps(_emptied(part)) for part in parts]
 
     what = f"the shares of rank {source}"
-    told = ranks.told(ranks.attempted(cut, owner, what), owner, "the shares")
-    structures = told[members.index(source)]
+    gathered = ranks.all_gather(ranks.attempted(cut, owner, what), owner, "the shares")
+    structures = gathered[members.index(source)]
     assert structures is not None
     own: list[Tensor] = []
     n_bytes = max((t.nbytes for part in parts for t in _distinct(part)), default=0)

@@ -59,12 +59,12 @@ def mesh_dims_of_weights(
         for weight, dims in zip(weights, found, strict=True)
         if dims is None or dims
     ]
-    told = ranks.told(shared, owner, "the weights that are trained")
-    if any(one != told[0] for one in told) or any(dims is None for _, dims in shared):
+    gathered = ranks.all_gather(shared, owner, "the weights that are trained")
+    if any(one != gathered[0] for one in gathered) or any(dims is None for _, dims in shared):
         raise NotImplementedError(
             f"{owner}: weights of shares that are sent or loaded, and that require gradients, must "
             "be copies of each other or be cut, and all ranks must have work, got (shape, summed "
-            f"over) {told}; give all ranks the operator, or detach its weights"
+            f"over) {gathered}; give all ranks the operator, or detach its weights"
         )
     return [dims or () for dims in found]
 
