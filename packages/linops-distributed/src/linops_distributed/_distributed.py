@@ -190,11 +190,12 @@ class DistributedLinop(NamedLinop):
         what = "dtype, shape and gradient of the input"
         gathered = ranks.all_gather((text, None if text else call), owner, what)
         refused = {
-            number: said for number, (said, _) in zip(ranks.mesh.numbers, gathered, strict=True)
+            number: message
+            for number, (message, _) in zip(ranks.mesh.numbers, gathered, strict=True)
         }
-        for number, said in refused.items():
-            if said:
-                words = said if len({*refused.values()}) == 1 else f"on rank {number}: {said}"
+        for number, message in refused.items():
+            if message:
+                words = message if len({*refused.values()}) == 1 else f"on rank {number}: {message}"
                 raise (type(failure) if failure else ValueError)(words) from failure
         ranks.check_same([found for _, found in gathered], owner, what)
 

@@ -144,9 +144,9 @@ def loaded(
         if isinstance(spaces, Spaces):
             spaces._like = (_emptied(tile),)
     gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
-    found = [(said, message) for said, message in gathered if said is not None]
+    found = [(known, message) for known, message in gathered if known is not None]
     ranks.check_same(
-        [found[0][0] if said is None else said for said, _ in gathered], owner, "the shape"
+        [found[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
     )
     (ishape, oshape, is_endomorphism, placed), message = found[0]
     spaces = pickle.loads(message)

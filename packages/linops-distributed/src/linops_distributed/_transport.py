@@ -48,9 +48,9 @@ class Transport:
     ordered: bool = False
     is_dry: bool = False
     """Whether communication is only recorded and not done."""
-    heard: Iterator[object] | None = None
+    other_objects: Iterator[object] | None = None
     """While a mesh is planned: objects of the first rank, for ranks without work."""
-    said: list[object] = field(default_factory=list)
+    own_objects: list[object] = field(default_factory=list)
     """While a mesh is planned: objects of this rank."""
     log: list[Sent] | None = None
     """A list to record communication in, or None."""
@@ -211,8 +211,8 @@ class Transport:
         """Gather an object of every rank, in order."""
         found: list[tuple[str, T] | None] = [None] * len(self.mesh.numbers)
         if self.mesh.device_mesh is None:
-            self.said.append(value)
-            others = value if self.heard is None else cast(T, next(self.heard))
+            self.own_objects.append(value)
+            others = value if self.other_objects is None else cast(T, next(self.other_objects))
             return [*[others] * (len(found) - 1), value]
         if len(found) == 1:
             return [value]
