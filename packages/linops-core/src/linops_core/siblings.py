@@ -40,7 +40,7 @@ from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
 from ._base._unused_names import unused_names as unused_names
-from ._extras import needed as needed
+from ._extras import optional_module as optional_module
 from ._kernels._accumulate import concatenate as concatenate
 from ._kernels._accumulate import dtype_of_sums as dtype_of_sums
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
