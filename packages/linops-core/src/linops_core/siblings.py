@@ -12,7 +12,6 @@ from ._algebra._normal import normal_around as normal_around
 from ._algebra._own_tile import OwnTile as OwnTile
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
-from ._base._along import along as along
 from ._base._centre import without_fftshift as without_fftshift
 from ._base._copying import all_parts_of as all_parts_of
 from ._base._copying import attributes_of_linked as attributes_of_linked
@@ -27,6 +26,7 @@ from ._base._dimensions import size_of_side as size_of_side
 from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._memo import Memo as Memo
+from ._base._part_along import part_along as part_along
 from ._base._question import PerClass as PerClass
 from ._base._question import acts_as as acts_as
 from ._base._sides import SIDES as SIDES

@@ -195,7 +195,7 @@ class DistributedTile(DistributedLinop, Tiled):
         """Return the normal operator; if outputs are not summed, by the normals of the parts."""
         if self.sharding.absent_from(self.oshape):
             normal = NamedLinop.own_normal(self)
-            here = self.sharding.along(self.ishape)
+            here = self.sharding.of_vector(self.ishape)
             names = dict(zip(self.ishape, normal.oshape, strict=True))
             sides: dict[Side, Sharding] = {"input": here, "output": here.renamed(names)}
             return DistributedSteps(normal, sides, self.ranks)

@@ -318,7 +318,7 @@ class Tiled(Composite):
         """Return the restriction of the operator to each of the windows."""
         if len({*chain(*windows)}) == 1:
             (dim,) = windows[0]
-            cut = self.tiles.along(dim, [window[dim] for window in windows])
+            cut = self.tiles.split_along(dim, [window[dim] for window in windows])
         else:
             cut = [self.tiles.split(window) for window in windows]
         for window, tiles in zip(windows, cut, strict=True):
