@@ -14,7 +14,7 @@ from torch import Tensor
 from linops_core import NamedLinop, Role, SplitError, Window, Zero
 from linops_core.siblings import real_parts, tile_of
 from linops_split import tile_grid
-from linops_split.siblings import read_by, reading
+from linops_split.siblings import tensors_read_by, with_tensors_read
 from nameddim import NamedDimension, NamedShape
 
 from ._route import Cuts, Work
@@ -251,7 +251,7 @@ def _key(tensor: Tensor) -> tuple[object, ...]:
 
 def _distinct(linop: NamedLinop) -> list[Tensor]:
     """Return the tensors that an operator reads, each once."""
-    return [*{_key(tensor): tensor for tensor in read_by(linop)}.values()]
+    return [*{_key(tensor): tensor for tensor in tensors_read_by(linop)}.values()]
 
 
 def _emptied(linop: NamedLinop) -> NamedLinop:
@@ -269,7 +269,9 @@ def _emptied(linop: NamedLinop) -> NamedLinop:
 def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
     """Return the operator with other tensors for its distinct ones."""
     number = {_key(tensor): place for place, tensor in enumerate(_distinct(linop))}
-    return reading(linop, [tensors[number[_key(tensor)]] for tensor in read_by(linop)])
+    return with_tensors_read(
+        linop, [tensors[number[_key(tensor)]] for tensor in tensors_read_by(linop)]
+    )
 
 
 def sharded(

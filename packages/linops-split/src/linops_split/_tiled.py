@@ -33,7 +33,7 @@ from ._state import state_of_parts, state_of_whole, with_dictionaries
 from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
-from ._training._weights import held_by
+from ._training._weights import weights_held_by
 
 T = TypeVar("T")
 
@@ -371,9 +371,9 @@ def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
     return linop.tiles.linops
 
 
-@held_by.register(Tiled)
+@weights_held_by.register(Tiled)
 def _held_by_parts(linop: Tiled) -> list[Tensor]:
-    return [tensor for part in linop.tiles.linops for tensor in held_by(part)]
+    return [tensor for part in linop.tiles.linops for tensor in weights_held_by(part)]
 
 
 source_of.register(Tiled)(source_of.default)  # the table knows the lengths
