@@ -117,7 +117,7 @@ class RankCopies(PartCopies):
             weight = self.parts.weights[number]
             own = found.get(number)
             if own is None:
-                own = self.parts.roots[number].empty_like(weight.detach()).zero_()
+                own = self.parts.layouts[number].empty_like(weight.detach()).zero_()
             total = self._summed(own, dims, f"the gradient of weight {tuple(weight.shape)}")
-            found[number] = self.parts.roots[number].laid_out(total)
+            found[number] = self.parts.layouts[number].laid_out(total)
         return found

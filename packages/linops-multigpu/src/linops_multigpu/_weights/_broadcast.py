@@ -89,7 +89,7 @@ class _ReduceAdd(Function):
             if gradient is not None:
                 sums.add(number, gradient)
         found = returned(parts, [sums])
-        return tuple(found.get(number) for number in range(len(parts.roots)))
+        return tuple(found.get(number) for number in range(len(parts.layouts)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
@@ -100,10 +100,10 @@ class _ReduceAdd(Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         found: list[Tensor | None] = [None]
         for part in ctx.parts.parts:
-            root, gradient = ctx.parts.roots[part.root], gradients[part.root]
+            layout, gradient = ctx.parts.layouts[part.weight_number], gradients[part.weight_number]
             if gradient is None:
                 found.append(None)
             else:
-                own = part.of(root.laid_out(gradient))
+                own = part.of(layout.laid_out(gradient))
                 found.append(_sent(own, part.copy.device))
         return tuple(found)
