@@ -233,7 +233,9 @@ class SliceableLinop(NamedLinop):
             tensor_text(
                 name,
                 self._weight(name),
-                slices_text(map(part.along, range(self._weight(name).ndim))) if part.cut else "",
+                slices_text(map(part.slice_along, range(self._weight(name).ndim)))
+                if part.cut
+                else "",
             )
             for name, part in self._weights.items()
         )
@@ -250,7 +252,7 @@ class SliceableLinop(NamedLinop):
             axes = [(axis, dims[axis]) for axis in part.axes_of(concerned, self._shape)]
             n_axes = max([len(part.cut), *(axis + 1 for axis, _ in axes)])
             cut_from = part.cut_from or self._weight(name).shape
-            whole.append((name, part, [*map(part.along, range(n_axes))], cut_from, axes))
+            whole.append((name, part, [*map(part.slice_along, range(n_axes))], cut_from, axes))
         if not any(axes for *_, axes in whole):
             return [self] * len(windows)  # all read the same
         attributes, tiles = attributes_of_linked(self), []
