@@ -204,7 +204,7 @@ class ConjugateSteps:
             p = self.direction = self.sum(z, self.factor, p, into=p)
             q = self.forward(p)
         self.writes &= not q.requires_grad
-        numbers = self.derived(p, q) or self.measured(p, q, z)
+        numbers = self.numbers_by_recurrence(p, q) or self.measured_numbers(p, q, z)
         curvature, cross, length, image_length, is_at_once = numbers
         norm = self.norm_of_A
         if image_length is not None:
@@ -230,7 +230,7 @@ class ConjugateSteps:
         self.energy, self.norm_of_A, self.length = energy.real, norm, length
         self.iteration += 1
 
-    def derived(self, p: Tensor, q: Tensor) -> list[Any] | None:
+    def numbers_by_recurrence(self, p: Tensor, q: Tensor) -> list[Any] | None:
         """Return the numbers of a step of one vector of which norms follow from the last step.
 
         The residual r is orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2.
@@ -249,7 +249,7 @@ class ConjugateSteps:
             cross, image_length = self.number(inner(self.residual, q)), norm(q).item()
         return [curvature, cross, math.sqrt(squared), image_length, False]
 
-    def measured(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
+    def measured_numbers(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
         """Return the numbers of a step, of which each is measured."""
         space = self.space
         # If several processes have parts of the vectors, a step has one reduction.
