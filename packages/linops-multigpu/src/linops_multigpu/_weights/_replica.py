@@ -36,8 +36,8 @@ class Replica:
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         self._sources = tuple(sources)
         self._device = device
-        self._copies: Copies | None = None
-        self.now()
+        self._copies: CopiedOperators | None = None
+        self.current_copies()
 
     def copy_of(self, position: int) -> NamedLinop:
         """Return the copy of a source with the current values of its tensors.
@@ -53,19 +53,19 @@ class Replica:
         )
         return self._linops([position])[0] if of_call is None else of_call[position]
 
-    def now(self, positions: Sequence[int] | None = None) -> Copies:
+    def current_copies(self, positions: Sequence[int] | None = None) -> CopiedOperators:
         """Return the copies of all sources; those at the positions (or all) are up to date."""
         with _SENDING:
-            if self._copies is None or not self._copies.show(positions):
+            if self._copies is None or not self._copies.are_current(positions):
                 # Free the outdated copies first, so that the device never holds both.
                 self._copies = None
-                self._copies = Copies(self._sources, self._device)
+                self._copies = CopiedOperators(self._sources, self._device)
             self._copies.use()
             return self._copies
 
     def _linops(self, positions: Sequence[int]) -> list[NamedLinop]:
-        copies = self.now(positions)
-        if torch.is_grad_enabled() and any(copies.recorded()):
+        copies = self.current_copies(positions)
+        if torch.is_grad_enabled() and any(copies.requires_grad()):
             return copies.broadcast(positions).linops()
         return [copies.linops[position] for position in positions]
 
@@ -74,7 +74,7 @@ class Replica:
         return {**vars(self), "_copies": None}
 
 
-class Copies:
+class CopiedOperators:
     """Copies of the tensors that operators read, with the operators that read the copies."""
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
@@ -92,19 +92,19 @@ class Copies:
         self._users: list[Stream] = [stream]
         self._broadcasts: dict[tuple[object, ...], Broadcast] = {}
 
-    def show(self, positions: Sequence[int] | None = None) -> bool:
+    def are_current(self, positions: Sequence[int] | None = None) -> bool:
         """Whether the tensors that the operators, or some of them, read have not changed."""
         if positions is None or len(positions) == len(self._snapshots):
-            return self.snapshot.shows()
-        return all(self._snapshots[position].shows() for position in positions)
+            return self.snapshot.is_current()
+        return all(self._snapshots[position].is_current() for position in positions)
 
-    def recorded(self) -> tuple[bool, ...]:
+    def requires_grad(self) -> tuple[bool, ...]:
         """Return for each tensor of the operators whether it requires gradients now."""
-        return self.snapshot.recorded()
+        return self.snapshot.requires_grad()
 
     def broadcast(self, positions: Sequence[int]) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""
-        key = tuple(positions), self.recorded()
+        key = tuple(positions), self.requires_grad()
         found = self._broadcasts.get(key)
         if found is None:
             pairs = [(self._sources[position], self._tensors[position]) for position in positions]
