@@ -14,7 +14,7 @@ from typing import IO, cast
 import torch
 
 from .._copies._buffers import Part, copied, parts_of
-from .._copies._plan import plan_of
+from .._copies._plan import copy_plan
 from .._copies._spans import Span
 from .._errors import CheckpointError
 from .._modules._traverse import Found
@@ -181,7 +181,7 @@ class _CompactStorage:
             tensor = empty.set_(storage, view.offset // view.itemsize, sizes, strides)
             found.append(Found(tensor, (None, entry.names[0])))
             self._nodes[id(tensor)] = node
-        (self._group,) = plan_of(found).groups
+        (self._group,) = copy_plan(found).groups
         self._parts: list[tuple[int, Part]] = []
         self.nbytes = 0
         for part in parts_of(self._group, "close"):

@@ -12,7 +12,7 @@ from .._errors import CastError, MoveError
 from .._modules._traverse import Found, is_step_count, path_text
 from .._views._address import is_wrapper
 from ._cast import new_type
-from ._plan import Plan
+from ._plan import CopyPlan
 
 
 def is_cast_by_class(tensor: torch.Tensor, dtype: torch.dtype | None) -> bool:
@@ -28,7 +28,7 @@ def is_cast_by_class(tensor: torch.Tensor, dtype: torch.dtype | None) -> bool:
     )
 
 
-def add_casts_by_class(plan: Plan, dtype: torch.dtype | None) -> None:
+def add_casts_by_class(plan: CopyPlan, dtype: torch.dtype | None) -> None:
     """Let the classes of wrappers cast them; raise `CastError` if that would end shared memory."""
     wholes = {id(item.tensor): composite for item, composite in plan.composites}
     parts: set[int] = set()

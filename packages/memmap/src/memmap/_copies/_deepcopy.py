@@ -20,7 +20,7 @@ from ._aliases import warn_of_copy
 from ._by_class import sent_by_class
 from ._checks import check_module_type
 from ._deepcopy_memo import CopiedStorages
-from ._plan import Plan, plan_of
+from ._plan import CopyPlan, copy_plan
 from ._unshared import split_unshared
 
 M = TypeVar("M", bound=Source)
@@ -114,7 +114,7 @@ def memory_aware_deepcopy(
         cloned = _cloned_by_torch(found, memo, storages)
         found = [item for item in found if id(item.tensor) not in memo or id(item.tensor) in cloned]
     unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
-    plan = plan_of(others, detach)
+    plan = copy_plan(others, detach)
     if is_outermost:
         warn_of_copy(plan, unshared)
     # Objects that were met only for a moment stay alive, so that no other one gets their ids.
@@ -144,7 +144,7 @@ def memory_aware_deepcopy(
 
 
 def put_copies(
-    plan: Plan,
+    plan: CopyPlan,
     plain: dict[int, torch.Tensor],
     memo: dict[int, Any],
     counters: Counters,

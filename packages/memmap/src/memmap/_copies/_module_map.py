@@ -21,7 +21,7 @@ from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
 from ._move_steps import Target
 from ._placement import Copied, DeviceMemory, properties_of
-from ._plan import Group, plan_of
+from ._plan import Group, copy_plan
 from ._spans import Pack
 
 M = TypeVar("M", bound=Source)
@@ -103,7 +103,7 @@ class ModuleMemoryMap:
     @property
     def groups(self) -> list[StorageGroup]:
         """Tensors of the registered modules as they are now, grouped by the memory they share."""
-        groups = plan_of(self._known.found(None, named=True), detach=True).groups
+        groups = copy_plan(self._known.found(None, named=True), detach=True).groups
         return [
             StorageGroup(
                 tuple(path_text(piece.path) for piece in group.pieces),
@@ -243,7 +243,7 @@ class ModuleMemoryMap:
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Copy every tensor, also those in objects that copy themselves.
-        plan = plan_of([item._replace(owned=True) for item in missing], detach)
+        plan = copy_plan([item._replace(owned=True) for item in missing], detach)
         check_arrival(plan, plan.groups, target)
         place = known.filler(target, pack, non_blocking)
         plain: dict[int, torch.Tensor] = {}
@@ -304,7 +304,7 @@ class _Known:
             """The group of all registered tensors that share its memory."""
             nonlocal registered
             if registered is None:
-                groups = plan_of(self.found(device), detach=True).groups
+                groups = copy_plan(self.found(device), detach=True).groups
                 registered = {storage: group for group in groups for storage in group.storages}
             # Memory made only now (for tensors without memory of their own) is not registered.
             return registered.get(group.storages[0], group)

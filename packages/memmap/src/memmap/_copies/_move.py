@@ -26,7 +26,7 @@ from ._checks import (
     device_of,
 )
 from ._move_steps import Filler, Target, carry_out, move_steps
-from ._plan import Group, Plan, plan_of
+from ._plan import CopyPlan, Group, copy_plan
 
 M = TypeVar("M", bound=Source)
 
@@ -223,9 +223,9 @@ def _planned(
     others: Iterable[Found],
     strict: bool,
     low_memory: bool,
-) -> tuple[list[Plan], Iterable[object]]:
+) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
-    plan = plan_of([item._replace(owned=True) for item in found])
+    plan = copy_plan([item._replace(owned=True) for item in found])
     check_initialized(plan)
     add_casts_by_class(plan, target.dtype)
     groups = [group for group in plan.groups if _is_to_move(group, target)]
@@ -233,7 +233,7 @@ def _planned(
     held = outside = held_outside([plan])
     if held:
         known = {id(item.tensor) for item in found}
-        rest = plan_of([item for item in others if id(item.tensor) not in known], detach=True)
+        rest = copy_plan([item for item in others if id(item.tensor) not in known], detach=True)
         outside = held_outside([plan, rest])
     warn_of_move(groups, outside, strict, module)
     return move_steps(plan, groups, all_at_once=not low_memory), held

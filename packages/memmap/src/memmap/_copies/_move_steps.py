@@ -22,7 +22,7 @@ from .._modules._traverse import Found, path_text
 from ._buffers import has_data, new_views
 from ._by_class import sent_by_class
 from ._cast import cast_by, is_exact, new_type
-from ._plan import Group, Plan, components, plan_of
+from ._plan import CopyPlan, Group, components, copy_plan
 
 Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
 """Makes the plain tensors of a group on a device, by the id of their source."""
@@ -38,7 +38,7 @@ class Target(NamedTuple):
     dtype: torch.dtype | None
 
 
-def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[Plan]:
+def move_steps(plan: CopyPlan, groups: Sequence[Group], all_at_once: bool) -> list[CopyPlan]:
     """Plans of steps. Groups of one tensor, or of a tensor and its gradient, share a step."""
     n = len(groups) + len(plan.unknown)
     home = {id(piece.tensor): at for at, group in enumerate(groups) for piece in group.pieces}
@@ -55,7 +55,7 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
         if id(item.tensor) in home and id(gradient) in home:
             together.append([home[id(item.tensor)], home[id(gradient)]])
     number = components(n, (pair for homes in together for pair in pairwise(homes)))
-    steps: dict[int, Plan] = defaultdict(Plan)
+    steps: dict[int, CopyPlan] = defaultdict(CopyPlan)
     for at, group in enumerate(groups):
         steps[number[at]].groups.append(group)
     for at, item in enumerate(plan.unknown, len(groups)):
@@ -71,7 +71,7 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
 
 
 def carry_out(
-    steps: list[Plan],
+    steps: list[CopyPlan],
     target: Target,
     fill: Filler,
     kept: Container[object],
@@ -114,7 +114,7 @@ def carry_out(
         raise
 
 
-def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
+def _change(step: CopyPlan, target: Target, fill: Filler, changes: Changes) -> None:
     """Fill new memory for all tensors of a step and give it to the tensors."""
     plain: dict[int, torch.Tensor] = {}
     with torch.no_grad():
@@ -158,7 +158,7 @@ class _Origin(NamedTuple):
     types: dict[torch.dtype, torch.dtype]
 
 
-def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin | None:
+def _origin_of(step: CopyPlan, target: Target, kept: Container[object]) -> _Origin | None:
     """The origin of a step that can be moved back without loss; None if it must be kept."""
     devices = {group.device for group in step.groups}
     if step.unknown or len(devices) != 1 or (target.device and target.device.type == "meta"):
@@ -193,7 +193,7 @@ class _MoveBack:
     def __call__(self) -> None:
         if self.is_done:
             return
-        plan = plan_of(self._found)
+        plan = copy_plan(self._found)
         changes = Changes([attribute_set(self, "is_done", True, False)])
         _change(plan, Target(self._origin.device, None), self._fill, changes)
 

@@ -52,7 +52,7 @@ class Group(NamedTuple):
 
 
 @dataclass
-class Plan:
+class CopyPlan:
     """The work of a copy, a move, or one step of a move.
 
     Each tensor in `found` is a piece in `groups`, or is made again from pieces (`composites`), or
@@ -80,9 +80,9 @@ class Plan:
             plain[id(item.tensor)] = composite.assemble([*map(part_of, composite.parts)])
 
 
-def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
+def copy_plan(found: Iterable[Found], detach: bool = False) -> CopyPlan:
     """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor."""
-    plan = Plan()
+    plan = CopyPlan()
     pieces: list[Piece] = []
     for item in found:
         if not item.tensor.is_leaf and not detach:
@@ -99,7 +99,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
     return plan
 
 
-def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, keeps_type: bool) -> None:
+def _add_pieces(item: Found, pieces: list[Piece], plan: CopyPlan, keeps_type: bool) -> None:
     """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
     place = place_of(item.tensor)
     if isinstance(place, View):
