@@ -17,7 +17,7 @@ from .._copies._buffers import Part, copied, parts_of
 from .._copies._plan import copy_plan
 from .._copies._spans import Span
 from .._errors import CheckpointError
-from .._modules._traverse import Found
+from .._modules._traverse import FoundTensor
 from .._reports._archive import PORTION, Portions, data_start, portions_of, write_record
 from .._reports._checkpoint import kind_of_file, open_archive, read_checkpoint
 from .._reports._checkpoint_pickle import Node, PlacedInt, PlacingUnpickler
@@ -179,7 +179,7 @@ class _CompactStorage:
             sizes = [int(size) for size in view.sizes]
             strides = [stride // view.itemsize for stride in view.strides]
             tensor = empty.set_(storage, view.offset // view.itemsize, sizes, strides)
-            found.append(Found(tensor, (None, entry.names[0])))
+            found.append(FoundTensor(tensor, (None, entry.names[0])))
             self._nodes[id(tensor)] = node
         (self._group,) = copy_plan(found).groups
         self._parts: list[tuple[int, Part]] = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 
 from .._errors import CastError, MoveError
-from .._modules._traverse import Found, is_step_count, path_text
+from .._modules._traverse import FoundTensor, is_step_count, path_text
 from .._views._address import is_wrapper
 from ._cast import new_type
 from ._plan import CopyPlan
@@ -54,7 +54,7 @@ def add_casts_by_class(plan: CopyPlan, dtype: torch.dtype | None) -> None:
 
 
 def sent_by_class(
-    item: Found,
+    item: FoundTensor,
     tensor: torch.Tensor,
     device: torch.device | None,
     dtype: torch.dtype | None = None,

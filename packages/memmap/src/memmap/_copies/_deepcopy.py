@@ -14,7 +14,7 @@ from .._modules._gradients import give_gradient
 from .._modules._named import Source
 from .._modules._rebuild import with_class_of
 from .._modules._reconstruct import reconstruct
-from .._modules._traverse import Found, attributes_of, path_text, traverse
+from .._modules._traverse import FoundTensor, attributes_of, path_text, traverse
 from .._torch import swap_memory
 from ._aliases import warn_of_copy
 from ._by_class import sent_by_class
@@ -177,7 +177,7 @@ def put_copies(
 
 
 def _cloned_by_torch(
-    found: list[Found], memo: dict[int, Any], storages: CopiedStorages
+    found: list[FoundTensor], memo: dict[int, Any], storages: CopiedStorages
 ) -> set[int]:
     """Parameters that an outer copy met before, and that torch has cloned out of their storage.
 

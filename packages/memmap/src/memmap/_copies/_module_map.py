@@ -11,7 +11,7 @@ import torch
 from .._modules._at_once import attribute_set, keeps_grad_mode
 from .._modules._named import Source
 from .._modules._reconstruct import reconstruct
-from .._modules._traverse import Found, path_text, traverse
+from .._modules._traverse import FoundTensor, path_text, traverse
 from .._reports._report import MemoryReport
 from .._views._footprint import union_nbytes
 from .._views._view import View
@@ -284,9 +284,9 @@ class _Known:
         there = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
         return _Known(modules, self.devices | {device: there})
 
-    def found(self, device: torch.device | None, named: bool = False) -> list[Found]:
+    def found(self, device: torch.device | None, named: bool = False) -> list[FoundTensor]:
         """Tensors of all modules, or of those that may go to a device, each once."""
-        found: dict[int, Found] = {}
+        found: dict[int, FoundTensor] = {}
         for number, (module, meant_for) in enumerate(self.modules):
             prefix = (None, f".{number}") if named and len(self.modules) > 1 else None
             if device is None or meant_for in (None, device):

@@ -10,7 +10,7 @@ import torch
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._composite import take_apart
 from .._modules._named import Source, modules_in, tensors_of
-from .._modules._traverse import Found, traverse
+from .._modules._traverse import FoundTensor, traverse
 from .._torch import TORCH_APPLY
 from .._views._address import is_wrapper
 from ._aliases import held_outside, warn_of_move
@@ -159,7 +159,7 @@ def move(
     strict: bool,
     low_memory: bool,
     attributes: bool = False,
-    others: Iterable[Found] = (),
+    others: Iterable[FoundTensor] = (),
     kept: Iterable[object] = (),
     further: Iterable[tuple[Call, Call]] = (),
 ) -> None:
@@ -218,9 +218,9 @@ def _call_overrides(source: Source, target: Target) -> None:
 
 def _planned(
     module: Source,
-    found: list[Found],
+    found: list[FoundTensor],
     target: Target,
-    others: Iterable[Found],
+    others: Iterable[FoundTensor],
     strict: bool,
     low_memory: bool,
 ) -> tuple[list[CopyPlan], Iterable[object]]:

@@ -18,7 +18,7 @@ import torch
 from .._errors import MoveError
 from .._modules._at_once import Call, at_once, attribute_set
 from .._modules._commit import Changes, commit
-from .._modules._traverse import Found, path_text
+from .._modules._traverse import FoundTensor, path_text
 from ._buffers import has_data, new_views
 from ._by_class import sent_by_class
 from ._cast import cast_by, is_exact, new_type
@@ -27,7 +27,7 @@ from ._plan import CopyPlan, Group, components, copy_plan
 Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
 """Makes the plain tensors of a group on a device, by the id of their source."""
 
-_Done: TypeAlias = list[tuple[list[Found], Callable[[], None]]]
+_Done: TypeAlias = list[tuple[list[FoundTensor], Callable[[], None]]]
 """The tensors of each step that has begun, and the function that undoes the step."""
 
 
@@ -83,7 +83,7 @@ def carry_out(
     with the `kept` identities. The calls in `further` are made together with the last step.
     """
     done: _Done = []
-    stranded: list[Found] = []
+    stranded: list[FoundTensor] = []
     if not steps:
         at_once([call for call, _ in further])
     try:
@@ -142,7 +142,7 @@ def _change(step: CopyPlan, target: Target, fill: Filler, changes: Changes) -> N
 
 
 def _send(
-    item: Found, tensor: torch.Tensor, plain: dict[int, torch.Tensor], target: Target
+    item: FoundTensor, tensor: torch.Tensor, plain: dict[int, torch.Tensor], target: Target
 ) -> None:
     """Let the class of a tensor move and cast it; a tensor that needs neither stays as it is."""
     dtype = target.dtype and new_type(tensor, target.dtype)
@@ -185,7 +185,7 @@ def _origin_of(step: CopyPlan, target: Target, kept: Container[object]) -> _Orig
 class _MoveBack:
     """Moves tensors back after their old memory was freed."""
 
-    def __init__(self, found: list[Found], origin: _Origin) -> None:
+    def __init__(self, found: list[FoundTensor], origin: _Origin) -> None:
         self._found = found
         self._origin = origin
         self.is_done = False
@@ -204,7 +204,7 @@ class _MoveBack:
         return new_views(group, device, False, cast_by(group, types))
 
 
-def _undo_steps(done: _Done, stranded: list[Found]) -> None:
+def _undo_steps(done: _Done, stranded: list[FoundTensor]) -> None:
     """Undo steps, the last one first; tensors of steps that cannot be undone become `stranded`.
 
     The list is emptied on the way. A step may be undone again if it was interrupted.
