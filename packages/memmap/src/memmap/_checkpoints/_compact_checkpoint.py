@@ -22,8 +22,8 @@ from .._reports._archive import PORTION, Portions, data_start, portions_of, writ
 from .._reports._checkpoint import kind_of_file, open_archive, read_checkpoint
 from .._reports._checkpoint_pickle import Node, PlacedInt, PlacingUnpickler
 from .._reports._checkpoint_tensors import Storage, TensorWalk
+from .._reports._garbage_collection import collector_paused
 from .._reports._numbers import Entry, storages_of
-from .._reports._uncollected import uncollected
 
 _CPU = torch.device("cpu")
 _ALIGNMENT = 64  # of each part of a storage that moves alone
@@ -33,7 +33,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-@uncollected()
+@collector_paused()
 def compact_checkpoint(
     source: str | PathLike[str], target: str | PathLike[str], *, overwrite: bool = False
 ) -> None:

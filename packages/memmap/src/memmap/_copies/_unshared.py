@@ -9,7 +9,7 @@ import torch
 from .._modules._traverse import FoundTensor
 from .._torch import data_address, n_holders
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
-from .._views._runs import joined
+from .._views._runs import connected_intervals
 from ._allocate import HUGE_FROM
 
 
@@ -26,7 +26,7 @@ def split_unshared(found: Sequence[FoundTensor]) -> tuple[list[FoundTensor], lis
         places.append((start, start + nbytes, position))
         are_filled[position] = start != 0 and owned and _fills(tensor, storage, nbytes)
     # Equal addresses on two devices only cost time.
-    apart = {part[0][2] for part in joined(places) if len(part) == 1}
+    apart = {part[0][2] for part in connected_intervals(places) if len(part) == 1}
     unshared: list[FoundTensor] = []
     others: list[FoundTensor] = []
     for position, item in enumerate(found):
