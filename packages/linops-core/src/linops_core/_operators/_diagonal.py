@@ -14,7 +14,7 @@ from torch.nn import Parameter
 from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._question import always
@@ -160,7 +160,7 @@ class Diagonal(SliceableLinop):
         if not is_part_of(self.ishape, dims) or own & {*dims} - {*self.ishape}:
             return None
         alignment = axes_along(*letters_of(others["weight_shape"], dims))
-        return linked(self, NamedShape(dims, **others), _alignment=alignment)
+        return linked_copy(self, NamedShape(dims, **others), _alignment=alignment)
 
     def aligned_weight(self, ndim: int) -> Tensor:
         """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""
@@ -196,7 +196,7 @@ class Diagonal(SliceableLinop):
             return super().__pow__(exponent)  # raises a TypeError unless it is a number
         if not math.isfinite(exponent):
             raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")
-        power = linked(self, None, _exponents=(*self._exponents, float(exponent)))
+        power = linked_copy(self, None, _exponents=(*self._exponents, float(exponent)))
         power._check_powers()
         return power
 

@@ -12,7 +12,7 @@ from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
 
 from .._algebra._fitting import finds_grid_by_name
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._dimensions import size_of_side
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
@@ -182,7 +182,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and the places of its grid there."""
-        return linked(self, shape, _places=self._places_in(shape))
+        return linked_copy(self, shape, _places=self._places_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; its length in the input if the sides differ."""
@@ -232,7 +232,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         for tile, window in zip(tiles, windows, strict=True):
             pieces = [[dim and window.get(dim) for dim in dims] for dims in axis_dims]
             pairs = zip(self._axes, pieces, strict=True)
-            cut.append(linked(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
+            cut.append(linked_copy(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
         return cut
 
 
