@@ -22,7 +22,7 @@ from ._arithmetic import Arithmetic, rules
 from ._calls import apply_with_lazy_conjugate
 from ._conversions import Conversions
 from ._copying import linked_copy, with_changed_tensors
-from ._cutting import Cuts, overridable
+from ._cutting import Slicing, overridable
 from ._description import html_tree, tensor_text, tree_lines
 from ._dimensions import check_inner, is_renamed_by
 from ._memo import CHECKED
@@ -33,7 +33,7 @@ from ._swapped_functions import check_swap, of_adjoint, swapped
 _NOTHING = None, None
 
 
-class NamedLinop(Arithmetic, Conversions, Cuts):
+class NamedLinop(Arithmetic, Conversions, Slicing):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write an operator, subclass it, pass the shape to ``super().__init__`` and override two

@@ -24,7 +24,7 @@ from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import multiplied, not_a_tensor
-from .._kernels._powers import raised, why_not_raised
+from .._kernels._powers import repeated_power, why_not_raised
 from ._grid_names import Dims
 
 _CHECKED_POWERS = Memo[TensorState]()
@@ -167,7 +167,7 @@ class Diagonal(SliceableLinop):
         weight = self.weight_part("weight")
         if self._exponents:
             self._check_powers()
-            weight = raised(weight, self._exponents)
+            weight = repeated_power(weight, self._exponents)
         return self._alignment.view(weight, ndim)
 
     def __pow__(self, exponent: SupportsIndex | SupportsFloat) -> NamedLinop:

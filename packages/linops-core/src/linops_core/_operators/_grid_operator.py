@@ -20,7 +20,7 @@ from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop, only_passes_on, with_shifted_weights
 from .._base._tile import Window
 from .._kernels._halo import Axis
-from ._grid_names import Dims, axes_of, from_the_end, replaced, to_the_end
+from ._grid_names import Dims, axes_of, from_the_end, names_with_replacement, to_the_end
 
 
 class AxisMap(Protocol):
@@ -177,7 +177,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         if not here or not {*here} <= {*dims} or {*here, *there} & taken:
             return None
         others["batch_shape"] = batch
-        sides = (*in_front[0], *dims), (*in_front[1], *replaced(dims, here, there))
+        sides = (*in_front[0], *dims), (*in_front[1], *names_with_replacement(dims, here, there))
         return self.resolved_to(NamedShape(*sides, **others))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
@@ -262,7 +262,9 @@ def axis_by_axis(
         others[key] = tuple([others[key][number] for number in numbers])
     own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
     others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
-    return linop.resolved_to(NamedShape(ishape, replaced(ishape, own, result), **others))
+    return linop.resolved_to(
+        NamedShape(ishape, names_with_replacement(ishape, own, result), **others)
+    )
 
 
 def checked_dims(
