@@ -17,8 +17,8 @@ from linops_split.siblings import tensors_read_by, with_tensors_read
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
-from .._execution._call import once_a_call, one_call
-from ._broadcast import Broadcast, sent_by_itself
+from .._execution._call import made_once_per_call, one_call
+from ._broadcast import Broadcast, with_weights_sent
 from ._snapshot import Snapshot
 
 # One thread at a time, so that outdated weights are sent once if two threads find them.
@@ -45,10 +45,10 @@ class Replica:
         Within a call (:func:`one_call`), the copies are checked only once, for all sources.
         """
         if is_transformed():
-            return sent_by_itself(self._sources[position], self._device)
+            return with_weights_sent(self._sources[position], self._device)
         # Separately for each stream, because each waits for what was sent before.
         stream = backend_of(self._device).current_stream(self._device)
-        of_call = once_a_call(
+        of_call = made_once_per_call(
             (self, torch.is_grad_enabled(), stream), lambda: self._linops(range(len(self._sources)))
         )
         return self._linops([position])[0] if of_call is None else of_call[position]
@@ -84,7 +84,7 @@ class CopiedOperators:
             self.snapshot = Snapshot(sources, device)
             self._snapshots = [Snapshot([source], device) for source in sources]
             read = [[tensor.detach() for tensor in tensors_read_by(source)] for source in sources]
-            there = _sent([tensor for tensors in read for tensor in tensors], device)
+            there = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
             self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
             self.linops = list(map(with_tensors_read, sources, self._tensors))
         stream = self._backend.current_stream(device)
@@ -124,7 +124,7 @@ class CopiedOperators:
         self._users.append(stream)
 
 
-def _sent(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
+def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
     """Return the tensors on a device, by the id of the original tensor."""
     away = nn.Module()
     for number, tensor in enumerate(tensors):

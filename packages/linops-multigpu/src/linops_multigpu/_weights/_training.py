@@ -23,7 +23,7 @@ from .._devices._to_device import ToDevice
 from .._execution._call import one_call
 from .._execution._device_tiles import DeviceTiles
 from ._device_replica import DeviceReplica
-from ._gradient_sums import DeviceGradientSums, returned
+from ._gradient_sums import DeviceGradientSums, gradients_at_weights
 
 MOVING = (DeviceReplica, Tiled, ToDevice)
 """Operators that read weights on several devices, or move vectors between devices."""
@@ -71,6 +71,6 @@ class DeviceCopies(PartCopies):
         """Return empty sums of gradients, for the parts of one place, on their device."""
         return DeviceGradientSums(self.parts)
 
-    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights, each on the device of its weight."""
-        return returned(self.parts, cast(Collection[DeviceGradientSums], sums))
+        return gradients_at_weights(self.parts, cast(Collection[DeviceGradientSums], sums))
