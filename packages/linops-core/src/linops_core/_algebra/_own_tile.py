@@ -23,7 +23,7 @@ from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import in_plain_python, is_recorded
 from ._wrapper import Wrapper
 
-Step: TypeAlias = tuple[Any, ...]
+Derivation: TypeAlias = tuple[Any, ...]
 """The name of a method that derives an operator, and its arguments."""
 
 _CUT_IN_A_GRAPH = (
@@ -50,7 +50,7 @@ class OwnTile(Wrapper):
     """
 
     _whole: NamedLinop
-    _steps: tuple[Step, ...]
+    _steps: tuple[Derivation, ...]
     _outline: NamedLinop
     """The tile with weights without data."""
     _kept: Kept[NamedLinop]
@@ -59,7 +59,7 @@ class OwnTile(Wrapper):
         super().__init__(tile)
         # To say sizes and roles. It must not keep the memory of weights that are replaced.
         outline = tile.with_weights(lambda tensor: torch.empty_like(tensor, device="meta"))
-        steps: tuple[Step, ...] = (("split", dict(window)),)
+        steps: tuple[Derivation, ...] = (("split", dict(window)),)
         own = vars(self)  # where torch does not register modules
         own.update({name: getattr(whole, name) for name in _STATE})
         own.update(_whole=whole, _steps=steps, _outline=outline, _kept=Kept[NamedLinop]())
@@ -68,7 +68,7 @@ class OwnTile(Wrapper):
         """Return the tile with the current weights."""
         own = {name: vars(self)[name] for name in _STATE}
         whole = with_attributes(self._whole, attributes_of_linked(self._whole) | own)
-        return reduce(_after, self._steps, whole)
+        return reduce(_derive, self._steps, whole)
 
     def current(self) -> NamedLinop:
         """Return the tile with the current weights; it is kept until these change."""
@@ -107,8 +107,8 @@ class OwnTile(Wrapper):
         """Return the tile with ``change(w)`` for every w that it reads."""
         return self.cut().with_weights(change)
 
-    def _derived(self, name: str, *args: object) -> NamedLinop:
-        outline = _after(self._outline, (name, *args))
+    def _with_derivation(self, name: str, *args: object) -> NamedLinop:
+        outline = _derive(self._outline, (name, *args))
         own = attributes_of_linked(self, NamedShape(outline.ishape, outline.oshape))
         steps = (*self._steps, (name, *args))
         own.update(_outline=outline, _steps=steps, _kept=Kept[NamedLinop]())
@@ -117,44 +117,44 @@ class OwnTile(Wrapper):
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint of the tile."""
-        return self._derived("adjoint")
+        return self._with_derivation("adjoint")
 
     def conj(self) -> NamedLinop:
         """Return the conjugate of the tile."""
-        return self._derived("conj")
+        return self._with_derivation("conj")
 
     def own_normal(self) -> NamedLinop:
         """Return the normal operator of the tile."""
-        return self._derived("normal")
+        return self._with_derivation("normal")
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the tile with other names for its dimensions."""
-        return self._derived("renamed", dict(names)) if is_renamed_by(self, names) else self
+        return self._with_derivation("renamed", dict(names)) if is_renamed_by(self, names) else self
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the tile with its wildcards replaced."""
-        return self._derived("resolved", shape.ishape, shape.oshape)
+        return self._with_derivation("resolved", shape.ishape, shape.oshape)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the tile for inputs with these dimensions."""
         if self._outline.fitted_to(dims) is None:
             return None
-        return self._derived("fitted_to", dims)
+        return self._with_derivation("fitted_to", dims)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        return [self._derived("split", dict(window)) for window in windows]
+        return [self._with_derivation("split", dict(window)) for window in windows]
 
 
-def _after(linop: NamedLinop, step: Step) -> NamedLinop:
-    """Return the operator that a step derives."""
-    name, *args = step
+def _derive(linop: NamedLinop, derivation: Derivation) -> NamedLinop:
+    """Return the operator that a method derives from ``linop``."""
+    name, *args = derivation
     if name == "split":
         args = [linop, *args]
     derived: NamedLinop = getattr(linop, name)(*args)
     return derived
 
 
-def following(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop:
+def tile_that_follows_weights(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop:
     """Return a tile that follows the weights of the operator from which ``split`` cut it.
 
     Raises
@@ -193,7 +193,7 @@ def _dictionaries(linop: NamedLinop) -> Iterator[dict[str, Any]]:
         yield from (part._parameters, part._buffers)
 
 
-rules.following = following
+rules.tile_that_follows_weights = tile_that_follows_weights
 
 
 @shown_operands.register(OwnTile)

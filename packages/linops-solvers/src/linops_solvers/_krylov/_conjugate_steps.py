@@ -16,7 +16,7 @@ from linops_core.siblings import inner, is_followed, norm, squared_norm
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
 from .._shared._precision import in_given_precision, in_own_space, narrowed, widened
-from .._shared._products import free, is_moderate, is_pure, scaled_sum
+from .._shared._products import is_moderate, is_pure, reusable_memory, scaled_sum
 from .._shared._progress import Measured, Progress, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
@@ -25,9 +25,9 @@ from ._convergence_check import (
     Numbers,
     StepNumbers,
     is_any,
-    largest,
+    largest_number,
     on_host,
-    over,
+    safe_ratio,
 )
 
 _NAME = "conjugate_gradients"
@@ -79,7 +79,7 @@ class ConjugateSteps:
         y = widened(y)
         residual = y if x0 is None else y - self.A(widened(x0))
         unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
-        memory = None if x0 is None else free(residual, residual)
+        memory = None if x0 is None else reusable_memory(residual, residual)
         residual = torch.div(residual, unit, out=memory)
         x = torch.zeros_like(residual) if x0 is None else widened(x0) / unit
         self.x, self.residual, self.unit = x, residual, unit
@@ -87,7 +87,7 @@ class ConjugateSteps:
         length = size = space.norm(residual)
         loss = image_size = 0.0 * length
         if x0 is not None:
-            scaled = torch.div(y, unit, out=free(self.direction, y))
+            scaled = torch.div(y, unit, out=reusable_memory(self.direction, y))
             size = space.norm(scaled)
             # x^H A x / 2 - Re x^H y, where A x is y less the residual.
             loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
@@ -187,7 +187,7 @@ class ConjugateSteps:
         energy, length = self.space.inner(self.residual, searched), self.space.norm(searched)
         self.check.begin(*(on_host(energy, length) if self.is_read else (energy, length)))
         (self.energy,) = self.scalars(energy.real)
-        memory = free(self.direction, searched)
+        memory = reusable_memory(self.direction, searched)
         self.direction = searched.clone() if memory is None else memory.copy_(searched)
         self.factor = 0.0
         image = self.forward(self.direction)
@@ -347,20 +347,20 @@ class ConjugateSteps:
         is_kept = not self.is_read or self.space.systems or is_followed(*found)
         return [*found] if is_kept else on_host(*found)
 
-    def ratio(self, over: Numbers, under: Numbers, is_valid: Numbers) -> Numbers:
+    def ratio(self, numerator: Numbers, denominator: Numbers, is_valid: Numbers) -> Numbers:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""
         if not isinstance(is_valid, Tensor):
-            return over.real / under.real if is_valid else 0.0
+            return numerator.real / denominator.real if is_valid else 0.0
         if isinstance(active := self.check.active, Tensor):
-            is_valid = is_valid & active.reshape(over.shape).to(over.device)
-        return torch.where(is_valid, over.real / torch.where(is_valid, under.real, 1), 0)
+            is_valid = is_valid & active.reshape(numerator.shape).to(numerator.device)
+        return torch.where(is_valid, numerator.real / torch.where(is_valid, denominator.real, 1), 0)
 
     def verify(self) -> None:
         """Compute the residual of the x that would be returned, without the recurrence."""
         self._searched = None  # freed, because it keeps the memory of the residual
         x = widened(narrowed(self.x, self._y.dtype))
         image, y = self.forward(x), widened(self._y)
-        residual = torch.div(y, self.unit, out=free(self.residual, y, image))
+        residual = torch.div(y, self.unit, out=reusable_memory(self.residual, y, image))
         self.residual = scaled_sum(residual, -1, image, residual)
         self.check.verify(*on_host(self.space.norm(self.residual), self.space.norm(x)))
 
@@ -369,13 +369,13 @@ class ConjugateSteps:
         check = self.check
         if not self.is_shown and None in check.reasons:
             return {}
-        values = {"residual": largest(over(check.residual, check.size))}
+        values = {"residual": largest_number(safe_ratio(check.residual, check.size))}
         if self.is_shown:
             unit, own_unit = on_host(self.unit, self.own_unit())
             losses = check.loss * own_unit * unit
             values["objective"] = float(losses.sum() if isinstance(losses, Tensor) else losses)
         if "decrease" in self.progress.goals:
-            values["decrease"] = largest(check.drop)
+            values["decrease"] = largest_number(check.drop)
         return values
 
 
@@ -384,8 +384,10 @@ def norms_follow(space: Space, preconditioner: Operator | None, y: Tensor) -> bo
     return space.is_whole and preconditioner is None and widened(y) is y
 
 
-def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:
+def largest_ratio(largest: Numbers, numerator: Numbers, denominator: Numbers) -> Numbers:
     """Return the larger of a number and a ratio; 0 / 0 is ignored."""
-    if isinstance(over, Tensor):
-        return torch.fmax(over / under, torch.as_tensor(largest, device=over.device)).detach()
-    return max(largest, over / under) if under else largest
+    if isinstance(numerator, Tensor):
+        return torch.fmax(
+            numerator / denominator, torch.as_tensor(largest, device=numerator.device)
+        ).detach()
+    return max(largest, numerator / denominator) if denominator else largest
