@@ -30,8 +30,8 @@ from .._base._sides import Side, dims_of
 from .._base._totals import Totals, totals_of
 from .._kernels._tracing import constant_when_compiled
 
-JOINTS = Memo[tuple[Joints, bool]]()
-"""The joints between operands, and whether they are those of the whole, for its tile."""
+JOINTS = Memo[Joints]()
+"""The joints between operands."""
 _SOURCES = Memo[dict[tuple[Side, int], Source]]()
 """Where the length at each place is known."""
 _NUMBERS = Memo[dict[NamedDimension, list[int]]]()
@@ -71,7 +71,7 @@ class Composite(NamedLinop):
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
         if found is not None:
-            JOINTS.keep(self, (found, False))
+            JOINTS.keep(self, found)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
@@ -168,29 +168,13 @@ class Composite(NamedLinop):
         attributes = attributes_of_linked(self, shape)
         if shape is None:
             attributes["_is_endomorphism"] = False  # a part is between parts of the space
-        others, joints_of_tiles = [], self._own_joints() if shape is None else None
+        others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
             own = attributes.copy()
             own.update(_modules=operands, _operands=tuple(operands), _found={})
-            if joints_of_tiles is not None and self._are_put_together_alike(linops):
-                own["_found"][JOINTS] = joints_of_tiles, True
             others.append(with_attributes(self, own))
         return others
-
-    def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
-        """Return whether tiles of the operands have the same joints as the operands.
-
-        They may differ if a term of a sum is zero between the slices and is left out.
-        """
-        return len(linops) == len(self._operands) and all(
-            tile is linop
-            or (
-                type(tile) is type(linop)
-                and (not isinstance(linop, Composite) or _joints_kept(tile) is _joints_kept(linop))
-            )
-            for tile, linop in zip(linops, self.linops, strict=True)
-        )
 
     # Methods for compositions whose result is the composition of the results of the operands.
 
@@ -233,9 +217,7 @@ class Composite(NamedLinop):
     def _own_joints(self) -> Joints:
         """Return the joints between the places of this operator and the places of its operands."""
         kept = JOINTS.of(self)
-        if kept is None:
-            kept = JOINTS.keep(self, (joints(self._shape, self.linops, self._seams()), False))
-        return kept[0]
+        return kept or JOINTS.keep(self, joints(self._shape, self.linops, self._seams()))
 
     def _seams(self) -> Iterable[Seam]:
         """Yield pairs of places, of the whole and of operands, that are the same dimension."""
@@ -283,7 +265,7 @@ class Composite(NamedLinop):
         other = self.with_operands(operands, self.shape.rename(names))
         new = {names[dim] for dim in names.keys() & self.dims}
         if len(new) == len(names.keys() & self.dims) and not new & self.dims - names.keys():
-            JOINTS.keep(other, (self._own_joints(), False))  # no two became one
+            JOINTS.keep(other, self._own_joints())  # no two became one
         return other
 
     def _check_vector(self, x: object, side: Side) -> None:
@@ -334,10 +316,6 @@ def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
     if (side, position) not in found:
         own = linop.own_length(side, position)
         source = _source_inside(linop, side, position) if own is None else own
-        if length_of(source) is None and (JOINTS.of(linop) or (None, False))[1]:
-            # The whole knew it from an operand whose tile does not know it.
-            JOINTS.take(linop)
-            source = _source_inside(linop, side, position)
         found[side, position] = source
     return found[side, position]
 
@@ -363,8 +341,3 @@ def flattened(
             inside = cast(Composite, linops[number])._own_joints().sources[side, position]
         sources[place] = (numbers[number] + inside[0], *inside[1:])
     return parts, Joints(sources, found.links)
-
-
-def _joints_kept(linop: NamedLinop) -> Joints | None:
-    kept = JOINTS.of(linop)
-    return kept and kept[0]
