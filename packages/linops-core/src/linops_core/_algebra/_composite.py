@@ -224,7 +224,9 @@ class Composite(NamedLinop):
     def _composition_dims(self) -> CompositionDims:
         """Return what is known of the dimensions, which are those of the operands."""
         kept = COMPOSITION_DIMS.of(self)
-        return kept or COMPOSITION_DIMS.keep(self, composition_dims(self._shape, self.linops, self._equal_places()))
+        return kept or COMPOSITION_DIMS.keep(
+            self, composition_dims(self._shape, self.linops, self._equal_places())
+        )
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
         """Yield pairs of places, of the whole and of operands, that are the same dimension."""
