@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from linops_core import DCT, FFT, Diagonal, NamedLinop, Role, SplitError
-from linops_core._operators._grid_names import GridNames
-from linops_core._operators._grid_operator import GridOperator, checked_dims
+from linops_core._operators._grid_names import GridNames, checked_dims
+from linops_core._operators._grid_operator import GridOperator
 from linops_core.siblings import part_along, without_fftshift
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND

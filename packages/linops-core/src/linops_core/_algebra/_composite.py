@@ -37,8 +37,8 @@ from .._base._sides import Side, dims_of
 from .._base._totals import Totals, totals_of
 from .._kernels._tracing import constant_when_compiled
 
-COMPOSITION_DIMS = Memo[tuple[CompositionDims, bool]]()
-"""The dimensions of a composition, and whether they are those of the whole, for its tile."""
+COMPOSITION_DIMS = Memo[CompositionDims]()
+"""The dimensions of a composition."""
 _SOURCES = Memo[dict[tuple[Side, int], Source]]()
 """Where the length at each place is known."""
 _NUMBERS = Memo[dict[NamedDimension, list[int]]]()
@@ -78,7 +78,7 @@ class Composite(NamedLinop):
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
         if found is not None:
-            COMPOSITION_DIMS.keep(self, (found, False))
+            COMPOSITION_DIMS.keep(self, found)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
@@ -175,32 +175,13 @@ class Composite(NamedLinop):
         attributes = attributes_of_linked(self, shape)
         if shape is None:
             attributes["_is_endomorphism"] = False  # a part is between parts of the space
-        others, dims_of_tiles = [], self._composition_dims() if shape is None else None
+        others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
             own = attributes.copy()
             own.update(_modules=operands, _operands=tuple(operands), _found={})
-            if dims_of_tiles is not None and self._are_put_together_alike(linops):
-                own["_found"][COMPOSITION_DIMS] = dims_of_tiles, True
             others.append(with_attributes(self, own))
         return others
-
-    def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
-        """Return whether the tiles have the same dimensions at equal places as the operands.
-
-        They may differ if a term of a sum is zero between the slices and is left out.
-        """
-        return len(linops) == len(self._operands) and all(
-            tile is linop
-            or (
-                type(tile) is type(linop)
-                and (
-                    not isinstance(linop, Composite)
-                    or _kept_composition_dims(tile) is _kept_composition_dims(linop)
-                )
-            )
-            for tile, linop in zip(linops, self.linops, strict=True)
-        )
 
     # Methods for compositions whose result is the composition of the results of the operands.
 
@@ -243,11 +224,9 @@ class Composite(NamedLinop):
     def _composition_dims(self) -> CompositionDims:
         """Return what is known of the dimensions, which are those of the operands."""
         kept = COMPOSITION_DIMS.of(self)
-        if kept is None:
-            kept = COMPOSITION_DIMS.keep(
-                self, (composition_dims(self._shape, self.linops, self._equal_places()), False)
-            )
-        return kept[0]
+        return kept or COMPOSITION_DIMS.keep(
+            self, composition_dims(self._shape, self.linops, self._equal_places())
+        )
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
         """Yield pairs of places, of the whole and of operands, that are the same dimension."""
@@ -295,7 +274,7 @@ class Composite(NamedLinop):
         other = self.with_operands(operands, self.shape.rename(names))
         new = {names[dim] for dim in names.keys() & self.dims}
         if len(new) == len(names.keys() & self.dims) and not new & self.dims - names.keys():
-            COMPOSITION_DIMS.keep(other, (self._composition_dims(), False))  # no two became one
+            COMPOSITION_DIMS.keep(other, self._composition_dims())  # no two became one
         return other
 
     def _check_vector(self, x: object, side: Side) -> None:
@@ -346,10 +325,6 @@ def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
     if (side, position) not in found:
         own = linop.own_length(side, position)
         source = _source_inside(linop, side, position) if own is None else own
-        if length_of(source) is None and (COMPOSITION_DIMS.of(linop) or (None, False))[1]:
-            # The whole knew it from an operand whose tile does not know it.
-            COMPOSITION_DIMS.take(linop)
-            source = _source_inside(linop, side, position)
         found[side, position] = source
     return found[side, position]
 
@@ -375,8 +350,3 @@ def flattened(
             inside = cast(Composite, linops[number])._composition_dims().sources[side, position]
         sources[place] = (numbers[number] + inside[0], *inside[1:])
     return parts, CompositionDims(sources, found.links)
-
-
-def _kept_composition_dims(linop: NamedLinop) -> CompositionDims | None:
-    kept = COMPOSITION_DIMS.of(linop)
-    return kept and kept[0]

@@ -118,17 +118,15 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     for linop, own, others in sides:
         if {*own} < {*others}:
             return _remedy_of_fewer(linop, own, others)
-    if not {*returned} & {*expected} and all(map(finds_grid_by_name, (before, after))):
-        return (
-            "The order of these dimensions is not known: give one of the operators shape=, with "
-            "all dimensions in order."
-        )
-    is_in_place = all(linop.ishape == linop.oshape for linop in (before, after))
-    if is_in_place and not {*returned} & {*expected}:
-        return (
-            "The order of these dimensions is not known: name all dimensions in both, or first "
-            f"compose {before.name} with the operator before it, as in A @ (B @ C)."
-        )
+    if not {*returned} & {*expected}:
+        unknown = "The order of these dimensions is not known: "
+        if all(map(finds_grid_by_name, (before, after))):
+            return f"{unknown}give one of the operators shape=, with all dimensions in order."
+        if all(linop.ishape == linop.oshape for linop in (before, after)):
+            return (
+                f"{unknown}name all dimensions in both, or first compose {before.name} with the "
+                "operator before it, as in A @ (B @ C)."
+            )
     if len(returned) == len(expected):
         names = {str(a): str(b) for a, b in zip(returned, expected, strict=True) if a != b}
         if names and not {*names.values()} & {*map(str, before.dims)}:

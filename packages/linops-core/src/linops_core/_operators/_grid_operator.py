@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
+from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._algebra._fitting import finds_grid_by_name
 from .._base._centre import without_fftshift
@@ -265,18 +265,6 @@ def axis_by_axis(
     return linop.resolved_to(
         NamedShape(ishape, names_with_replacement(ishape, own, result), **others)
     )
-
-
-def checked_dims(
-    owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
-) -> tuple[NamedDimension, ...]:
-    """Return the given dimensions, or the default ones; check their number."""
-    found = as_dims(default if dims is None else dims)
-    if len(found) != len(default) or ELLIPSES in found:
-        raise ValueError(
-            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
-        )
-    return found
 
 
 def axis_names(letter: str, ndim: int) -> Dims:

@@ -33,6 +33,7 @@ from nameddim import NamedDimension
 
 from ._checks import Operator, check_finite
 from ._products import largest_part, safe_norms
+from ._tall import factors
 
 Terms: TypeAlias = Sequence[tuple[Totals, Tensor]]
 """Numbers of the pieces of a vector, and how each is added up over processes."""
@@ -204,14 +205,8 @@ class Space:
         return drawn[0] if len(drawn) == 1 else torch.cat([one.flatten() for one in drawn])
 
     def qr(self, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows of Q of this part, and R, with Q R = columns (rows, columns).
-
-        References
-        ----------
-        J. Demmel, L. Grigori, M. Hoemmen and J. Langou, "Communication-optimal parallel and
-        sequential QR and LU factorizations", SIAM Journal on Scientific Computing 34 (2012): TSQR.
-        """
-        basis, triangle = torch.linalg.qr(columns)
+        """Return the rows of Q of this part, and R, with Q R = columns (rows, columns)."""
+        basis, triangle = factors(torch.linalg.qr, columns)
         if self.is_whole:
             return basis, triangle
         height, width = triangle.shape
