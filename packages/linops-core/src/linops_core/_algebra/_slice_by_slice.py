@@ -23,7 +23,7 @@ from .._base._roles import Role
 from .._base._sides import axis_of, lengths_by_place
 from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
-from .._kernels._dtype import promoted
+from .._kernels._dtype import promoted_dtype
 from .._kernels._torch_state import FakeTensor, is_in_forward_mode
 from .._kernels._tracing import is_recorded, may_be_remembered
 from ._normal import Normal
@@ -150,7 +150,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
     if x.device.type != "cpu" or not all(map(gains_by_slices, parts)):
         return None
     lengths = _widest(parts, x)
-    dtype = promoted([x, *chain.parameters(), *chain.buffers()], x.dtype)
+    dtype = promoted_dtype([x, *chain.parameters(), *chain.buffers()], x.dtype)
     nbytes, limit = prod(lengths.values()) * dtype.itemsize, CACHE * torch.get_num_threads()
     if nbytes < SMALL and nbytes <= limit:
         return None
