@@ -98,7 +98,7 @@ class Term(NamedTuple):
         return Term(self.input, self.output, self.axis, self.factor)
 
 
-def runs_of(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
+def stencil_runs(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
     """Return the runs of a stencil along an axis, of which no two join the same two points."""
     runs = []
     for shift, factor in stencil.items():
@@ -137,7 +137,9 @@ class Plan(NamedTuple):
     steps: tuple[Step, ...]
 
 
-def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequence[Run]]) -> Plan:
+def stencil_plan(
+    terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequence[Run]]
+) -> Plan:
     """Return the plan for the terms; the last part is for the components."""
     *grid, (inputs, outputs) = parts
     same = [[Run(1, 0, 0, part.outputs.stop)] for part in grid]
@@ -154,7 +156,7 @@ def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequenc
     return Plan(tuple([len(part.outputs) for part in parts]), tuple(steps))
 
 
-def applied(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
+def apply_stencil_plan(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
     """Carry out the plan for an x whose axis 0 counts components.
 
     ``axes`` are the axes of the grid in x. Only the result is allocated.
