@@ -58,7 +58,7 @@ class DistributedLinop(NamedLinop):
 
     ranks: Transport
     _shardings: Mapping[Side, Sharding]
-    _derived = frozenset[str]()
+    _derivations = frozenset[str]()
 
     @property
     def sharding(self) -> Sharding:
@@ -79,7 +79,7 @@ class DistributedLinop(NamedLinop):
     @property
     def step_owner(self) -> str:
         """The name of the operator in steps. The adjoint has another name in steps."""
-        return ", ".join([self.signature, *sorted(self._derived)])
+        return ", ".join([self.signature, *sorted(self._derivations)])
 
     # Whole vectors, and DTensors
 
@@ -258,7 +258,7 @@ class DistributedLinop(NamedLinop):
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, on shares of the output."""
-        other = self._marked(super().adjoint(), "adjoint")
+        other = self._with_derivation(super().adjoint(), "adjoint")
         here, there = self._shardings["input"], self._shardings["output"]
         other._shardings = {"input": there, "output": here}
         return other
@@ -266,11 +266,11 @@ class DistributedLinop(NamedLinop):
     def conj(self) -> NamedLinop:
         """Return the conjugate, on the same shares."""
         other = super().conj()
-        return other if other is self else self._marked(other, "conjugate")
+        return other if other is self else self._with_derivation(other, "conjugate")
 
-    def _marked(self, other: NamedLinop, how: str) -> DistributedLinop:
+    def _with_derivation(self, other: NamedLinop, derivation: str) -> DistributedLinop:
         assert isinstance(other, DistributedLinop)
-        other._derived = self._derived ^ {how}
+        other._derivations = self._derivations ^ {derivation}
         return other
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:

@@ -110,9 +110,9 @@ class RankCopies(PartCopies):
             numbers[id(weight)]: dims for weight, dims in zip(weights, mesh_dims, strict=True)
         }
 
-    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights by number, summed over all ranks."""
-        found = super().returned(sums)
+        found = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
             weight = self.parts.weights[number]
             own = found.get(number)

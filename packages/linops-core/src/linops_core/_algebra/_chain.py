@@ -11,7 +11,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import rules
-from .._base._calls import applied
+from .._base._calls import apply_with_lazy_conjugate
 from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
@@ -84,7 +84,7 @@ class Chain(Composite):
         if (slices := slices_of(linop, x)) is not None:
             return slices.run(x)
         for part in linop.linops:
-            x = applied(part, x)
+            x = apply_with_lazy_conjugate(part, x)
         return x
 
     adj_fn = staticmethod(of_adjoint)

@@ -15,7 +15,7 @@ from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
 from ._memo import CHECKED, Memo
-from ._state import forget_repeated, plain_weight, repeat_all
+from ._state import add_repeated_entries, plain_weight, remove_repeated_entries
 from ._swapped_functions import SWAPPED, finish_swap
 
 
@@ -133,7 +133,7 @@ class OperatorModule(LateHooks):
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
         """Return the tensors by the names of ``named_parameters``: the names of their first use."""
         state = super().state_dict(*args, prefix=prefix, **kwargs)
-        forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
+        remove_repeated_entries(self, state, args[1] if len(args) > 1 else prefix)
         return state
 
     def _save_to_state_dict(
@@ -147,7 +147,7 @@ class OperatorModule(LateHooks):
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load the tensors; an entry under one name counts for all names of the tensor."""
-        others[-1].extend(repeat_all(self, state_dict, prefix))  # messages of errors
+        others[-1].extend(add_repeated_entries(self, state_dict, prefix))  # messages of errors
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:

@@ -17,8 +17,8 @@ from linops_core import NamedLinop
 from linops_split.siblings import WeightParts, tensors_read_by, weights_held_by, with_tensors_read
 
 from .._devices._device_spec import DeviceSpec
-from .._devices._to_device import sent
-from ._gradient_sums import DeviceGradientSums, returned
+from .._devices._to_device import copy_on_device
+from ._gradient_sums import DeviceGradientSums, gradients_at_weights
 
 
 class Broadcast:
@@ -50,16 +50,16 @@ class Broadcast:
         ]
 
 
-def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:
+def with_weights_sent(source: NamedLinop, device: torch.device) -> NamedLinop:
     """Return an operator whose weights are sent to a device in a way that transforms can follow."""
-    return source.with_weights(lambda tensor: _sent(tensor, device))
+    return source.with_weights(lambda tensor: _followed_copy(tensor, device))
 
 
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+def _followed_copy(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a tensor on a device so that autograd follows it."""
     if tensor.device == device:
         return tensor
-    return sent(tensor, DeviceSpec(tensor.device), DeviceSpec(device))
+    return copy_on_device(tensor, DeviceSpec(tensor.device), DeviceSpec(device))
 
 
 class _BroadcastWeights(Function):
@@ -88,7 +88,7 @@ class _ReduceAdd(Function):
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)
-        found = returned(parts, [sums])
+        found = gradients_at_weights(parts, [sums])
         return tuple(found.get(number) for number in range(len(parts.layouts)))
 
     @staticmethod
@@ -105,5 +105,5 @@ class _ReduceAdd(Function):
                 found.append(None)
             else:
                 own = part.of(layout.laid_out(gradient))
-                found.append(_sent(own, part.copy.device))
+                found.append(_followed_copy(own, part.copy.device))
         return tuple(found)

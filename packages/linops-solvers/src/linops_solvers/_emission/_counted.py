@@ -15,10 +15,10 @@ from .._proximals._poisson import checked_counts, divergence, no_counts
 from .._proximals._proximal import fitted_weight
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import Operator, check_finite, check_like, check_output
-from .._shared._precision import OperatorPair, widened
+from .._shared._precision import OperatorPair, at_least_single
 from .._shared._products import reusable_memory
 from .._shared._space import Space, summed_over_processes
-from .._shared._stacked import StackedOperators, of_each
+from .._shared._stacked import StackedOperators, one_per_operator
 
 Backgrounds: TypeAlias = float | Tensor | Sequence[float | Tensor]
 """Of one operator, or of each of a sequence of operators."""
@@ -39,7 +39,7 @@ class Counted:
     ) -> None:
         check_vector(owner, f"y{name}", y)
         self.owner, self.name = owner, name
-        self.y = widened(y)
+        self.y = at_least_single(y)
         b = checked_counts(owner, f"background{name}", background)
         self.background = fitted_weight(owner, b, self.y, f"background{name}")
         self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", beside=beside)
@@ -117,13 +117,13 @@ class Counted:
         return [self.background] if isinstance(self.background, Tensor) else []
 
 
-def of_operators(
+def one_background_each(
     owner: str, background: Backgrounds, A: StackedOperators
 ) -> Sequence[float | Tensor]:
     """Return the background of each operator; a number is that of all."""
     if isinstance(background, (int, float)):
         return [background] * len(A.operators)
-    return of_each(owner, "background", cast(Backgrounds, background), A, "background")
+    return one_per_operator(owner, "background", cast(Backgrounds, background), A, "background")
 
 
 def check_real(owner: str, name: str, image: Tensor) -> None:

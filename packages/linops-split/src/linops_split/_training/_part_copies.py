@@ -114,7 +114,7 @@ class PartCopies:
         """Return empty sums of gradients, for the parts of one place."""
         return GradientSums(self.parts)
 
-    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradient of each weight, by the number of the weight."""
         found = GradientSums(self.parts)
         for own in sums:
