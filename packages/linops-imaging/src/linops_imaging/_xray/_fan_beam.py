@@ -123,9 +123,7 @@ class FanBeam(XRayTransform):
         return FanRays(
             self.weight_part("angles"),
             self.n_detectors,
-            self._length("detector_spacing"),
-            self._length("detector_offset"),
-            self._origin(),
+            *map(self.length, ("detector_spacing", "detector_offset", "origin")),
             self.source_distance,
             self.detector_distance,
             self.detector == "curved",
