@@ -188,12 +188,7 @@ def check_motion(
     for name, (values, shape) in own.items():
         if values is None:
             continue
-        check_real_tensor(owner, name, values)
-        if values.shape != shape:
-            raise ValueError(
-                f"{owner}: {name} must have the shape {shape} for {names}, got "
-                f"{tuple(values.shape)}"
-            )
+        check_real_tensor(owner, name, values, shape, f" for {names}")
     return names
 
 

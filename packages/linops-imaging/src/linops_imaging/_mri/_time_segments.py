@@ -123,11 +123,9 @@ class TimeSegments(Wrapper):
         of_times = _dims("time_dims", time_dims, times, transform.oshape)
         if r2_star is not None:
             _check_map("r2_star", r2_star)
-            if r2_star.shape != field_map.shape:
-                raise ValueError(
-                    f"TimeSegments: r2_star must have the shape {tuple(field_map.shape)} of the "
-                    f"field map, got {tuple(r2_star.shape)}"
-                )
+            check_real_tensor(
+                "TimeSegments", "r2_star", r2_star, field_map.shape, " of the field map"
+            )
         check_real("TimeSegments", "tol", tol, 0, more=True)
         if n_segments is not None:
             check_number("TimeSegments", "n_segments", n_segments, 1)

@@ -132,12 +132,7 @@ class ConeBeam(VolumeTransform):
         self.register_lengths("detector_spacing", detector_spacing, 2, 0, more=True)
         self.register_lengths("detector_offset", detector_offset, 2)
         if heights is not None:
-            check_real_tensor("ConeBeam", "heights", heights)
-            if heights.shape != angles.shape:
-                raise ValueError(
-                    f"ConeBeam: heights must have the shape of angles, {tuple(angles.shape)}, got "
-                    f"{tuple(heights.shape)}"
-                )
+            check_real_tensor("ConeBeam", "heights", heights, angles.shape, " of angles")
             self.register_weight("heights", heights, "angles_shape")
         self.detector = check_detector("ConeBeam", detector)
         if all(has_values(self.weight_part(name)) for name in self._weights):

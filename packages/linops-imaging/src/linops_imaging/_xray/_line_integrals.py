@@ -79,13 +79,7 @@ class LineIntegrals(SliceableLinop):
         """Set one number or n as an attribute, or register a tensor of them as a weight."""
         owner = type(self).__name__
         if isinstance(value, Tensor):
-            shape = () if n is None else (n,)
-            if not value.is_floating_point():
-                raise TypeError(f"{owner}: {name} must have real numbers, got {value.dtype}")
-            if value.shape != shape:
-                raise ValueError(
-                    f"{owner}: {name} must have the shape {shape}, got {tuple(value.shape)}"
-                )
+            check_real_tensor(owner, name, value, () if n is None else (n,))
             if has_values(value):
                 for number in value.detach().reshape(-1).tolist():
                     check_real(owner, name, number, least, more=more)
