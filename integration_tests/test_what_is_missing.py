@@ -17,8 +17,8 @@ from linops_core import NamedLinop
 PACKAGES = Path(__file__).parents[1] / "packages"
 # Base classes, and what only compositions make.
 BASES = {"Composite", "GridOperator", "NamedLinop", "Normal", "SliceableLinop", "Wrapper"}
-# Another name of PadLast.
-SYNONYMS = {"Pad"}
+# Names under which the tests make them.
+MADE_AS = {"Pad": "PadLast", "Tiled": "batch_linop"}
 # Laws of these are those of their compositions on several devices or ranks, in tests of their own.
 OF_SEVERAL = {"BatchedLinop", "DeviceReplica", "DistributedLinop", "ToDevice"}
 # Maps that are made of the map that they get.
@@ -57,14 +57,16 @@ def test_an_operator_has_a_row_in_the_readme(package: str, name: str) -> None:
 
 @pytest.mark.parametrize(("package", "name"), [*operators(*ALL)])
 def test_an_operator_has_a_class_of_laws(package: str, name: str) -> None:
-    laws = texts(PACKAGES / package / "tests", "BaseNamedLinopTests)")
-    assert names(name, laws) or name in OF_SEVERAL, "add a subclass of BaseNamedLinopTests"
+    tests = texts(PACKAGES / package / "tests", "BaseNamedLinopTests)")
+    bodies = re.findall(r"\((?:BaseNamedLinopTests|OfFunctions)\):\n((?:(?:    .*)?\n)+)", tests)
+    made = names(MADE_AS.get(name, name), "".join(bodies))
+    assert made or name in OF_SEVERAL, "add a subclass of BaseNamedLinopTests that makes it"
 
 
 @pytest.mark.parametrize(("package", "name"), [*operators("linops_core")])
 def test_an_operator_of_the_core_has_a_strategy(package: str, name: str) -> None:
     strategies = texts(PACKAGES / package / "src/linops_core/testing/strategies", "import")
-    assert names(name, strategies) or name in SYNONYMS, "add a strategy, to LEAVES or trees"
+    assert names(name, strategies) or name in MADE_AS, "add a strategy, to LEAVES or trees"
 
 
 def test_a_proximal_map_has_the_laws_of_its_function() -> None:

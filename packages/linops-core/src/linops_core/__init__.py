@@ -80,7 +80,6 @@ if TYPE_CHECKING:
     from ._operators._stacks._vstack import VStack as VStack
     from ._safe_globals import safe_globals as safe_globals
 else:
-    # Few programs need all modules, so each name is imported when it is used.
     _HOMES = {
         "._adapters": (
             "from_odl from_pylops from_scico from_scipy from_sigpy to_odl to_pylops to_scico "
@@ -130,6 +129,7 @@ else:
         "._safe_globals": "safe_globals",
     }
 
+    # Few programs need all modules, so each name is imported when it is used.
     __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)
     __all__ = sorted(["config", *" ".join(_HOMES.values()).split()])
 

@@ -38,7 +38,7 @@ def check_real(
     return float(value)
 
 
-def counts(owner: str, **numbers: SupportsIndex) -> None:
+def check_positive_integers(owner: str, **numbers: SupportsIndex) -> None:
     """Raise an error unless all numbers are positive integers."""
     for name, value in numbers.items():
         check_number(owner, name, value, 1)

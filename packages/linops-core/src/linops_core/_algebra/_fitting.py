@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from nameddim import ELLIPSES, NamedDimension, is_wildcard, iscompatible
 
 from .._base._linop import NamedLinop
-from .._base._places import paired
+from .._base._places import matching_positions
 from .._base._question import PerClass
 
 Dims = tuple[NamedDimension, ...]
@@ -53,12 +53,13 @@ def fitted_neighbours(
     return None if earlier is None else (earlier, after)
 
 
-def fitted_turned(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
+def fitted_with_swapped_names(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
     """Return (N1) -> (N), which maps a space to itself, as (N) -> (N1) for the input ``dims``."""
     if not linop.is_endomorphism or linop.ishape == linop.oshape:
         return None
     pairs = [
-        (linop.ishape[at], linop.oshape[there]) for at, there in paired(linop.ishape, linop.oshape)
+        (linop.ishape[at], linop.oshape[there])
+        for at, there in matching_positions(linop.ishape, linop.oshape)
     ]
     names = {old: new for old, new in pairs if old != new}
     names |= {new: old for old, new in names.items()}
@@ -70,7 +71,9 @@ def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     for target in dict.fromkeys(linop.ishape for linop in linops):
         own = (fitted_input(linop, target) for linop in linops)
         pairs = zip(own, linops, strict=True)
-        fitted = [fitted_turned(linop, target) if f is None else f for f, linop in pairs]
+        fitted = [
+            fitted_with_swapped_names(linop, target) if f is None else f for f, linop in pairs
+        ]
         found = [linop for linop in fitted if linop is not None]
         if len(found) == len(linops):
             return found

@@ -22,7 +22,7 @@ from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import in_plain_python, is_recorded
 from ._wrapper import Wrapper
 
-Step: TypeAlias = tuple[Any, ...]
+Derivation: TypeAlias = tuple[Any, ...]
 """The name of a method that derives an operator, and its arguments."""
 
 _CUT_IN_A_GRAPH = (
@@ -36,7 +36,7 @@ def _as_of_tile(name: str) -> Any:
     """Return a method that does to a tile what the method of that name does."""
 
     def derived(self: OwnTile, *args: object) -> NamedLinop | None:
-        return cast("NamedLinop | None", self._derived(name, *args))
+        return cast("NamedLinop | None", self._with_derivation(name, *args))
 
     return derived
 
@@ -58,7 +58,7 @@ class OwnTile(Wrapper):
     """
 
     _whole: NamedLinop
-    _steps: tuple[Step, ...]
+    _steps: tuple[Derivation, ...]
     _outline: NamedLinop
     """The tile with weights without data."""
     _kept: Kept[NamedLinop]
@@ -75,7 +75,7 @@ class OwnTile(Wrapper):
         """Return the tile with the current weights."""
         own = {name: vars(self)[name] for name in _STATE}
         whole = with_attributes(self._whole, attributes_of_linked(self._whole) | own)
-        return reduce(_after, self._steps, whole)
+        return reduce(_derive, self._steps, whole)
 
     def current(self) -> NamedLinop:
         """Return the tile with the current weights; it is kept until these change."""
@@ -109,9 +109,9 @@ class OwnTile(Wrapper):
         """Return the tile with ``change(w)`` for every w that it reads."""
         return self.cut().with_weights(change)
 
-    def _derived(self, name: str, *args: object) -> Any:
+    def _with_derivation(self, name: str, *args: object) -> Any:
         """Return what a method returns for the tile: None, the same tile, or another one."""
-        outline = _after(self._outline, (name, *args))
+        outline = _derive(self._outline, (name, *args))
         if outline is None or outline is self._outline:
             return None if outline is None else self
         own = attributes_of_linked(self, NamedShape(outline.ishape, outline.oshape))
@@ -123,25 +123,25 @@ class OwnTile(Wrapper):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the tile with its wildcards replaced."""
-        return cast(NamedLinop, self._derived("resolved", shape.ishape, shape.oshape))
+        return cast(NamedLinop, self._with_derivation("resolved", shape.ishape, shape.oshape))
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        return [self._derived("split", dict(window)) for window in windows]
+        return [self._with_derivation("split", dict(window)) for window in windows]
 
 
-def _facts_of(outline: NamedLinop, steps: tuple[Step, ...]) -> dict[str, Any]:
+def _facts_of(outline: NamedLinop, steps: tuple[Derivation, ...]) -> dict[str, Any]:
     """Return the attributes of a tile that are not those of the whole."""
     of_outline = {"_name": outline.name, "_is_endomorphism": outline.is_endomorphism}
     return {**of_outline, "_outline": outline, "_steps": steps, "_kept": Kept[NamedLinop]()}
 
 
-def _after(linop: NamedLinop, step: Step) -> Any:
+def _derive(linop: NamedLinop, step: Derivation) -> Any:
     """Return what a step derives from an operator."""
     name, *args = step
     return getattr(linop, name)(*([linop] if name == "split" else []), *args)
 
 
-def following(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop:
+def tile_that_follows_weights(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop:
     """Return a tile that follows the weights of the operator from which ``split`` cut it.
 
     Raises
@@ -180,7 +180,7 @@ def _dictionaries(linop: NamedLinop) -> Iterator[dict[str, Any]]:
         yield from (part._parameters, part._buffers)
 
 
-rules.following = following
+rules.tile_that_follows_weights = tile_that_follows_weights
 
 
 @shown_operands.register(OwnTile)

@@ -13,7 +13,7 @@ from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, is_wildcard
 
-from .._base._calls import applied
+from .._base._calls import apply_with_lazy_conjugate
 from .._base._cutting import tile_of
 from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
@@ -98,7 +98,7 @@ class Slices:
         parts, window = tile
         y = _slice_of(x, self._ishape, window) if window else x
         for part in parts:
-            y = applied(part, y)
+            y = apply_with_lazy_conjugate(part, y)
         return y
 
     def _lengths(self, result: Tensor) -> list[int]:

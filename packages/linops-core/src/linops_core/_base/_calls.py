@@ -13,7 +13,7 @@ from ._late_hooks import is_hooked
 from ._module import check_export
 
 
-def applied(linop: Any, x: Tensor) -> Tensor:
+def apply_with_lazy_conjugate(linop: Any, x: Tensor) -> Tensor:
     """Return A x as a call does, or a lazy conjugate of it, which may cancel in a chain."""
     # Tracers replace the method of nn.Module, and do not pass plain tensors.
     if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(linop.__dict__):

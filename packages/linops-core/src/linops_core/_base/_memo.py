@@ -42,6 +42,6 @@ CHECKED = Memo[tuple[tuple[object, ...], Size]](is_own=True)
 """The facts of the last call that was checked, and the shape of its result."""
 
 
-def shared(found: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
+def inherited_values(found: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
     """Return the values that another operator with the same attributes takes over."""
     return {memo: value for memo, value in found.items() if not memo.is_own}

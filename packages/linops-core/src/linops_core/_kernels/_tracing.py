@@ -47,7 +47,7 @@ def constant_when_compiled(function: Function) -> Function:
     return function
 
 
-def built(make: Callable[..., Built], *args: object) -> Built:
+def make_in_plain_python(make: Callable[..., Built], *args: object) -> Built:
     """Return ``make(*args)``, an operator, in plain Python also while a compiler traces."""
     is_traced = is_dynamo_compiling()
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._algebra._shifted import shift_axes
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
@@ -289,7 +289,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and the kernel aligned to it."""
-        return linked(super().resolved_to(shape), None, _alignment=self._alignment_in(shape))
+        return linked_copy(super().resolved_to(shape), None, _alignment=self._alignment_in(shape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: names or sizes of the grid are missing."""

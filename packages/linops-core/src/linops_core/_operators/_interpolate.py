@@ -20,7 +20,7 @@ from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
 from .._kernels._changes import are_counted
 from .._kernels._dtype import not_a_tensor
-from .._kernels._interpolation._gridding import NeighboursInSteps, outer
+from .._kernels._interpolation._gridding import NeighboursInSteps, row_combinations
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation._weights import KaiserBessel, Spline, kernel_of
 from .._kernels._kept import Kept, is_plain
@@ -367,8 +367,8 @@ class Interpolate(GridOperator[GridPart]):
             frame = self._frames(locs, points)
             positions[0] = positions[0] + frame * math.prod(self.lengths)
         if self.norm == 2:
-            squares, offsets = [outer(squares, add)], [None]
-            outside = [outer(outside, or_)] if is_masked else []
+            squares, offsets = [row_combinations(squares, add)], [None]
+            outside = [row_combinations(outside, or_)] if is_masked else []
         weights = [self._weigh(*pair) for pair in zip(squares, offsets, strict=True)]
         if is_masked:
             pairs = zip(outside, weights, strict=True)

@@ -15,7 +15,7 @@ from nameddim import NamedDimension, NamedShape
 from .._algebra._normal import Normal
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._question import always
 from .._base._sizes import is_size, per_axis
@@ -297,7 +297,7 @@ def _at_shifted_indices(linop: Sampling, dims: Iterable[NamedDimension]) -> Name
     sizes = linop.input_size
     if linop._shifted or any(linop._axes[n].lengths != (sizes[n],) for n in axes):
         return None
-    return linked(linop, _shifted=axes)
+    return linked_copy(linop, _shifted=axes)
 
 
 def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:

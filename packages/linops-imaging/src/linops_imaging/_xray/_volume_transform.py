@@ -19,7 +19,7 @@ from nameddim import NamedDimension, NamedShape
 
 from .._checks import sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, shape_of
-from ._plane_by_plane import Lines, add_back, integrals, is_constant
+from ._plane_by_plane import RayLines, add_back_projection, is_constant, volume_line_integrals
 from ._rays import centred
 from ._side_by_side import blocks
 
@@ -151,7 +151,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         parts of the pose are (A, 1, 1, 3).
         """
 
-    def lines(self, poses: Poses) -> Lines:
+    def lines(self, poses: Poses) -> RayLines:
         """Return the rays of some views, in indices of the voxels of the tile."""
         rows, columns = (
             centred(part.size, poses.u)[part.start : part.stop] for part in self._axes[3:]
@@ -161,7 +161,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         point, step = self.rays(of_views, columns[:, None], rows[:, None, None])
         shape = len(poses.u), len(rows), len(columns), 3
         start = (point + self.origin_of_tile(poses.u)).expand(shape)
-        return Lines(start.reshape(-1, 3), step.expand(shape).reshape(-1, 3))
+        return RayLines(start.reshape(-1, 3), step.expand(shape).reshape(-1, 3))
 
     def origin_of_tile(self, like: Tensor) -> Tensor:
         """Return the index of the voxel of the tile that is at the origin, (3,)."""
@@ -180,20 +180,20 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
             poses = self.poses()
             steps = self._some_views(x, poses)
             if not is_constant(x, *poses) and len(x) and len(poses.u):
-                parts = [integrals(x, self.lines(some)) for _, some in steps]
+                parts = [volume_line_integrals(x, self.lines(some)) for _, some in steps]
                 lines: Tensor = torch.cat(parts, 1).unflatten(1, (-1, *shape))
                 return lines
             found = x.new_empty(len(x), len(poses.u), *shape)
             for views, some in steps_that_differ(x, steps, _n_views):
                 own = found[:, views]
-                own.copy_(integrals(x, self.lines(some)).view_as(own))
+                own.copy_(volume_line_integrals(x, self.lines(some)).view_as(own))
             return found
 
         def adjoint(y: Tensor) -> Tensor:
             poses = self.poses()
             volume = y.new_zeros(len(y), *self.grid_size)
             for views, some in steps_that_differ(y, self._some_views(y, poses), _n_views):
-                volume = add_back(volume, y[:, views].flatten(1), self.lines(some))
+                volume = add_back_projection(volume, y[:, views].flatten(1), self.lines(some))
             return volume
 
         return forward, adjoint

@@ -12,7 +12,7 @@ from nameddim import NamedDimension
 from .._checks import check_number, sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, check_angles, shape_of
 from ._rays import Beam, Number
-from ._symmetry import back_projected, projected
+from ._symmetry import back_projection_by_symmetry, line_integrals_by_symmetry
 
 
 class XRayTransform(LineIntegrals):
@@ -71,10 +71,10 @@ class XRayTransform(LineIntegrals):
         """Return the transform along the rays of a beam, and its adjoint."""
 
         def forward(x: Tensor) -> Tensor:
-            return projected(x, beam)
+            return line_integrals_by_symmetry(x, beam)
 
         def adjoint(y: Tensor) -> Tensor:
-            return back_projected(y, beam, self.grid_size)
+            return back_projection_by_symmetry(y, beam, self.grid_size)
 
         return forward, adjoint
 

@@ -33,19 +33,19 @@ class Snapshot:
         members = [value for own in self._held for value in own.values()]
         self._members = [None if value is None else weakref.ref(value) for value in members]
         tensors = {id(value): value for value in members if isinstance(value, Tensor)}
-        self._tensors = [_Seen(tensor, device) for tensor in tensors.values()]
+        self._tensors = [_TensorSnapshot(tensor, device) for tensor in tensors.values()]
 
-    def shows(self) -> bool:
+    def is_current(self) -> bool:
         """Whether no tensor was written to, replaced, moved or cast since."""
-        return self._holds_same() and self.sees_same()
+        return self._members_are_current() and self.tensors_are_current()
 
-    def sees_same(self) -> bool:
+    def tensors_are_current(self) -> bool:
         """Whether no tensor was written to, moved or cast since."""
-        return all(seen.looks_same() for seen in self._tensors) and all(
-            seen.holds_same() for seen in self._tensors
+        return all(seen.state_is_current() for seen in self._tensors) and all(
+            seen.contents_are_current() for seen in self._tensors
         )
 
-    def _holds_same(self) -> bool:
+    def _members_are_current(self) -> bool:
         """Whether the modules still hold the same objects."""
         now = [value for own in self._held for value in own.values()]
         return len(now) == len(self._members) and all(
@@ -53,12 +53,12 @@ class Snapshot:
             for value, member in zip(now, self._members, strict=True)
         )
 
-    def recorded(self) -> tuple[bool, ...]:
+    def requires_grad(self) -> tuple[bool, ...]:
         """Return for each tensor whether it requires gradients now."""
         return tuple([seen.requires_grad() for seen in self._tensors])
 
 
-class _Seen:
+class _TensorSnapshot:
     """A tensor and its state at one moment."""
 
     def __init__(self, tensor: Tensor, device: torch.device | None) -> None:
@@ -67,12 +67,12 @@ class _Seen:
         self._is_read_elsewhere = tensor.device != device
         self._contents = fingerprint(tensor) if self._must_be_compared(tensor) else None
 
-    def looks_same(self) -> bool:
+    def state_is_current(self) -> bool:
         tensor = self._tensor()
         # torch does not count writes to tensors made in inference mode.
         return tensor is not None and self._state.counts_writes and self._state.is_current(tensor)
 
-    def holds_same(self) -> bool:
+    def contents_are_current(self) -> bool:
         tensor = self._tensor()
         if tensor is None:
             return False

@@ -9,7 +9,7 @@ import torch
 
 from .._modules._rebuild import bytes_of, strided, view_like
 from .._views._footprint import footprint
-from .._views._runs import joined
+from .._views._runs import connected_intervals
 from ._cast import Cast, Unit
 from ._plan import Group, Piece
 
@@ -133,7 +133,7 @@ def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
             start, stop = piece.view.span
             bounded.append((start - (start - group.start) % _ALIGNMENT, stop + touching, piece))
     spans: list[Span] = []
-    for part in joined(bounded) if pack or not bounded else [bounded]:
+    for part in connected_intervals(bounded) if pack or not bounded else [bounded]:
         starts, stops, pieces = zip(*part, strict=True)
         spans.append(Span(min(starts), max(stops) - touching, list(pieces), cast))
     for piece in empty:
