@@ -142,11 +142,11 @@ def over_ranks(
     lengths = [step.sharding.cuts if isinstance(step, Share) else step for step in steps]
     options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
     what, owner = "operator and placement", f"{_NAME}: {plan.whole.signature}"
-    told = ranks.told(
+    gathered = ranks.all_gather(
         (next(_SERIALS), (plan.whole.shape, facts, pairs, lengths, *options)), _NAME, what
     )
-    ranks.check_same([one for _, one in told], owner, what)
-    ranks.order.serial = told[0][0]
+    ranks.check_same([one for _, one in gathered], owner, what)
+    ranks.order.serial = gathered[0][0]
     linops = [
         _tile(step, ranks, _specs_for(step, specs, len(steps) == 1), plan.lengths)
         if isinstance(step, Share)
@@ -177,8 +177,8 @@ def _tile(
     is_complex_linear = share.whole.is_complex_linear and share.tile.is_complex_linear
     what = "whether it is linear over complex numbers"  # a rank without work does not know
     owner = f"{_NAME}: {share.whole.signature}"
-    told = ranks.told((is_complex_linear, refused), owner, what)
-    for number, (_, why) in zip(ranks.mesh.numbers, told, strict=True):
+    gathered = ranks.all_gather((is_complex_linear, refused), owner, what)
+    for number, (_, why) in zip(ranks.mesh.numbers, gathered, strict=True):
         if why is not None:
             raise SplitError(
                 f"{owner}: batch_specs must cut the share of each rank, got on rank {number} {why}"
@@ -195,7 +195,7 @@ def _tile(
         share.structure,
         given,
         gain_of(share.whole.flatten(), sizes),
-        all(is_linear for is_linear, _ in told),
+        all(is_linear for is_linear, _ in gathered),
         sums,
     )
 

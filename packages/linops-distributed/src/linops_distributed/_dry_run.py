@@ -34,7 +34,7 @@ def dry_run(
     """
     owner = f"{linop.signature}: plan"
     if like is None and dtype is None:
-        found = ranks.told(complex_dtype(linop), owner, "dtype of the input")
+        found = ranks.all_gather(complex_dtype(linop), owner, "dtype of the input")
         dtype = next((one for one in found if one is not None), None)
     given = input_of(linop, like, sizes, dtype, owner)
     without_data = WithoutData(linop.signature)

@@ -14,7 +14,7 @@ from torch import Tensor
 from linops_core import NamedLinop, Role, SplitError, Window, Zero
 from linops_core.siblings import real_parts, tile_of
 from linops_split import tile_grid
-from linops_split.siblings import read_by, reading
+from linops_split.siblings import tensors_read_by, with_tensors_read
 from nameddim import NamedDimension, NamedShape
 
 from ._route import Cuts, Work
@@ -143,10 +143,10 @@ def loaded(
         spaces = Spaces.like(tile)
         if isinstance(spaces, Spaces):
             spaces._like = (_emptied(tile),)
-    told = ranks.told((facts, _pickled(spaces)), owner, what)
-    found = [(said, message) for said, message in told if said is not None]
+    gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
+    found = [(known, message) for known, message in gathered if known is not None]
     ranks.check_same(
-        [found[0][0] if said is None else said for said, _ in told], owner, "the shape"
+        [found[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
     )
     (ishape, oshape, is_endomorphism, placed), message = found[0]
     spaces = pickle.loads(message)
@@ -172,7 +172,7 @@ def _pickled(spaces: Zero | None) -> bytes:
 def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> NamedLinop:
     """Return on all ranks the operator that one rank has, with weights without memory."""
 
-    def told_by_source() -> bytes | None:
+    def pickled_by_source() -> bytes | None:
         if ranks.mesh.rank != source:
             return None
         if not isinstance(linop, NamedLinop):
@@ -182,7 +182,7 @@ def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> Na
         return pickle.dumps(_emptied(linop))
 
     what = f"the operator of rank {source}"
-    found = ranks.told(ranks.attempted(told_by_source, owner, what), owner, what)
+    found = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
     message = found[ranks.mesh.numbers.index(source)]
     assert message is not None
     whole: NamedLinop = pickle.loads(message)
@@ -212,8 +212,8 @@ def scattered(
         return [pickle.dumps(_emptied(part)) for part in parts]
 
     what = f"the shares of rank {source}"
-    told = ranks.told(ranks.attempted(cut, owner, what), owner, "the shares")
-    structures = told[members.index(source)]
+    gathered = ranks.all_gather(ranks.attempted(cut, owner, what), owner, "the shares")
+    structures = gathered[members.index(source)]
     assert structures is not None
     own: list[Tensor] = []
     n_bytes = max((t.nbytes for part in parts for t in _distinct(part)), default=0)
@@ -251,7 +251,7 @@ def _key(tensor: Tensor) -> tuple[object, ...]:
 
 def _distinct(linop: NamedLinop) -> list[Tensor]:
     """Return the tensors that an operator reads, each once."""
-    return [*{_key(tensor): tensor for tensor in read_by(linop)}.values()]
+    return [*{_key(tensor): tensor for tensor in tensors_read_by(linop)}.values()]
 
 
 def _emptied(linop: NamedLinop) -> NamedLinop:
@@ -269,7 +269,9 @@ def _emptied(linop: NamedLinop) -> NamedLinop:
 def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
     """Return the operator with other tensors for its distinct ones."""
     number = {_key(tensor): place for place, tensor in enumerate(_distinct(linop))}
-    return reading(linop, [tensors[number[_key(tensor)]] for tensor in read_by(linop)])
+    return with_tensors_read(
+        linop, [tensors[number[_key(tensor)]] for tensor in tensors_read_by(linop)]
+    )
 
 
 def sharded(

@@ -26,6 +26,6 @@ from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
 from ._training._weight_parts import WeightParts as WeightParts
 from ._training._weight_parts import memory_order as memory_order
-from ._training._weights import held_by as held_by
-from ._training._weights import read_by as read_by
-from ._training._weights import reading as reading
+from ._training._weights import tensors_read_by as tensors_read_by
+from ._training._weights import weights_held_by as weights_held_by
+from ._training._weights import with_tensors_read as with_tensors_read

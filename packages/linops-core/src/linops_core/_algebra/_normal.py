@@ -14,7 +14,7 @@ from .._base._centre import without_fftshift
 from .._base._copying import linked
 from .._base._dimensions import check_inner, may_be_cut, supports_of
 from .._base._linop import NamedLinop
-from .._base._places import WHOLE, Seam, paired
+from .._base._places import WHOLE, EqualPlaces, matching_positions
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
@@ -62,10 +62,10 @@ class Normal(Wrapper):
         """True: a normal operator maps the input space of A to itself."""
         return True
 
-    def _seams(self) -> Iterable[Seam]:
+    def _equal_places(self) -> Iterable[EqualPlaces]:
         # Both sides are the input of A, under any names.
         for side in SIDES:
-            for here, there in paired(dims_of(self._shape, side), self.linop.ishape):
+            for here, there in matching_positions(dims_of(self._shape, side), self.linop.ishape):
                 if self.own_length(side, here) is None:
                     yield (WHOLE, side, here), (0, "input", there)
 

@@ -67,7 +67,7 @@ class Rules:
     """Makes A^H inner A from A and an optional inner operator."""
     solve_shifted: Callable[..., Tensor]
     """Returns x with (A^H A + lam I) x = y for A, y and lam."""
-    following: Callable[..., NamedLinop]
+    tile_that_follows_weights: Callable[..., NamedLinop]
     """Returns a tile that follows the weights, for A, a window and what ``split`` of A returns."""
 
 

@@ -218,4 +218,6 @@ def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
                 f"{linop.signature}: split must return an operator in which {dim} has size "
                 f"{piece.stop - piece.start} for {piece}, got {tile.size(dim)}"
             )
-    return tile if linop.split is Cuts.split else rules.following(linop, window, tile)
+    return (
+        tile if linop.split is Cuts.split else rules.tile_that_follows_weights(linop, window, tile)
+    )

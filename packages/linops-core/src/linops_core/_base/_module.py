@@ -195,21 +195,13 @@ class OperatorModule(LateHooks):
         Raises
         ------
         TypeError
-            If dtype has no precision (an integer type). Or if ``memory_aware`` is set, dtype is
-            half precision, and there are places.
+            If dtype has no precision (an integer type).
         """
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if memory_aware:
             from memmap import memory_aware_to
 
-            if dtype in (torch.float16, torch.complex32) and any(
-                getattr(part, "_geometry", ()) for part in self.modules()
-            ):
-                raise TypeError(
-                    f"{self.name}: the dtype must be of single or double precision for places, "
-                    f"angles and times that share memory, got {dtype}; leave memory_aware out"
-                )
             return memory_aware_to(self, device, dtype)
         self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))
         return self

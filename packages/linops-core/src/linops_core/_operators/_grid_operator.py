@@ -8,7 +8,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
+from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._algebra._fitting import finds_grid_by_name
 from .._base._centre import without_fftshift
@@ -254,7 +254,7 @@ def axis_by_axis(
     dims: Iterable[NamedDimension],
     ishape: tuple[NamedDimension, ...],
 ) -> NamedLinop:
-    """Return the answer to :func:`along` of operators without weights and lengths."""
+    """Return the answer to :func:`part_along` of operators without weights and lengths."""
     others, kept = dict(linop.shape.other_shapes), {*dims}
     here, there = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
     numbers = [number for number, dim in enumerate(here) if dim in kept]
@@ -263,18 +263,6 @@ def axis_by_axis(
     own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
     others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
     return linop.resolved_to(NamedShape(ishape, replaced(ishape, own, result), **others))
-
-
-def checked_dims(
-    owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
-) -> tuple[NamedDimension, ...]:
-    """Return the given dimensions, or the default ones; check their number."""
-    found = as_dims(default if dims is None else dims)
-    if len(found) != len(default) or ELLIPSES in found:
-        raise ValueError(
-            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
-        )
-    return found
 
 
 def axis_names(letter: str, ndim: int) -> Dims:

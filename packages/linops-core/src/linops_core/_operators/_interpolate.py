@@ -25,8 +25,8 @@ from .._kernels._interpolation._table import InterpolationTable, Neighbours, nby
 from .._kernels._interpolation._weights import KaiserBessel, Spline, kernel_of
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
-from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
+from ._grid_names import Dims, GridNames, checked_dims
+from ._grid_operator import GridOperator, GridPart, numbered
 
 _ALL = slice(None)
 
@@ -185,11 +185,6 @@ class Interpolate(GridOperator[GridPart]):
         _check(locs, sizes, width, norm, pad_mode, factors, budget)
         weigh = kernel_of(kernel, width, kernel_params, len(sizes) if norm == 1 else 1)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
-        positional = {
-            "batch_shape": batch_shape,
-            "locs_batch_shape": locs_batch_shape,
-            "grid_shape": grid_shape,
-        }
         default = numbered("K", locs.ndim - 1)
         given = locs_batch_shape if dims is None else to
         points = checked_dims("Interpolate", "locs_batch_shape", given, default, why)
@@ -204,14 +199,10 @@ class Interpolate(GridOperator[GridPart]):
                 "Interpolate: dimensions that are also in the batch must come first in the points, "
                 f"got {points} with {frames} in the batch; permute the locations"
             )
-        own, n_dims = points[len(frames) :], len(sizes)
-        names = GridNames.given(
-            "Interpolate", dims, shape, to, n_dims=n_dims, default_to=own, instead=positional
-        )
-        if names is None:
-            default = get_nd_shape(n_dims, kspace=True)
-            grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, why)
-            names = GridNames.last(batch, grid, own)
+        own = points[len(frames) :]
+        here = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
+        there = "locs_batch_shape", None if dims is None else locs_batch_shape, own
+        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, here, there, why)
         of_locs = (*points, AnyDim(99).next_unused({*names.names, *points}))
         own_shape = names.shape(
             grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, get_nd_shape
+from nameddim import NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
 from .._algebra._slice_by_slice import gains_by_slices
@@ -25,7 +25,7 @@ from .._kernels._dtype import multiplied, not_a_tensor, summable
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
+from ._grid_operator import GridOperator, GridPart, axis_names, numbered
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -99,21 +99,11 @@ class Sampling(GridOperator[GridPart]):
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
-        samples = numbered("K", idx[0].ndim)
-        positional = {
-            "output_shape": output_shape,
-            "input_shape": input_shape,
-            "batch_shape": batch_shape,
-        }
-        names = GridNames.given(
-            "Sampling", dims, shape, to, n_dims=len(sizes), default_to=samples, instead=positional
-        )
-        if names is None:
-            default, why = get_nd_shape(len(sizes), kspace=True), f"a grid of {sizes}"
-            grid = checked_dims("Sampling", "input_shape", input_shape, default, why)
-            names = GridNames.last(
-                batch_shape, grid, samples if output_shape is None else output_shape
-            )
+        n_dims, why = len(sizes), f"a grid of {sizes} and indices of shape {tuple(idx[0].shape)}"
+        default = axis_names("K", n_dims) if n_dims <= 3 else numbered("N", n_dims)
+        here = "input_shape", input_shape, default
+        there = "output_shape", output_shape, numbered("K", idx[0].ndim)
+        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, here, there, why)
         own = names.shape(grid_shape=names.grid, idx_shape=names.result)
         super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from linops_core.siblings import FakeTensor, dtype_of_sums
 
-from .._extras import needed
+from .._extras import optional_module
 from ._kaiser_bessel import check_tol
 
 LIBRARIES = {"cpu": "finufft", "cuda": "cufinufft"}
@@ -121,7 +121,7 @@ def way_for(tol: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Way:
 def library_for(device_type: str) -> Any:
     """Return the library that computes on such a device, if it is installed."""
     name = LIBRARIES[device_type]
-    return needed(name, "NUFFT", name)
+    return optional_module(name, "NUFFT", name)
 
 
 def is_installed(device_type: str) -> bool:

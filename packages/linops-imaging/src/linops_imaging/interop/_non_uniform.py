@@ -13,7 +13,7 @@ from torch import Tensor
 from linops_core import Dense, Diagonal, Identity, NamedLinop, Roll, Scalar
 from nameddim import ELLIPSES, NamedDimension
 
-from .._extras import needed
+from .._extras import optional_module
 from .._non_uniform._nufft import NUFFT
 from ._agreed import agreed
 
@@ -140,7 +140,7 @@ def from_finufft(plan: Plan, **options: Unpack[NufftOptions]) -> NamedLinop:
         If it is of type 3, has no points, or computes something else.
     """
     owner = "from_finufft"
-    kind = needed("finufft", owner, "finufft").Plan
+    kind = optional_module("finufft", owner, "finufft").Plan
     if not isinstance(plan, kind):
         raise TypeError(f"{owner}: plan must be a finufft.Plan, got {type(plan)}")
     axes = [getattr(plan, f"_{axis}j", None) for axis in "xyz"[: plan.dim]]
@@ -264,7 +264,7 @@ def from_mrinufft(
         If it computes something else, as the operators of stacks and of off-resonance do.
     """
     owner = "from_mrinufft"
-    kind = needed("mrinufft.operators.base", owner, "mrinufft").FourierOperatorBase
+    kind = optional_module("mrinufft.operators.base", owner, "mrinufft").FourierOperatorBase
     if not isinstance(operator, kind):
         raise TypeError(f"{owner}: operator must be a FourierOperatorBase, got {type(operator)}")
     sizes = [int(size) for size in operator.shape]
@@ -334,7 +334,7 @@ def from_torchkbnufft(
         If ``norm`` is unknown, or the module computes something else.
     """
     owner = "from_torchkbnufft"
-    library = needed("torchkbnufft", owner, "torchkbnufft")
+    library = optional_module("torchkbnufft", owner, "torchkbnufft")
     if not isinstance(module, library.KbNufft | library.KbNufftAdjoint):
         raise TypeError(f"{owner}: module must be a KbNufft or KbNufftAdjoint, got {type(module)}")
     if norm not in (None, "ortho"):
@@ -396,7 +396,7 @@ def from_pynufft(nufft: PyNUFFT, **options: Unpack[NufftOptions]) -> NamedLinop:
         If it has no plan, or computes something else.
     """
     owner = "from_pynufft"
-    kind = needed("pynufft", owner, "pynufft").NUFFT
+    kind = optional_module("pynufft", owner, "pynufft").NUFFT
     if not isinstance(nufft, kind):
         raise TypeError(f"{owner}: nufft must be a pynufft.NUFFT, got {type(nufft)}")
     found: Any = nufft

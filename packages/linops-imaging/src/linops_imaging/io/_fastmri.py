@@ -15,7 +15,7 @@ from torch import Tensor
 from linops_core import Slice
 
 from .._checks import check_number, sizes_of_grid
-from .._extras import needed
+from .._extras import optional_module
 from ._damaged import damaged
 from ._hdf5 import check_stored, header_in, member, plain
 from ._ismrmrd_header import Encoding, encodings_of
@@ -118,7 +118,7 @@ def read_fastmri(path: str | os.PathLike[str], slices: Sequence[int] | None = No
     2 (2020).
     """
     path = Path(path)
-    h5py = needed("h5py", _OWNER, "ismrmrd")
+    h5py = optional_module("h5py", _OWNER, "ismrmrd")
     path.stat()
     with damaged(_OWNER, path.name, "a fastMRI file"), h5py.File(path, "r") as file:
         header = header_in(_OWNER, member(_OWNER, h5py, file, "ismrmrd_header", h5py.Dataset))

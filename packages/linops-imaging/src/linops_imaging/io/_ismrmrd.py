@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from .._extras import needed
+from .._extras import optional_module
 from . import _mrd_stream
 from ._damaged import damaged
 from ._hdf5 import check_stored, group_at, header_in, member, parts_of
@@ -139,7 +139,7 @@ def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
     if _mrd_stream.is_stream(path):
         yield _mrd_stream.lines_in(path)
         return
-    h5py = needed("h5py", "read_ismrmrd", "ismrmrd")
+    h5py = optional_module("h5py", "read_ismrmrd", "ismrmrd")
     size = path.stat().st_size
     with damaged("read_ismrmrd", path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
         group = group_at("read_ismrmrd", h5py, file, dataset)

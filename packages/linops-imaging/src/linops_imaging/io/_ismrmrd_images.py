@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._extras import needed
+from .._extras import optional_module
 from . import _mrd_stream
 from ._damaged import damaged
 from ._geometry import affine_of, place_of
@@ -194,7 +194,7 @@ def read_ismrmrd_images(
     if _mrd_stream.is_stream(path):
         header, attributes, data = _mrd_stream.images_in(path, choose)
         return _images(owner, header, attributes, data)
-    h5py = needed("h5py", owner, "ismrmrd")
+    h5py = optional_module("h5py", owner, "ismrmrd")
     with damaged(owner, path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
         parent = group_at(owner, h5py, file, dataset)
         group = member(owner, h5py, parent, name or _only_name(h5py, parent), h5py.Group)
@@ -281,7 +281,7 @@ def write_ismrmrd_images(
     owner = "write_ismrmrd_images"
     if not isinstance(images, IsmrmrdImages):
         raise TypeError(f"{owner}: images must be IsmrmrdImages, got {type(images)}")
-    h5py = needed("h5py", owner, "ismrmrd")
+    h5py = optional_module("h5py", owner, "ismrmrd")
     data = images.data.detach().resolve_conj().resolve_neg()
     if data.ndim != 5 or max(data.shape[1:]) > 2**16 - 1 or not data.numel():
         raise ValueError(

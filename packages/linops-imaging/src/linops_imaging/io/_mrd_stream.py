@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from .._extras import needed
+from .._extras import optional_module
 from ._damaged import damaged
 from ._ismrmrd_fields import COUNTERS, HEAD
 from ._ismrmrd_header import Encoding, encodings_of, header_of
@@ -84,7 +84,7 @@ def images_in(
 
 def _items(path: Path, owner: str, *, only_header: bool = False) -> Iterator[Any]:
     """Yield the items of a stream, or its header."""
-    mrd = needed("mrd", owner, "mrd")
+    mrd = optional_module("mrd", owner, "mrd")
     kind = (
         f"an MRD stream for mrd-python {version('mrd-python')} (each version reads the streams "
         "that it wrote)"

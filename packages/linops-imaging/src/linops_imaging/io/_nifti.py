@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._extras import needed
+from .._extras import optional_module
 from ._damaged import MOST_DEFLATED, MOST_IN_BZIP2, damaged
 from ._hdf5 import torch_can
 from ._in_parts import in_parts
@@ -107,7 +107,7 @@ def read_nifti(
     path = Path(path)
     if form not in (None, "sform", "qform"):
         raise ValueError(f"read_nifti: form must be 'sform', 'qform' or None, got {form!r}")
-    nibabel = needed("nibabel", "read_nifti", "nifti")
+    nibabel = optional_module("nibabel", "read_nifti", "nifti")
     path.stat()
     is_single = path.name.lower().endswith(_SINGLE)
     if not is_single and not path.name.lower().endswith(_PAIR):

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_real
-from .._extras import needed
+from .._extras import optional_module
 from ._hdf5 import group_at, parts_of
 from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
@@ -77,7 +77,7 @@ def write_ismrmrd(
     """
     if not isinstance(scan, IsmrmrdScan):
         raise TypeError(f"write_ismrmrd: scan must be an IsmrmrdScan, got {type(scan)}")
-    h5py = needed("h5py", "write_ismrmrd", "ismrmrd")
+    h5py = optional_module("h5py", "write_ismrmrd", "ismrmrd")
     parts_of("write_ismrmrd", dataset)
     tables = [*_others(scan, others), (_heads(scan), scan)]
     floats = h5py.vlen_dtype(np.dtype("<f4"))

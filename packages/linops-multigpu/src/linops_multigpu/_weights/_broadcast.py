@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.siblings import WeightParts, held_by, read_by, reading
+from linops_split.siblings import WeightParts, tensors_read_by, weights_held_by, with_tensors_read
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import sent
@@ -31,7 +31,7 @@ class Broadcast:
         self._parts = WeightParts()
         self._sources: list[tuple[NamedLinop, list[tuple[int | None, Tensor]]]] = []
         for source, copies in sources:
-            tensors = zip(held_by(source), read_by(source), copies, strict=True)
+            tensors = zip(weights_held_by(source), tensors_read_by(source), copies, strict=True)
             read = [(self._parts.add(*found), found[-1]) for found in tensors]
             self._sources.append((source, read))
 
@@ -45,7 +45,7 @@ class Broadcast:
         own = self._parts.weights
         parts = _BroadcastWeights.apply(self._parts, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
-            reading(source, [copy if of is None else parts[of] for of, copy in read])
+            with_tensors_read(source, [copy if of is None else parts[of] for of, copy in read])
             for source, read in self._sources
         ]
 
@@ -89,7 +89,7 @@ class _ReduceAdd(Function):
             if gradient is not None:
                 sums.add(number, gradient)
         found = returned(parts, [sums])
-        return tuple(found.get(number) for number in range(len(parts.roots)))
+        return tuple(found.get(number) for number in range(len(parts.layouts)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
@@ -100,10 +100,10 @@ class _ReduceAdd(Function):
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         found: list[Tensor | None] = [None]
         for part in ctx.parts.parts:
-            root, gradient = ctx.parts.roots[part.root], gradients[part.root]
+            layout, gradient = ctx.parts.layouts[part.weight_number], gradients[part.weight_number]
             if gradient is None:
                 found.append(None)
             else:
-                own = part.of(root.laid_out(gradient))
+                own = part.of(layout.laid_out(gradient))
                 found.append(_sent(own, part.copy.device))
         return tuple(found)

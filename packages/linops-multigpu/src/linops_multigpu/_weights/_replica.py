@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from linops_core import NamedLinop
 from linops_core.siblings import is_transformed
-from linops_split.siblings import read_by, reading
+from linops_split.siblings import tensors_read_by, with_tensors_read
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
@@ -83,10 +83,10 @@ class Copies:
         with torch.inference_mode(False), torch.no_grad(), one_call():
             self.snapshot = Snapshot(sources, device)
             self._snapshots = [Snapshot([source], device) for source in sources]
-            read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
+            read = [[tensor.detach() for tensor in tensors_read_by(source)] for source in sources]
             there = _sent([tensor for tensors in read for tensor in tensors], device)
             self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
-            self.linops = list(map(reading, sources, self._tensors))
+            self.linops = list(map(with_tensors_read, sources, self._tensors))
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]

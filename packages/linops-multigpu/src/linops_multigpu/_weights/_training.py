@@ -11,7 +11,13 @@ from torch import Tensor
 from linops_core import NamedLinop
 from linops_core.siblings import all_parts_of
 from linops_split import Tiled
-from linops_split.siblings import GradientSums, PartCopies, RecordedByAutograd, held_by, read_by
+from linops_split.siblings import (
+    GradientSums,
+    PartCopies,
+    RecordedByAutograd,
+    tensors_read_by,
+    weights_held_by,
+)
 
 from .._devices._to_device import ToDevice
 from .._execution._call import one_call
@@ -37,10 +43,10 @@ class DeviceCopies(PartCopies):
         replicas = [lin.copy.replica if isinstance(lin, DeviceReplica) else None for lin in linops]
         sent = {replica: replica.now() for replica in {*replicas} if replica is not None}
         self._sent = [None if replica is None else sent[replica] for replica in replicas]
-        self._weights = list(map(held_by, sources))  # alive after `functional_call`
+        self._weights = list(map(weights_held_by, sources))  # alive after `functional_call`
         with torch.no_grad():
             there = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
-        super().__init__(where.tiles, sources, list(map(read_by, there)))
+        super().__init__(where.tiles, sources, list(map(tensors_read_by, there)))
 
     def have_changed(self) -> bool:
         """Whether a weight was written to or moved, including writes that torch does not count."""

@@ -15,7 +15,7 @@ from .._shared._checks import check_like, checked_number
 from .._shared._precision import in_given_precision, rounding_of, widened
 from .._shared._products import scaled_sum
 from .._shared._progress import Checkpointed, Measured, Progress, reason_of
-from .._shared._space import Space, added
+from .._shared._space import Space, summed_over_processes
 from ._counted import Counted, check_counts
 
 
@@ -98,6 +98,9 @@ def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:
         check_counts(owner, "x0", subsets[0].pair.input, x0)
         check_like(owner, "x0", widened(x0), "the output of the adjoint", like)
         return widened(x0).clone()
-    totals = [added(each.pair.output.terms(torch.sum, each.y.detach()))[0] for each in subsets]
+    totals = [
+        summed_over_processes(each.pair.output.terms(torch.sum, each.y.detach()))[0]
+        for each in subsets
+    ]
     seen = sum(each.total_seen for each in subsets)
     return torch.full_like(like.detach(), float(sum(totals)) / seen if seen else 0.0)

@@ -14,10 +14,10 @@ from linops_core.siblings import check_vector, is_followed
 from .._shared._checks import (
     Operator,
     check_complex_linear,
+    check_finite,
     check_like,
     check_square,
     checked_number,
-    finite,
 )
 from .._shared._precision import (
     OperatorPair,
@@ -58,7 +58,7 @@ class SquareSystem:
 
     def note_norm(self, norm: float) -> None:
         """Raise the estimate of |A| to |A v| of a unit vector v."""
-        self.norm = max(self.norm, finite(self.owner, norm, self.dtype))
+        self.norm = max(self.norm, check_finite(self.owner, norm, self.dtype))
 
     def values(self, length: float) -> dict[str, float]:
         """Return the values of a step, given the norm of the residual."""

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._shared._checks import checked_number
 from .._shared._precision import widened
-from ._proximal import ProximalMap, fitted_weight, summed
+from ._proximal import ProximalMap, fitted_weight, sum_over_parts
 
 
 def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0) -> ProximalMap:
@@ -82,7 +82,7 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
         y, b = fitted(x)
         return divergence(y, x + b)
 
-    return ProximalMap(proximal, owner=owner, value_in=summed(value))
+    return ProximalMap(proximal, owner=owner, value_in=sum_over_parts(value))
 
 
 def checked_counts(owner: str, name: str, given: float | Tensor) -> float | Tensor:

@@ -16,7 +16,7 @@ from linops_core.siblings import is_transformed
 
 from .._shared._checks import check_callable, checked_number
 from .._shared._precision import applied_in_half, narrowed, widened
-from .._shared._space import Space, added
+from .._shared._space import Space, summed_over_processes
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -64,17 +64,19 @@ class ProximalMap:
         return self.value_in(x, Space())
 
 
-def summed(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+def sum_over_parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return the value of a function of which the numbers of all parts of a vector are added."""
-    return lambda x, space: added(space.terms(lambda part: function(widened(part)), x))[0]
+    return lambda x, space: summed_over_processes(
+        space.terms(lambda part: function(widened(part)), x)
+    )[0]
 
 
-def of_set(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+def indicator(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return 0 if the relative ``excess`` of each part is that of rounding, else infinity."""
-    return summed(lambda part: outside(excess(part)))
+    return sum_over_parts(lambda part: indicator_value(excess(part)))
 
 
-def outside(excess: Tensor) -> Tensor:
+def indicator_value(excess: Tensor) -> Tensor:
     """Return 0 if no relative excess is more than rounding, else infinity."""
     is_within = (excess <= 64 * torch.finfo(excess.dtype).eps).all()  # NaN is not
     return torch.where(is_within, 0.0, math.inf).to(excess)
@@ -113,7 +115,7 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
     if value is not None:
         check_callable("separable", "value", value)
     known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal)
-    value_in = known.value_in if value is None else summed(partial(_checked_value, value))
+    value_in = known.value_in if value is None else sum_over_parts(partial(_checked_value, value))
     return ProximalMap(proximal, is_convex=known.is_convex, value_in=value_in)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import needed
+from linops_core.siblings import optional_module
 
 from ._from_values import Source, has_values_of, of_source, points_of_tests
 from ._projections import box, l1_ball, l2_ball
@@ -94,7 +94,9 @@ def from_pyproximal(
         With ``by_value``, if ``prox`` is not the map of the function.
     """
     owner = "from_pyproximal"
-    if not isinstance(operator, needed("pyproximal", owner, package="linops-solvers").ProxOperator):
+    if not isinstance(
+        operator, optional_module("pyproximal", owner, package="linops-solvers").ProxOperator
+    ):
         raise TypeError(f"{owner}: operator must be a ProxOperator, got {type(operator)}")
     source = Source(
         owner,
@@ -135,9 +137,9 @@ def to_pyproximal(proximal: ProximalMap, shape: Sequence[int]) -> ProxOperator:
     owner = "to_pyproximal"
     if not isinstance(proximal, ProximalMap):
         raise TypeError(f"{owner}: proximal must be a ProximalMap, got {type(proximal)}")
-    return _operator_class(needed("pyproximal", owner, package="linops-solvers").ProxOperator)(
-        proximal, tuple(shape)
-    )
+    return _operator_class(
+        optional_module("pyproximal", owner, package="linops-solvers").ProxOperator
+    )(proximal, tuple(shape))
 
 
 @cache

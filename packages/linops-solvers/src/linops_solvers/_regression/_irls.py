@@ -16,7 +16,7 @@ from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
-from .._shared._space import Space, added
+from .._shared._space import Space, summed_over_processes
 
 _NAME = "irls"
 _LENGTHS = (0.0, *(2.0**n for n in range(-5, 4)))
@@ -186,7 +186,7 @@ class _Steps:
             ahead = (torch.add(x, step, alpha=each) for each in _LENGTHS)
             return torch.stack([self.damping * _products(step, x).sum() for x in ahead])
 
-        totals = added(
+        totals = summed_over_processes(
             self.pair.output.terms(of_misfit, residual, image),
             self.pair.input.terms(of_square, x, step),
         )
@@ -208,7 +208,7 @@ class _Steps:
         slope, error, length, moved, pull, misfit_size = pair.magnitudes(
             [descent, defect, x, step], [forces, residual]
         )
-        height, square, distance = added(
+        height, square, distance = summed_over_processes(
             pair.output.terms(misfit.total, residual.detach()),
             pair.input.terms(lambda x: x.abs().square().sum(), x.detach()),
             pair.output.terms(misfit.distance, residual.detach(), dual.detach()),

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checks import check_callable, check_count, checked_number, finite
+from .._shared._checks import check_callable, check_count, check_finite, checked_number
 from .._shared._precision import in_given_precision, narrowed, widened
 from .._shared._progress import Measured, Progress, StopReason, Watching, with_options
 from .._shared._space import Space, magnitudes
@@ -117,7 +117,7 @@ class _Steps:
 
     def measure(self) -> None:
         """Note the function and the norm of its gradient at x."""
-        self.loss = finite(_NAME, float(self.loss_of()))
+        self.loss = check_finite(_NAME, float(self.loss_of()))
         assert self.x.grad is not None
         (self.slope,) = magnitudes(_NAME, (Space(), [self.x.grad]))
 

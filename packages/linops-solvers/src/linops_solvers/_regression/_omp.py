@@ -13,9 +13,9 @@ from linops_core.siblings import check_vector, inner_products
 from .._shared._checks import (
     Operator,
     check_complex_linear,
+    check_finite,
     check_like,
     checked_number,
-    finite,
 )
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
 from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
@@ -123,7 +123,7 @@ class _Steps:
         score = score.flatten()
         score[[entry for entry in self.chosen if entry is not None]] = -1.0
         best, highest = self._best(score)
-        if not finite(_NAME, highest) > 0:
+        if not check_finite(_NAME, highest) > 0:
             return False
         unit_vector = torch.zeros_like(self.correlation)
         if best is not None:

@@ -214,7 +214,7 @@ class Checkpoint:
                 ) from failure
 
     def _of_all(self, value: Any, what: str) -> list[Any]:
-        return [value] if self.processes is None else self.processes.told(value, what)
+        return [value] if self.processes is None else self.processes.all_gather(value, what)
 
 
 def checkpoint_of(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from linops_core.siblings import inner, inner_products
 
-from .._shared._checks import Operator, check_complex_linear, finite
+from .._shared._checks import Operator, check_complex_linear, check_finite
 from .._shared._precision import in_own_space, widened
 from .._shared._progress import Measured, Progress, Watching, with_options
 from .._shared._space import Space, spaces_of
@@ -221,7 +221,7 @@ class _Steps:
         size = self.mean.detach().abs().sum()
         if self.mean.ndim:
             (size,) = self.space.total(size)
-        finite(self.owner, float(size.item()))
+        check_finite(self.owner, float(size.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
         return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)

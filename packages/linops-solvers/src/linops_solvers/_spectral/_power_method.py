@@ -10,7 +10,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checks import Operator, check_count, checked_number, finite
+from .._shared._checks import Operator, check_count, check_finite, checked_number
 from .._shared._graphs import solved_in_steps
 from .._shared._precision import OperatorPair, in_own_space, narrowed, rounding_of, widened
 from .._shared._progress import (
@@ -128,7 +128,7 @@ class _Steps:
         self.A, self.tol, self.batch, self.dtype, self.unit = A, tol, batch, dtype, unit
         length, numbers = batch.magnitude(v)
         if not (numbers > 0).all():
-            finite("power_method", float(numbers.sum()))
+            check_finite("power_method", float(numbers.sum()))
             raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
         self.v, self.eigenvalue = v / length, torch.zeros_like(length)
         self.numbers = torch.zeros_like(numbers)
@@ -142,7 +142,7 @@ class _Steps:
         precision, rounding = torch.finfo(self.dtype).eps, rounding_of(self.dtype)
         image = self.A(self.v)
         eigenvalue, numbers = batch.magnitude(image)
-        finite(owner, float(numbers.sum()), image.dtype)
+        check_finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
             if self.may_restart:  # v is in the null space, and only it if A is not zero

@@ -12,7 +12,7 @@ from torch import Generator, Tensor
 
 from linops_core.siblings import inner_products, norm, real_part
 
-from .._shared._checks import Operator, check_count, checked_number, finite
+from .._shared._checks import Operator, check_count, check_finite, checked_number
 from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
 from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
 from .._shared._space import Space
@@ -251,7 +251,7 @@ class _Basis:
 
     def length(self, rows: Tensor) -> float:
         """Return the norm of all rows together; raise an error unless it is finite."""
-        return finite(_NAME, self.space.norm(rows).item(), rows.dtype)
+        return check_finite(_NAME, self.space.norm(rows).item(), rows.dtype)
 
     def combined(self, weights: Tensor) -> Tensor:
         """Return sums of the first vectors: weights (sums, vectors)."""

@@ -16,7 +16,7 @@ from .._shared._adjoint_check import check_adjoint
 from .._shared._checkpoint import probed
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._products import free, scaled_sum
+from .._shared._products import reusable_memory, scaled_sum
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -211,7 +211,9 @@ class _Steps:
         tau, sigma, norm = self.tau, self.sigma, self.norm
         self._of_p = scaled_sum(p, sigma, ahead, self._of_p)
         # The proximal map of the conjugate of f, by the identity of Moreau.
-        self._argument = torch.div(self._of_p, sigma, out=free(self._argument, self._of_p))
+        self._argument = torch.div(
+            self._of_p, sigma, out=reusable_memory(self._argument, self._of_p)
+        )
         found = functions.f(self._argument, 1 / sigma)
         check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
         self._argument = reusable(self._argument, functions.f, found)
@@ -243,7 +245,7 @@ class _Steps:
         reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
         if moved <= precision * x_size and p_moved <= precision * p_size:
             reason = reason or StopReason.ROUNDING
-        self.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
+        self.ahead = torch.lerp(image, image_new, 2.0, out=reusable_memory(ahead, image, image_new))
         self.x, self.p, self.image = x_new, p_new, image_new
         del x, p, image, ahead, x_new, p_new, image_new
         # At the level of rounding, the ratio of two moves does not show the norm.

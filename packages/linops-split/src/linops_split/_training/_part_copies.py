@@ -13,7 +13,7 @@ from .._tiles import Tiles
 from ._gradient_sums import GradientSums
 from ._hooks import add_hooks_of, with_hooks_of
 from ._weight_parts import WeightParts
-from ._weights import held_by, reading
+from ._weights import weights_held_by, with_tensors_read
 
 
 class PartCopies:
@@ -49,7 +49,7 @@ class PartCopies:
 
     def _made_frozen(self, number: int, copies: Sequence[Tensor] | None) -> NamedLinop:
         read: list[tuple[int | None, Tensor, Tensor]] = []
-        held = held_by(self._sources[number])
+        held = weights_held_by(self._sources[number])
 
         def frozen(tensor: Tensor) -> Tensor:
             copy = tensor if copies is None else copies[len(read)]
@@ -77,7 +77,7 @@ class PartCopies:
         """Return the operator of a part on leaf tensors, and the leaves by their part numbers."""
         read = self._read[number]
         leaves = {of: copy.detach().requires_grad_() for of, _, copy in read if of is not None}
-        linop = reading(
+        linop = with_tensors_read(
             self._sources[number], [copy if of is None else leaves[of] for of, _, copy in read]
         )
         return self._with_hooks(linop, number), leaves
@@ -98,7 +98,7 @@ class PartCopies:
         """Return the table for other weights, which autograd follows."""
         linops = iter(
             [
-                reading(
+                with_tensors_read(
                     source,
                     [
                         tensor if of is None else self.parts.read(of, weights)

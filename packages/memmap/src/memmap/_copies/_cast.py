@@ -44,7 +44,7 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
             raise CastError(
                 f"{', '.join(path_text(piece.path) for piece in group.pieces)}: tensors must share "
                 "no memory with one that keeps its type (a part of a tensor that its class casts, "
-                "a count of steps of an optimizer), but they do"
+                "a count of steps of an optimizer, a tensor that its module keeps), but they do"
             )
     return cast_by(group, types)
 

@@ -37,6 +37,10 @@ class Target(NamedTuple):
     device: torch.device | None
     dtype: torch.dtype | None
 
+    def converted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor with this device and precision; the same object if it has both."""
+        return tensor.to(self.device, self.dtype and new_type(tensor, self.dtype))
+
 
 def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[Plan]:
     """Plans of steps. Groups of one tensor, or of a tensor and its gradient, share a step."""

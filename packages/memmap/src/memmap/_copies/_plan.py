@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ import torch
 
 from .._errors import NonLeafError, StorageError
 from .._modules._composite import Composite, place_of
-from .._modules._traverse import Found, Path, is_step_count, path_text
+from .._modules._traverse import Found, Path, path_text
 from .._views._address import is_wrapper, sharing_memory
 from .._views._view import View
 
@@ -18,8 +18,8 @@ from .._views._view import View
 class Piece(NamedTuple):
     """A strided tensor to copy (a found tensor or a part of one), and where it lies.
 
-    A cast leaves the type of some: the class of a wrapper casts its parts, and counts of steps of
-    optimizers are exact only in their own type.
+    A cast leaves the type of some: the class of a wrapper casts its parts, counts of steps of
+    optimizers are exact only in their own type, and classes of modules keep the type of some.
     """
 
     tensor: torch.Tensor
@@ -80,8 +80,11 @@ class Plan:
             plain[id(item.tensor)] = composite.assemble([*map(part_of, composite.parts)])
 
 
-def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
-    """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor."""
+def plan_of(found: Iterable[Found], detach: bool = False, kept: Container[int] = ()) -> Plan:
+    """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
+
+    A cast leaves the type of tensors with the `kept` ids.
+    """
     plan = Plan()
     pieces: list[Piece] = []
     for item in found:
@@ -93,7 +96,7 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
                 f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
             )
         plan.found.append(item)
-        _add_pieces(item, pieces, plan, is_step_count(item.path))
+        _add_pieces(item, pieces, plan, id(item.tensor) in kept)
     groups = _grouped(pieces)
     plan.groups = [group for group in groups if any(piece.owned for piece in group.pieces)]
     return plan
