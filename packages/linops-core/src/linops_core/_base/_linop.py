@@ -17,7 +17,7 @@ from nameddim import NamedDimension, NamedShape
 from .. import config
 from .._kernels._complex import without_bits
 from .._kernels._freed_memory import keep_freed
-from .._kernels._tracing import constant_when_compiled, make_in_plain_python, may_be_remembered
+from .._kernels._tracing import constant_when_compiled, make_in_plain_python
 from ._arithmetic import Arithmetic, rules
 from ._calls import apply_with_lazy_conjugate
 from ._conversions import Conversions
@@ -25,7 +25,7 @@ from ._copying import linked_copy, with_changed_tensors
 from ._cutting import Slicing, overridable
 from ._description import html_tree, tensor_text, tree_lines
 from ._dimensions import check_inner, is_renamed_by
-from ._memo import CHECKED
+from ._memo import CHECKED, may_be_kept
 from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
 from ._swapped_functions import check_swap, of_adjoint, swapped
@@ -148,7 +148,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
-            if facts is not None and may_be_remembered(x.shape):
+            if facts is not None and may_be_kept(x.shape):
                 CHECKED.keep(self, (facts, y.shape))
                 keep_freed(x, y)
         return y

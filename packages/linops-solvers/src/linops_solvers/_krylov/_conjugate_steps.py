@@ -199,7 +199,7 @@ class ConjugateSteps:
         if q is None:
             p = self.direction = scaled_sum(z, self.factor, p, p)
             q = self.forward(p)
-        curvature, cross, length, image_length, is_at_once = self.measured(p, q, z)
+        curvature, cross, length, image_length, is_at_once = self.measured_numbers(p, q, z)
         norm, before = largest_ratio(self.norm_of_A, image_length, length), self.energy
         step = self.ratio(before, curvature, curvature.real > check.noise * norm * length * length)
         self.x = scaled_sum(self.x, step, p, self.x)
@@ -218,7 +218,7 @@ class ConjugateSteps:
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
 
-    def measured(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
+    def measured_numbers(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
         """Return the numbers of a step, of which each is measured."""
         space = self.space
         # If several processes have parts of the vectors, a step has one reduction.

@@ -73,10 +73,8 @@ class Span(NamedTuple):
 
     def _scaled(self, nbytes: int) -> int:
         """A distance in the source as one in the copy, rounded up."""
-        if self.cast is None:
-            return nbytes
-        larger, smaller = self.cast.ratio
-        return -(-nbytes * larger // smaller)
+        ratio = self.cast.ratio if self.cast else 1.0  # sizes of elements are powers of two
+        return nbytes * int(ratio) if ratio >= 1 else -(-nbytes // int(1 / ratio))
 
     def _sources(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Address and bytes (a view) of each storage, without bytes of the storages before it."""
