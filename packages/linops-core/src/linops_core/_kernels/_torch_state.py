@@ -6,13 +6,15 @@ modules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
-has_global_hooks = _has_any_global_hook
+has_global_hooks: Callable[[], bool] = _has_any_global_hook
 
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
