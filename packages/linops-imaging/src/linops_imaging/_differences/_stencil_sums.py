@@ -17,10 +17,9 @@ from .._checks import sizes_of_grid
 from ._stencil import (
     BOUNDARIES,
     Part,
-    Plan,
     Run,
     Stencil,
-    Step,
+    StencilPlan,
     Term,
     apply_stencil_plan,
     stencil_plan,
@@ -30,14 +29,14 @@ from ._stencil import (
 Dim: TypeAlias = NamedDimension | str
 
 
-_PLANS = {way: Memo[Plan]() for way in ("there", "back")}
+_PLANS = {way: Memo[StencilPlan]() for way in ("there", "back")}
 """The plans of the forward and of the adjoint operator."""
 
 
 class StencilSums(GridOperator[Part]):
     """The base class of finite differences; subclasses give the stencils."""
 
-    saved_with: ClassVar[tuple[type, ...]] = (Part, Plan, Run, Step, Term)
+    saved_with: ClassVar[tuple[type, ...]] = (Part, Run, Term)
 
     _is_real = True
     grid_keys = ("grid", "result")
@@ -115,7 +114,7 @@ class StencilSums(GridOperator[Part]):
         x = apply_stencil_plan(y, self._plan("back"), self._numbers)
         return x if of else x.squeeze(0)
 
-    def _plan(self, way: str) -> Plan:
+    def _plan(self, way: str) -> StencilPlan:
         """Return the plan of the forward or adjoint operator; it is made once."""
         plan = _PLANS[way].of(self)
         if plan is None:
