@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # They have a `config` and an `interop`, too.
     from linops_core import *  # type: ignore[no-redef]  # noqa: F403
     from linops_distributed import *  # noqa: F403
-    from linops_imaging import *  # type: ignore[no-redef]  # noqa: F403
+    from linops_imaging import *  # noqa: F403
     from linops_multigpu import *  # noqa: F403
     from linops_solvers import *  # noqa: F403
     from linops_split import *  # noqa: F403
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from nameddim import *  # noqa: F403
     from torchlinops import alg as alg
     from torchlinops import imaging as imaging
-    from torchlinops import interop as interop
+    from torchlinops import interop as interop  # type: ignore[no-redef]
     from torchlinops import linops as linops
     from torchlinops import memmap as memmap
     from torchlinops import nameddim as nameddim
