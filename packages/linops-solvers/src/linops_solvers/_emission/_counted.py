@@ -35,14 +35,14 @@ class Counted:
         y: Tensor,
         background: float | Tensor,
         name: str = "",
-        beside: Space | None = None,
+        input_space: Space | None = None,
     ) -> None:
         check_vector(owner, f"y{name}", y)
         self.owner, self.name = owner, name
         self.y = at_least_single(y)
         b = checked_counts(owner, f"background{name}", background)
         self.background = fitted_weight(owner, b, self.y, f"background{name}")
-        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", beside=beside)
+        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", input_space=input_space)
         largest = check_counts(owner, f"y{name}", self.pair.output, self.y)
         ones = torch.ones_like(self.y)
         seen = self.pair.adjoint(ones)
