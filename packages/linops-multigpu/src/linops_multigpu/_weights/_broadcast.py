@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.siblings import WeightParts, held_by, read_by, reading
+from linops_split.siblings import WeightParts, reading
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import sent
@@ -29,11 +29,9 @@ class Broadcast:
 
     def __init__(self, sources: Iterable[tuple[NamedLinop, Sequence[Tensor]]]) -> None:
         self._parts = WeightParts()
-        self._sources: list[tuple[NamedLinop, list[tuple[int | None, Tensor]]]] = []
-        for source, copies in sources:
-            tensors = zip(held_by(source), read_by(source), copies, strict=True)
-            read = [(self._parts.add(*found), found[-1]) for found in tensors]
-            self._sources.append((source, read))
+        self._sources = [
+            (source, self._parts.read_by(source, copies)) for source, copies in sources
+        ]
 
     @property
     def can_be_kept(self) -> bool:
@@ -45,7 +43,7 @@ class Broadcast:
         own = self._parts.weights
         parts = _BroadcastWeights.apply(self._parts, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
-            reading(source, [copy if of is None else parts[of] for of, copy in read])
+            reading(source, [copy if of is None else parts[of] for of, _, copy in read])
             for source, read in self._sources
         ]
 
@@ -93,15 +91,16 @@ class _ReduceAdd(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
-        ctx.parts = inputs[0]
+        ctx.parts, *gradients = inputs
+        ctx.are_given = [gradient is not None for gradient in gradients]
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         found: list[Tensor | None] = [None]
-        for part in ctx.parts.parts:
+        for part, is_given in zip(ctx.parts.parts, ctx.are_given, strict=True):
             root, gradient = ctx.parts.roots[part.root], gradients[part.root]
-            if gradient is None:
+            if gradient is None or not is_given:
                 found.append(None)
             else:
                 own = part.of(root.laid_out(gradient))

@@ -48,26 +48,24 @@ class Replica:
             return sent_by_itself(self._sources[position], self._device)
         # Separately for each stream, because each waits for what was sent before.
         stream = backend_of(self._device).current_stream(self._device)
-        of_call = once_a_call(
-            (self, torch.is_grad_enabled(), stream), lambda: self._linops(range(len(self._sources)))
-        )
-        return self._linops([position])[0] if of_call is None else of_call[position]
+        of_call = once_a_call((self, torch.is_grad_enabled(), stream), self._linops)
+        return (self._linops() if of_call is None else of_call)[position]
 
-    def now(self, positions: Sequence[int] | None = None) -> Copies:
-        """Return the copies of all sources; those at the positions (or all) are up to date."""
+    def now(self) -> Copies:
+        """Return the up-to-date copies of all sources."""
         with _SENDING:
-            if self._copies is None or not self._copies.show(positions):
+            if self._copies is None or not self._copies.snapshot.shows():
                 # Free the outdated copies first, so that the device never holds both.
                 self._copies = None
                 self._copies = Copies(self._sources, self._device)
             self._copies.use()
             return self._copies
 
-    def _linops(self, positions: Sequence[int]) -> list[NamedLinop]:
-        copies = self.now(positions)
-        if torch.is_grad_enabled() and any(copies.recorded()):
-            return copies.broadcast(positions).linops()
-        return [copies.linops[position] for position in positions]
+    def _linops(self) -> list[NamedLinop]:
+        copies = self.now()
+        if torch.is_grad_enabled() and any(copies.snapshot.recorded()):
+            return copies.broadcast().linops()
+        return copies.linops
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the copies, which are made again when needed."""
@@ -82,7 +80,6 @@ class Copies:
         # Tensors made in inference mode could never be used with autograd.
         with torch.inference_mode(False), torch.no_grad(), one_call():
             self.snapshot = Snapshot(sources, device)
-            self._snapshots = [Snapshot([source], device) for source in sources]
             read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
             there = _sent([tensor for tensors in read for tensor in tensors], device)
             self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
@@ -90,25 +87,14 @@ class Copies:
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
-        self._broadcasts: dict[tuple[object, ...], Broadcast] = {}
+        self._broadcasts: dict[tuple[bool, ...], Broadcast] = {}
 
-    def show(self, positions: Sequence[int] | None = None) -> bool:
-        """Whether the tensors that the operators, or some of them, read have not changed."""
-        if positions is None or len(positions) == len(self._snapshots):
-            return self.snapshot.shows()
-        return all(self._snapshots[position].shows() for position in positions)
-
-    def recorded(self) -> tuple[bool, ...]:
-        """Return for each tensor of the operators whether it requires gradients now."""
-        return self.snapshot.recorded()
-
-    def broadcast(self, positions: Sequence[int]) -> Broadcast:
+    def broadcast(self) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""
-        key = tuple(positions), self.recorded()
+        key = self.snapshot.recorded()
         found = self._broadcasts.get(key)
         if found is None:
-            pairs = [(self._sources[position], self._tensors[position]) for position in positions]
-            found = Broadcast(pairs)
+            found = Broadcast(zip(self._sources, self._tensors, strict=True))
             if found.can_be_kept:
                 self._broadcasts[key] = found
         return found
