@@ -218,7 +218,7 @@ class Sampling(GridOperator[GridPart]):
         """Check the indices if they have changed since the last check."""
         if not torch.compiler.is_compiling():  # a graph cannot depend on values
             idx = [*map(self._weight, self._weights)]
-            self._known.of(idx, "valid", lambda: _check_indices(idx, self.input_size) is None)
+            self._known.of(idx, "valid", lambda: _check_indices(idx, self.input_size))
 
     def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype in which samples of one point are added, by all indices."""
@@ -300,7 +300,8 @@ def _at_shifted_indices(linop: Sampling, dims: Iterable[NamedDimension]) -> Name
     return linked_copy(linop, _shifted=axes)
 
 
-def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
+def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
+    """Return True, or raise an error for indices that do not fit the grid."""
     if not isinstance(idx, Sequence):
         raise TypeError(
             "Sampling: idx must be a sequence of tensors, one per sampled dimension, "
@@ -326,3 +327,4 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
                 raise ValueError(
                     f"Sampling: indices must be from 0 to {size - 1}, got {low} to {high}"
                 )
+    return True
