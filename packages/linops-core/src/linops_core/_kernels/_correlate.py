@@ -46,16 +46,12 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
     if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
         shifts = [axis.before for axis in axes]
         return _by_transform(x.to(dtype), weight.to(dtype), shifts, x.shape[len(batch) :])
-    straight, touches_all = list(axes), True
+    straight = list(axes)
     for number, axis in enumerate(axes):
         if axis.n_input == axis.period:
             reach = axis.n_output + axis.taps - 1
             x = _around(x, number - len(axes), -axis.before, reach)
             straight[number] = Axis(reach, axis.n_output, axis.taps, 0)
-        else:
-            touches_all = touches_all and axis.touches_all
-    if touches_all:
-        return _touched(x, weight, straight, dtype, method)
     images = [[Axis(*axis[:3], shift) for shift in axis.images] for axis in straight]
     terms = [_term(x, weight, one, dtype, method) for one in product(*images)]
     if not terms:
