@@ -145,9 +145,7 @@ def _totals_of_input(linop: Normal, side: Side) -> Totals | None:
     return totals_of(linop.linop, "input")
 
 
-@without_fftshift.register(Normal)
-def _normal_without_fftshift(linop: Normal, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-    return operands_without_fftshift(linop, dims)
+without_fftshift.register(Normal)(operands_without_fftshift)
 
 
 @Question
