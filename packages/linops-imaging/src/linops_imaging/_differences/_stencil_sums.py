@@ -39,7 +39,7 @@ class StencilSums(GridOperator[Part]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Part, Plan, Run, Step, Term)
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid", "result")
 
     def __init__(
