@@ -78,10 +78,10 @@ class Sampling(GridOperator[GridPart]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,
