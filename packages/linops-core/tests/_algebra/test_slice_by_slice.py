@@ -148,7 +148,7 @@ def test_a_weight_that_becomes_a_parameter_is_trained(monkeypatch: pytest.Monkey
     assert n_slices == 4
     coils = coils_of(A)
     coils.weight = torch.nn.Parameter(coils.weight)
-    monkeypatch.delattr(_slice_by_slice.Slices, "run")
+    monkeypatch.delattr(_slice_by_slice.SlicedChain, "run")
     y = A.N(x)
     torch.testing.assert_close(y, expected)
     (gradient,) = torch.autograd.grad(y.abs().square().sum(), coils.weight)
@@ -166,7 +166,7 @@ def test_who_follows_it_gets_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(N(x), expected)
     twice = torch.func.vmap(N, out_dims=0)
     with monkeypatch.context() as patch:
-        patch.delattr(_slice_by_slice.Slices, "run")
+        patch.delattr(_slice_by_slice.SlicedChain, "run")
         followed = x.clone().requires_grad_()
         loss = N(followed).abs().square().sum()
         torch.testing.assert_close(torch.func.jvp(N, (x,), (x,))[1], expected)
@@ -183,7 +183,7 @@ def test_who_follows_it_gets_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     (gradient,) = torch.autograd.grad(loss, followed)
     torch.testing.assert_close(gradient, 2 * N(expected).detach())
     with torch.no_grad(), pytest.raises(AttributeError), monkeypatch.context() as patch:
-        patch.delattr(_slice_by_slice.Slices, "run")
+        patch.delattr(_slice_by_slice.SlicedChain, "run")
         N(x)  # which nobody follows
 
 

@@ -65,7 +65,7 @@ TileRow: TypeAlias = Sequence[Tile]
 """Tiles of a chain, whose results are added up: they write the same slice of the output."""
 
 
-class Slices:
+class SlicedChain:
     """The tiles of a chain, one row for each slice of the output."""
 
     def __init__(
@@ -119,11 +119,11 @@ class Slices:
         return lengths
 
 
-SLICES = Memo[tuple[object, "Slices | None"]]()
+SLICES = Memo[tuple[object, "SlicedChain | None"]]()
 """For a shape, dtype, device and number of threads: how to compute a chain slice by slice."""
 
 
-def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
+def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     """Return how to compute a chain slice by slice; None if it should not be.
 
     None also if autograd or a hook records intermediate results.
@@ -152,7 +152,7 @@ def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
     return None if is_followed else found
 
 
-def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
+def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> SlicedChain | None:
     lengths = _widest(parts, x)
     # In the dtype of the input: those of all weights take longer to look through.
     nbytes, limit = prod(lengths.values()) * x.element_size(), CACHE * torch.get_num_threads()
@@ -173,7 +173,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         [(tile_of(chain, window).flatten(), window) for window in _windows(summed, outer)]
         for outer in _windows(written, {})
     ]
-    return Slices(chain, parts, rows)
+    return SlicedChain(chain, parts, rows)
 
 
 def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> list[Window]:

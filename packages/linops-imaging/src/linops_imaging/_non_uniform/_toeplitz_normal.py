@@ -20,7 +20,7 @@ from ._kaiser_bessel import fastest_gridding
 from ._kept import Place, may_be_kept, view_key
 from ._normal_parts import NormalParts
 from ._oversampled_fft import gridded_transform
-from ._toeplitz import Kernel, Phases, kernel_transform, write_convolutions
+from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
 
 # Points that are gridded at a time for a kernel, at least: their weights are in memory.
 _POINTS = 2**12
@@ -73,7 +73,7 @@ class ToeplitzNormal(Wrapper):
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _check_vector = NamedLinop._check_vector  # the operand is mostly not asked
 
-    def kernels(self, dtype: torch.dtype) -> Iterator[Sequence[Sequence[Kernel]]]:
+    def kernels(self, dtype: torch.dtype) -> Iterator[Sequence[Sequence[KernelTransform]]]:
         """Yield the kernels of each frame in a real dtype, the last frame fastest.
 
         Row i has the kernels from each coefficient to coefficient i.
@@ -99,11 +99,13 @@ class ToeplitzNormal(Wrapper):
 
     def _kernel(
         self, tensors: Sequence[Tensor], frame: _Frame, row: _Column | None, column: _Column | None
-    ) -> Kernel:
+    ) -> KernelTransform:
         """Return the kernel of the weights conj(row) column of points."""
         place = frame.place()
         if row is None or column is None:
-            return Kernel(self._kept.of(tensors, place, lambda: frame.kernel(frame.ones())))
+            return KernelTransform(
+                self._kept.of(tensors, place, lambda: frame.kernel(frame.ones()))
+            )
         is_conjugate = row.place() > column.place()  # one kernel serves both orders
         first, second = (row, column) if is_conjugate else (column, row)
         at = (*place, first.place(), second.place())
@@ -116,9 +118,9 @@ class ToeplitzNormal(Wrapper):
         if row.place() == column.place() or not (
             row.values.is_complex() or column.values.is_complex()
         ):
-            return Kernel(real)
+            return KernelTransform(real)
         imag = self._kept.of(tensors, (*at, "imag"), lambda: part(torch.imag))
-        return Kernel(real, imag, is_conjugate)
+        return KernelTransform(real, imag, is_conjugate)
 
     def _convolved(self, x: Tensor) -> Tensor:
         parts = self._parts()

@@ -18,8 +18,8 @@ from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import (
     KINDS,
     SELECTABLE,
+    FileLines,
     IsmrmrdGroup,
-    Lines,
     Rows,
     Where,
     groups_of,
@@ -132,7 +132,7 @@ def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> li
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
+def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[FileLines]:
     """Give the lines of a file while it is open."""
     path = Path(path)
     group_names("read_ismrmrd", dataset)
@@ -147,7 +147,7 @@ def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
         encodings = encodings_of(header)
         table = member("read_ismrmrd", h5py, group, "data", h5py.Dataset)
         heads = _heads(h5py, table, size)
-        yield Lines(header, encodings, heads, lambda chosen: _rows(table, heads, chosen))
+        yield FileLines(header, encodings, heads, lambda chosen: _rows(table, heads, chosen))
 
 
 def _heads(h5py: Any, table: Any, size: int) -> Array:

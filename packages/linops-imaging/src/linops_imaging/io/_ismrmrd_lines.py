@@ -53,7 +53,7 @@ _DETAILS = (
 )
 
 
-class Lines(NamedTuple):
+class FileLines(NamedTuple):
     """The lines in a file, whose samples are read when they are asked for."""
 
     header: str
@@ -137,7 +137,7 @@ def is_one_of(values: Array, numbers: Sequence[float]) -> Array:
 
 
 def scan_from_lines(
-    source: Lines, lines: str, encoding: int, where: Mapping[str, Sequence[float]]
+    source: FileLines, lines: str, encoding: int, where: Mapping[str, Sequence[float]]
 ) -> IsmrmrdScan:
     """Return the lines of one kind and encoding whose headers have the numbers of ``where``."""
     heads, encodings = source.heads, source.encodings
@@ -207,7 +207,7 @@ def _counted(kinds: Array) -> dict[str, int]:
     return {str(kind): int((kinds == kind).sum()) for kind in dict.fromkeys(kinds)}
 
 
-def _samples(source: Lines, chosen: Array) -> tuple[Tensor, Tensor | None]:
+def _samples(source: FileLines, chosen: Array) -> tuple[Tensor, Tensor | None]:
     """Return the samples (C, L, X) and the trajectory (L, X, D) of lines of one length."""
     n_samples, n_coils, n_dims = (_only(source.heads, chosen, name) for name in ALIKE[:3])
     _only(source.heads, chosen, "sample_time_us")

@@ -26,7 +26,7 @@ from .._shared._precision import (
     in_own_space,
     rounding_of,
 )
-from .._shared._progress import Progress, Steps, StopReason, Watching, warn
+from .._shared._progress import Progress, SolverSteps, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach_gradient, has_gradient
 
@@ -133,7 +133,7 @@ class SquareSystem:
         return in_given_precision(self.owner, x * self.unit, self.dtype)
 
 
-class SquareSteps(Steps, Protocol):
+class SquareSteps(SolverSteps, Protocol):
     """The steps of a system, which has the last x whose residual was computed anew."""
 
     system: SquareSystem
