@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -16,7 +16,9 @@ from torch.utils._pytree import tree_leaves
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
 from linops_core._algebra import _slice_by_slice
+from linops_core.questions import gains_by_slices
 from linops_core.testing.strategies import Known, check, trees
+from nameddim import NamedDimension, NamedShape
 
 WHOLE = _slice_by_slice.CACHE
 
@@ -315,3 +317,39 @@ def test_matrices_and_small_tensors_are_not_cut() -> None:
     small = sense(8, 1, 32)
     small.N(torch.randn(1, 32, 32, dtype=torch.complex64))
     assert n_parts(twice) == n_parts(small.N) == 1
+
+
+class Own(NamedLinop):
+    """An operator of a user, which returns its input and keeps the shapes that it has seen."""
+
+    seen: ClassVar[list[tuple[int, ...]]] = []
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        Own.seen.append(tuple(x.shape))
+        return x
+
+    adj_fn = fn
+
+    @staticmethod
+    def split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        return linop
+
+
+class OwnInSlices(Own):
+    """The same; its class says that it gains by slices."""
+
+
+gains_by_slices.register(OwnInSlices)(lambda linop: True)
+
+
+@pytest.mark.parametrize(("kind", "is_cut"), [(Own, False), (OwnInSlices, True)])
+def test_an_operator_of_a_user_is_cut_if_its_class_says_so(kind: type[Own], is_cut: bool) -> None:
+    W = Dense(torch.ones(3, 4, dtype=torch.complex64), ("C", "N"), ("N",), ("C", "N"))
+    A = W.H @ kind(NamedShape(("C", "N"))) @ W
+    x = torch.arange(4.0) + 1j
+    expected = 3 * x
+    Own.seen.clear()
+    y, n_slices = with_cache(32, A, x)  # which checks that it writes into no input
+    torch.testing.assert_close(y, expected)
+    assert (n_slices > 1) == is_cut == ({*Own.seen} != {(3, 4)})

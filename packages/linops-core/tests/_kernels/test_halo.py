@@ -37,16 +37,6 @@ def test_what_is_read_and_written_is_what_touches(axis: Axis) -> None:
 
 
 @given(axes())
-def test_all_is_touched_where_the_ends_are(axis: Axis) -> None:
-    whole = (slice(0, axis.n_input), slice(0, axis.n_output))
-    assert axis.touches_all == (
-        axis.period is None
-        and axis.supports == whole
-        and {(0, 0), (axis.n_input - 1, axis.n_output - 1)} <= set(pairs(axis))
-    )
-
-
-@given(axes())
 def test_the_way_back_touches_the_same(axis: Axis) -> None:
     assert axis.reverse.reverse == axis
     assert {(p, i) for i, p in pairs(axis)} == set(pairs(axis.reverse))

@@ -94,7 +94,7 @@ class Normal(Wrapper):
 
     def conj(self) -> NamedLinop:
         """Return the operator itself if A is real, else its conjugate."""
-        return self if self.linop._is_real else NamedLinop.conj(self)
+        return self if self.linop.is_real else NamedLinop.conj(self)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all elements are coupled."""
@@ -145,9 +145,7 @@ def _totals_of_input(linop: Normal, side: Side) -> Totals | None:
     return totals_of(linop.linop, "input")
 
 
-@without_fftshift.register(Normal)
-def _normal_without_fftshift(linop: Normal, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-    return operands_without_fftshift(linop, dims)
+without_fftshift.register(Normal)(operands_without_fftshift)
 
 
 @Question

@@ -71,8 +71,8 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
 
     saved_with: ClassVar[tuple[type, ...]] = ()
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
-    _takes_any_batch: ClassVar[bool] = False
-    """Whether ``fn`` treats all slices of further dimensions in front alike."""
+    takes_any_batch: ClassVar[bool] = False
+    """Whether ``fn`` treats all slices of further dimensions in front alike. A class sets it."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Drop inherited closed forms of functions that the class overrides."""
@@ -220,7 +220,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
 
     def conj(self) -> NamedLinop:
         r"""Return the complex conjugate :math:`\bar A`: A with conjugated weights."""
-        return self if self._is_real else rules.conjugate(self)
+        return self if self.is_real else rules.conjugate(self)
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operators that this one composes, in the order of application."""
@@ -288,7 +288,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
         ``...`` also works on inputs with further dimensions in front, which are then a batch. Grid
         operators find their dimensions by name. The copy shares all tensors.
         """
-        if not self._takes_any_batch:
+        if not self.takes_any_batch:
             return None
         shape = with_dims_in_front(self._shape, dims)
         return None if shape is None else self.resolved_to(shape)

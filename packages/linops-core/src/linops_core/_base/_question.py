@@ -19,7 +19,7 @@ _OF_NORMALS = ("normal_fn", "adj_normal_fn")
 _CLOSED_FORMS = {
     "adjoint": _OF_FUNCTIONS,
     "conj": _OF_CALLS,
-    "_is_real": _OF_CALLS,
+    "is_real": _OF_CALLS,
     "__pow__": _OF_CALLS,
     "normal": _OF_CALLS,
     "flatten": _OF_CALLS,
@@ -139,7 +139,7 @@ class Question(Generic[Result]):
         return self._answers(linop, *args)
 
     def register(self, *classes: type) -> Callable[[Answer], Answer]:
-        """Return a decorator for the answer of some classes."""
+        """Return a decorator for the answer of some classes: a function of the same arguments."""
 
         def kept(answer: Answer) -> Answer:
             for cls in classes:

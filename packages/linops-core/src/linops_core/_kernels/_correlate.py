@@ -43,19 +43,15 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
     batch = x.shape[: x.ndim - len(axes)]
     if not x.numel():  # torch's convolutions refuse these
         return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
-    if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
+    if all([axis.is_ring for axis in axes]) and _way(axes, dtype, method) == "fft":
         shifts = [axis.before for axis in axes]
         return _by_transform(x.to(dtype), weight.to(dtype), shifts, x.shape[len(batch) :])
-    straight, touches_all = list(axes), True
+    straight = list(axes)
     for number, axis in enumerate(axes):
         if axis.n_input == axis.period:
             reach = axis.n_output + axis.taps - 1
             x = _around(x, number - len(axes), -axis.before, reach)
             straight[number] = Axis(reach, axis.n_output, axis.taps, 0)
-        else:
-            touches_all = touches_all and axis.touches_all
-    if touches_all:
-        return _touched(x, weight, straight, dtype, method)
     images = [[Axis(*axis[:3], shift) for shift in axis.images] for axis in straight]
     terms = [_term(x, weight, one, dtype, method) for one in product(*images)]
     if not terms:
@@ -74,7 +70,7 @@ def _around(x: Tensor, axis: int, start: int, length: int) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=axis)
 
 
-def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) -> str:
+def _way(axes: Sequence[Axis], dtype: torch.dtype, method: str) -> str:
     """Return the given method, or the faster one for "auto"."""
     if method != "auto":
         return method
@@ -104,7 +100,7 @@ def _touched(
     x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
 ) -> Tensor:
     """Return the correlation of overlapping parts: 0 <= shift < taps."""
-    if _way(weight, axes, dtype, method) == "fft":
+    if _way(axes, dtype, method) == "fft":
         # Long enough that nothing wraps around into the output.
         lengths = [
             _fast_length(max(n_in + before, n_out + taps - 1 - before))

@@ -62,12 +62,6 @@ class Axis(NamedTuple):
         nothing = slice(0, 0)
         return (nothing, nothing) if is_empty(read) else (read, written)
 
-    @property
-    def touches_all(self) -> bool:
-        """Whether all inputs and outputs overlap, once each."""
-        ends = self.before, self.before + self.n_input - self.n_output
-        return self.period is None and 0 <= min(ends) and max(ends) < self.taps
-
     def with_kernel(self, taps: int, centre: int) -> Axis:
         """Return this one-tap axis with ``taps`` taps, the original one at ``centre``."""
         before = self.before + taps - 1 - centre

@@ -44,17 +44,13 @@ def constant_when_compiled(function: Function) -> Function:
 
 def make_in_plain_python(make: Callable[..., Built], *args: object) -> Built:
     """Return ``make(*args)``, an operator, in plain Python also while a compiler traces."""
-    is_traced = is_dynamo_compiling()
 
     def make_now() -> Built:
         try:
-            result = make(*args)
+            return make(*args)
         except RecursionError as error:
             advise(error)
             raise
-        if is_traced:  # a composition lists its operands when asked, and not in a graph
-            getattr(result, "_modules", None)
-        return result
 
     return in_plain_python(make_now, _NOT_IN_A_GRAPH)
 

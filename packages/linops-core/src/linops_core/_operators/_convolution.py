@@ -123,7 +123,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     kernel: Tensor
     grid_keys = ("in_grid_shape", "out_grid_shape")
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,

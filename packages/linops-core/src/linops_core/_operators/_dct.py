@@ -54,9 +54,9 @@ class DCT(GridOperator[AxisMap]):
     tensor([2., 0., 0., 0.])
     """
 
-    _is_real = True
-    _takes_any_batch = True
-    _why_mixed = "a cosine transform mixes all of its grid"
+    is_real = True
+    takes_any_batch = True
+    why_mixed = "a cosine transform mixes all of its grid"
 
     def __init__(self, dims: Dims, shape: Dims | None = None, to: Dims | None = None) -> None:
         names = GridNames.along("DCT", dims, shape, to)

@@ -81,8 +81,8 @@ class FFT(GridOperator[AxisMap]):
     """
 
     grid_keys = ("image_shape", "kspace_shape")
-    _takes_any_batch = True
-    _why_mixed = "a Fourier transform mixes all of its grid"
+    takes_any_batch = True
+    why_mixed = "a Fourier transform mixes all of its grid"
 
     def __init__(
         self,

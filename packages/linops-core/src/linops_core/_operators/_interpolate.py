@@ -158,7 +158,7 @@ class Interpolate(GridOperator[GridPart]):
     grid_keys = ("grid_shape", "points_shape")
     _is_axis_by_axis = False
     _geometry = ("locs",)
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,

@@ -73,8 +73,8 @@ class RealFFT(GridOperator[MixedAxis]):
     """
 
     is_complex_linear = False
-    _takes_any_batch = True
-    _why_mixed = "a Fourier transform mixes all of its grid"
+    takes_any_batch = True
+    why_mixed = "a Fourier transform mixes all of its grid"
 
     def __init__(
         self,

@@ -66,8 +66,8 @@ class Rearrange(SliceableLinop):
     tensor([0, 1, 2, 3, 4, 5])
     """
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self,

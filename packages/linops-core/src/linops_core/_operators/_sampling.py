@@ -78,10 +78,10 @@ class Sampling(GridOperator[GridPart]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Sampling(GridOperator[GridPart]):
         sizes = per_axis("Sampling", "input_size", input_size)
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
-        _are_valid(idx, sizes)
+        _check_indices(idx, sizes)
         n_dims, why = len(sizes), f"a grid of {sizes} and indices of shape {tuple(idx[0].shape)}"
         default = axis_names("K", n_dims) if n_dims <= 3 else numbered_letters("N", n_dims)
         here = "input_shape", input_shape, default
@@ -218,7 +218,7 @@ class Sampling(GridOperator[GridPart]):
         """Check the indices if they have changed since the last check."""
         if not torch.compiler.is_compiling():  # a graph cannot depend on values
             idx = [*map(self._weight, self._weights)]
-            self._known.of(idx, "checked", lambda: _are_valid(idx, self.input_size))
+            self._known.of(idx, "valid", lambda: _check_indices(idx, self.input_size))
 
     def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype in which samples of one point are added, by all indices."""
@@ -300,8 +300,8 @@ def _at_shifted_indices(linop: Sampling, dims: Iterable[NamedDimension]) -> Name
     return linked_copy(linop, _shifted=axes)
 
 
-def _are_valid(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
-    """Return True, or raise an error if these are not indices of a grid of these sizes."""
+def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
+    """Return True, or raise an error for indices that do not fit the grid."""
     if not isinstance(idx, Sequence):
         raise TypeError(
             "Sampling: idx must be a sequence of tensors, one per sampled dimension, "

@@ -38,7 +38,7 @@ class StencilSums(GridOperator[Part]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Part, Run, Term)
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid", "result")
 
     def __init__(

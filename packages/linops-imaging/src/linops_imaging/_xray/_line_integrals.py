@@ -24,7 +24,7 @@ Names: TypeAlias = Sequence[NamedDimension | str]
 class LineIntegrals(SliceableLinop):
     """Line integrals of an image or a volume along the rays of all views of a scan."""
 
-    _is_real = True
+    is_real = True
 
     @property
     def _geometry(self) -> tuple[str, ...]:
