@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed
+from linops_core.siblings import check_vector, is_differentiated
 
 from .._shared._checks import (
     Operator,
@@ -184,7 +184,7 @@ def solution_with_gradient(
     complaint = system.complaint
     if complaint is not None and not system.is_least_squares:
         warn(complaint)
-    if not (torch.is_grad_enabled() or is_followed()):
+    if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     defect = y - A(x)
     if not has_gradient(owner, defect):
