@@ -12,7 +12,6 @@ from ._algebra._normal import normal_around as normal_around
 from ._algebra._own_tile import OwnTile as OwnTile
 from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
-from ._base._along import along as along
 from ._base._centre import without_fftshift as without_fftshift
 from ._base._copying import all_parts_of as all_parts_of
 from ._base._copying import attributes_of_linked as attributes_of_linked
@@ -20,12 +19,14 @@ from ._base._copying import parts_of as parts_of
 from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
+from ._base._description import bytes_text as bytes_text
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import is_renamed_by as is_renamed_by
 from ._base._dimensions import size_of_side as size_of_side
 from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._memo import Memo as Memo
+from ._base._part_along import part_along as part_along
 from ._base._question import PerClass as PerClass
 from ._base._question import acts_as as acts_as
 from ._base._sides import SIDES as SIDES
@@ -39,7 +40,7 @@ from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
 from ._base._unused_names import unused_names as unused_names
-from ._extras import needed as needed
+from ._extras import optional_module as optional_module
 from ._kernels._accumulate import concatenate as concatenate
 from ._kernels._accumulate import dtype_of_sums as dtype_of_sums
 from ._kernels._accumulate import writing_is_safe as writing_is_safe

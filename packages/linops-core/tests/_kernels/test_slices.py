@@ -18,7 +18,7 @@ from linops_core import (
     Stack,
     Truncate,
 )
-from linops_core._kernels._slices import clipped, common, hull
+from linops_core._kernels._slices import clipped, hull, intersection
 from nameddim import ND, NamedDimension, NamedShape
 
 
@@ -40,9 +40,9 @@ def test_what_is_outside_is_cut_off() -> None:
 def test_hulls_and_intersections_are_one_slice() -> None:
     assert hull([slice(2, 3)]) == slice(2, 3)
     assert hull([slice(2, 3), slice(0, 1), slice(5, 6)]) == slice(0, 6)
-    assert common([]) is common([None, None]) is None
-    assert common([slice(0, 4), None, slice(2, 9)]) == slice(2, 4)
-    assert common([slice(0, 2), slice(5, 6)]) == slice(5, 5)
+    assert intersection([]) is intersection([None, None]) is None
+    assert intersection([slice(0, 4), None, slice(2, 9)]) == slice(2, 4)
+    assert intersection([slice(0, 2), slice(5, 6)]) == slice(5, 5)
     assert hull([slice(3, 3)]) == hull([]) == slice(0, 0)
     assert hull([slice(9, 9), slice(2, 3)]) == slice(2, 3)
 

@@ -37,6 +37,18 @@ class TestTileOfAnUpsampling(BaseNamedLinopTests):
         return A.split_forward([slice(0, 2)], [slice(2, 7)])
 
 
+@pytest.mark.variant
+class TestEmbed(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Embed({"X": slice(4, 0, -2)}, [5], shape=("X",), to=("U",))
+
+
+@pytest.mark.variant
+class TestDownsample(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Downsample(("X",), [2], [5], [1], shape=("X",), to=("U",))
+
+
 class TestFlipOfAnySize(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Flip(("X",), shape=("X", "B"))

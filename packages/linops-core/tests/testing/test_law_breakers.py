@@ -187,6 +187,18 @@ class MadeWithoutADevice(Diagonal):
         return Diagonal.fn(linop, x) + torch.zeros(x.shape)
 
 
+class CopiedToTheDefaultDevice(Diagonal):
+    def __init__(self, weight: Tensor, shape: tuple[str, ...]) -> None:
+        super().__init__(torch.tensor(weight.tolist(), dtype=weight.dtype), shape)
+
+
+class MadeOfNumbers(Diagonal):
+    """Its weight is on the default device, as those of a layer of torch."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(torch.arange(1.0, size + 1, dtype=torch.float64), ("N",))
+
+
 class BoundToTheCpu(Diagonal):
     @staticmethod
     def fn(linop: Any, x: Tensor) -> Tensor:
@@ -368,7 +380,8 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     (diagonal(KeptPlainTensor), "casting_changes_the_precision_and_not_the_kind"),
     (diagonal(FixedPrecision), "casting_changes_the_precision_and_not_the_kind"),
     (diagonal(FixedPrecision), "results_have_the_precision_of_weights_and_input"),
-    (diagonal(MadeWithoutADevice), "results_are_where_weights_and_input_are"),
+    (diagonal(MadeWithoutADevice), "an_operator_and_its_results_are_where_its_data_are"),
+    (diagonal(CopiedToTheDefaultDevice), "an_operator_and_its_results_are_where_its_data_are"),
     (diagonal(BoundToTheCpu), "derived_operators_move_along"),
     (diagonal(NoGradient), "gradients_to_the_input_are_right"),
     (
@@ -510,3 +523,7 @@ def test_every_law_has_an_operator_that_breaks_it() -> None:
     broken = {f"test_{law}" for _, law in BREAKERS}
     assert laws - broken == {"test_an_accelerator_gives_the_same_values"}  # needs one
     assert broken <= laws
+
+
+def test_an_operator_of_numbers_may_be_on_the_default_device() -> None:
+    laws_of(lambda: MadeOfNumbers(3)).test_an_operator_and_its_results_are_where_its_data_are()

@@ -12,7 +12,13 @@ from torch import Tensor
 
 from linops_core import NamedLinop
 from linops_core.siblings import all_parts_of
-from linops_split.siblings import WORKS, TorchDispatchMode, WithoutData, complex_dtype, input_of
+from linops_split.siblings import (
+    WORK_OPERATORS,
+    TorchDispatchMode,
+    WithoutData,
+    complex_dtype,
+    input_of,
+)
 from nameddim import NamedDimension
 
 from ._order import Order
@@ -34,7 +40,7 @@ def dry_run(
     """
     owner = f"{linop.signature}: plan"
     if like is None and dtype is None:
-        found = ranks.told(complex_dtype(linop), owner, "dtype of the input")
+        found = ranks.all_gather(complex_dtype(linop), owner, "dtype of the input")
         dtype = next((one for one in found if one is not None), None)
     given = input_of(linop, like, sizes, dtype, owner)
     without_data = WithoutData(linop.signature)
@@ -48,7 +54,7 @@ def dry_run(
         device = next(iter(linop.input_devices), None)
         x = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype, device=device)
         y = torch.empty_like(dry(x))
-        for work, derived in WORKS.items():
+        for work, derived in WORK_OPERATORS.items():
             called, ranks.log = derived(dry), []
             with _Counting(ranks.log) as counting:
                 called(y if work == "adjoint" else x)

@@ -91,10 +91,12 @@ def plan_mesh(
     for number, at in enumerate(first.mesh.coordinates()):
         lengths = lengths_at(at)
         if lengths not in steps:
-            heard = iter(first.said) if plans else None
-            said: list[object] = [] if plans else first.said
+            other_objects = iter(first.own_objects) if plans else None
+            own_objects: list[object] = [] if plans else first.own_objects
             place = replace(first.mesh, at=at)
-            ranks = Transport(place, ordered, is_dry=True, heard=heard, said=said)
+            ranks = Transport(
+                place, ordered, is_dry=True, other_objects=other_objects, own_objects=own_objects
+            )
             A = over_ranks(ranks, linop, pairs, (), known)
             local = None if like is None else A.local_input(like.to("meta"))
             found = dry_run(A, ranks, local, None, dtype).steps

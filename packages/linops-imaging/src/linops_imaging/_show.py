@@ -13,7 +13,7 @@ from torch import Tensor
 from nameddim import NamedDimension, as_dims
 
 from ._checks import check_number
-from ._extras import needed
+from ._extras import optional_module
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def show(
         If an array has fewer than two axes, no elements, or more axes than ``dims`` has names, if
         there is no array, or if the number of ``axes`` is not that of the panels.
     """
-    pyplot = needed("matplotlib.pyplot", "show", "show")
+    pyplot = optional_module("matplotlib.pyplot", "show", "show")
     check_number("show", "max_panels", max_panels, 1)
     if limits is not None:
         try:

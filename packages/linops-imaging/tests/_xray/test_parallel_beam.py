@@ -205,7 +205,7 @@ ANGLES = torch.zeros(2)
         ((ANGLES, 3, (4, 4, 4)), ValueError, "grid_size must be 2 positive integers"),
         ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be more than 0 and finite, got 0"),
         ((ANGLES, 3, 4, ANGLES), ValueError, r"detector_spacing must have the shape \(\), got"),
-        ((ANGLES, 3, 4, ANGLES[0].int()), TypeError, "detector_spacing must have real numbers"),
+        ((ANGLES, 3, 4, ANGLES[0].int()), TypeError, "detector_spacing must be a tensor of real"),
         ((ANGLES, 3, 4, ANGLES[0]), ValueError, "detector_spacing must be more than 0 and finite"),
         ((ANGLES, 3, 4, "1"), TypeError, "detector_spacing must be a real number, got '1'"),
         ((ANGLES, 2.0, 4), TypeError, "n_detectors must be an integer, got 2.0"),

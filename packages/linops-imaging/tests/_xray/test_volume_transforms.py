@@ -275,7 +275,7 @@ def test_there_may_be_no_volumes_and_no_views() -> None:
             "detector_spacing must be 2 numbers",
         ),
         ((ANGLES, (3, 3), 4, 9, 9), {"heights": [0.0]}, TypeError, "heights must be a tensor of"),
-        ((ANGLES, (3, 3), 4, 9, 9), {"heights": ANGLES[1:]}, ValueError, r"angles, \(3,\), got"),
+        ((ANGLES, (3, 3), 4, 9, 9), {"heights": ANGLES[1:]}, ValueError, r"\(3,\) of angles, got"),
         (
             (ANGLES, (3, 3), 4, 9, 9),
             {"detector": "round"},

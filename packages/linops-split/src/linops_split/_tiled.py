@@ -33,7 +33,7 @@ from ._state import state_of_parts, state_of_whole, with_dictionaries
 from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
-from ._training._weights import held_by
+from ._training._weights import weights_held_by
 
 T = TypeVar("T")
 
@@ -318,7 +318,7 @@ class Tiled(Composite):
         """Return the restriction of the operator to each of the windows."""
         if len({*chain(*windows)}) == 1:
             (dim,) = windows[0]
-            cut = self.tiles.along(dim, [window[dim] for window in windows])
+            cut = self.tiles.split_along(dim, [window[dim] for window in windows])
         else:
             cut = [self.tiles.split(window) for window in windows]
         for window, tiles in zip(windows, cut, strict=True):
@@ -371,9 +371,9 @@ def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
     return linop.tiles.linops
 
 
-@held_by.register(Tiled)
+@weights_held_by.register(Tiled)
 def _held_by_parts(linop: Tiled) -> list[Tensor]:
-    return [tensor for part in linop.tiles.linops for tensor in held_by(part)]
+    return [tensor for part in linop.tiles.linops for tensor in weights_held_by(part)]
 
 
 source_of.register(Tiled)(source_of.default)  # the table knows the lengths

@@ -179,10 +179,10 @@ class Tiles:
         tiles: Tiles | None = self
         for dim, piece in tile.items():
             if tiles is not None:
-                (tiles,) = tiles.along(dim, [piece])
+                (tiles,) = tiles.split_along(dim, [piece])
         return tiles
 
-    def along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[Tiles | None]:
+    def split_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[Tiles | None]:
         """Return the table restricted to each of some slices of one dimension, as `split`."""
         rows: list[list[Part]] = [[] for _ in pieces]
         starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]

@@ -13,7 +13,7 @@ from .._base._centre import without_fftshift
 from .._base._cutting import overridable, tiles_at
 from .._base._dimensions import supports_of
 from .._base._linop import NamedLinop
-from .._base._places import joints, side_by_side
+from .._base._places import composition_dims, equal_places_side_by_side
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
@@ -64,13 +64,13 @@ class Add(Composite):
     ) -> None:
         check_workers("Add", num_workers)
         check_operands("Add", linops)
-        # Sums are fitted as a whole: the joints of their terms are known.
+        # Sums are fitted as a whole: the dimensions of their terms are known.
         operands = same_space("Add", with_outputs_alike(linops))
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
         are_sums = [type(linop) is Add and (threaded or not linop.threaded) for linop in operands]
         terms, found = operands, None
         if any(are_sums):
-            found = joints(shape, operands, side_by_side(shape, operands))
+            found = composition_dims(shape, operands, equal_places_side_by_side(shape, operands))
             terms, found = flattened(operands, are_sums, found)
         super().__init__(shape, terms, name, found)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)

@@ -11,10 +11,10 @@ from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._arithmetic import rules
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._dimensions import check_inner, may_be_cut, supports_of
 from .._base._linop import NamedLinop
-from .._base._places import WHOLE, Seam, paired
+from .._base._places import WHOLE, EqualPlaces, matching_positions
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
@@ -49,7 +49,7 @@ class Normal(Wrapper):
         *,
         multiplies_by: Literal["numbers", "number"] | None = None,
     ) -> None:
-        super().__init__(linked(linop), linop.shape.N if shape is None else shape)
+        super().__init__(linked_copy(linop), linop.shape.N if shape is None else shape)
         self.multiplies_by = multiplies_by
 
     @property
@@ -62,10 +62,10 @@ class Normal(Wrapper):
         """True: a normal operator maps the input space of A to itself."""
         return True
 
-    def _seams(self) -> Iterable[Seam]:
+    def _equal_places(self) -> Iterable[EqualPlaces]:
         # Both sides are the input of A, under any names.
         for side in SIDES:
-            for here, there in paired(dims_of(self._shape, side), self.linop.ishape):
+            for here, there in matching_positions(dims_of(self._shape, side), self.linop.ishape):
                 if self.own_length(side, here) is None:
                     yield (WHOLE, side, here), (0, "input", there)
 
@@ -158,7 +158,7 @@ def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
 
 def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A as a composition, in which different dimensions have different names."""
-    linop = linked(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
+    linop = linked_copy(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
     middle, landing = list[NamedLinop](), linop.oshape
     if inner is not None:
         linop, inner = fit_inner(linop, inner)

@@ -9,7 +9,7 @@ from torch import Tensor
 from .. import config
 from .._base._arithmetic import rules
 from .._base._linop import NamedLinop
-from .._base._places import Joints
+from .._base._places import CompositionDims
 from .._base._question import acts_as
 from .._base._sides import SIDES
 from ._add import Add
@@ -38,7 +38,7 @@ def composed(*linops: NamedLinop) -> NamedLinop:
     return result.as_endomorphism() if every else result
 
 
-def _without_zeros(operands: Sequence[NamedLinop], found: Joints) -> NamedLinop | None:
+def _without_zeros(operands: Sequence[NamedLinop], found: CompositionDims) -> NamedLinop | None:
     """Return the Zero for a chain that contains one, if all sizes are known."""
     if not any(acts_as(linop, Zero) for linop in operands):
         return None
@@ -46,7 +46,9 @@ def _without_zeros(operands: Sequence[NamedLinop], found: Joints) -> NamedLinop 
     return zero if zero is not None and zero.is_complete else None
 
 
-def _simplified(operands: Sequence[NamedLinop], found: Joints, is_endomorphism: bool) -> NamedLinop:
+def _simplified(
+    operands: Sequence[NamedLinop], found: CompositionDims, is_endomorphism: bool
+) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
     kept: dict[int, NamedLinop] = {}
     for place, linop in enumerate(operands):

@@ -11,7 +11,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import is_scalar
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._sides import is_part_of
@@ -87,7 +87,7 @@ class Scalar(SliceableLinop):
         """Return the operator on these dimensions, which must include its own."""
         if not is_part_of(self.ishape, dims, in_order=False) or self.ishape != self.oshape:
             return None
-        return linked(self, NamedShape(dims, weight_shape=()))
+        return linked_copy(self, NamedShape(dims, weight_shape=()))
 
     def extra_repr(self) -> str:
         """Return the text of ``repr`` for the weight."""
@@ -98,13 +98,13 @@ class Scalar(SliceableLinop):
         if isinstance(self.weight, Tensor):
             return super().adjoint()
         # The number itself is conjugated, because rules multiply numbers by their values.
-        return linked(self, self.shape.H, weight=self.weight.conjugate())
+        return linked_copy(self, self.shape.H, weight=self.weight.conjugate())
 
     def conj(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
         if isinstance(self.weight, Tensor):
             return super().conj()
-        return linked(self, weight=self.weight.conjugate())
+        return linked_copy(self, weight=self.weight.conjugate())
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
@@ -117,7 +117,7 @@ class Scalar(SliceableLinop):
 
     def anywhere(self) -> Scalar:
         """Return the multiplication by w for any dimensions, if it commutes with operators."""
-        return linked(self, NamedShape(("...",), weight_shape=()))
+        return linked_copy(self, NamedShape(("...",), weight_shape=()))
 
 
 def may_be_moved(number: complex) -> bool:

@@ -13,26 +13,21 @@ from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, is_wildcard
 
-from .._base._calls import applied
+from .._base._calls import apply_with_lazy_conjugate, is_hooked
 from .._base._cutting import tile_of
-from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
+from .._base._memo import Memo, may_be_kept
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import axis_of, lengths_by_place
 from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
-from .._kernels._dtype import promoted
 from .._kernels._torch_state import FakeTensor, is_in_forward_mode
-from .._kernels._tracing import is_recorded, may_be_remembered
+from .._kernels._tracing import is_recorded
 from ._normal import Normal
 
 CACHE = 2**20
 """Bytes on the way for each thread: about what a core has for itself."""
-
-SMALL = 2**16
-"""Bytes on the way below which a chain that fits the cache has nothing to gain."""
 
 
 @Question
@@ -70,8 +65,7 @@ class Slices:
         self._owners = [*{id(own): own for own in owners if own}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
-        self.attributes = [vars(part) for part in parts]
-        """Of the operators of the chain."""
+        self.parts = parts
 
     def weights(self) -> list[Tensor]:
         """Return the weights of all operators."""
@@ -98,7 +92,7 @@ class Slices:
         parts, window = tile
         y = _slice_of(x, self._ishape, window) if window else x
         for part in parts:
-            y = applied(part, y)
+            y = apply_with_lazy_conjugate(part, y)
         return y
 
     def _lengths(self, result: Tensor) -> list[int]:
@@ -122,37 +116,33 @@ def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
     """
     if is_dynamo_compiling() or type(x) not in (Tensor, FakeTensor):
         return None
-    if type(x) is FakeTensor and not may_be_remembered(x.shape):
+    if type(x) is FakeTensor and not may_be_kept(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
     known, found = SLICES.of(chain) or (None, None)
-    if known == key and found is None:
+    if known != key:
+        if not may_be_kept(x.shape):
+            return None
+        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+    if found is None:
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or is_in_forward_mode():
         return None
-    if known != key:
-        if not may_be_remembered(x.shape):
-            return None
-        found = None
-    weights = found.weights() if found is not None else []
-    if found is None or found.shapes != [weight.shape for weight in weights]:
-        # It is new, or other weights are in their place by now.
-        found = _planned(chain, chain.flatten(), x)
-        SLICES.keep(chain, (key, found))
+    weights = found.weights()
+    if found.shapes != [weight.shape for weight in weights]:  # others are in their place by now
+        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
         if found is None:
             return None
         weights = found.weights()
-    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.attributes))
+    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.parts))
     return None if is_followed else found
 
 
 def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
-    if x.device.type != "cpu" or not all(map(gains_by_slices, parts)):
-        return None
     lengths = _widest(parts, x)
-    dtype = promoted([x, *chain.parameters(), *chain.buffers()], x.dtype)
-    nbytes, limit = prod(lengths.values()) * dtype.itemsize, CACHE * torch.get_num_threads()
-    if nbytes < SMALL and nbytes <= limit:
+    # In the dtype of the input: those of all weights take longer to look through.
+    nbytes, limit = prod(lengths.values()) * x.element_size(), CACHE * torch.get_num_threads()
+    if nbytes <= limit or not x.is_cpu or not all(map(gains_by_slices, parts)):
         return None
     roles = {dim: chain.role(dim) for dim in lengths if not is_wildcard(dim)}
     written: dict[NamedDimension, list[slice]] = {}

@@ -105,5 +105,5 @@ def _are_plain(kinds: tuple[type, ...], tensors: Sequence[Tensor]) -> bool:
 def wait_for(*tensors: Tensor) -> None:
     """Wait for the current stream on the host, so that other streams can use the result."""
     for tensor in tensors:
-        if tensor.device.type != "cpu" and not isinstance(tensor, FakeTensor):
+        if tensor.device.type not in ("cpu", "meta") and not isinstance(tensor, FakeTensor):
             tensor.detach()[(slice(1),) * tensor.ndim].cpu()

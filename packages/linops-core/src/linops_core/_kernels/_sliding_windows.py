@@ -94,7 +94,7 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     view if possible.
     """
     first = blocks.ndim - 2 * len(windows)
-    blocks, windows = touching(blocks, windows, first)
+    blocks, windows = overlapping_blocks(blocks, windows, first)
     if not all(axis.n_windows for axis in windows):
         return blocks.new_zeros(*blocks.shape[:first], *[axis.size for axis in windows])
     return linear_function(
@@ -102,7 +102,7 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     )
 
 
-def touching(
+def overlapping_blocks(
     blocks: Tensor, windows: Sequence[SlidingWindows], first: int
 ) -> tuple[Tensor, list[SlidingWindows]]:
     """Return the blocks that overlap the grid, which starts at axis ``first``, as a view."""

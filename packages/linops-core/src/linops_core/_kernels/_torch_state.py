@@ -6,11 +6,15 @@ modules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
+
+has_global_hooks: Callable[[], bool] = _has_any_global_hook
 
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
@@ -34,11 +38,6 @@ def is_in_fake_mode() -> bool:
 def has_storage(tensor: Tensor) -> bool:
     """Whether a tensor has memory of its own; a batch of gradients has none."""
     return torch._C._has_storage(tensor)
-
-
-def has_global_hooks() -> bool:
-    """Whether there is a hook of all modules."""
-    return bool(_has_any_global_hook())
 
 
 def is_in_a_mode() -> bool:

@@ -12,17 +12,16 @@ from torch import Tensor
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._algebra._shifted import shift_axes
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._base._unused_names import unused_names
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._dtype import not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
 from .._kernels._halo import Axis
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator, axis_names, checked_dims
+from ._grid_operator import GridOperator, axis_names
 
 _MODES = ("same", "valid", "full")
 _PADDING = ("zeros", "circular", "reflect", "replicate")
@@ -167,20 +166,10 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
                 "Convolution: the kernel must have elements, and 1, 2 or 3 dimensions behind those "
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
-        positional = {
-            "batch_shape": batch_shape,
-            "in_grid_shape": in_grid_shape,
-            "out_grid_shape": out_grid_shape,
-        }
-        names = GridNames.given("Convolution", dims, shape, to, n_dims=ndim, instead=positional)
-        if names is None:
-            why = f"a kernel of shape {tuple(kernel.shape)}"
-            default = axis_names("N", ndim)
-            here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, default, why)
-            batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
-            default = unused_names(here, {*here, *batch})
-            there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, default, why)
-            names = GridNames.last(batch, here, there)
+        here = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
+        there = "out_grid_shape", out_grid_shape, None
+        why = f"a kernel of shape {tuple(kernel.shape)}"
+        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, here, there, why)
         if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:
             raise ValueError(
                 f"Convolution: a dimension of the kernel's batch must be named in the batch "
@@ -300,7 +289,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and the kernel aligned to it."""
-        return linked(super().resolved_to(shape), None, _alignment=self._alignment_in(shape))
+        return linked_copy(super().resolved_to(shape), None, _alignment=self._alignment_in(shape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: names or sizes of the grid are missing."""

@@ -13,10 +13,10 @@ from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._algebra._identity import Identity
 from .._algebra._normal import Normal, fit_inner
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._along import along
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
+from .._base._part_along import part_along
 from .._base._question import always
 from .._base._roles import Role
 from .._kernels._dtype import multiplied
@@ -166,7 +166,7 @@ class FFT(GridOperator[AxisMap]):
             if commutes and all(fitted.role(dim) is Role.BATCH for dim in grid):
                 shifted = without_fftshift(fitted, grid)
                 if shifted is not None:
-                    return linked(linop, centered=False).normal(shifted)
+                    return linked_copy(linop, centered=False).normal(shifted)
         return super().normal(inner)
 
     def own_normal(self) -> NamedLinop:
@@ -202,7 +202,7 @@ def transformed(
 gains_by_slices.register(FFT)(always)
 
 
-along.register(FFT)(axis_by_axis)
+part_along.register(FFT)(axis_by_axis)
 
 
 @without_fftshift.register(FFT)
@@ -212,7 +212,7 @@ def _plain(linop: FFT, dims: Iterable[NamedDimension]) -> NamedLinop | None:
     concerned = grid & set(dims)
     if not concerned:
         return linop
-    return linked(linop, centered=False) if linop.centered and concerned == grid else None
+    return linked_copy(linop, centered=False) if linop.centered and concerned == grid else None
 
 
 def _of_last_dims(

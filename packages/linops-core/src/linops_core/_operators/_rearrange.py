@@ -11,7 +11,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from .._algebra._identity import Identity
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._dimensions import size_of_side
 from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
@@ -121,7 +121,7 @@ class Rearrange(SliceableLinop):
         sides = self._sides
         if RUN not in sides[0] and len(shape.ishape) > len(sides[0]):
             sides = (RUN, *sides[0]), (RUN, *sides[1])
-        return linked(self, shape, _sides=sides)
+        return linked_copy(self, shape, _sides=sides)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operator with further dimensions in front, unless its pattern has a run."""
@@ -181,7 +181,7 @@ class Rearrange(SliceableLinop):
             for dim, piece in window.items():
                 names = [name for item in self._items(dim) for name in item if name in lengths]
                 lengths.update(dict.fromkeys(names, piece.stop - piece.start))
-            tiles.append(self if lengths == self._lengths else linked(self, _lengths=lengths))
+            tiles.append(self if lengths == self._lengths else linked_copy(self, _lengths=lengths))
         return tiles
 
 

@@ -12,7 +12,7 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal, composed_normal
 from .._algebra._threads import is_portable
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._sides import Side, axis_of, dims_of, lengths_by_place, occurrences
 from .._base._sizes import by_dimension
@@ -211,7 +211,7 @@ class SimpleLinop(NamedLinop):
         known = self._lengths
         for window in windows:
             cut = {d: piece.stop - piece.start for d, piece in window.items() if d in known}
-            yield linked(self, None, _lengths=known | cut)
+            yield linked_copy(self, None, _lengths=known | cut)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""

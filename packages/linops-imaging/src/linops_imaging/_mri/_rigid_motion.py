@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal, NamedLinop
-from linops_core.siblings import acts_as, not_a_tensor
+from linops_core.siblings import acts_as
 from nameddim import NamedDimension, as_dims
 
-from .._checks import check_real
+from .._checks import check_real, check_real_tensor
 from .._non_uniform._nufft import NUFFT
 
 Dims = Sequence[NamedDimension | str]
@@ -188,13 +188,7 @@ def check_motion(
     for name, (values, shape) in own.items():
         if values is None:
             continue
-        if not isinstance(values, Tensor) or not values.is_floating_point():
-            raise not_a_tensor(owner, name, values, "a tensor of real numbers")
-        if values.shape != shape:
-            raise ValueError(
-                f"{owner}: {name} must have the shape {shape} for {names}, got "
-                f"{tuple(values.shape)}"
-            )
+        check_real_tensor(owner, name, values, shape, f" for {names}")
     return names
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from linops_core.siblings import FakeTensor, has_values, is_made_a_graph, is_recorded
 
-from ._finufft_plan import PlanPair, way_for
+from ._finufft_plan import PlanPair, fastest_plan_precision
 from ._kept import KeptByContent, Place
 
 Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
@@ -45,7 +45,7 @@ def computed(
     n = 1 if x.is_cpu and torch.get_num_threads() == 1 else len(x)
     is_gpu = x.is_cuda and not isinstance(x, FakeTensor)
     runs_on = torch.cuda.current_stream(x.device) if is_gpu else torch.get_num_threads()
-    way = way_for(tol, tuple(sizes), x.dtype)
+    way = fastest_plan_precision(tol, tuple(sizes), x.dtype)
     for frame, of_frame in enumerate(locs):
         make = partial(PlanPair, of_frame, sizes, n, way)
         pair = keep(of_frame, (*sizes, n, way, runs_on), make)

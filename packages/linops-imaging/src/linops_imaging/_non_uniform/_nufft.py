@@ -26,7 +26,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._checks import sizes_of_grid
 from .._some_at_a_time import applied_in_parts
 from ._finufft import FinufftTransform
-from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
+from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, fastest_gridding
 from ._locations import check_locations
 from ._method import plans_are_faster
 from ._oversampled_fft import gridded_transform
@@ -242,7 +242,7 @@ class NUFFT(Wrapper):
         if method == "auto" and not is_given and is_faster(has_table=True):
             method = "finufft"
         if method != "finufft":
-            way = way if is_given else chosen(tol, sizes)
+            way = way if is_given else fastest_gridding(tol, sizes)
             make = partial(gridded_transform, locs, sizes, way, points, image, grid, names_of_input)
             operand = make(0 if method == "interpolate" else table_budget)
             interpolate = _interpolate_of(operand)

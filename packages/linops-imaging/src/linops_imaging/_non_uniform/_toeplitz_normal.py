@@ -16,7 +16,7 @@ from linops_core.siblings import Kept, acts_as, normal_around
 from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
-from ._kaiser_bessel import chosen
+from ._kaiser_bessel import fastest_gridding
 from ._kept import Place, may_be_kept, place_of
 from ._normal_parts import NormalParts
 from ._oversampled_fft import gridded_transform
@@ -240,7 +240,7 @@ class _Frame:
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
         tol = 1e-11 if dtype == torch.float64 else 2e-5
         of_values = adjoint_at(at, sizes, tol) if is_installed(at.device.type) else None
-        way = chosen(tol, sizes)
+        way = fastest_gridding(tol, sizes)
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
         # Adding up grids then takes less than gridding, and points less memory than the grid.
         step = max(_POINTS, math.prod(way.padded) // 64)

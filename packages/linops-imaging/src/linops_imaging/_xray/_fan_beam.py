@@ -123,9 +123,9 @@ class FanBeam(XRayTransform):
         return FanRays(
             self.weight_part("angles"),
             self.n_detectors,
-            self._length("detector_spacing"),
-            self._length("detector_offset"),
-            self._origin(),
+            self.length("detector_spacing"),
+            self.length("detector_offset"),
+            self.length("origin"),
             self.source_distance,
             self.detector_distance,
             self.detector == "curved",

@@ -110,7 +110,7 @@ def fdk(
         parts = torch.stack([sinogram.real, sinogram.resolve_conj().imag])
         return torch.complex(*fdk(parts, A, window, allow_gaps=allow_gaps))
     lines = sinogram.reshape(-1, *sinogram.shape[-3:])
-    (dv, du), (v, u) = A.pair("detector_spacing"), A.pair("detector_offset")
+    (dv, du), (v, u) = A.length("detector_spacing"), A.length("detector_offset")
     origin = A.origin_of_tile(angles.double())
     lengths = A.source_distance, A.detector_distance
     whole = [at + part.start for at, part in zip(origin[:2], A.axes, strict=False)]

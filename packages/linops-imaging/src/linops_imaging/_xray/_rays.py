@@ -185,7 +185,7 @@ def paths(
             yield path
 
 
-def followed(beam: Beam) -> tuple[int, ...]:
+def axes_of_rows(beam: Beam) -> tuple[int, ...]:
     """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none."""
     turned = torch.cat([rays.is_turned().flatten() for rays in beam.rays()])
     return tuple(turned.int().unique().tolist())

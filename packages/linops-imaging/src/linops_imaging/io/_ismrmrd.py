@@ -10,10 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .._extras import needed
+from .._extras import optional_module
 from . import _mrd_stream
-from ._damaged import damaged
-from ._hdf5 import check_stored, group_at, header_in, member, parts_of
+from ._hdf5 import check_stored, group_at, group_names, header_in, member
 from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import (
@@ -28,6 +27,7 @@ from ._ismrmrd_lines import (
     scan_of,
 )
 from ._ismrmrd_scan import IsmrmrdScan
+from ._reader_errors import reader_errors
 
 Array = np.ndarray[Any, Any]
 
@@ -135,13 +135,13 @@ def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> li
 def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
     """Give the lines of a file while it is open."""
     path = Path(path)
-    parts_of("read_ismrmrd", dataset)
+    group_names("read_ismrmrd", dataset)
     if _mrd_stream.is_stream(path):
         yield _mrd_stream.lines_in(path)
         return
-    h5py = needed("h5py", "read_ismrmrd", "ismrmrd")
+    h5py = optional_module("h5py", "read_ismrmrd", "ismrmrd")
     size = path.stat().st_size
-    with damaged("read_ismrmrd", path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
+    with reader_errors("read_ismrmrd", path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
         group = group_at("read_ismrmrd", h5py, file, dataset)
         header = header_in("read_ismrmrd", member("read_ismrmrd", h5py, group, "xml", h5py.Dataset))
         encodings = encodings_of(header)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_number, check_real
-from ._hdf5 import plain
+from ._hdf5 import numbers_for_torch
 from ._ismrmrd_fields import COUNTERS, DIRECTIONS
 from ._ismrmrd_header import Encoding
 from ._ismrmrd_scan import IsmrmrdScan
@@ -251,7 +251,8 @@ def _details(heads: Array) -> dict[str, Tensor]:
 def tensors_of(where: str, fields: Mapping[str, Array]) -> dict[str, Tensor]:
     """Return fields of headers as tensors, integers as int64."""
     found = {
-        name: plain("read_ismrmrd", f"{name} {where}", values) for name, values in fields.items()
+        name: numbers_for_torch("read_ismrmrd", f"{name} {where}", values)
+        for name, values in fields.items()
     }
     return {
         name: _integers(values) if values.dtype.kind in "ui" else torch.from_numpy(values + 0.0)

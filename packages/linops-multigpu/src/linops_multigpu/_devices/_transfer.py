@@ -18,7 +18,7 @@ from torch import Tensor
 from linops_split.siblings import memory_order
 
 from .._private_torch import FakeTensor, active_fake_mode
-from ._device_spec import probed
+from ._device_spec import existing_device
 from ._staging import buffers_for, pieces
 from ._stream_pool import DeviceStreams
 from ._streams import (
@@ -60,7 +60,7 @@ def _route(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Rout
     is_from_host = isinstance(here, HostBackend)
     is_to_host = isinstance(backend_of(destination), HostBackend)
     if is_from_host and is_to_host:
-        probed(destination)
+        existing_device(destination)
     if is_from_host or is_to_host:
         if is_from_host is is_to_host or "cpu" not in (source.type, destination.type):
             return Route.TORCH

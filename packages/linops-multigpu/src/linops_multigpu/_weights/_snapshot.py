@@ -38,18 +38,18 @@ class Snapshot:
         compared = [n for n, tensor in enumerate(tensors) if self._must_be_compared(tensor)]
         self._contents = {n: fingerprint(tensors[n]) for n in compared}
 
-    def shows(self) -> bool:
+    def is_current(self) -> bool:
         """Whether no tensor was written to, replaced, moved or cast since."""
-        return self._holds_same() and self.sees_same()
+        return self._members_are_current() and self.tensors_are_current()
 
-    def sees_same(self) -> bool:
+    def tensors_are_current(self) -> bool:
         """Whether no tensor was written to, moved or cast since."""
         now = self._alive()
         # torch does not count writes to tensors made in inference mode.
         is_current = self._state.counts_writes and self._state.is_current(*now)
         return is_current and all([self._has_same_contents(n, each) for n, each in enumerate(now)])
 
-    def _holds_same(self) -> bool:
+    def _members_are_current(self) -> bool:
         """Whether the modules still hold the same objects."""
         now = [value for own in self._held for value in own.values()]
         return len(now) == len(self._members) and all(
@@ -57,7 +57,7 @@ class Snapshot:
             for value, member in zip(now, self._members, strict=True)
         )
 
-    def recorded(self) -> tuple[bool, ...]:
+    def requires_grad(self) -> tuple[bool, ...]:
         """Return for each tensor whether it requires gradients now."""
         return tuple([tensor.requires_grad for tensor in self._alive()])
 

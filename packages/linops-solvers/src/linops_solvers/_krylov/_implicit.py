@@ -81,7 +81,7 @@ def has_gradient(owner: str, defect: Tensor) -> bool:
     return defect.requires_grad
 
 
-def attach(
+def attach_gradient(
     x: Tensor,
     defect: Tensor,
     adjoint: Callable[[Tensor], tuple[Tensor, str | None]],

@@ -14,21 +14,21 @@ from linops_core.siblings import check_vector, is_followed
 from .._shared._checks import (
     Operator,
     check_complex_linear,
+    check_finite,
     check_like,
     check_square,
     checked_number,
-    finite,
 )
 from .._shared._precision import (
     OperatorPair,
+    at_least_single,
     in_given_precision,
     in_own_space,
     rounding_of,
-    widened,
 )
 from .._shared._progress import Progress, Steps, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
-from ._implicit import attach, has_gradient
+from ._implicit import attach_gradient, has_gradient
 
 
 class SquareSystem:
@@ -39,11 +39,15 @@ class SquareSystem:
         self.owner, self.tol, self.dtype = owner, tol, y.dtype
         self.forward = in_own_space(owner, A, y.dtype)
         self.space, _ = spaces_of(owner, A)
-        residual = widened(y) if x0 is None else widened(y) - self.forward(widened(x0))
-        check_like(owner, "the output of A", residual, "y", widened(y))
-        self.unit = self.space.unit_of(owner, widened(y), residual)
-        self.y, self.residual = widened(y) / self.unit, residual / self.unit
-        self.x = torch.zeros_like(self.y) if x0 is None else widened(x0) / self.unit
+        residual = (
+            at_least_single(y)
+            if x0 is None
+            else at_least_single(y) - self.forward(at_least_single(x0))
+        )
+        check_like(owner, "the output of A", residual, "y", at_least_single(y))
+        self.unit = self.space.unit_of(owner, at_least_single(y), residual)
+        self.y, self.residual = at_least_single(y) / self.unit, residual / self.unit
+        self.x = torch.zeros_like(self.y) if x0 is None else at_least_single(x0) / self.unit
         self.size, self.length, self.moved = self.lengths(self.y, self.residual, self.x)
         self.size = self.size or self.length
         self.norm = 0.0
@@ -58,7 +62,7 @@ class SquareSystem:
 
     def note_norm(self, norm: float) -> None:
         """Raise the estimate of |A| to |A v| of a unit vector v."""
-        self.norm = max(self.norm, finite(self.owner, norm, self.dtype))
+        self.norm = max(self.norm, check_finite(self.owner, norm, self.dtype))
 
     def values(self, length: float) -> dict[str, float]:
         """Return the values of a step, given the norm of the residual."""
@@ -142,7 +146,7 @@ class SquareSteps(Steps, Protocol):
         return self.system.result(self.x())
 
 
-def solved(
+def solution_with_gradient(
     owner: str,
     method: Callable[[SquareSystem, Operator | None], SquareSteps],
     operators: tuple[Operator, Operator | None, Operator | None],
@@ -191,4 +195,4 @@ def solved(
         z, other = solve(back, gradient, None, None)
         return z, other.complaint
 
-    return attach(x, defect, to_y, owner, (A, back), complaint)
+    return attach_gradient(x, defect, to_y, owner, (A, back), complaint)

@@ -12,8 +12,8 @@ from torch import Generator, Tensor
 
 from linops_core.siblings import inner_products, norm, real_part
 
-from .._shared._checks import Operator, check_count, checked_number, finite
-from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
+from .._shared._checks import Operator, check_count, check_finite, checked_number
+from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
 from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
 from .._shared._space import Space
 from .._shared._vectors import input_or_random
@@ -98,7 +98,11 @@ def svd(
     goals, count = {"residual": tol}, ("max_num_iters", 1)
     progress = Progress(_NAME, max_num_iters, watching, goals=goals, count=count)
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
-    pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
+    pair, dtype, like = (
+        OperatorPair(_NAME, A, adjoint, like.dtype),
+        like.dtype,
+        at_least_single(like),
+    )
     output = pair.forward(pair.input.random_like(like))
     if pair.is_complex_linear:
         like = like.to(torch.promote_types(like.dtype, output.dtype))
@@ -125,7 +129,7 @@ def svd(
     progress.follow(steps, ({}, None))
     U, V = left.combined(steps.P.mT), right.combined(steps.Qh.conj())
     U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
-    return SVD(narrowed(U, dtype), steps.S, narrowed(V, dtype))
+    return SVD(to_half(U, dtype), steps.S, to_half(V, dtype))
 
 
 @dataclass
@@ -251,7 +255,7 @@ class _Basis:
 
     def length(self, rows: Tensor) -> float:
         """Return the norm of all rows together; raise an error unless it is finite."""
-        return finite(_NAME, self.space.norm(rows).item(), rows.dtype)
+        return check_finite(_NAME, self.space.norm(rows).item(), rows.dtype)
 
     def combined(self, weights: Tensor) -> Tensor:
         """Return sums of the first vectors: weights (sums, vectors)."""

@@ -21,7 +21,7 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import rounding_of
-from .._shared._products import free, scaled_sum
+from .._shared._products import reusable_memory, scaled_sum
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -237,7 +237,7 @@ class _Steps:
         rho = self.rho * factor
         # A residual of zero would double it until it overflows.
         if factor != 1 and first / _MOST <= rho <= first * _MOST:
-            self.rho, self.u = rho, torch.div(self.u, factor, out=free(self.u, self.u))
+            self.rho, self.u = rho, torch.div(self.u, factor, out=reusable_memory(self.u, self.u))
 
     @torch.no_grad()
     def objective(self, slope: Tensor) -> dict[str, float]:

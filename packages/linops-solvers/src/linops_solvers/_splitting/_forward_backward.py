@@ -18,7 +18,7 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._products import free, scaled_sum
+from .._shared._products import reusable_memory, scaled_sum
 from .._shared._progress import Checkpointed, Measured, Progress, reason_of
 from ._problem import PenalizedProblem
 
@@ -117,8 +117,8 @@ class ForwardBackward:
             self.age = 1.0
         before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2
         momentum = 1 + (before - 1) / self.age
-        self.z = torch.lerp(x, found, momentum, out=free(z, x, found))
-        into = free(z_gradient, gradient, found_gradient)
+        self.z = torch.lerp(x, found, momentum, out=reusable_memory(z, x, found))
+        into = reusable_memory(z_gradient, gradient, found_gradient)
         self.z_gradient = torch.lerp(gradient, found_gradient, momentum, out=into)
         self.x, self.gradient, self.length = found, found_gradient, step
         del found, found_gradient, x, gradient, z, z_gradient, into  # before others are made

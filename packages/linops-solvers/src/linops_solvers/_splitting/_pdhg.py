@@ -10,13 +10,13 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, probe, reusable
-from .._proximals._separable import Proximals, of_all_blocks
+from .._proximals._proximal import Proximal, map_sketch, reusable
+from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import probed
+from .._shared._checkpoint import operator_sketch
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._products import free, scaled_sum
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
+from .._shared._products import reusable_memory, scaled_sum
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -26,7 +26,7 @@ from .._shared._progress import (
     with_options,
 )
 from .._shared._space import Space
-from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
+from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from .._spectral._power_method import norm_of
 from ._problem import TwoFunctions, floors_of
 from ._scales import first_sigma
@@ -123,10 +123,10 @@ def pdhg(
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
-    K, adjoint = stacked(_NAME, "K", K, adjoint)
+    K, adjoint = stacked_operator(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
     progress = Progress(_NAME, max_num_iters, watching, space=pair.input)
-    penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
+    penalty = map_of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
     maps = (penalty, pair.output), (proximal_g, pair.input)
     functions = TwoFunctions(_NAME, *maps, dtype)
     if p0 is not None:
@@ -138,7 +138,7 @@ def pdhg(
     )
     options = _Options(tau, sigma, eps_abs, eps_rel)
     if tau is None and sigma is None:
-        sigma = first_sigma(pair, functions.f, proximal_f, functions.g, widened(x0))
+        sigma = first_sigma(pair, functions.f, proximal_f, functions.g, at_least_single(x0))
         if p0 is not None and isinstance(K, StackedOperators):
             p0 = K.in_units(K.split(p0), -1)
     steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
@@ -174,7 +174,7 @@ class _Steps:
         sigma: float | None,
     ) -> None:
         self.pair, self.functions, self.progress, self.options = pair, functions, progress, options
-        self.are_given, x = None not in options[:2], widened(x0).clone()
+        self.are_given, x = None not in options[:2], at_least_single(x0).clone()
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
@@ -184,7 +184,7 @@ class _Steps:
         if self.are_given:
             _check_lengths(*lengths)
         image = pair.forward(x)
-        p = torch.zeros_like(image) if p0 is None else widened(p0).clone()
+        p = torch.zeros_like(image) if p0 is None else at_least_single(p0).clone()
         check_like(_NAME, "p0", p, "the output of K", image)
         self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
         self.tau, self.sigma, self.norm = lengths
@@ -194,9 +194,12 @@ class _Steps:
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, functions, x = self.pair, self.functions, self.x
-        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **probed(pair, x)}
+        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **operator_sketch(pair, x)}
         image, random = found["K"][1], pair.input.random_like(x)
-        of_f, of_g = probe(functions.f, image, pair.dtype), probe(functions.g, random, pair.dtype)
+        of_f, of_g = (
+            map_sketch(functions.f, image, pair.dtype),
+            map_sketch(functions.g, random, pair.dtype),
+        )
         maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
         return found | {f"the proximal map of {name}": known for name, known in maps.items()}
 
@@ -211,7 +214,9 @@ class _Steps:
         tau, sigma, norm = self.tau, self.sigma, self.norm
         self._of_p = scaled_sum(p, sigma, ahead, self._of_p)
         # The proximal map of the conjugate of f, by the identity of Moreau.
-        self._argument = torch.div(self._of_p, sigma, out=free(self._argument, self._of_p))
+        self._argument = torch.div(
+            self._of_p, sigma, out=reusable_memory(self._argument, self._of_p)
+        )
         found = functions.f(self._argument, 1 / sigma)
         check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
         self._argument = reusable(self._argument, functions.f, found)
@@ -243,7 +248,7 @@ class _Steps:
         reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
         if moved <= precision * x_size and p_moved <= precision * p_size:
             reason = reason or StopReason.ROUNDING
-        self.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
+        self.ahead = torch.lerp(image, image_new, 2.0, out=reusable_memory(ahead, image, image_new))
         self.x, self.p, self.image = x_new, p_new, image_new
         del x, p, image, ahead, x_new, p_new, image_new
         # At the level of rounding, the ratio of two moves does not show the norm.

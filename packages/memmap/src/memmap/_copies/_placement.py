@@ -12,13 +12,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .._errors import StorageError
 from .._modules._composite import place_of
 from .._modules._counters import Counters
-from .._modules._traverse import Found, path_text
+from .._modules._traverse import FoundTensor, path_text
 from .._views._footprint import Footprint, footprint
 from .._views._layout import run_layout
 from .._views._layout_index import LayoutIndex
 from .._views._view import View
 from ._buffers import Buffer, new_buffers
-from ._plan import Group, Piece, plan_of
+from ._plan import Group, Piece, copy_plan
 from ._spans import Pack
 
 _HINT = "(register all modules before the first of them is placed)"
@@ -205,7 +205,7 @@ def properties_of(source: torch.Tensor) -> list[object]:
         properties += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
         place = place_of(tensor)
         parts = [(tensor, place)] if isinstance(place, View) else []
-        for piece in [] if parts else plan_of([Found(tensor, None)], detach=True).pieces:
+        for piece in [] if parts else copy_plan([FoundTensor(tensor, None)], detach=True).pieces:
             parts.append((piece.tensor, piece.view))
         for part, view in parts:
             properties += [part.dtype, StorageWeakRef(part.untyped_storage()), view]

@@ -9,7 +9,7 @@ import torch
 
 from .._modules._rebuild import bytes_of, strided, view_like
 from .._views._footprint import footprint
-from .._views._runs import joined
+from .._views._runs import connected_intervals
 from ._cast import Cast, Unit
 from ._plan import Group, Piece
 
@@ -73,10 +73,8 @@ class Span(NamedTuple):
 
     def _scaled(self, nbytes: int) -> int:
         """A distance in the source as one in the copy, rounded up."""
-        if self.cast is None:
-            return nbytes
-        larger, smaller = self.cast.ratio
-        return -(-nbytes * larger // smaller)
+        ratio = self.cast.ratio if self.cast else 1.0  # sizes of elements are powers of two
+        return nbytes * int(ratio) if ratio >= 1 else -(-nbytes // int(1 / ratio))
 
     def _sources(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Address and bytes (a view) of each storage, without bytes of the storages before it."""
@@ -133,7 +131,7 @@ def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
             start, stop = piece.view.span
             bounded.append((start - (start - group.start) % _ALIGNMENT, stop + touching, piece))
     spans: list[Span] = []
-    for part in joined(bounded) if pack or not bounded else [bounded]:
+    for part in connected_intervals(bounded) if pack or not bounded else [bounded]:
         starts, stops, pieces = zip(*part, strict=True)
         spans.append(Span(min(starts), max(stops) - touching, list(pieces), cast))
     for piece in empty:

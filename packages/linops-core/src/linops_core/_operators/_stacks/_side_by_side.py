@@ -24,7 +24,7 @@ from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
 from ..._base._dimensions import supports_of
 from ..._base._linop import NamedLinop
-from ..._base._places import WHOLE, Seam, side_by_side
+from ..._base._places import WHOLE, EqualPlaces, equal_places_side_by_side
 from ..._base._question import acts_as
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
@@ -116,9 +116,9 @@ class SideBySide(Composite):
         """Return the names of a side without a new dimension."""
         return tuple([d for d in names if not (self._is_new and d in (self.idim, self.odim))])
 
-    def _seams(self) -> Iterable[Seam]:
+    def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
-        for (_, side, here), there in side_by_side(old, self.linops):
+        for (_, side, here), there in equal_places_side_by_side(old, self.linops):
             blocks, place = self._blocks.get(side), here
             if blocks is not None:
                 place += blocks.is_new and here >= blocks.position
