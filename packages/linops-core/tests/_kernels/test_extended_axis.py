@@ -6,7 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
+from linops_core._kernels._extended_axis import ExtendedAxis, Extension, extended, extension_adjoint
 
 MODES: dict[Extension, str] = {"reflect": "reflect", "replicate": "edge"}
 
@@ -61,7 +61,7 @@ def test_folding_is_the_adjoint(part: tuple[ExtendedAxis, slice, slice]) -> None
     x = torch.randn(2, axis.n_input, dtype=torch.float64)
     there = extended(x, [axis])
     y = torch.randn_like(there)
-    back = folded(y, [axis])
+    back = extension_adjoint(y, [axis])
     assert back.shape == x.shape
     torch.testing.assert_close((there * y).sum(), (x * back).sum())
 
@@ -72,10 +72,10 @@ def test_along_several_axes_one_is_extended_after_another(mode: Extension) -> No
     axes = [ExtendedAxis(4, 4, 3, 1, 4, mode), ExtendedAxis(5, 5, 4, 2, 5, mode)]
     expected = torch.nn.functional.pad(x, (2, 1, 1, 1), mode=mode)
     assert torch.equal(extended(x, axes), expected)
-    assert folded(expected, axes).shape == x.shape
+    assert extension_adjoint(expected, axes).shape == x.shape
 
 
 def test_a_grid_without_points_has_nothing_to_go_on_with() -> None:
     axis = ExtendedAxis(0, 0, 3, 1, 0, "reflect")
     assert axis.runs == [] and axis.supports == (slice(0, 0), slice(0, 0))
-    assert folded(extended(torch.ones(2, 0), [axis]), [axis]).shape == (2, 0)
+    assert extension_adjoint(extended(torch.ones(2, 0), [axis]), [axis]).shape == (2, 0)

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from ._checks import check_dtype, check_number, check_real_tensor, sizes_of_grid
-from ._ellipses import HEAD, transform, turned, unit_radius
+from ._ellipses import HEAD, in_axes_of_ellipse, transform, unit_radius
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._xray._parallel_beam import ParallelBeam
 
@@ -219,7 +219,9 @@ def shepp_logan_sinogram(
         total = s.new_zeros(len(angles), rays.n_detectors)
         for ellipse in HEAD:
             half_axes = normals.new_tensor(ellipse.half_axes[:2])
-            seen = half_axes * turned(ellipse, normals.new_tensor(half) * normals)  # B^T n
+            seen = half_axes * in_axes_of_ellipse(
+                ellipse, normals.new_tensor(half) * normals
+            )  # B^T n
             middle = [c * h + o for c, h, o in zip(ellipse.centre, half, shift, strict=False)]
             distance = s - (normals * normals.new_tensor(middle)).sum(-1)
             squared = seen.square().sum(-1)

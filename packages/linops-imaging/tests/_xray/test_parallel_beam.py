@@ -214,7 +214,9 @@ ANGLES = torch.zeros(2)
         ((ANGLES, 3, 4, 1.0, ("A", "D"), ("...", "N")), ValueError, "input_shape must have 2"),
     ],
 )
-def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: tuple[object, ...], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=f"ParallelBeam: .*{match}"):
         ParallelBeam(*arguments)  # type: ignore[arg-type]
 
@@ -227,7 +229,7 @@ def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], ma
         ((1.0, math.nan), ValueError, "origin must be finite, got nan"),
     ],
 )
-def test_bad_origins(origin: object, error: type[Exception], match: str) -> None:
+def test_bad_origins_are_refused(origin: object, error: type[Exception], match: str) -> None:
     with pytest.raises(error, match=f"ParallelBeam: .*{match}"):
         ParallelBeam(ANGLES, 3, 4, origin=origin)  # type: ignore[arg-type]
 

@@ -285,14 +285,14 @@ def test_there_may_be_no_volumes_and_no_views() -> None:
         (([0.0], (3, 3), 4, 9, 9), {}, TypeError, "angles must be a tensor of real numbers"),
     ],
 )
-def test_bad_arguments(
+def test_bad_arguments_are_refused(
     arguments: tuple[Any, ...], options: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=f"ConeBeam: .*({match})"):
         ConeBeam(*arguments, **options)
 
 
-def test_bad_poses() -> None:
+def test_bad_poses_are_refused() -> None:
     pose = torch.zeros(2, 3)
     with pytest.raises(TypeError, match="ConeBeam: u must be a tensor of real numbers, got <class"):
         ConeBeam.from_poses(pose, pose, [0.0], pose, (3, 3), 4)  # type: ignore[arg-type]

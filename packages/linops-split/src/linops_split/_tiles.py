@@ -14,7 +14,7 @@ from linops_core import NamedLinop, Side, Window, Zero
 from linops_core.siblings import acts_as, constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
-from ._layout import Layout
+from ._part_slices import PartSlices
 from ._state import Weights, dictionaries_of
 
 T = TypeVar("T")
@@ -104,14 +104,14 @@ class Tiles:
         return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 
     @cached_property
-    def input(self) -> Layout:
+    def input(self) -> PartSlices:
         """The slice of the input that each part reads."""
-        return Layout(self.shape.ishape, [part.window for part in self.parts], self.lengths)
+        return PartSlices(self.shape.ishape, [part.window for part in self.parts], self.lengths)
 
     @cached_property
-    def output(self) -> Layout:
+    def output(self) -> PartSlices:
         """The slice of the output that each part writes."""
-        return Layout(self.shape.oshape, [part.window for part in self.parts], self.lengths)
+        return PartSlices(self.shape.oshape, [part.window for part in self.parts], self.lengths)
 
     @property
     def is_one_whole(self) -> bool:

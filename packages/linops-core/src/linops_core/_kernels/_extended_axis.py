@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._halo import Axis
-from ._slices import clipped, hull
+from ._slices import clipped_slice, hull
 
 Extension: TypeAlias = Literal["reflect", "replicate"]
 
@@ -97,7 +97,9 @@ class ExtendedAxis(NamedTuple):
         Both are empty if nothing overlaps.
         """
         runs, last = self.runs, self.taps - 1
-        written = [clipped(run.start - last, run.start + run.length, self.n_output) for run in runs]
+        written = [
+            clipped_slice(run.start - last, run.start + run.length, self.n_output) for run in runs
+        ]
         return hull(run.sources for run in runs), hull(written)
 
     def with_kernel(self, taps: int, centre: int) -> ExtendedAxis:
@@ -136,7 +138,7 @@ def extended(x: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
     return x
 
 
-def folded(y: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
+def extension_adjoint(y: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
     """Return the adjoint of `extended`: the sums over all copies of an element."""
     for number, axis in enumerate(axes, y.ndim - len(axes)):
         runs = axis.runs

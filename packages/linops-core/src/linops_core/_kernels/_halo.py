@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ._slices import clipped, hull, is_empty
+from ._slices import clipped_slice, hull, is_empty
 
 
 class Axis(NamedTuple):
@@ -57,8 +57,8 @@ class Axis(NamedTuple):
         if period is not None:
             each = [Axis(n_input, n_output, taps, shift).supports for shift in self.images]
             return hull(read for read, _ in each), hull(written for _, written in each)
-        read = clipped(-before, n_output - 1 + taps - before, n_input)
-        written = clipped(before - taps + 1, before + n_input, n_output)
+        read = clipped_slice(-before, n_output - 1 + taps - before, n_input)
+        written = clipped_slice(before - taps + 1, before + n_input, n_output)
         nothing = slice(0, 0)
         return (nothing, nothing) if is_empty(read) else (read, written)
 

@@ -14,10 +14,11 @@ from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
 from torch.autograd import forward_ad
 from torch.nn.modules.module import _has_any_global_hook
 
-has_global_hooks: Callable[[], bool] = _has_any_global_hook
-
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
+
+has_global_hooks: Callable[[], object] = _has_any_global_hook
+"""Return whether there is a hook of all modules."""
 
 
 def is_transformed() -> bool:

@@ -18,7 +18,7 @@ from .._base._sizes import is_size, per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._dtype import not_a_tensor
-from .._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
+from .._kernels._extended_axis import ExtendedAxis, Extension, extended, extension_adjoint
 from .._kernels._halo import Axis
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, axis_names
@@ -212,7 +212,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         axes = linop.axes_for(x, is_back=True)
         y = correlated(x, kernel, [axis.reverse for axis in _straight(axes)], linop.method)
         beyond = _extended_ones(axes)
-        return linop.scattered_back(folded(y, beyond) if beyond else y)
+        return linop.scattered_back(extension_adjoint(y, beyond) if beyond else y)
 
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[Axis | ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.

@@ -269,9 +269,13 @@ def axis_by_axis(
 
 def axis_names(letter: str, ndim: int) -> Dims:
     """Return the letter with x, y, z, or with numbers for more axes than three."""
-    return tuple([f"{letter}{x}" for x in "xyz"[:ndim]]) if ndim <= 3 else numbered(letter, ndim)
+    return (
+        tuple([f"{letter}{x}" for x in "xyz"[:ndim]])
+        if ndim <= 3
+        else numbered_letters(letter, ndim)
+    )
 
 
-def numbered(letter: str, ndim: int) -> Dims:
+def numbered_letters(letter: str, ndim: int) -> Dims:
     """Return the letter, the letter with 1, with 2, and so on."""
     return tuple([f"{letter}{axis or ''}" for axis in range(ndim)])

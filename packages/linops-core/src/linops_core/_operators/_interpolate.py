@@ -22,11 +22,11 @@ from .._kernels._changes import are_counted
 from .._kernels._dtype import not_a_tensor
 from .._kernels._interpolation._gridding import NeighboursInSteps, row_combinations
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
-from .._kernels._interpolation._weights import KaiserBessel, Spline, kernel_of
+from .._kernels._interpolation._weights import KaiserBessel, Spline, interpolation_kernel
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames, checked_dims
-from ._grid_operator import GridOperator, GridPart, numbered
+from ._grid_operator import GridOperator, GridPart, numbered_letters
 
 _ALL = slice(None)
 
@@ -183,9 +183,9 @@ class Interpolate(GridOperator[GridPart]):
         factors = (1.0,) * len(sizes) if scale is None else tuple(scale)
         budget = 2**28 if table_budget is None else table_budget
         _check(locs, sizes, width, norm, pad_mode, factors, budget)
-        weigh = kernel_of(kernel, width, kernel_params, len(sizes) if norm == 1 else 1)
+        weigh = interpolation_kernel(kernel, width, kernel_params, len(sizes) if norm == 1 else 1)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
-        default = numbered("K", locs.ndim - 1)
+        default = numbered_letters("K", locs.ndim - 1)
         given = locs_batch_shape if dims is None else to
         points = checked_dims("Interpolate", "locs_batch_shape", given, default, why)
         if dims is None:

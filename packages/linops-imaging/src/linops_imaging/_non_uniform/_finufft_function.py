@@ -28,7 +28,7 @@ PLANS = KeptByContent[PlanPair]()
 """Plans of compiled and exported graphs."""
 
 
-def computed(
+def transform_of_plain_tensors(
     x: Tensor,
     locs: Tensor,
     is_back: bool,
@@ -53,7 +53,7 @@ def computed(
     return result.mul_(1 / math.sqrt(math.prod(sizes)))
 
 
-def transformed(
+def differentiable_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float, compute: Compute
 ) -> Tensor:
     """Return the transform with derivatives of any order; see ``Compute``.
@@ -175,7 +175,7 @@ def non_uniform_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
 ) -> Tensor:
     """Return the transform as one operation of compiled and exported graphs; see ``Compute``."""
-    return computed(x, locs, is_back, sizes, tol, PLANS.of)
+    return transform_of_plain_tensors(x, locs, is_back, sizes, tol, PLANS.of)
 
 
 @non_uniform_transform.register_fake

@@ -34,7 +34,7 @@ class KeptByContent(Cache, Generic[Value]):
 
     def of(self, tensor: Tensor, how: Place, make: Callable[[], Value]) -> Value:
         """Return the value for the numbers of a tensor; ``make`` computes it if none is kept."""
-        place = (*place_of(tensor), tensor.dtype, how)
+        place = (*view_key(tensor), tensor.dtype, how)
         with self._lock, torch.inference_mode(False), torch.no_grad():
             values = self._values.setdefault(tensor.untyped_storage(), {})
             if place in values and not _are_equal(values[place][0], tensor):
@@ -55,6 +55,6 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
     return is_plain(*tensors) and are_counted(*tensors) and type(x) in kinds and not x.is_meta
 
 
-def place_of(view: Tensor) -> Place:
+def view_key(view: Tensor) -> Place:
     """Return the place of a view in its storage."""
     return view.storage_offset(), view.shape, view.stride()

@@ -73,7 +73,7 @@ def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple([padded_size(2 * size - 1, 1.0) for size in sizes])
 
 
-def kernel_of(
+def kernel_transform(
     locs: Tensor,
     weights: Tensor,
     sizes: Sequence[int],
@@ -142,7 +142,7 @@ def _at_a_time(x: Tensor, axis: int) -> int:
     return max(1, nbytes * x.shape[axis] // (x.numel() * x.element_size()))
 
 
-def convolved(
+def write_convolutions(
     x: Tensor, kernels: Sequence[Sequence[Kernel]], sizes: Sequence[int], into: Tensor
 ) -> None:
     """Write sums of convolutions of images, some at a time: row i of ``kernels`` makes result i.
@@ -163,7 +163,7 @@ def convolved(
     """
     if len(sizes) == 1:
         longer = [[kernel.with_axis() for kernel in row] for row in kernels]
-        return convolved(x.unsqueeze(-1), longer, (*sizes, 1), into.unsqueeze(-1))
+        return write_convolutions(x.unsqueeze(-1), longer, (*sizes, 1), into.unsqueeze(-1))
     size, *others = sizes
     length, *padded = kernels[0][0].real.shape
     factors = [[kernel.lines() for kernel in row] for row in kernels]

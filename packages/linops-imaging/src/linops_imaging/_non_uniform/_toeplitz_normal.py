@@ -17,10 +17,10 @@ from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import fastest_gridding
-from ._kept import Place, may_be_kept, place_of
+from ._kept import Place, may_be_kept, view_key
 from ._normal_parts import NormalParts
 from ._oversampled_fft import gridded_transform
-from ._toeplitz import Kernel, Phases, convolved, kernel_of
+from ._toeplitz import Kernel, Phases, kernel_transform, write_convolutions
 
 # Points that are gridded at a time for a kernel, at least: their weights are in memory.
 _POINTS = 2**12
@@ -134,7 +134,7 @@ class ToeplitzNormal(Wrapper):
         for frame, kernels in enumerate(self.kernels(x.real.dtype)):
             if result is None:
                 result = x.new_empty(len(images), len(kernels), *images.shape[2:])
-            convolved(images[:, :, frame], kernels, sizes, into=result[:, :, frame])
+            write_convolutions(images[:, :, frame], kernels, sizes, into=result[:, :, frame])
         assert result is not None
         n_rows = result.shape[1 : 1 + has_coefficients]
         result = result.reshape(*batch, *n_rows, *frames, *sizes)
@@ -182,7 +182,7 @@ class _Column(NamedTuple):
 
     def place(self) -> Place:
         """Return what tells it from other coefficients."""
-        return self.number, *place_of(self.values), self.values.is_conj()
+        return self.number, *view_key(self.values), self.values.is_conj()
 
 
 def _columns(
@@ -212,8 +212,8 @@ class _Frame:
 
     def place(self) -> Place:
         """Return what tells this frame from others of the same tensors."""
-        weights = None if self._weights is None else place_of(self._weights)
-        return (place_of(self._locs), weights, self._dtype)
+        weights = None if self._weights is None else view_key(self._weights)
+        return (view_key(self._locs), weights, self._dtype)
 
     def ones(self) -> Tensor:
         """Return the number 1 for all points."""
@@ -229,7 +229,7 @@ class _Frame:
                 weights = weights.to(torch.complex128).abs().square()
             weights = weights * factors
         at, adjoint = self._adjoint
-        return kernel_of(at, weights.reshape(-1), self._sizes, adjoint, self._dtype)
+        return kernel_transform(at, weights.reshape(-1), self._sizes, adjoint, self._dtype)
 
     @cached_property
     def _adjoint(self) -> tuple[Tensor, Callable[[Phases], Tensor]]:

@@ -120,12 +120,14 @@ class FanBeam(XRayTransform):
 
     def beam(self) -> FanRays:
         """Return the geometry of the rays for the current weights."""
+        names = "detector_spacing", "detector_offset", "origin"
+        spacing, offset, origin = map(self.length, names)
         return FanRays(
             self.weight_part("angles"),
             self.n_detectors,
-            self.length("detector_spacing"),
-            self.length("detector_offset"),
-            self.length("origin"),
+            spacing,
+            offset,
+            origin,
             self.source_distance,
             self.detector_distance,
             self.detector == "curved",

@@ -146,7 +146,7 @@ def fbp(
     def weighted(lines: Tensor) -> Tensor:
         """Return lines (B, A, D) with weights, convolved with the ramp filter."""
         lines = lines * weights
-        return filtered(pad(lines, zeros) if n_missing else lines, ramp)
+        return filtered_lines(pad(lines, zeros) if n_missing else lines, ramp)
 
     lines = sinogram.reshape(-1, *sinogram.shape[-2:])
     may_cut = images_and_beam_are_fixed(lines, beam)
@@ -227,7 +227,7 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     return torch.cat(parts, 1)
 
 
-def filtered(lines: Tensor, ramp: Tensor) -> Tensor:
+def filtered_lines(lines: Tensor, ramp: Tensor) -> Tensor:
     """Return lines convolved along their last axis; ``ramp`` is the frequency response."""
     n, n_samples = len(ramp), lines.shape[-1]
     if lines.is_complex():

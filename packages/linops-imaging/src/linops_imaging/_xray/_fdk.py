@@ -11,7 +11,7 @@ from linops_core.siblings import acts_as, not_a_tensor
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
-from ._fbp import check_finite, check_window, filtered, of_chain, response
+from ._fbp import check_finite, check_window, filtered_lines, of_chain, response
 from ._plane_by_plane import is_constant
 from ._rays import centred, value_of
 from ._scan_weights import scan_weights
@@ -142,7 +142,7 @@ def fdk(
     places = lines.new_empty(rows[0].stop if may_write else 0, *sizes[1:], 2)
     for view in range(len(angles)):
         shadow = lines[:, view] * (weights[view] * cosine)
-        shadow = filtered(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
+        shadow = filtered_lines(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
         ((s, away),) = beam.at_angles(angles[view : view + 1]).distances(x0, x1, lines.dtype)
         distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
         column = beam.place(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)

@@ -24,7 +24,7 @@ from ._ismrmrd_lines import (
     Where,
     groups_of,
     numbers_of,
-    scan_of,
+    scan_from_lines,
 )
 from ._ismrmrd_scan import IsmrmrdScan
 from ._reader_errors import reader_errors
@@ -103,7 +103,7 @@ def read_ismrmrd(
         raise ValueError(f"read_ismrmrd: lines must be one of {KINDS}, got {lines!r}")
     numbers = numbers_of("read_ismrmrd", where, SELECTABLE)
     with _opened(path, dataset) as source:
-        return scan_of(source, lines, encoding, numbers)
+        return scan_from_lines(source, lines, encoding, numbers)
 
 
 def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> list[IsmrmrdGroup]:

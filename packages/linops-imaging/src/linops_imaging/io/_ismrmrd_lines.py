@@ -136,7 +136,7 @@ def is_one_of(values: Array, numbers: Sequence[float]) -> Array:
     return found
 
 
-def scan_of(
+def scan_from_lines(
     source: Lines, lines: str, encoding: int, where: Mapping[str, Sequence[float]]
 ) -> IsmrmrdScan:
     """Return the lines of one kind and encoding whose headers have the numbers of ``where``."""
@@ -245,10 +245,10 @@ def _details(heads: Array) -> dict[str, Tensor]:
     found = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
     if "user" in (heads["idx"].dtype.names or ()):
         found["user"] = heads["idx"]["user"]
-    return tensors_of("in the header of lines", found)
+    return field_tensors("in the header of lines", found)
 
 
-def tensors_of(where: str, fields: Mapping[str, Array]) -> dict[str, Tensor]:
+def field_tensors(where: str, fields: Mapping[str, Array]) -> dict[str, Tensor]:
     """Return fields of headers as tensors, integers as int64."""
     found = {
         name: numbers_for_torch("read_ismrmrd", f"{name} {where}", values)

@@ -46,7 +46,7 @@ class Counted:
         largest = check_counts(owner, f"y{name}", self.pair.output, self.y)
         ones = torch.ones_like(self.y)
         seen = self.pair.adjoint(ones)
-        check_real(owner, f"A{name}", seen)
+        check_keeps_real(owner, f"A{name}", seen)
         check_adjoint(self.pair, ones, seen)
         self.total_seen = float(
             summed_over_processes(self.pair.input.terms(torch.sum, seen.detach()))[0]
@@ -126,7 +126,7 @@ def one_background_each(
     return one_per_operator(owner, "background", cast(Backgrounds, background), A, "background")
 
 
-def check_real(owner: str, name: str, image: Tensor) -> None:
+def check_keeps_real(owner: str, name: str, image: Tensor) -> None:
     """Raise an error if an operator makes complex numbers of real ones."""
     if image.is_complex():
         raise TypeError(
