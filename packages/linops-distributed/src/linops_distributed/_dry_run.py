@@ -22,7 +22,7 @@ from linops_split.siblings import (
 from nameddim import NamedDimension
 
 from ._order import Order
-from ._plan import Computed, RankPlan, Step
+from ._plan import Computed, PlanStep, RankPlan
 from ._private_torch import tree_leaves
 from ._transport import Sent, Transport
 
@@ -49,7 +49,7 @@ def dry_run(
     for part in all_parts_of(dry):
         if isinstance(getattr(part, "ranks", None), Transport):
             part.ranks = ranks  # type: ignore[assignment]  # it is one
-    steps: dict[str, tuple[Step, ...]] = {}
+    steps: dict[str, tuple[PlanStep, ...]] = {}
     with without_data.running():
         device = next(iter(linop.input_devices), None)
         x = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype, device=device)
@@ -79,9 +79,9 @@ class _Counting(TorchDispatchMode):
             self._computed[len(self._sent)] += sum(t.nbytes for t in tensors)
         return found
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PlanStep, ...]:
         """Return computation and communication in order."""
-        found: list[Step] = []
+        found: list[PlanStep] = []
         for number, sent in enumerate([*self._sent, None]):
             if self._computed[number]:
                 found.append(Computed(self._computed[number]))

@@ -13,9 +13,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
-
-from ._checks import check_dtype, check_number, check_positive_integers, check_real, sizes_of_grid
+from ._checks import (
+    check_dtype,
+    check_number,
+    check_positive_integers,
+    check_real,
+    check_real_tensor,
+    sizes_of_grid,
+)
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._units import warn_of_degrees
 
@@ -89,8 +94,7 @@ def convert(
     >>> convert(torch.tensor([[0.1]]), "cycles/length", 64, fov=220.0)
     tensor([[22.]])
     """
-    if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        raise not_a_tensor("convert", "locs", locs, "a tensor of real numbers")
+    check_real_tensor("convert", "locs", locs)
     n_axes = locs.shape[-1] if locs.ndim else 0
     sizes = sizes_of_grid("convert", grid_size, n_axes)
     name = _UNITS.get(unit, unit) if isinstance(unit, str) else ""

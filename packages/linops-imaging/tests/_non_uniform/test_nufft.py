@@ -399,7 +399,9 @@ LOCS = torch.zeros(3, 2)
         ({"tol": math.nan}, ValueError, "tol must be finite"),
     ],
 )
-def test_bad_arguments(change: dict[str, object], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    change: dict[str, object], error: type[Exception], match: str
+) -> None:
     arguments = {"locs": LOCS, "grid_size": (4, 4), "output_shape": ("K",), **change}
     with pytest.raises(error, match=f"NUFFT: .*{match}"):
         NUFFT(**arguments)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from nameddim._parse import Dims, as_dims
 Pair = tuple[int, int]
 
 
-class State(NamedTuple):
+class PatternState(NamedTuple):
     """The next single element of a pattern, and where it and the ellipsis before it are."""
 
     single: NamedDimension
@@ -27,17 +27,17 @@ class State(NamedTuple):
     """Position of the last ellipsis directly before `single`; None if there is none."""
 
 
-def states_of(dims: Dims) -> list[State]:
+def states_of(dims: Dims) -> list[PatternState]:
     """Return the states of a pattern; the single element of the last state is the ellipsis."""
-    states: list[State] = []
+    states: list[PatternState] = []
     stay = None
     for position, dim in enumerate(dims):
         if dim == RUN:
             stay = position
         else:
-            states.append(State(dim, position, stay))
+            states.append(PatternState(dim, position, stay))
             stay = None
-    return [*states, State(RUN, len(dims), stay)]
+    return [*states, PatternState(RUN, len(dims), stay)]
 
 
 class Transition(NamedTuple):

@@ -22,7 +22,7 @@ from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
-from ._composite import Composite, flattened, operands_without_fftshift
+from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
@@ -209,7 +209,7 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
 without_fftshift.register(Chain)(operands_without_fftshift)
 
 
-def chained(
+def chain_without_check(
     operands: Sequence[NamedLinop], found: CompositionDims | None, is_endomorphism: bool
 ) -> Chain:
     """Return the chain of operators that fit and are no chains, without a check."""
@@ -253,7 +253,7 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
         except ValueError:
             fit(_flat(linops))  # whose message names the operands
             raise
-    return flattened(fitted, [type(linop) is Chain for linop in fitted], found)
+    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], found)
 
 
 def fit(

@@ -334,7 +334,7 @@ def _source_inside(linop: Composite, side: Side, position: int) -> Source:
     return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
 
 
-def flattened(
+def with_operands_inlined(
     linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: CompositionDims
 ) -> tuple[list[NamedLinop], CompositionDims]:
     """Return operators with some of them replaced by their operands, and their dimensions."""

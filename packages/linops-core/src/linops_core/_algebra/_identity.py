@@ -41,7 +41,7 @@ class Identity(SliceableLinop):
     (Kx) -> (Nx)
     """
 
-    _is_real = True
+    is_real = True
     _lengths: Mapping[NamedDimension, int] = MappingProxyType({})
     """Lengths of dimensions, if the identity stands for operators that know them."""
 
@@ -80,7 +80,7 @@ class Identity(SliceableLinop):
 
     adj_fn = fn
 
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the identity on these dimensions, which must include its own."""

@@ -16,7 +16,7 @@ from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
-from .._kernels._dtype import multiplied
+from .._kernels._dtype import product_in_wide_dtype
 
 
 class Scalar(SliceableLinop):
@@ -63,19 +63,19 @@ class Scalar(SliceableLinop):
     @staticmethod
     def fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return multiplied(linop.factor(), x)
+        return product_in_wide_dtype(linop.factor(), x)
 
     @staticmethod
     def adj_fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return multiplied(_conjugate(linop.factor()), x)
+        return product_in_wide_dtype(_conjugate(linop.factor()), x)
 
     @staticmethod
     def normal_fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         factor = linop.factor()
         # Not |w|^2 first: the dtype of a tensor may hold w but not its square.
-        return multiplied(_conjugate(factor), multiplied(factor, x))
+        return product_in_wide_dtype(_conjugate(factor), product_in_wide_dtype(factor, x))
 
     adj_normal_fn = normal_fn
 

@@ -36,7 +36,11 @@ class Eigenbasis(NamedTuple):
 
 @Question
 def shift_axes(linop: NamedLinop) -> tuple[int, ...]:
-    """Return the axes along which a circular shift of the input shifts the output alike."""
+    """Return the axes along which a circular shift of the input shifts the output alike.
+
+    None by default. The Fourier transform along these axes diagonalises the normal operator, and
+    ``A.solve_shifted`` uses this. Input and output must have the same axes.
+    """
     return ()
 
 

@@ -48,8 +48,8 @@ class Zero(SliceableLinop):
     tensor([0., 0.])
     """
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self,

@@ -15,9 +15,9 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from .. import config
-from .._kernels._complex import without_bits
+from .._kernels._complex import resolve_conj_and_neg
 from .._kernels._freed_memory import keep_freed
-from .._kernels._tracing import constant_when_compiled, make_in_plain_python, may_be_remembered
+from .._kernels._tracing import constant_when_compiled, make_in_plain_python
 from ._arithmetic import Arithmetic, rules
 from ._calls import apply_with_lazy_conjugate
 from ._conversions import Conversions
@@ -25,7 +25,7 @@ from ._copying import linked_copy, with_changed_tensors
 from ._cutting import Slicing, overridable
 from ._description import html_tree, tensor_text, tree_lines
 from ._dimensions import check_inner, is_renamed_by
-from ._memo import CHECKED
+from ._memo import CHECKED, may_be_kept
 from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
 from ._swapped_functions import check_swap, of_adjoint, swapped
@@ -71,8 +71,8 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
 
     saved_with: ClassVar[tuple[type, ...]] = ()
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
-    _takes_any_batch: ClassVar[bool] = False
-    """Whether ``fn`` treats all slices of further dimensions in front alike."""
+    takes_any_batch: ClassVar[bool] = False
+    """Whether ``fn`` treats all slices of further dimensions in front alike. A class sets it."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Drop inherited closed forms of functions that the class overrides."""
@@ -116,7 +116,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
 
         The result is never a lazy conjugate: ``y.is_conj()`` and ``y.is_neg()`` are False.
         """
-        return without_bits(apply_with_lazy_conjugate(self, x))
+        return resolve_conj_and_neg(apply_with_lazy_conjugate(self, x))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.
@@ -148,7 +148,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
-            if facts is not None and may_be_remembered(x.shape):
+            if facts is not None and may_be_kept(x.shape):
                 CHECKED.keep(self, (facts, y.shape))
                 keep_freed(x, y)
         return y
@@ -220,7 +220,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
 
     def conj(self) -> NamedLinop:
         r"""Return the complex conjugate :math:`\bar A`: A with conjugated weights."""
-        return self if self._is_real else rules.conjugate(self)
+        return self if self.is_real else rules.conjugate(self)
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operators that this one composes, in the order of application."""
@@ -288,7 +288,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
         ``...`` also works on inputs with further dimensions in front, which are then a batch. Grid
         operators find their dimensions by name. The copy shares all tensors.
         """
-        if not self._takes_any_batch:
+        if not self.takes_any_batch:
             return None
         shape = with_dims_in_front(self._shape, dims)
         return None if shape is None else self.resolved_to(shape)

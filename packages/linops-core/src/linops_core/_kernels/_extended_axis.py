@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from ._halo import Axis
-from ._slices import clipped, hull
+from ._slices import clipped_slice, hull
 
 Extension: TypeAlias = Literal["zeros", "circular", "reflect", "replicate"]
 
@@ -155,7 +155,9 @@ class ExtendedAxis(NamedTuple):
         Both are empty if nothing overlaps.
         """
         runs, last = self.runs, self.taps - 1
-        written = [clipped(run.start - last, run.start + run.length, self.n_output) for run in runs]
+        written = [
+            clipped_slice(run.start - last, run.start + run.length, self.n_output) for run in runs
+        ]
         return hull(run.sources for run in runs), hull(written)
 
     def with_kernel(self, taps: int, centre: int) -> ExtendedAxis:

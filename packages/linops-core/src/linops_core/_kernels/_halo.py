@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ._slices import clipped, is_empty
+from ._slices import clipped_slice, is_empty
 
 
 class Axis(NamedTuple):
@@ -32,8 +32,8 @@ class Axis(NamedTuple):
         Both are empty if nothing overlaps.
         """
         n_input, n_output, taps, before = self
-        read = clipped(-before, n_output - 1 + taps - before, n_input)
-        written = clipped(before - taps + 1, before + n_input, n_output)
+        read = clipped_slice(-before, n_output - 1 + taps - before, n_input)
+        written = clipped_slice(before - taps + 1, before + n_input, n_output)
         nothing = slice(0, 0)
         return (nothing, nothing) if is_empty(read) else (read, written)
 

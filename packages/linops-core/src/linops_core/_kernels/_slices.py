@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def clipped(start: int, stop: int, size: int) -> slice:
+def clipped_slice(start: int, stop: int, size: int) -> slice:
     """Return the part of ``start`` to ``stop`` that lies within ``size``; it may be empty."""
     first = min(max(start, 0), size)
     return slice(first, max(min(stop, size), first))

@@ -122,7 +122,7 @@ class Convolution(GridOperator[ExtendedAxis]):
 
     kernel: Tensor
     grid_keys = ("in_grid_shape", "out_grid_shape")
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,

@@ -60,7 +60,7 @@ class Dense(SliceableLinop):
     saved_with: ClassVar[tuple[type, ...]] = (Axes, Contraction)
 
     weight: Tensor
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,

@@ -17,13 +17,13 @@ from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
-from .._base._question import always
+from .._base._question import always_true
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
-from .._kernels._dtype import multiplied, not_a_tensor
+from .._kernels._dtype import not_a_tensor, product_in_wide_dtype
 from .._kernels._powers import repeated_power, why_not_raised
 from ._grid_names import Dims
 
@@ -133,12 +133,12 @@ class Diagonal(SliceableLinop):
     @staticmethod
     def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return multiplied(linop.aligned_weight(x.ndim), x)
+        return product_in_wide_dtype(linop.aligned_weight(x.ndim), x)
 
     @staticmethod
     def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return multiplied(linop.aligned_weight(x.ndim).conj(), x)
+        return product_in_wide_dtype(linop.aligned_weight(x.ndim).conj(), x)
 
     @staticmethod
     def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
@@ -148,8 +148,8 @@ class Diagonal(SliceableLinop):
         if is_plain and x.is_complex() and not weight.is_complex():
             # Once, instead of in each product.
             weight = conjugate = weight.to(torch.result_type(weight, x))
-        y = multiplied(weight, x)
-        return multiplied(conjugate, y, y if is_plain else None)
+        y = product_in_wide_dtype(weight, x)
+        return product_in_wide_dtype(conjugate, y, y if is_plain else None)
 
     adj_normal_fn = normal_fn
 
@@ -216,4 +216,4 @@ class Diagonal(SliceableLinop):
         return " ** ".join([super().extra_repr(), *map(str, self._exponents)])
 
 
-gains_by_slices.register(Diagonal)(always)
+gains_by_slices.register(Diagonal)(always_true)

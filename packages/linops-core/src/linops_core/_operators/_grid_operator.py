@@ -108,7 +108,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     _is_axis_by_axis: ClassVar[bool] = True
     """Whether each dimension of the grid becomes one dimension, as its :class:`AxisMap` says."""
 
-    _why_mixed: ClassVar[str | None] = None
+    why_mixed: ClassVar[str | None] = None
     """Why no dimension of the grid can be sliced, for operators that mix all of the grid."""
 
     def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
@@ -202,8 +202,8 @@ class GridOperator(SliceableLinop, Generic[Map]):
         """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
         if not any(dim in dims for dims in self.axis_dims):
             return None
-        if self._why_mixed is not None:
-            return self._why_mixed
+        if self.why_mixed is not None:
+            return self.why_mixed
         reason = why_on_both_sides(self.shape, dim)
         if self.axes:
             return reason
@@ -268,9 +268,13 @@ def axis_by_axis(
 
 def axis_names(letter: str, ndim: int) -> Dims:
     """Return the letter with x, y, z, or with numbers for more axes than three."""
-    return tuple([f"{letter}{x}" for x in "xyz"[:ndim]]) if ndim <= 3 else numbered(letter, ndim)
+    return (
+        tuple([f"{letter}{x}" for x in "xyz"[:ndim]])
+        if ndim <= 3
+        else numbered_letters(letter, ndim)
+    )
 
 
-def numbered(letter: str, ndim: int) -> Dims:
+def numbered_letters(letter: str, ndim: int) -> Dims:
     """Return the letter, the letter with 1, with 2, and so on."""
     return tuple([f"{letter}{axis or ''}" for axis in range(ndim)])

@@ -18,7 +18,7 @@ from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop, only_passes_on
 from .._base._tile import Window
-from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
+from .._kernels._pattern import RUN, Item, names_of, parsed_pattern, rearranged
 from ._grid_names import Dims
 
 
@@ -66,8 +66,8 @@ class Rearrange(SliceableLinop):
     tensor([0, 1, 2, 3, 4, 5])
     """
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Rearrange(SliceableLinop):
         axes_lengths: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(NamedShape(ishape, oshape))
-        self._sides = parsed(ipattern), parsed(opattern)
+        self._sides = parsed_pattern(ipattern), parsed_pattern(opattern)
         if axes_lengths is not None and not isinstance(axes_lengths, Mapping):
             raise TypeError(
                 f"{self.name}: axes_lengths must be a mapping of axis to length, "

@@ -51,8 +51,8 @@ class Expansion(GridOperator[Repetition]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Repetition,)
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self, narrow: Dims, wide: Dims, counts: Mapping[NamedDimension, int | None]

@@ -17,15 +17,15 @@ from .._algebra._slice_by_slice import gains_by_slices
 from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
-from .._base._question import always
+from .._base._question import always_true
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import dtype_of_sums, writing_is_safe
-from .._kernels._changes import are_counted
-from .._kernels._dtype import multiplied, not_a_tensor, summable
+from .._kernels._changes import writes_are_counted
+from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator, GridPart, axis_names, numbered
+from ._grid_operator import GridOperator, GridPart, axis_names, numbered_letters
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -78,10 +78,10 @@ class Sampling(GridOperator[GridPart]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -100,9 +100,9 @@ class Sampling(GridOperator[GridPart]):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
         n_dims, why = len(sizes), f"a grid of {sizes} and indices of shape {tuple(idx[0].shape)}"
-        default = axis_names("K", n_dims) if n_dims <= 3 else numbered("N", n_dims)
+        default = axis_names("K", n_dims) if n_dims <= 3 else numbered_letters("N", n_dims)
         here = "input_shape", input_shape, default
-        there = "output_shape", output_shape, numbered("K", idx[0].ndim)
+        there = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
         names = GridNames.of("Sampling", (dims, shape, to), batch_shape, here, there, why)
         own = names.shape(grid_shape=names.grid, idx_shape=names.result)
         super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
@@ -212,7 +212,7 @@ class Sampling(GridOperator[GridPart]):
     def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
         x = linop.gathered(summable(x))
-        return linop.scattered_back(multiplied(linop.counts(x), x))
+        return linop.scattered_back(product_in_wide_dtype(linop.counts(x), x))
 
     def _check_again(self) -> None:
         """Check the indices if they have changed since the last check."""
@@ -260,7 +260,7 @@ class Sampling(GridOperator[GridPart]):
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)
-            if is_plain(x, *idx) and are_counted(*idx):
+            if is_plain(x, *idx) and writes_are_counted(*idx):
                 counts = self._counted.of(idx, how, count, is_only=True)
             else:
                 counts = count()
@@ -283,7 +283,7 @@ class Sampling(GridOperator[GridPart]):
         return Normal(self, NamedShape(self.ishape), multiplies_by="numbers")
 
 
-gains_by_slices.register(Sampling)(always)
+gains_by_slices.register(Sampling)(always_true)
 
 
 @without_fftshift.register(Sampling)

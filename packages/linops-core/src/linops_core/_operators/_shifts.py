@@ -59,8 +59,8 @@ class Roll(GridOperator[ExtendedAxis]):
     slice(3, 5, None)
     """
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -158,8 +158,8 @@ class FourierShift(GridOperator[AxisMap]):
     """
 
     _geometry = ("shifts",)
-    _takes_any_batch = True
-    _why_mixed = "a shift through the Fourier transform mixes all of the dimension"
+    takes_any_batch = True
+    why_mixed = "a shift through the Fourier transform mixes all of the dimension"
 
     def __init__(
         self,

@@ -26,7 +26,7 @@ from torch.nn.functional import pad
 
 from ._rays import (
     Beam,
-    Tables,
+    ViewTables,
     axes_of_rows,
     coordinates,
     images_and_beam_are_fixed,
@@ -41,7 +41,7 @@ _BYTES = 2**21
 """Bytes of rows that are computed at a time, even if the images have fewer: less takes longer."""
 
 
-class Whole(NamedTuple):
+class WholeImages(NamedTuple):
     """Images as they are, (B, N0, N1)."""
 
     images: Tensor
@@ -62,8 +62,8 @@ def line_integrals(x: Tensor, beam: Beam) -> Tensor:
     if not x.numel():
         return x.new_zeros(len(x), len(beam.angles), beam.n_detectors)
     if not images_and_beam_are_fixed(x, beam):
-        return line_integrals_of_rows(Whole(x), beam, x)
-    parts = [line_integrals_of_rows(Whole(part), beam, part) for part in x.split(MOST_IMAGES)]
+        return line_integrals_of_rows(WholeImages(x), beam, x)
+    parts = [line_integrals_of_rows(WholeImages(part), beam, part) for part in x.split(MOST_IMAGES)]
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
@@ -183,7 +183,7 @@ def back_projection_onto_rows(
     )
 
 
-def _onto_few(lines: Tensor, beam: Beam, tables: Tables, shape: Sequence[int]) -> Tensor:
+def _onto_few(lines: Tensor, beam: Beam, tables: ViewTables, shape: Sequence[int]) -> Tensor:
     """Return the back projection of values of rays, (B, A, reach + D + reach), for few images."""
     reach = (lines.shape[2] - beam.n_detectors) // 2
     may_write = images_and_beam_are_fixed(lines, beam)

@@ -45,7 +45,7 @@ def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
     few = beam.at_angles(shared.angles)
     parts = []
     for images in x.split(shared.n_images):
-        found = line_integrals_of_rows(Posed(images, shared.poses), few, images)
+        found = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
         found = found.unflatten(0, (len(images), -1)).flatten(1, 2)
         part = found.new_empty(len(images), len(shared.place), beam.n_detectors)
         for views in blocks(len(shared.place), tables_at_once(found)):
@@ -108,7 +108,7 @@ class Pose(NamedTuple):
         return images.narrow(own, size - stop if is_reversed else start, stop - start)
 
 
-class Posed(NamedTuple):
+class PosedImages(NamedTuple):
     """Images (B, N0, N1) in each of some poses, the poses of an image in turn."""
 
     images: Tensor

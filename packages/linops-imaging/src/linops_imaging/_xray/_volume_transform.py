@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from linops_core import GridOperator, Side, SliceableLinop
-from linops_core.siblings import GridPart, not_a_tensor, steps_that_differ
+from linops_core.siblings import GridPart, steps_that_differ
 from nameddim import NamedDimension, NamedShape
 
-from .._checks import sizes_of_grid
+from .._checks import check_real_tensor, sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, shape_of
 from ._plane_by_plane import RayLines, add_back_projection, is_constant, volume_line_integrals
 from ._rays import centred
@@ -45,15 +45,6 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
 
     grid_keys = ("grid",)
     _is_axis_by_axis = False
-    _geometry = (
-        *LineIntegrals._geometry,
-        "heights",
-        "source",
-        "direction",
-        "detector_middle",
-        "u",
-        "v",
-    )
 
     angles: Tensor
     detector_spacing: Tensor | tuple[float, ...]
@@ -83,8 +74,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 3)
         for name, value in (poses or {}).items():
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                raise not_a_tensor(owner, name, value, "a tensor of real numbers")
+            check_real_tensor(owner, name, value)
             if value.ndim != 2 or value.shape[1] != 3:
                 raise ValueError(
                     f"{owner}: {name} must have the shape (views, 3), got {tuple(value.shape)}"
@@ -112,12 +102,6 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         """Return the poses that are weights, of which the first one has this name."""
         names = (first, "detector_middle", "u", "v")
         return Poses(*[self.weight_part(name).double() for name in names])
-
-    def pair(self, name: str) -> tuple[float | Tensor, float | Tensor]:
-        """Return two lengths, which may be tensors with gradients."""
-        value = self.weight_part(name).double() if name in self._weights else getattr(self, name)
-        first, second = value
-        return first, second
 
     @property
     def grid_size(self) -> tuple[int, ...]:

@@ -51,14 +51,6 @@ class XRayTransform(LineIntegrals):
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 2)
 
-    def _length(self, name: str) -> Number:
-        return self.weight_part(name).double() if name in self._weights else getattr(self, name)
-
-    def _origin(self) -> Sequence[Number]:
-        if isinstance(self.origin, Tensor):
-            return self.weight_part("origin").double().unbind()
-        return self.origin
-
     @abstractmethod
     def beam(self) -> Beam:
         """Return the geometry of the rays for the current weights."""

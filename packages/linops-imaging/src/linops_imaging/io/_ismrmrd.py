@@ -18,13 +18,13 @@ from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import (
     KINDS,
     SELECTABLE,
+    FileLines,
     IsmrmrdGroup,
-    Lines,
     Rows,
     Where,
     groups_of,
     numbers_of,
-    scan_of,
+    scan_from_lines,
 )
 from ._ismrmrd_scan import IsmrmrdScan
 from ._reader_errors import reader_errors
@@ -103,7 +103,7 @@ def read_ismrmrd(
         raise ValueError(f"read_ismrmrd: lines must be one of {KINDS}, got {lines!r}")
     numbers = numbers_of("read_ismrmrd", where, SELECTABLE)
     with _opened(path, dataset) as source:
-        return scan_of(source, lines, encoding, numbers)
+        return scan_from_lines(source, lines, encoding, numbers)
 
 
 def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> list[IsmrmrdGroup]:
@@ -132,7 +132,7 @@ def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> li
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
+def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[FileLines]:
     """Give the lines of a file while it is open."""
     path = Path(path)
     group_names("read_ismrmrd", dataset)
@@ -147,7 +147,7 @@ def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
         encodings = encodings_of(header)
         table = member("read_ismrmrd", h5py, group, "data", h5py.Dataset)
         heads = _heads(h5py, table, size)
-        yield Lines(header, encodings, heads, lambda chosen: _rows(table, heads, chosen))
+        yield FileLines(header, encodings, heads, lambda chosen: _rows(table, heads, chosen))
 
 
 def _heads(h5py: Any, table: Any, size: int) -> Array:

@@ -14,10 +14,10 @@ from torch import Tensor
 
 from .._extras import optional_module
 from . import _mrd_stream
-from ._geometry import affine_of, place_of
+from ._geometry import affine_of, geometry_fields
 from ._hdf5 import check_stored, group_at, group_names, member, numbers_for_torch
 from ._ismrmrd_fields import IMAGE_HEAD, REPEATED
-from ._ismrmrd_lines import Where, is_one_of, numbers_of, tensors_of
+from ._ismrmrd_lines import Where, field_tensors, is_one_of, numbers_of
 from ._reader_errors import reader_errors
 from ._write_ismrmrd import write_field
 
@@ -100,7 +100,7 @@ class IsmrmrdImages:
             data = data.unsqueeze(1)
         data = data[(None,) * (5 - data.ndim)]
         n = len(data)
-        place = place_of("IsmrmrdImages", affine, data.shape[:1:-1])
+        place = geometry_fields("IsmrmrdImages", affine, data.shape[:1:-1])
         header = {name: one.float().expand(n, 3) for name, one in place.items()}
         header["image_index"] = torch.arange(1, n + 1, device="cpu")
         header["image_type"] = torch.full((n,), _KINDS[kind], device="cpu")
@@ -245,7 +245,7 @@ def _images(
             )
         found[number] = one
     assert found is not None  # at least one was chosen
-    return IsmrmrdImages(found, tensors_of("in the header of images", header), tuple(attributes))
+    return IsmrmrdImages(found, field_tensors("in the header of images", header), tuple(attributes))
 
 
 def write_ismrmrd_images(

@@ -215,14 +215,7 @@ def _through_pinned(
 
 def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:
     # Make new pinned memory each time, because the caller may keep the result.
-    order = memory_order(x)
-    there = source.backend.empty_pinned(x.permute(order))
-    if not x.is_contiguous():
-        strides = there.permute(sorted(order, key=order.__getitem__)).stride()
-        # Not a view, because autograd would not let the caller write to it.
-        there = torch.empty(0, dtype=x.dtype, device="cpu").set_(
-            there.untyped_storage(), 0, x.shape, strides
-        )
+    there = source.backend.empty_pinned(x)
     with source.backend.using(source.outgoing):
         there.copy_(x, non_blocking=True)
     return there, recorded_on(source.outgoing, source.backend)

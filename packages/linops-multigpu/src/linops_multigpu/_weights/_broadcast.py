@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.siblings import WeightParts, tensors_read_by, weights_held_by, with_tensors_read
+from linops_split.siblings import WeightParts, with_tensors_read
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import copy_on_device
@@ -29,11 +29,9 @@ class Broadcast:
 
     def __init__(self, sources: Iterable[tuple[NamedLinop, Sequence[Tensor]]]) -> None:
         self._parts = WeightParts()
-        self._sources: list[tuple[NamedLinop, list[tuple[int | None, Tensor]]]] = []
-        for source, copies in sources:
-            tensors = zip(weights_held_by(source), tensors_read_by(source), copies, strict=True)
-            read = [(self._parts.add(*found), found[-1]) for found in tensors]
-            self._sources.append((source, read))
+        self._sources = [
+            (source, self._parts.add_read_by(source, copies)) for source, copies in sources
+        ]
 
     @property
     def can_be_kept(self) -> bool:
@@ -45,7 +43,7 @@ class Broadcast:
         own = self._parts.weights
         parts = _BroadcastWeights.apply(self._parts, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
-            with_tensors_read(source, [copy if of is None else parts[of] for of, copy in read])
+            with_tensors_read(source, [copy if of is None else parts[of] for of, _, copy in read])
             for source, read in self._sources
         ]
 
@@ -93,15 +91,16 @@ class _ReduceAdd(Function):
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
-        ctx.parts = inputs[0]
+        ctx.parts, *gradients = inputs
+        ctx.are_given = [gradient is not None for gradient in gradients]
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         found: list[Tensor | None] = [None]
-        for part in ctx.parts.parts:
+        for part, is_given in zip(ctx.parts.parts, ctx.are_given, strict=True):
             layout, gradient = ctx.parts.layouts[part.weight_number], gradients[part.weight_number]
-            if gradient is None:
+            if gradient is None or not is_given:
                 found.append(None)
             else:
                 own = part.of(layout.laid_out(gradient))

@@ -48,26 +48,24 @@ class Replica:
             return with_weights_sent(self._sources[position], self._device)
         # Separately for each stream, because each waits for what was sent before.
         stream = backend_of(self._device).current_stream(self._device)
-        of_call = made_once_per_call(
-            (self, torch.is_grad_enabled(), stream), lambda: self._linops(range(len(self._sources)))
-        )
-        return self._linops([position])[0] if of_call is None else of_call[position]
+        of_call = made_once_per_call((self, torch.is_grad_enabled(), stream), self._linops)
+        return (self._linops() if of_call is None else of_call)[position]
 
-    def current_copies(self, positions: Sequence[int] | None = None) -> CopiedOperators:
-        """Return the copies of all sources; those at the positions (or all) are up to date."""
+    def current_copies(self) -> CopiedOperators:
+        """Return the up-to-date copies of all sources."""
         with _SENDING:
-            if self._copies is None or not self._copies.are_current(positions):
+            if self._copies is None or not self._copies.snapshot.is_current():
                 # Free the outdated copies first, so that the device never holds both.
                 self._copies = None
                 self._copies = CopiedOperators(self._sources, self._device)
             self._copies.use()
             return self._copies
 
-    def _linops(self, positions: Sequence[int]) -> list[NamedLinop]:
-        copies = self.current_copies(positions)
-        if torch.is_grad_enabled() and any(copies.requires_grad()):
-            return copies.broadcast(positions).linops()
-        return [copies.linops[position] for position in positions]
+    def _linops(self) -> list[NamedLinop]:
+        copies = self.current_copies()
+        if torch.is_grad_enabled() and any(copies.snapshot.requires_grad()):
+            return copies.broadcast().linops()
+        return copies.linops
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the copies, which are made again when needed."""
@@ -82,7 +80,6 @@ class CopiedOperators:
         # Tensors made in inference mode could never be used with autograd.
         with torch.inference_mode(False), torch.no_grad(), one_call():
             self.snapshot = Snapshot(sources, device)
-            self._snapshots = [Snapshot([source], device) for source in sources]
             read = [[tensor.detach() for tensor in tensors_read_by(source)] for source in sources]
             there = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
             self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
@@ -90,25 +87,14 @@ class CopiedOperators:
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
-        self._broadcasts: dict[tuple[object, ...], Broadcast] = {}
+        self._broadcasts: dict[tuple[bool, ...], Broadcast] = {}
 
-    def are_current(self, positions: Sequence[int] | None = None) -> bool:
-        """Whether the tensors that the operators, or some of them, read have not changed."""
-        if positions is None or len(positions) == len(self._snapshots):
-            return self.snapshot.is_current()
-        return all(self._snapshots[position].is_current() for position in positions)
-
-    def requires_grad(self) -> tuple[bool, ...]:
-        """Return for each tensor of the operators whether it requires gradients now."""
-        return self.snapshot.requires_grad()
-
-    def broadcast(self, positions: Sequence[int]) -> Broadcast:
+    def broadcast(self) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""
-        key = tuple(positions), self.requires_grad()
+        key = self.snapshot.requires_grad()
         found = self._broadcasts.get(key)
         if found is None:
-            pairs = [(self._sources[position], self._tensors[position]) for position in positions]
-            found = Broadcast(pairs)
+            found = Broadcast(zip(self._sources, self._tensors, strict=True))
             if found.can_be_kept:
                 self._broadcasts[key] = found
         return found

@@ -35,18 +35,18 @@ class Counted:
         y: Tensor,
         background: float | Tensor,
         name: str = "",
-        beside: Space | None = None,
+        input_space: Space | None = None,
     ) -> None:
         check_vector(owner, f"y{name}", y)
         self.owner, self.name = owner, name
         self.y = at_least_single(y)
         b = checked_counts(owner, f"background{name}", background)
         self.background = fitted_weight(owner, b, self.y, f"background{name}")
-        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", beside=beside)
+        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", input_space=input_space)
         largest = check_counts(owner, f"y{name}", self.pair.output, self.y)
         ones = torch.ones_like(self.y)
         seen = self.pair.adjoint(ones)
-        check_real(owner, f"A{name}", seen)
+        check_keeps_real(owner, f"A{name}", seen)
         check_adjoint(self.pair, ones, seen)
         self.total_seen = float(
             summed_over_processes(self.pair.input.terms(torch.sum, seen.detach()))[0]
@@ -126,7 +126,7 @@ def one_background_each(
     return one_per_operator(owner, "background", cast(Backgrounds, background), A, "background")
 
 
-def check_real(owner: str, name: str, image: Tensor) -> None:
+def check_keeps_real(owner: str, name: str, image: Tensor) -> None:
     """Raise an error if an operator makes complex numbers of real ones."""
     if image.is_complex():
         raise TypeError(

@@ -15,7 +15,7 @@ import torch
 
 from .._copies._buffers import Part, copied, parts_of
 from .._copies._plan import copy_plan
-from .._copies._spans import Span
+from .._copies._spans import ByteSpan
 from .._errors import CheckpointError
 from .._modules._traverse import FoundTensor
 from .._reports._archive import PORTION, Portions, data_start, portions_of, write_record
@@ -198,7 +198,7 @@ class _CompactStorage:
         for start, part in self._parts:
             yield bytes(start - reached)
             if part.nbytes:
-                if isinstance(part, Span):
+                if isinstance(part, ByteSpan):
                     data = part.gathered()
                 else:
                     data = copied(part, self._group, _CPU).data

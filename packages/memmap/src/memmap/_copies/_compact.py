@@ -18,7 +18,7 @@ import torch
 from .._modules._rebuild import strided, view_like
 from .._views._view import View
 from ._plan import Group, Piece
-from ._spans import Span, Transfer
+from ._spans import ByteSpan, Transfer
 
 # Word sizes in bytes: a transfer uses the largest that divides all offsets, lengths and steps.
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
@@ -37,7 +37,7 @@ class Axis(NamedTuple):
 class Box(NamedTuple):
     """The bytes of a span whose digits lie in a box; the first of `axes` counts single bytes."""
 
-    span: Span
+    span: ByteSpan
     origin: int  # address whose digits are all 0
     axes: tuple[Axis, ...]
 
@@ -93,7 +93,7 @@ class Box(NamedTuple):
         return _digits(view, self.origin, [axis.period for axis in self.axes])
 
 
-def box_of(span: Span, group: Group) -> Box | None:
+def box_of(span: ByteSpan, group: Group) -> Box | None:
     """The smallest box around the nonempty pieces of a span; None unless it saves bytes."""
     origins = dict.fromkeys([group.start, *[piece.view.address for piece in span.pieces]])
     for origin in list(origins)[:_MAX_ORIGINS]:
@@ -104,7 +104,7 @@ def box_of(span: Span, group: Group) -> Box | None:
     return None
 
 
-def _axes_of(span: Span, origin: int) -> tuple[Axis, ...] | None:
+def _axes_of(span: ByteSpan, origin: int) -> tuple[Axis, ...] | None:
     """Axes of the smallest box around all pieces; None if it does not lie within the span."""
     periods = {1}
     for piece in span.pieces:

@@ -17,7 +17,7 @@ from .._views._footprint import Footprint, footprint
 from .._views._layout import run_layout
 from .._views._layout_index import LayoutIndex
 from .._views._view import View
-from ._buffers import Buffer, new_buffers
+from ._buffers import PartBuffer, new_buffers
 from ._plan import Group, Piece, copy_plan
 from ._spans import Pack
 
@@ -32,8 +32,8 @@ class Region:
     ) -> None:
         self.span = group._replace(pieces=[])
         self.device = device
-        self.buffers: list[Buffer] = []
-        self.buffer_of: dict[View, Buffer] = {}  # for the views whose bytes were copied
+        self.buffers: list[PartBuffer] = []
+        self.buffer_of: dict[View, PartBuffer] = {}  # for the views whose bytes were copied
         self.sources: dict[int, StorageWeakRef] = {}  # the weak references reserve the identities
         self._pack: Pack = pack
         self._non_blocking = non_blocking
@@ -76,7 +76,7 @@ class Region:
         """Whether a source storage still exists, so that the source addresses are still valid."""
         return not all(source.expired() for source in self.sources.values())
 
-    def _buffer(self, piece: Piece) -> Buffer | None:
+    def _buffer(self, piece: Piece) -> PartBuffer | None:
         buffer = self.buffer_of.get(piece.view)
         if buffer is None:
             buffer = next((buffer for buffer in self.buffers if buffer.part.holds(piece)), None)

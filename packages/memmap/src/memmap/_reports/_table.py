@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from ._numbers import Numbers, StorageReport, TensorNumbers
 
@@ -13,8 +12,6 @@ _MAX_PARTNERS = 3
 COLUMNS = (*Numbers._fields, "tensor")
 
 
-# The tensors of one program have few sizes.
-@lru_cache(maxsize=8192)
 def bytes_text(nbytes: int) -> str:
     """Bytes in a unit that fits: 1023 B, 1.5 KiB, 3.0 GiB."""
     value, exponent = float(nbytes), 0

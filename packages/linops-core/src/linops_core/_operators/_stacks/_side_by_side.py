@@ -18,7 +18,7 @@ from ..._algebra._add import Add
 from ..._algebra._composite import Composite, operands_without_fftshift
 from ..._algebra._same_space import why_not_alike
 from ..._algebra._supports import supports_side_by_side
-from ..._algebra._threads import check_workers, combined
+from ..._algebra._threads import check_workers, combine_on_threads
 from ..._algebra._zero import Zero, lengths_of, zero_between
 from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
@@ -141,7 +141,7 @@ class SideBySide(Composite):
         if linop.odim is None:
             # A Zero in a sum may not know its sizes.
             pairs = [pair for pair in pairs if not acts_as(pair[0], Zero)] or pairs
-        return combined(linop.put_together, pairs, linop.threaded, linop.num_workers)
+        return combine_on_threads(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = staticmethod(of_adjoint)
 

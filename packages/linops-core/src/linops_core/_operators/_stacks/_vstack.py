@@ -14,7 +14,7 @@ from ..._base._linop import NamedLinop
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import per_axis
 from ._blocks import Blocks
-from ._flat import flat_name, flattened, shared_batch
+from ._flat import flat_name, flat_operator, shared_batch
 from ._side_by_side import SideBySide
 
 
@@ -47,7 +47,9 @@ class FlatSideBySide(SideBySide):
         blocks: dict[Side, Blocks] = {}
         for side in names:
             dim = flat_name(owner, operands, side, batch, names[side])
-            parts = [flattened(owner, linop, side, batch, dim, sizes, shared) for linop in operands]
+            parts = [
+                flat_operator(owner, linop, side, batch, dim, sizes, shared) for linop in operands
+            ]
             operands = [part.linop for part in parts]
             lengths = tuple(part.length for part in parts)
             layouts = tuple(part.layout for part in parts)
