@@ -80,10 +80,10 @@ class Plan:
             plain[id(item.tensor)] = composite.assemble([*map(part_of, composite.parts)])
 
 
-def plan_of(found: Iterable[Found], detach: bool = False, kept: Container[int] = ()) -> Plan:
+def plan_of(found: Iterable[Found], detach: bool = False, uncast: Container[int] = ()) -> Plan:
     """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
 
-    A cast leaves the type of tensors with the `kept` ids.
+    A cast leaves the type of tensors with the `uncast` ids.
     """
     plan = Plan()
     pieces: list[Piece] = []
@@ -96,7 +96,7 @@ def plan_of(found: Iterable[Found], detach: bool = False, kept: Container[int] =
                 f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
             )
         plan.found.append(item)
-        _add_pieces(item, pieces, plan, id(item.tensor) in kept)
+        _add_pieces(item, pieces, plan, id(item.tensor) in uncast)
     groups = _grouped(pieces)
     plan.groups = [group for group in groups if any(piece.owned for piece in group.pieces)]
     return plan
