@@ -16,7 +16,6 @@ from .._proximals._proximal import fitted_weight
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import Operator, check_like, check_output, finite
 from .._shared._precision import OperatorPair, widened
-from .._shared._products import free
 from .._shared._space import Space, added
 from .._shared._stacked import StackedOperators, of_each
 
@@ -53,7 +52,6 @@ class Counted:
         self.sensitivity = torch.where(seen > floor, seen, math.inf)
         """A^H 1, infinite where x is not seen, so that x becomes 0 there."""
         self._least = (largest or 1.0) * math.sqrt(torch.finfo(self.y.dtype).tiny)
-        self._memory: Tensor | None = None
 
     def image(self, x: Tensor) -> tuple[Tensor, float]:
         """Return A x, and the least mean that is above its rounding and can divide y."""
@@ -62,20 +60,11 @@ class Counted:
         what = f"the output of A{self.name} for x >= 0"
         return image, max(self._noise(self.pair.output, what, image), self._least)
 
-    def quotient(self, image: Tensor, floor: float) -> Tensor:
-        """Return y / (A x + b), in memory that later calls write into; 0 / 0 is 0."""
-        mean = torch.add(image, self.background, out=free(self._memory, image, *self._tensors))
-        mean = torch.clamp(mean, min=floor, out=free(mean, mean))
-        self._memory = torch.div(self.y, mean, out=free(mean, mean, self.y))
-        return self._memory
-
-    def updated(self, x: Tensor, image: Tensor, floor: float, into: Tensor | None) -> Tensor:
-        """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; in the memory of ``into``."""
-        back = self.pair.adjoint(self.quotient(image, floor))
+    def updated(self, x: Tensor, image: Tensor, floor: float) -> Tensor:
+        """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; 0 / 0 is 0."""
+        back = self.pair.adjoint(self.y / (image + self.background).clamp(min=floor))
         check_like(self.owner, "the output of the adjoint", back, "x", x)
-        new = torch.div(x, self.sensitivity, out=free(into, x, self.sensitivity))
-        new = torch.mul(new, back, out=free(new, new, back))
-        return torch.clamp(new, min=0, out=free(new, new))  # rounding of the adjoint
+        return (x / self.sensitivity * back).clamp(min=0)  # rounding of the adjoint
 
     @torch.no_grad()
     def objective(self, image: Tensor, floor: float) -> float:
@@ -107,10 +96,6 @@ class Counted:
                 "must be at least 0; otherwise use pdhg with poisson_likelihood"
             )
         return 4 * low
-
-    @property
-    def _tensors(self) -> list[Tensor]:
-        return [self.background] if isinstance(self.background, Tensor) else []
 
 
 def of_operators(
