@@ -14,10 +14,10 @@ from linops_core.siblings import check_vector
 from .._proximals._poisson import checked_counts, divergence, no_counts
 from .._proximals._proximal import fitted_weight
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import Operator, check_like, check_output, finite
-from .._shared._precision import OperatorPair, widened
-from .._shared._space import Space, added
-from .._shared._stacked import StackedOperators, of_each
+from .._shared._checks import Operator, check_finite, check_like, check_output
+from .._shared._precision import OperatorPair, at_least_single
+from .._shared._space import Space, summed_over_processes
+from .._shared._stacked import StackedOperators, one_per_operator
 
 Backgrounds: TypeAlias = float | Tensor | Sequence[float | Tensor]
 """Of one operator, or of each of a sequence of operators."""
@@ -34,20 +34,22 @@ class Counted:
         y: Tensor,
         background: float | Tensor,
         name: str = "",
-        beside: Space | None = None,
+        input_space: Space | None = None,
     ) -> None:
         check_vector(owner, f"y{name}", y)
         self.owner, self.name = owner, name
-        self.y = widened(y)
+        self.y = at_least_single(y)
         b = checked_counts(owner, f"background{name}", background)
         self.background = fitted_weight(owner, b, self.y, f"background{name}")
-        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", beside=beside)
+        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", input_space=input_space)
         largest = check_counts(owner, f"y{name}", self.pair.output, self.y)
         ones = torch.ones_like(self.y)
         seen = self.pair.adjoint(ones)
-        check_real(owner, f"A{name}", seen)
+        check_keeps_real(owner, f"A{name}", seen)
         check_adjoint(self.pair, ones, seen)
-        self.total_seen = float(added(self.pair.input.terms(torch.sum, seen.detach()))[0])
+        self.total_seen = float(
+            summed_over_processes(self.pair.input.terms(torch.sum, seen.detach()))[0]
+        )
         floor = self._noise(self.pair.input, f"the adjoint of A{name}, applied to ones,", seen)
         self.sensitivity = torch.where(seen > floor, seen, math.inf)
         """A^H 1, infinite where x is not seen, so that x becomes 0 there."""
@@ -70,13 +72,13 @@ class Counted:
     def objective(self, image: Tensor, floor: float) -> float:
         """Return the divergence of y from A x + b."""
         mean = (image + self.background).clamp(min=floor)
-        return float(added(self.pair.output.terms(divergence, self.y, mean))[0])
+        return float(summed_over_processes(self.pair.output.terms(divergence, self.y, mean))[0])
 
     @torch.no_grad()
     def check_explained(self, image: Tensor, floor: float) -> None:
         """Raise an error if there are counts where no x >= 0 makes any."""
         dark = self.y * (image + self.background <= floor)
-        lost = float(added(self.pair.output.terms(torch.sum, dark))[0])
+        lost = float(summed_over_processes(self.pair.output.terms(torch.sum, dark))[0])
         if lost:
             raise ValueError(
                 f"{self.owner}: y{self.name} must be 0 where A x0 + background is 0, got counts "
@@ -98,16 +100,16 @@ class Counted:
         return 4 * low
 
 
-def of_operators(
+def one_background_each(
     owner: str, background: Backgrounds, A: StackedOperators
 ) -> Sequence[float | Tensor]:
     """Return the background of each operator; a number is that of all."""
     if isinstance(background, (int, float)):
         return [background] * len(A.operators)
-    return of_each(owner, "background", cast(Backgrounds, background), A, "background")
+    return one_per_operator(owner, "background", cast(Backgrounds, background), A, "background")
 
 
-def check_real(owner: str, name: str, image: Tensor) -> None:
+def check_keeps_real(owner: str, name: str, image: Tensor) -> None:
     """Raise an error if an operator makes complex numbers of real ones."""
     if image.is_complex():
         raise TypeError(
@@ -128,8 +130,8 @@ def check_counts(owner: str, name: str, space: Space, x: Tensor) -> float:
 
 def extremes(owner: str, space: Space, x: Tensor) -> tuple[float, float]:
     """Return max(-x, 0) and max(x, 0); of a vector in parts the sums of those of the parts."""
-    low, high = added(space.terms(_extremes, x.detach()))[0].tolist()
-    return finite(owner, low), finite(owner, high)
+    low, high = summed_over_processes(space.terms(_extremes, x.detach()))[0].tolist()
+    return check_finite(owner, low), check_finite(owner, high)
 
 
 def _extremes(x: Tensor) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._shared._adjoint_check import adjoint_rounding
-from .._shared._checks import check_like, check_scale, finite
+from .._shared._checks import check_finite, check_like, check_scale
 from .._shared._precision import OperatorPair
 from .._shared._space import Space
 
@@ -69,7 +69,7 @@ class Bidiagonalization:
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
         numbers = torch.stack(scalars).tolist()
-        return [finite(self.A.owner, number, self.u.dtype) for number in numbers]
+        return [check_finite(self.A.owner, number, self.u.dtype) for number in numbers]
 
 
 def _normalize(x: Tensor, space: Space) -> Tensor:

@@ -10,12 +10,12 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, probe
-from .._proximals._separable import Proximals, of_all_blocks
+from .._proximals._proximal import Proximal, map_sketch
+from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import probed
+from .._shared._checkpoint import operator_sketch
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -25,7 +25,7 @@ from .._shared._progress import (
     with_options,
 )
 from .._shared._space import Space
-from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
+from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from .._spectral._power_method import norm_of
 from ._problem import TwoFunctions, floors_of
 from ._scales import first_sigma
@@ -122,10 +122,10 @@ def pdhg(
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
-    K, adjoint = stacked(_NAME, "K", K, adjoint)
+    K, adjoint = stacked_operator(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
     progress = Progress(_NAME, max_num_iters, watching, space=pair.input)
-    penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
+    penalty = map_of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
     maps = (penalty, pair.output), (proximal_g, pair.input)
     functions = TwoFunctions(_NAME, *maps, dtype)
     if p0 is not None:
@@ -137,7 +137,7 @@ def pdhg(
     )
     options = _Options(tau, sigma, eps_abs, eps_rel)
     if tau is None and sigma is None:
-        sigma = first_sigma(pair, functions.f, proximal_f, functions.g, widened(x0))
+        sigma = first_sigma(pair, functions.f, proximal_f, functions.g, at_least_single(x0))
         if p0 is not None and isinstance(K, StackedOperators):
             p0 = K.in_units(K.split(p0), -1)
     steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
@@ -168,7 +168,7 @@ class _Steps:
         sigma: float | None,
     ) -> None:
         self.pair, self.functions, self.progress, self.options = pair, functions, progress, options
-        self.are_given, x = None not in options[:2], widened(x0).clone()
+        self.are_given, x = None not in options[:2], at_least_single(x0).clone()
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
@@ -178,7 +178,7 @@ class _Steps:
         if self.are_given:
             _check_lengths(*lengths)
         image = pair.forward(x)
-        p = torch.zeros_like(image) if p0 is None else widened(p0).clone()
+        p = torch.zeros_like(image) if p0 is None else at_least_single(p0).clone()
         check_like(_NAME, "p0", p, "the output of K", image)
         self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
         self.tau, self.sigma, self.norm = lengths
@@ -188,9 +188,12 @@ class _Steps:
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, functions, x = self.pair, self.functions, self.x
-        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **probed(pair, x)}
+        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **operator_sketch(pair, x)}
         image, random = found["K"][1], pair.input.random_like(x)
-        of_f, of_g = probe(functions.f, image, pair.dtype), probe(functions.g, random, pair.dtype)
+        of_f, of_g = (
+            map_sketch(functions.f, image, pair.dtype),
+            map_sketch(functions.g, random, pair.dtype),
+        )
         maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
         return found | {f"the proximal map of {name}": known for name, known in maps.items()}
 

@@ -14,22 +14,22 @@ from torch import Tensor
 from linops_core.siblings import choosing_steps
 
 from .._private_torch import FakeTensor, TorchDispatchMode
-from ._peak_inside import inside_nbytes
 from ._structure import Structures
+from ._workspace import workspace_nbytes
 
 _Counts: TypeAlias = dict[torch.device, tuple[int, int]]
 """For each device: the highest number of bytes during a step, and those left behind."""
 
 
 def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
-    """Return the peak of the bytes that ``work`` allocates, by device; see `Count`."""
-    count = Count()
+    """Return the peak of the bytes that ``work`` allocates, by device; see `AllocationCount`."""
+    count = AllocationCount()
     with count, choosing_steps(count.differing):
         work()
     return dict(count.peaks)
 
 
-class Count(TorchDispatchMode):
+class AllocationCount(TorchDispatchMode):
     """Tracks the storages that operations make, until they are freed.
 
     Counts storages, each once however many views it has, from the operation that makes or enlarges
@@ -69,7 +69,7 @@ class Count(TorchDispatchMode):
             if more := nbytes - before.get(key, 0):
                 self.add(tensor, more)
         if made:
-            self.note(made[0].device, inside_nbytes(func, given, made, args))
+            self.note(made[0].device, workspace_nbytes(func, given, made, args))
         return results
 
     def add(self, tensor: Tensor, more: int) -> None:
