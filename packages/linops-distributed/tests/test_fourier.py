@@ -494,7 +494,7 @@ def test_another_shape_on_one_rank(two: Ranked) -> None:
         assert "input must be the same on all ranks, got" in str(error)
 
 
-def test_second_derivatives(two: Ranked) -> None:
+def test_second_derivatives_are_refused(two: Ranked) -> None:
     def program(rank: int) -> None:
         A = distribute_linop(FFT(3), two.mesh(r=2), SLAB, sizes=dict(zip(N, GRID, strict=True)))
         x = A.local_input(random(*GRID)).clone().requires_grad_()

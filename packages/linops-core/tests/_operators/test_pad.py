@@ -78,7 +78,7 @@ def test_sizes_are_known_to_neighbours() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.float16, torch.int64])
-def test_dtypes_stay(dtype: torch.dtype) -> None:
+def test_outputs_have_the_dtype_of_the_input(dtype: torch.dtype) -> None:
     x = torch.ones(2, dtype=dtype)
     assert PadLast([4], [2])(x).dtype == Crop([1], [2])(x).dtype == dtype
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, SliceableLinop
+from linops_core.questions import shift_axes, without_fftshift
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import NamedShape
 
@@ -96,6 +97,24 @@ class CopiedWeight(Diagonal):
 class ConjugateOfItself(Diagonal):
     def conj(self) -> NamedLinop:
         return self
+
+
+class ShiftsNothing(Diagonal):
+    """A class that says that a shift of its input shifts its output."""
+
+
+class HasNoCentre(Diagonal):
+    """A class that says that it need not move data."""
+
+
+@shift_axes.register(ShiftsNothing)
+def _last(linop: NamedLinop) -> tuple[int, ...]:
+    return (-1,)
+
+
+@without_fftshift.register(HasNoCentre)
+def _itself(linop: NamedLinop, dims: object) -> NamedLinop:
+    return linop
 
 
 class SupportTooNarrow(Dense):
@@ -357,6 +376,8 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
         lambda: SupportTooNarrow(values(2, 3)),
         "nothing_is_read_or_written_outside_of_the_supports",
     ),
+    (diagonal(ShiftsNothing), "what_its_class_answers_is_true"),
+    (diagonal(HasNoCentre), "what_its_class_answers_is_true"),
     (diagonal(Rewrapped), "constructors_keep_parameters_as_they_are"),
     (diagonal(SharedDictionaries), "shallow_copy_shares_tensors_and_no_dictionary"),
     (diagonal(DeepCopyThatIsShallow), "deep_copy_is_equal_and_shares_no_memory"),
@@ -512,7 +533,7 @@ def test_a_failure_says_which_operator_and_shows_both_results() -> None:
 
 
 def test_a_result_that_is_a_lazy_conjugate_breaks_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linops_core._base._linop.without_bits", lambda y: y)
+    monkeypatch.setattr("linops_core._base._linop.resolve_conj_and_neg", lambda y: y)
     laws = laws_of(diagonal(Diagonal))
     with pytest.raises(AssertionError, match=r"A.T\(x\) must be a tensor without lazy bits"):
         laws.test_no_result_and_no_weight_of_a_state_is_a_lazy_conjugate()

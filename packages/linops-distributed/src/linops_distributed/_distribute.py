@@ -20,8 +20,8 @@ from ._halo import HaloExchange
 from ._mesh import RankMesh
 from ._route import Halo, Move, gain_of
 from ._sharding import Sharding
-from ._shares import Share, sharded
-from ._sources import Source, shares_made, shares_of_all, shares_of_one
+from ._shares import Share, sharding_for
+from ._sources import Source, shares_of_all, shares_of_functions, shares_of_one
 from ._steps import in_steps
 from ._tile import DistributedTile
 from ._transport import Transport
@@ -137,7 +137,7 @@ def over_ranks(
         facts = _signature(linop)
     else:
         sources = _checked_sources(linop)
-        plan, steps = shares_made(sources, ranks, pairs, known, _NAME)
+        plan, steps = shares_of_functions(sources, ranks, pairs, known, _NAME)
         facts = [_signature(source) for source in sources if isinstance(source, NamedLinop)]
     lengths = [step.sharding.cuts if isinstance(step, Share) else step for step in steps]
     options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
@@ -202,14 +202,14 @@ def _tile(
 
 def _exchange(move: Move, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> Exchange:
     ranks.mesh.prepare((move.mesh_dim,))
-    before, after = (sharded(ranks, cuts, lengths) for cuts in (move.before, move.after))
+    before, after = (sharding_for(ranks, cuts, lengths) for cuts in (move.before, move.after))
     return Exchange(move.names, before, after, ranks)
 
 
 def _halo(step: Halo, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
     ranks.mesh.prepare((step.mesh_dim,))
     sides = step.before, step.after
-    before, after = (sharded(ranks, step.cuts, lengths, reads) for reads in sides)
+    before, after = (sharding_for(ranks, step.cuts, lengths, reads) for reads in sides)
     return HaloExchange(step.names, step.dim, before, after, ranks)
 
 

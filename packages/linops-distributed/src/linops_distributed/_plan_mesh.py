@@ -17,7 +17,7 @@ from ._distribute import checked_placement, over_ranks
 from ._distributed import DistributedLinop
 from ._dry_run import dry_run
 from ._mesh import RankMesh
-from ._plan import MeshPlan, RankPlan, Step, merged
+from ._plan import MeshPlan, PlanStep, RankPlan, merged
 from ._sharding import Cut
 from ._transport import Transport
 
@@ -79,7 +79,7 @@ def plan_mesh(
     first = Transport(RankMesh(mesh, dict.fromkeys(mesh, 0), everyone), ordered, is_dry=True)
     pairs = checked_placement(placement, first)
     cuts: set[Cut] = set()
-    steps: dict[object, Mapping[str, tuple[Step, ...]]] = {}
+    steps: dict[object, Mapping[str, tuple[PlanStep, ...]]] = {}
     plans: list[RankPlan] = []
 
     def lengths_at(at: Mapping[str, int]) -> tuple[object, ...]:

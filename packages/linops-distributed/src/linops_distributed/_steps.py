@@ -55,7 +55,7 @@ class DistributedSteps(DistributedLinop, Wrapper):
         here = self._shardings["input"]
         names = dict(zip(self.ishape, normal.oshape, strict=True))
         other._shardings = {"input": here, "output": here.renamed(names)}
-        return self._marked(other, "normal").as_endomorphism()
+        return self._with_derivation(other, "normal").as_endomorphism()
 
 
 def in_steps(linops: Sequence[DistributedLinop], ranks: Transport) -> DistributedLinop:

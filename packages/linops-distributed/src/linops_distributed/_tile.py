@@ -202,7 +202,8 @@ class DistributedTile(DistributedLinop, Tiled):
         # The same names on all ranks, for any parts.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
         normal = cast(
-            DistributedTile, self._marked(self._changed(normals, lambda whole: whole.N), "normal")
+            DistributedTile,
+            self._with_derivation(self._changed(normals, lambda whole: whole.N), "normal"),
         )
         normal._gain, normal._structure = None, (self._structure[0].N,)
         # With a halo, the output has another name for the slice that is read.

@@ -9,13 +9,7 @@ from torch import Tensor
 from linops_core import NamedLinop, SliceableLinop
 from linops_core.siblings import TensorState, all_parts_of
 from linops_split import Tiles
-from linops_split.siblings import (
-    GradientSums,
-    PartCopies,
-    WeightParts,
-    tensors_read_by,
-    weights_held_by,
-)
+from linops_split.siblings import GradientSums, PartCopies, WeightParts
 
 from ._sharding import Sharding
 from ._transport import Transport
@@ -27,8 +21,7 @@ Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 def trained_weights(linop: NamedLinop) -> list[Tensor]:
     """Return the weights of an operator that require gradients, each once."""
     parts = WeightParts()
-    for weight, tensor in zip(weights_held_by(linop), tensors_read_by(linop), strict=True):
-        parts.add(weight, tensor, tensor)
+    parts.add_read_by(linop)
     return parts.weights
 
 
@@ -110,9 +103,9 @@ class RankCopies(PartCopies):
             numbers[id(weight)]: dims for weight, dims in zip(weights, mesh_dims, strict=True)
         }
 
-    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights by number, summed over all ranks."""
-        found = super().returned(sums)
+        found = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
             weight = self.parts.weights[number]
             own = found.get(number)

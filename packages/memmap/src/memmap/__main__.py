@@ -15,9 +15,9 @@ from pathlib import Path
 from ._checkpoints._compact_checkpoint import compact_checkpoint
 from ._checkpoints._diff import diff_reports
 from ._errors import CheckpointError
+from ._reports._garbage_collection import collector_paused
 from ._reports._report import MemoryReport
 from ._reports._table import bytes_text, printable
-from ._reports._uncollected import uncollected
 
 _COLUMNS = """\
 columns:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # Python scans all objects when it exits, also those of torch, which takes 0.4 s.
     atexit.register(gc.freeze)
-    with uncollected():
+    with collector_paused():
         return _run(_parser().parse_args(arguments))
 
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import rules
-from .._base._calls import applied
+from .._base._calls import apply_with_lazy_conjugate
 from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
@@ -22,7 +22,7 @@ from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
-from ._composite import Composite, flattened, operands_without_fftshift
+from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
@@ -84,7 +84,7 @@ class Chain(Composite):
         if (slices := slices_of(linop, x)) is not None:
             return slices.run(x)
         for part in linop.linops:
-            x = applied(part, x)
+            x = apply_with_lazy_conjugate(part, x)
         return x
 
     adj_fn = staticmethod(of_adjoint)
@@ -149,7 +149,7 @@ class Chain(Composite):
         rows = [tiles_at(part, windows) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the chain of some operands, which must fit."""
         return Chain(*map(self._operand, numbers))
 
@@ -209,7 +209,7 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
 without_fftshift.register(Chain)(operands_without_fftshift)
 
 
-def chained(
+def chain_without_check(
     operands: Sequence[NamedLinop], found: CompositionDims | None, is_endomorphism: bool
 ) -> Chain:
     """Return the chain of operators that fit and are no chains, without a check."""
@@ -253,7 +253,7 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
         except ValueError:
             fit(_flat(linops))  # whose message names the operands
             raise
-    return flattened(fitted, [type(linop) is Chain for linop in fitted], found)
+    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], found)
 
 
 def fit(

@@ -132,9 +132,9 @@ class Composite(NamedLinop):
                 f"{self.signature}: a slice must have at least one of {len(self)} operands, got "
                 f"{index}"
             )
-        return self._of_some(numbers[index])
+        return self._with_operands_at(numbers[index])
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the same composition of some operands."""
         raise TypeError(
             f"{self.signature}: a slice must be one of a chain, a sum or operators side by side, "
@@ -334,7 +334,7 @@ def _source_inside(linop: Composite, side: Side, position: int) -> Source:
     return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
 
 
-def flattened(
+def with_operands_inlined(
     linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: CompositionDims
 ) -> tuple[list[NamedLinop], CompositionDims]:
     """Return operators with some of them replaced by their operands, and their dimensions."""

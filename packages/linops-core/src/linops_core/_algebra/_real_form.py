@@ -48,7 +48,7 @@ class RealForm(Composite):
             [0., 0.]], dtype=torch.float64)
     """
 
-    _is_real = True
+    is_real = True
 
     def __init__(self, linop: NamedLinop, dim: NamedDimension | str = "Part") -> None:
         if not isinstance(linop, NamedLinop):

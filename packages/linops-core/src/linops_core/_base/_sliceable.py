@@ -13,7 +13,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._sides import Side
 from .._kernels._dtype import not_a_tensor
 from ._centre import without_fftshift
-from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
+from ._copying import attributes_of_linked, linked_copy, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
 from ._roles import Role
@@ -305,7 +305,7 @@ def with_shifted_weights(
         return linop
     if is_cut or any(part.shifted for part in linop._weights.values()):
         return None
-    return linked(linop, None, _weights=weights)
+    return linked_copy(linop, None, _weights=weights)
 
 
 without_fftshift.register(SliceableLinop)(with_shifted_weights)

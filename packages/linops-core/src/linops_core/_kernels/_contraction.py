@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ._accumulate import writing_is_safe
-from ._dtype import multiplied, summable
+from ._dtype import product_in_wide_dtype, summable
 
 _REST = "."
 """Stands for the axes of a ``...``, which the weight does not have."""
@@ -95,8 +95,8 @@ class Contraction:
                 dtype = torch.promote_types(weight.dtype, x.dtype)
                 weight, x = weight.to(dtype), x.to(dtype)
             if self.is_aligned:
-                return multiplied(weight, x)
-            return multiplied(self.weight_axes.view(weight), self.x_axes.view(x))
+                return product_in_wide_dtype(weight, x)
+            return product_in_wide_dtype(self.weight_axes.view(weight), self.x_axes.view(x))
         if not (weight.is_floating_point() or weight.is_complex()):
             x = summable(x)  # integers are summed as int64
         if self.kind == "sum of products":
@@ -154,7 +154,7 @@ class Contraction:
         if not writing_is_safe():  # nothing is asked of sizes, which a graph may not know
             return self.x_axes.view((weight * x).sum(self.axis))
         if n_products == 1:
-            return self.x_axes.view(multiplied(weight, x).squeeze(self.axis))
+            return self.x_axes.view(product_in_wide_dtype(weight, x).squeeze(self.axis))
         n_at_once = _at_once(x, n_products)
         if n_at_once == n_products:
             return self.x_axes.view((weight * x).sum(self.axis))

@@ -27,7 +27,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
     saved_with: ClassVar[tuple[type, ...]] = (SlidingWindows,)
 
     grid_keys = ("array_shape", "blocks_shape")
-    _takes_any_batch = True
+    takes_any_batch = True
 
     kept: Tensor
     """Flat positions of the blocks, or of the elements of a block, that a mask keeps."""

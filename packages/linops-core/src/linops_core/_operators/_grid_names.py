@@ -183,14 +183,14 @@ class GridNames(NamedTuple):
     @property
     def output(self) -> tuple[NamedDimension, ...]:
         """All dimensions of the output."""
-        return replaced(self.names, self.grid, self.result)
+        return names_with_replacement(self.names, self.grid, self.result)
 
     def shape(self, **others: Dims) -> NamedShape:
         """Return the shape of the operator."""
         return NamedShape(self.names, self.output, batch_shape=self.batch, **others)
 
 
-def replaced(
+def names_with_replacement(
     names: Sequence[NamedDimension],
     here: Sequence[NamedDimension],
     there: Sequence[NamedDimension],

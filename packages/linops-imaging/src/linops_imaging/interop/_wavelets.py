@@ -16,7 +16,7 @@ from nameddim import NamedDimension, NamedShape, as_dims
 from .._checks import sizes_of_grid
 from .._extras import optional_module
 from .._wavelet import Wavelet, lowpass_filters
-from ._agreed import agreed
+from ._matching_operator import matching_operator
 
 if TYPE_CHECKING:
     from pywt import Wavelet as PyWavelet
@@ -223,7 +223,7 @@ def from_ptwt(
         packed, _ = pywt.coeffs_to_array([first[0].numpy(), *map(_arrays, details)])
         return torch.from_numpy(packed)
 
-    return agreed("from_ptwt", [A], theirs, sizes, torch.float64, 1e-6)
+    return matching_operator("from_ptwt", [A], theirs, sizes, torch.float64, 1e-6)
 
 
 def _arrays(part: Any) -> Any:

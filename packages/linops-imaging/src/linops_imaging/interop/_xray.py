@@ -21,7 +21,7 @@ from .._checks import sizes_of_grid
 from .._extras import optional_module
 from .._xray._fan_beam import FanBeam
 from .._xray._parallel_beam import ParallelBeam
-from ._agreed import agreed
+from ._matching_operator import matching_operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -182,7 +182,7 @@ def from_astra(
         astra.data2d.delete(number)
         return torch.from_numpy(sinogram)
 
-    return agreed("from_astra", candidates(), theirs, sizes, torch.float32, 1e-4)
+    return matching_operator("from_astra", candidates(), theirs, sizes, torch.float32, 1e-4)
 
 
 def _of_geometries(

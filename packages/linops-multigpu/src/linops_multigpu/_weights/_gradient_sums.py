@@ -42,7 +42,7 @@ class DeviceGradientSums(GradientSums):
             group = self._group_of[number]
             total = gradient.new_zeros(_length(self.parts, group))
             self.totals.append((group, total))
-            self._views.update(zip(group, views(self.parts, group, total), strict=True))
+            self._views.update(zip(group, views_of_group(self.parts, group, total), strict=True))
         self._views[number].add_(gradient)
 
 
@@ -60,7 +60,7 @@ def _span(parts: WeightParts, group: list[int]) -> tuple[int, int]:
     return min(first for first, _ in found), max(last for _, last in found) + 1
 
 
-def views(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
+def views_of_group(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
     """Return the view of a sum, or of a copy of it, for each part."""
     copies = [parts.parts[number].copy for number in group]
     if len(group) == 1:
@@ -72,7 +72,9 @@ def views(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
     ]
 
 
-def returned(parts: WeightParts, sums: Iterable[DeviceGradientSums]) -> dict[int, Tensor]:
+def gradients_at_weights(
+    parts: WeightParts, sums: Iterable[DeviceGradientSums]
+) -> dict[int, Tensor]:
     """Return the gradients of weights, by number, each on the device of its weight.
 
     This works on the current streams, which must already wait for the streams that made the sums.
@@ -104,7 +106,7 @@ def _land(found: GradientSums, group: list[int], transfer: Transfer) -> None:
     transfer.release()
     members = [found.parts.parts[number] for number in group]
     layout = found.parts.layouts[members[0].weight_number]
-    own = views(found.parts, group, arrived)
+    own = views_of_group(found.parts, group, arrived)
     if len(group) > 1:
         whole = layout.empty_like(arrived).zero_()
         for part, values in zip(members, own, strict=True):

@@ -42,17 +42,10 @@ class Bidiagonalization:
             unit = A.output.unit_of(A.owner, self.image, is_output=True)
             check_scale(A.owner, unit, self.dtype)
             self.alpha, self.unit = self.alpha * (self.unit / unit), unit
-            self._check_adjoint(self.image / unit)
-
-    def _check_adjoint(self, image: Tensor) -> None:
-        """Compare u^H A v with |A^H u|; set alpha to 0 if that is only rounding."""
-        back = self.A.output
-        along = back.inner(self.u, image)
-        product = complex((along if self.A.is_complex_linear else along.real).item())
-        length = back.norm(image).item()
-        rounding, size = adjoint_rounding(self.A, self.v, self.alpha, product, length, self.unit)
-        if self.alpha <= rounding:
-            self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
+            of_adjoint = A, self.u, self.v, self.alpha, self.image / unit, unit
+            rounding, size = adjoint_rounding(*of_adjoint)
+            if self.alpha <= rounding:  # A^H u is only rounding
+                self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors of the same reduction."""

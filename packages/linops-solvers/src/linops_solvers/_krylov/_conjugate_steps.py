@@ -12,11 +12,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner, is_followed, squared_norm
+from linops_core.siblings import inner, is_differentiated, squared_norm
 
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
-from .._shared._precision import in_given_precision, in_own_space, narrowed, widened
+from .._shared._precision import at_least_single, in_given_precision, in_own_space, to_half
 from .._shared._products import is_moderate, reusable_memory, scaled_sum
 from .._shared._progress import Measured, Progress, StopReason
 from .._shared._space import Space
@@ -75,12 +75,12 @@ class ConjugateSteps:
             self.preconditioner = in_own_space(*given)
         self.is_guessed, self.is_read = x0 is not None, is_read
         self._is_plain = is_read and space.is_whole and not space.systems and y.is_cpu
-        y = widened(y)
-        residual = y if x0 is None else y - self.A(widened(x0))
+        y = at_least_single(y)
+        residual = y if x0 is None else y - self.A(at_least_single(x0))
         unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
         memory = None if x0 is None else reusable_memory(residual, residual)
         residual = torch.div(residual, unit, out=memory)
-        x = torch.zeros_like(residual) if x0 is None else widened(x0) / unit
+        x = torch.zeros_like(residual) if x0 is None else at_least_single(x0) / unit
         self.x, self.residual, self.unit = x, residual, unit
         self.direction = torch.empty_like(residual)
         length = size = space.norm(residual)
@@ -166,7 +166,7 @@ class ConjugateSteps:
         for _ in range(count):
             self.advance()
         x = torch.where(self.check.refused, torch.nan, self.x * self.own_unit())
-        return narrowed(x, self._y.dtype)
+        return to_half(x, self._y.dtype)
 
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
@@ -174,7 +174,7 @@ class ConjugateSteps:
         vectors = {"y": y, "x0": self.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
-                vectors[name] = operator(space.random_like(widened(y.detach())))
+                vectors[name] = operator(space.random_like(at_least_single(y.detach())))
         check_not_recorded(_NAME, *vectors.values(), advice="pass implicit=True, or call it")
         return {name: (space, vector) for name, vector in vectors.items()}
 
@@ -199,7 +199,7 @@ class ConjugateSteps:
         if q is None:
             p = self.direction = scaled_sum(z, self.factor, p, p)
             q = self.forward(p)
-        curvature, cross, length, image_length, is_at_once = self.measured(p, q, z)
+        curvature, cross, length, image_length, is_at_once = self.measured_numbers(p, q, z)
         norm, before = largest_ratio(self.norm_of_A, image_length, length), self.energy
         step = self.ratio(before, curvature, curvature.real > check.noise * norm * length * length)
         self.x = scaled_sum(self.x, step, p, self.x)
@@ -218,7 +218,7 @@ class ConjugateSteps:
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
 
-    def measured(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
+    def measured_numbers(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
         """Return the numbers of a step, of which each is measured."""
         space = self.space
         # If several processes have parts of the vectors, a step has one reduction.
@@ -244,7 +244,7 @@ class ConjugateSteps:
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
     ) -> list[Numbers]:
         """Return inner products of pairs and norms; one by one is faster for a vector on a CPU."""
-        if not self._is_plain or is_followed(*pairs[0]):
+        if not self._is_plain or is_differentiated(*pairs[0]):
             return self.scalars(*self.space.measured(pairs, vectors))
         products = [inner(*pair).item() for pair in pairs]
         if not self.space.has_complex_products:
@@ -279,7 +279,7 @@ class ConjugateSteps:
         exact, length = self.x.detach(), self.space.norm
         if self.unit_of_A is None and x.dtype == exact.dtype:
             return
-        lost = length(widened(x.detach()) / self.own_unit() - exact)
+        lost = length(at_least_single(x.detach()) / self.own_unit() - exact)
         if not bool((lost <= torch.finfo(x.dtype).eps * length(exact)).all()):
             raise ArithmeticError(
                 f"{_NAME}: the scale of A must be such that the solution is in the range of "
@@ -309,7 +309,7 @@ class ConjugateSteps:
 
     def scalars(self, *found: Tensor) -> list[Numbers]:
         """Return numbers for the next vectors: floats of one system, unless autograd follows."""
-        is_kept = not self.is_read or self.space.systems or is_followed(*found)
+        is_kept = not self.is_read or self.space.systems or is_differentiated(*found)
         return [*found] if is_kept else on_host(*found)
 
     def ratio(self, numerator: Numbers, denominator: Numbers, is_valid: Numbers) -> Numbers:
@@ -323,8 +323,8 @@ class ConjugateSteps:
     def verify(self) -> None:
         """Compute the residual of the x that would be returned, without the recurrence."""
         self._searched = None  # freed, because it keeps the memory of the residual
-        x = widened(narrowed(self.x, self._y.dtype))
-        image, y = self.forward(x), widened(self._y)
+        x = at_least_single(to_half(self.x, self._y.dtype))
+        image, y = self.forward(x), at_least_single(self._y)
         residual = torch.div(y, self.unit, out=reusable_memory(self.residual, y, image))
         self.residual = scaled_sum(residual, -1, image, residual)
         self.check.verify(*on_host(self.space.norm(self.residual), self.space.norm(x)))

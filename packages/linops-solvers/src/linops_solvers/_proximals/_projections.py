@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import checked_number
-from .._shared._precision import widened
+from .._shared._precision import at_least_single
 from .._shared._space import Space
 from ._proximal import (
     Proximal,
@@ -93,7 +93,7 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
         return proximal
 
     def value(x: Tensor, space: Space) -> Tensor:
-        _, _, length = measured(widened(x), space)
+        _, _, length = measured(at_least_single(x), space)
         return indicator_value(length / radius - 1 if radius else length)
 
     return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball", value_in=value)

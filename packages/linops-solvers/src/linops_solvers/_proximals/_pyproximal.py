@@ -11,7 +11,7 @@ from torch import Tensor
 
 from linops_core.siblings import optional_module
 
-from ._from_values import Source, has_values_of, of_source, points_of_tests
+from ._from_values import Source, has_values_of, map_of_source, random_points
 from ._projections import box, l1_ball, l2_ball
 from ._proximal import ProximalMap
 from ._quadratics import l2_squared
@@ -104,10 +104,10 @@ def from_pyproximal(
         lambda x: operator(x.reshape(-1)),
         lambda z, step: operator.prox(z.reshape(-1), step),
     )
-    ours, points = _ours(operator, tuple(shape)), points_of_tests(tuple(shape), torch.float64)
+    ours, points = _ours(operator, tuple(shape)), random_points(tuple(shape), torch.float64)
     if ours is not None and has_values_of(source, ours, points):
         return ours
-    return of_source(source, tuple(shape), dtype, by_value)
+    return map_of_source(source, tuple(shape), dtype, by_value)
 
 
 def to_pyproximal(proximal: ProximalMap, shape: Sequence[int]) -> ProxOperator:

@@ -14,7 +14,7 @@ from linops_core.siblings import check_vector
 
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
 from .._shared._space import Space, summed_over_processes
 
@@ -127,14 +127,16 @@ class _Steps:
         damp: float,
     ) -> None:
         self.pair, self.inner, self.tol, self.p = pair, inner, tol, p
-        self.unit = unit = pair.output.unit_of(_NAME, widened(y))
-        scaled, self.damping = widened(y) / unit, damp**2 * unit ** (2 - p)
+        self.unit = unit = pair.output.unit_of(_NAME, at_least_single(y))
+        scaled, self.damping = at_least_single(y) / unit, damp**2 * unit ** (2 - p)
         (self.size,) = pair.magnitudes([], [scaled])
         self.count = max(pair.output.count(y), 1)
         self.softer = (self.size or 1.0) / math.sqrt(self.count)
         """The e of the weights."""
         self.misfit = _Misfit(p, epsilon * self.softer)
-        self.x = torch.zeros_like(pair.adjoint(scaled)) if x0 is None else widened(x0) / unit
+        self.x = (
+            torch.zeros_like(pair.adjoint(scaled)) if x0 is None else at_least_single(x0) / unit
+        )
         image = pair.forward(self.x)
         check_like(_NAME, "the output of A", image, "y", scaled)
         self.residual = scaled - image

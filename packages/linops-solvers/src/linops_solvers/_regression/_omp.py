@@ -17,7 +17,7 @@ from .._shared._checks import (
     check_like,
     checked_number,
 )
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
 
 _NAME = "omp"
@@ -84,8 +84,8 @@ class _Steps:
     """The columns so far, their orthonormal basis, and the residual."""
 
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
-        self.unit = A.output.unit_of(_NAME, widened(y))
-        y = widened(y) / self.unit
+        self.unit = A.output.unit_of(_NAME, at_least_single(y))
+        y = at_least_single(y) / self.unit
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
         (self.size,) = A.magnitudes([], [y])
@@ -99,7 +99,7 @@ class _Steps:
                     f"{_NAME}: column_norms must be at least 0 and of the shape of x, "
                     f"{tuple(self.correlation.shape)}, got shape {tuple(norms.shape)}"
                 )
-            norms = widened(norms)
+            norms = at_least_single(norms)
         self.norms = norms
         self.chosen: list[int | None] = []
         """Entries of x; None for one that another process has."""

@@ -20,7 +20,7 @@ from .._slices import Sizes, slices_along
 from ._plan_budget import Memory, budget_on
 from ._plan_input import device_of, dims_to_cut, input_of
 from ._plan_search import Counts, Search
-from ._plan_trial import WORKS, Trial
+from ._plan_trial import WORK_OPERATORS, Trial
 
 _QUIET_S = 2.0
 """Seconds after which a search shows its progress."""
@@ -207,10 +207,10 @@ def plan_batches(
 
 def _works(work: object) -> tuple[str, ...]:
     works = tuple(work) if isinstance(work, Iterable) and not isinstance(work, str) else (work,)
-    known = tuple(name for name in works if isinstance(name, str) and name in WORKS)
+    known = tuple(name for name in works if isinstance(name, str) and name in WORK_OPERATORS)
     if not works or known != works:
         raise ValueError(
-            f"plan_batches: work must be one or several of {list(WORKS)}, got {work!r}"
+            f"plan_batches: work must be one or several of {list(WORK_OPERATORS)}, got {work!r}"
         )
     return known
 

@@ -9,7 +9,10 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from linops_core import NamedLinop
 from memmap import has_internal_overlap, overlapping_pairs
+
+from ._weights import tensors_read_by, weights_held_by
 
 _PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
@@ -81,6 +84,14 @@ class WeightParts:
         if number == len(self.parts):
             self.parts.append(WeightView(*place, copy))
         return number
+
+    def add_read_by(
+        self, linop: NamedLinop, copies: Sequence[Tensor] | None = None
+    ) -> list[tuple[int | None, Tensor, Tensor]]:
+        """Add what an operator reads: return the number of each part, the tensor and its copy."""
+        tensors = tensors_read_by(linop)
+        found = zip(weights_held_by(linop), tensors, copies or tensors, strict=True)
+        return [(self.add(*each), *each[1:]) for each in found]
 
     def _add_layout(self, weight: Tensor, stride: tuple[int, ...]) -> None:
         self.weights.append(weight)  # keeps the object alive, so that its identity stays valid

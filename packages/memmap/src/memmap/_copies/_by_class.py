@@ -11,10 +11,10 @@ from collections.abc import Container
 import torch
 
 from .._errors import CastError, MoveError
-from .._modules._traverse import Found, path_text
+from .._modules._traverse import FoundTensor, path_text
 from .._views._address import is_wrapper
 from ._cast import new_type
-from ._plan import Plan
+from ._plan import CopyPlan
 
 
 def is_cast_by_class(tensor: torch.Tensor, dtype: torch.dtype | None) -> bool:
@@ -30,7 +30,7 @@ def is_cast_by_class(tensor: torch.Tensor, dtype: torch.dtype | None) -> bool:
     )
 
 
-def add_casts_by_class(plan: Plan, dtype: torch.dtype | None, uncast: Container[int]) -> None:
+def add_casts_by_class(plan: CopyPlan, dtype: torch.dtype | None, uncast: Container[int]) -> None:
     """Let the classes of wrappers cast them, except those with the `uncast` ids.
 
     Raises `CastError` if that would end shared memory.
@@ -59,7 +59,7 @@ def add_casts_by_class(plan: Plan, dtype: torch.dtype | None, uncast: Container[
 
 
 def sent_by_class(
-    item: Found,
+    item: FoundTensor,
     tensor: torch.Tensor,
     device: torch.device | None,
     dtype: torch.dtype | None = None,

@@ -19,7 +19,7 @@ from .._modules._rebuild import strided, view_like
 from .._views._boxes import boxes_of
 from .._views._view import View
 from ._plan import Group, Piece
-from ._spans import Span, Transfer
+from ._spans import ByteSpan, Transfer
 
 # Word sizes in bytes: a transfer uses the largest that divides all offsets, lengths and steps.
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
@@ -38,7 +38,7 @@ class Axis(NamedTuple):
 class Box(NamedTuple):
     """The bytes of a span whose digits lie in a box; the first of `axes` counts single bytes."""
 
-    span: Span
+    span: ByteSpan
     origin: int  # address whose digits are all 0
     axes: tuple[Axis, ...]
 
@@ -95,7 +95,7 @@ class Box(NamedTuple):
         return None if found is None else found[0]
 
 
-def box_of(span: Span, group: Group) -> Box | None:
+def box_of(span: ByteSpan, group: Group) -> Box | None:
     """The smallest box around the nonempty pieces of a span; None unless it saves bytes."""
     views = [piece.view for piece in span.pieces]
     periods = sorted({1}.union(*map(_strides, views)))

@@ -10,7 +10,7 @@ import torch
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._composite import take_apart
 from .._modules._named import Source, modules_in, tensors_of
-from .._modules._traverse import Found, is_step_count, traverse
+from .._modules._traverse import FoundTensor, is_step_count, traverse
 from .._torch import TORCH_APPLY
 from .._views._address import is_wrapper
 from ._aliases import held_outside, warn_of_move
@@ -26,7 +26,7 @@ from ._checks import (
     device_of,
 )
 from ._move_steps import Filler, Target, carry_out, move_steps
-from ._plan import Group, Plan, plan_of
+from ._plan import CopyPlan, Group, copy_plan
 
 M = TypeVar("M", bound=Source)
 
@@ -160,7 +160,7 @@ def move(
     strict: bool,
     low_memory: bool,
     attributes: bool = False,
-    others: Iterable[Found] = (),
+    others: Iterable[FoundTensor] = (),
     kept: Iterable[object] = (),
     further: Iterable[tuple[Call, Call]] = (),
 ) -> None:
@@ -238,16 +238,16 @@ def _uncast(source: Source, parts: Sequence[torch.nn.Module], cast: Target) -> s
 
 def _planned(
     module: Source,
-    found: list[Found],
+    found: list[FoundTensor],
     target: Target,
-    others: Iterable[Found],
+    others: Iterable[FoundTensor],
     strict: bool,
     low_memory: bool,
     uncast: set[int],
-) -> tuple[list[Plan], Iterable[object]]:
+) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
     uncast |= {id(item.tensor) for item in found if is_step_count(item.path)}
-    plan = plan_of([item._replace(owned=True) for item in found], uncast=uncast)
+    plan = copy_plan([item._replace(owned=True) for item in found], uncast=uncast)
     check_initialized(plan)
     add_casts_by_class(plan, target.dtype, uncast)
     groups = [group for group in plan.groups if _is_to_move(group, target)]
@@ -255,7 +255,7 @@ def _planned(
     held = outside = held_outside([plan])
     if held:
         known = {id(item.tensor) for item in found}
-        rest = plan_of([item for item in others if id(item.tensor) not in known], detach=True)
+        rest = copy_plan([item for item in others if id(item.tensor) not in known], detach=True)
         outside = held_outside([plan, rest])
     warn_of_move(groups, outside, strict, module)
     return move_steps(plan, groups, all_at_once=not low_memory), held

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import torch
 
 from .._errors import NonLeafError, StorageError
-from .._modules._composite import Composite, place_of
-from .._modules._traverse import Found, Path, path_text
+from .._modules._composite import CompositeTensor, place_of
+from .._modules._traverse import FoundTensor, Path, path_text
 from .._views._address import is_wrapper, sharing_memory
 from .._views._view import View
 
@@ -52,7 +52,7 @@ class Group(NamedTuple):
 
 
 @dataclass
-class Plan:
+class CopyPlan:
     """The work of a copy, a move, or one step of a move.
 
     Each tensor in `found` is a piece in `groups`, or is made again from pieces (`composites`), or
@@ -61,9 +61,9 @@ class Plan:
     """
 
     groups: list[Group] = field(default_factory=list)
-    composites: list[tuple[Found, Composite]] = field(default_factory=list)
-    unknown: list[Found] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
+    composites: list[tuple[FoundTensor, CompositeTensor]] = field(default_factory=list)
+    unknown: list[FoundTensor] = field(default_factory=list)
+    found: list[FoundTensor] = field(default_factory=list)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -80,12 +80,14 @@ class Plan:
             plain[id(item.tensor)] = composite.assemble([*map(part_of, composite.parts)])
 
 
-def plan_of(found: Iterable[Found], detach: bool = False, uncast: Container[int] = ()) -> Plan:
+def copy_plan(
+    found: Iterable[FoundTensor], detach: bool = False, uncast: Container[int] = ()
+) -> CopyPlan:
     """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
 
     A cast leaves the type of tensors with the `uncast` ids.
     """
-    plan = Plan()
+    plan = CopyPlan()
     pieces: list[Piece] = []
     for item in found:
         if not item.tensor.is_leaf and not detach:
@@ -102,7 +104,7 @@ def plan_of(found: Iterable[Found], detach: bool = False, uncast: Container[int]
     return plan
 
 
-def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, keeps_type: bool) -> None:
+def _add_pieces(item: FoundTensor, pieces: list[Piece], plan: CopyPlan, keeps_type: bool) -> None:
     """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
     place = place_of(item.tensor)
     if isinstance(place, View):
@@ -116,7 +118,7 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, keeps_type: bool) 
     else:
         keeps_type = keeps_type or (is_wrapper(item.tensor) and not item.tensor.is_nested)
         for part, name in zip(place.parts, place.names, strict=True):
-            _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan, keeps_type)
+            _add_pieces(FoundTensor(part, (item.path, f".{name}")), pieces, plan, keeps_type)
         # Inner composites come first, so that they are there when the outer one is assembled.
         plan.composites.append((item, place))
 

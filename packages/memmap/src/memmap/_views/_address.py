@@ -16,7 +16,7 @@ from .._torch import (
 )
 from ._arrays import Array
 from ._layout import Layout, normalise
-from ._runs import joined
+from ._runs import connected_intervals
 from ._view import View
 
 # Devices whose data pointers are addresses: two storages share memory exactly if their address
@@ -111,7 +111,7 @@ def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[
     return [
         sorted(position for _, _, position in part)
         for places in spaces.values()
-        for part in joined(places)
+        for part in connected_intervals(places)
     ]
 
 

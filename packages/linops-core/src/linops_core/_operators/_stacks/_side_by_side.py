@@ -18,7 +18,7 @@ from ..._algebra._add import Add
 from ..._algebra._composite import Composite, operands_without_fftshift
 from ..._algebra._same_space import why_not_alike
 from ..._algebra._supports import supports_side_by_side
-from ..._algebra._threads import check_workers, combined
+from ..._algebra._threads import check_workers, combine_on_threads
 from ..._algebra._zero import Zero, lengths_of, zero_between
 from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
@@ -88,7 +88,7 @@ class SideBySide(Composite):
         vars(other).update(changed)
         return other
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return some operands side by side."""
         pairs = self._blocks.items()
         blocks = {s: own.of(numbers, [own.sizes[n] for n in numbers]) for s, own in pairs}
@@ -141,7 +141,7 @@ class SideBySide(Composite):
         if linop.odim is None:
             # A Zero in a sum may not know its sizes.
             pairs = [pair for pair in pairs if not acts_as(pair[0], Zero)] or pairs
-        return combined(linop.put_together, pairs, linop.threaded, linop.num_workers)
+        return combine_on_threads(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = staticmethod(of_adjoint)
 
@@ -252,10 +252,10 @@ class SideBySide(Composite):
         if "output" not in self._blocks:
             return super().own_normal()
         first, *others = normals = [linop.normal() for linop in self.linops]
-        if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
-            return super().own_normal()  # names of summed dimensions differ
         if (blocks := self._blocks.get("input")) is None:
             return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
+        if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
+            return super().own_normal()  # names of summed dimensions differ
         sides = (first.ishape, first.oshape)
         if blocks.is_new:
             new, at = self._dims["input"], blocks.position
