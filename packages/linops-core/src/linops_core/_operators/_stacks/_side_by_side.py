@@ -88,7 +88,7 @@ class SideBySide(Composite):
         vars(other).update(changed)
         return other
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return some operands side by side."""
         pairs = self._blocks.items()
         blocks = {s: own.of(numbers, [own.sizes[n] for n in numbers]) for s, own in pairs}
