@@ -21,7 +21,7 @@ Options = dict[str, Any]
 
 def written_by(op: OpOverload, args: Arguments, kwargs: Options) -> list[Tensor]:
     """Return the arguments that ``op`` writes to."""
-    found = []
+    found: list[Tensor] = []
     for position, name in _outputs(op):
         found += tensors_in([args[position] if position < len(args) else kwargs.get(name)])
     return found
