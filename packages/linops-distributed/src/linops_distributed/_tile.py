@@ -159,9 +159,8 @@ class DistributedTile(DistributedLinop, Tiled):
     # Weights
 
     def _is_trained(self) -> bool:
-        return any(tensor.requires_grad for tensor in self._weights_of[0].parameters()) or any(
-            tensor.requires_grad for tensor in self._weights_of[0].buffers()
-        )
+        (source,) = self._weights_of
+        return any(tensor.requires_grad for tensor in (*source.parameters(), *source.buffers()))
 
     def _part_copies(self) -> PartCopies:
         weights = trained_weights(self._weights_of[0])
