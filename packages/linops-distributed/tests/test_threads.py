@@ -13,10 +13,10 @@ def test_all_ranks_are_connected_when_the_block_begins(monkeypatch: pytest.Monke
     """A rank that ended before would close the connections of one that still connects."""
     init, connected = dist.init_process_group, []
 
-    def late(*args: Any, **options: Any) -> None:
-        time.sleep(0.05 * options["rank"])
-        init(*args, **options)
-        connected.append(options["rank"])
+    def late(*args: Any, rank: int, **options: Any) -> None:
+        time.sleep(0.05 * rank)
+        init(*args, **options, rank=rank)  # type: ignore[misc]  # mypy takes args for all
+        connected.append(rank)
 
     monkeypatch.setattr(dist, "init_process_group", late)
     with ranks_in_threads(2):

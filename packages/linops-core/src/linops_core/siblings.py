@@ -47,7 +47,7 @@ from ._kernels._accumulate import writing_is_safe as writing_is_safe
 from ._kernels._alike import choosing_steps as choosing_steps
 from ._kernels._alike import steps_that_differ as steps_that_differ
 from ._kernels._changes import TensorState as TensorState
-from ._kernels._changes import are_counted as are_counted
+from ._kernels._changes import writes_are_counted as writes_are_counted
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
 from ._kernels._dtype import not_a_tensor as not_a_tensor
@@ -57,15 +57,15 @@ from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
 from ._kernels._kept import Kept as Kept
-from ._kernels._kept import has_values as has_values
+from ._kernels._kept import can_read_values as can_read_values
 from ._kernels._kept import is_plain as is_plain
 from ._kernels._torch_state import FakeTensor as FakeTensor
+from ._kernels._torch_state import becomes_a_graph as becomes_a_graph
 from ._kernels._torch_state import has_storage as has_storage
-from ._kernels._torch_state import is_made_a_graph as is_made_a_graph
 from ._kernels._torch_state import is_transformed as is_transformed
 from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python
-from ._kernels._tracing import is_followed as is_followed
+from ._kernels._tracing import is_differentiated as is_differentiated
 from ._kernels._tracing import is_recorded as is_recorded
 from ._lazy import loaded_when_used as loaded_when_used
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
-from linops_core.siblings import is_followed, totals_of, without_fftshift, writing_is_safe
+from linops_core.siblings import is_differentiated, totals_of, without_fftshift, writing_is_safe
 from nameddim import NamedDimension
 
 from ._dry_run import dry_run
@@ -146,8 +146,8 @@ class DistributedLinop(NamedLinop):
 
     def _follows(self, x: Tensor) -> tuple[bool, bool]:
         """Return whether autograd records the input, and whether it records the result."""
-        is_followed = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
-        return is_followed and x.requires_grad, is_followed
+        is_differentiated = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
+        return is_differentiated and x.requires_grad, is_differentiated
 
     def _is_trained(self) -> bool:
         """Whether a weight requires gradients; the parts implement it."""
@@ -292,7 +292,7 @@ class DistributedLinop(NamedLinop):
     def _refuse_what_follows(self, x: Tensor) -> None:
         """Raise an error for a transform of torch that cannot record communication."""
         is_plain = type(x) in (Tensor, torch.nn.Parameter) or self.ranks.is_dry
-        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
+        if not is_plain or not writing_is_safe() or is_differentiated():  # in forward mode
             self._refuse_transforms()
 
     def _refuse_transforms(self) -> NoReturn:

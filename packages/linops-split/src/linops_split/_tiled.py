@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
     attributes_of_linked,
-    is_followed,
+    is_differentiated,
     is_renamed_by,
     parts_of,
     shown_operands,
@@ -174,7 +174,7 @@ class Tiled(Composite):
         if self.tiles.is_one_whole:
             return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
-        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
+        if not is_plain or not writing_is_safe() or is_differentiated():  # in forward mode
             self.tiles.lay_out()
             return self.out_of_place(x, self.tiles)
         try:

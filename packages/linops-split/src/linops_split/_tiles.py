@@ -247,9 +247,13 @@ class Tiles:
         }
         # The output has the slices of the input, under the names of the output.
         names = dict(zip(shape.ishape, shape.oshape, strict=True))
-        parts = [Part(p.linop, _there_too(p.window, names, kept), p.place) for p in found]
+        parts = [
+            Part(p.linop, _values_by_both_names(p.window, names, kept), p.place) for p in found
+        ]
         return Tiles(
-            NamedShape(shape.ishape, shape.oshape), parts, _there_too(self.lengths, names, kept)
+            NamedShape(shape.ishape, shape.oshape),
+            parts,
+            _values_by_both_names(self.lengths, names, kept),
         )
 
     def _normal_of_group(self, parts: Sequence[Part], of_group: Callable[[Tiles], Part]) -> Part:
@@ -297,7 +301,7 @@ def _renamed(
     return {names.get(dim, dim): value for dim, value in by_dim.items()}
 
 
-def _there_too(
+def _values_by_both_names(
     by_dim: Mapping[NamedDimension, T],
     names: Mapping[NamedDimension, NamedDimension],
     kept: Set[NamedDimension],

@@ -871,6 +871,15 @@ def test_a_cast_leaves_the_types_that_a_class_keeps_in_its_apply(low_memory: boo
     assert at.w.is_meta and at.w.dtype is torch.bfloat16
 
 
+def test_a_cast_of_attributes_leaves_the_types_that_a_module_in_a_list_keeps() -> None:
+    module: Any = Holder(w=torch.nn.Parameter(torch.ones(2)))
+    module.listed = [KeepsPlaces()]
+    memory_aware_to(module, dtype=torch.float16, attributes=True)
+    (at,) = module.listed
+    assert module.w.dtype is at.w.dtype is torch.float16
+    assert at.places.dtype is at.places.grad.dtype is torch.float32
+
+
 def test_a_failed_cast_changes_no_module_that_keeps_types() -> None:
     module: Any = torch.nn.ModuleDict({"at": KeepsPlaces(), "metric": Metric()})
     flat = torch.ones(2)

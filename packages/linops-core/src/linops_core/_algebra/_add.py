@@ -88,7 +88,7 @@ class Add(Composite):
     conj = Composite._conj_of_operands
     support = Composite._support_of_one
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the sum of some terms."""
         return self.with_operands(map(self._operand, numbers), self.shape)
 

@@ -149,7 +149,7 @@ class Chain(Composite):
         rows = [tiles_at(part, windows) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the chain of some operands, which must fit."""
         return Chain(*map(self._operand, numbers))
 

@@ -132,9 +132,9 @@ class Composite(NamedLinop):
                 f"{self.signature}: a slice must have at least one of {len(self)} operands, got "
                 f"{index}"
             )
-        return self._of_some(numbers[index])
+        return self._with_operands_at(numbers[index])
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the same composition of some operands."""
         raise TypeError(
             f"{self.signature}: a slice must be one of a chain, a sum or operators side by side, "

@@ -157,7 +157,7 @@ def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
 def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A as a composition, in which different dimensions have different names."""
     linop = linked_copy(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
-    middle, landing = list[NamedLinop](), linop.oshape
+    middle, return_names = list[NamedLinop](), linop.oshape
     if inner is not None:
         linop, inner = fit_inner(linop, inner)
         # The names of what M returns may be those of other dimensions of A.
@@ -165,23 +165,23 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         own = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
         names = unused_names(own, linop.dims | inner.dims)
         inner = inner.renamed(dict(zip(own, names, strict=True)))
-        middle, landing = [inner], inner.oshape
+        middle, return_names = [inner], inner.oshape
     used = linop.dims.union(*(part.dims for part in middle))
-    back = linop.H.renamed(_names_of_return(linop, landing, used))
+    back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))
     return rules.compose(linop, *middle, back).as_endomorphism()
 
 
-def _names_of_return(
-    linop: NamedLinop, landing: Sequence[NamedDimension], used: Iterable[NamedDimension]
+def _names_of_adjoint(
+    linop: NamedLinop, return_names: Sequence[NamedDimension], used: Iterable[NamedDimension]
 ) -> dict[NamedDimension, NamedDimension]:
     """Return the new names for the adjoint in A^H A.
 
-    Its input takes the output names of A (``landing``). If a dimension is only in the input of A or
-    inside of it, it gets an unused name, because in A^H it is another dimension than in A.
+    Its input takes the output names of A (``return_names``). If a dimension is only in the input of
+    A or inside of it, it gets an unused name, because in A^H it is another dimension than in A.
     """
     names = {
         here: there
-        for here, there in zip(linop.oshape, landing, strict=True)
+        for here, there in zip(linop.oshape, return_names, strict=True)
         if here != there and not is_wildcard(here)
     }
     each = [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]

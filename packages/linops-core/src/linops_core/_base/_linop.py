@@ -15,7 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from .. import config
-from .._kernels._complex import without_bits
+from .._kernels._complex import resolve_conj_and_neg
 from .._kernels._freed_memory import keep_freed
 from .._kernels._tracing import constant_when_compiled, make_in_plain_python
 from ._arithmetic import Arithmetic, rules
@@ -116,7 +116,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
 
         The result is never a lazy conjugate: ``y.is_conj()`` and ``y.is_neg()`` are False.
         """
-        return without_bits(apply_with_lazy_conjugate(self, x))
+        return resolve_conj_and_neg(apply_with_lazy_conjugate(self, x))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.

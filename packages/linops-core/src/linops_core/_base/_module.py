@@ -9,8 +9,8 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from .._kernels._complex import without_bits
-from .._kernels._dtype import in_precision_of, kept_kind
+from .._kernels._complex import resolve_conj_and_neg
+from .._kernels._dtype import dtype_of_cast, in_precision_of
 from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
@@ -113,7 +113,7 @@ class OperatorModule(LateHooks):
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         """Register a Parameter; a lazy conjugation is carried out in its memory."""
         if param is not None and (param.is_conj() or param.is_neg()):
-            param.data = without_bits(param.data)
+            param.data = resolve_conj_and_neg(param.data)
         super().register_parameter(name, param)
 
     def named_modules(
@@ -143,7 +143,7 @@ class OperatorModule(LateHooks):
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for name in (*self._parameters, *self._buffers):
             if prefix + name in destination:
-                destination[prefix + name] = without_bits(destination[prefix + name])
+                destination[prefix + name] = resolve_conj_and_neg(destination[prefix + name])
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load the tensors; an entry under one name counts for all names of the tensor."""
@@ -168,7 +168,7 @@ class OperatorModule(LateHooks):
             if not is_place and not tensor.is_complex():
                 return fn(tensor)
             empty = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device))
-            dtype = kept_kind(tensor.dtype, empty.dtype, is_place)
+            dtype = dtype_of_cast(tensor.dtype, empty.dtype, is_place)
             return fn(tensor) if dtype is empty.dtype else tensor.to(empty.device, dtype)
 
         super()._apply(changed, recurse=False)  # type: ignore[no-untyped-call]

@@ -23,6 +23,7 @@ EqualPlaces: TypeAlias = tuple[Place, Place]
 """Two places that are the same dimension because of the composition."""
 
 WHOLE = -1
+"""The composition, which comes last, after its operands."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .._kernels._complex import without_bits
+from .._kernels._complex import resolve_conj_and_neg
 
 
 def plain_weight(tensor: Tensor) -> Tensor:
@@ -19,7 +19,7 @@ def plain_weight(tensor: Tensor) -> Tensor:
 
     A tensor that trains, or a view of one, stays as it is, and follows the training.
     """
-    return tensor if tensor.requires_grad else without_bits(tensor)
+    return tensor if tensor.requires_grad else resolve_conj_and_neg(tensor)
 
 
 def names_by_tensor(module: nn.Module, prefix: str) -> list[list[str]]:

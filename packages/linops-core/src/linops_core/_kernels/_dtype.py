@@ -31,7 +31,7 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
     return _COMPLEX[real] if tensor.is_complex() else real
 
 
-def kept_kind(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype:
+def dtype_of_cast(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype:
     """Return the dtype for a cast from ``old`` to ``new`` that loses no imaginary part.
 
     That of a place is real, and of single or double precision if ``old`` is.

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ._torch_state import is_transformed
-from ._tracing import is_followed
+from ._tracing import is_differentiated
 
 _SHORT = 2**11
 """Number of entries up to which few accumulators are enough."""
@@ -86,7 +86,7 @@ def norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
     if not _is_long(x, axes):
         return torch.linalg.vector_norm(parts, 2, dims)  # type: ignore[no-any-return]
     square = squared_norm(x, axes)
-    if not (is_followed(x) or is_transformed()):
+    if not (is_differentiated(x) or is_transformed()):
         length: Tensor = square.sqrt()
         return length
     is_positive = square > 0

@@ -51,7 +51,7 @@ def is_in_jit_trace() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
-def is_made_a_graph() -> bool:
+def becomes_a_graph() -> bool:
     """Whether operations become nodes of a graph: in a compiler, an export or torch.jit.trace."""
     if torch.compiler.is_compiling():
         return True

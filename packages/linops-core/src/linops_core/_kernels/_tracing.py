@@ -27,7 +27,7 @@ def is_recorded(*tensors: Tensor) -> bool:
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
-def is_followed(*tensors: Tensor) -> bool:
+def is_differentiated(*tensors: Tensor) -> bool:
     """Whether autograd follows operations on the tensors, in reverse or in forward mode."""
     return is_recorded(*tensors) or is_in_forward_mode()
 

@@ -17,7 +17,7 @@ from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
-from .._base._question import always
+from .._base._question import always_true
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
@@ -216,4 +216,4 @@ class Diagonal(SliceableLinop):
         return " ** ".join([super().extra_repr(), *map(str, self._exponents)])
 
 
-gains_by_slices.register(Diagonal)(always)
+gains_by_slices.register(Diagonal)(always_true)

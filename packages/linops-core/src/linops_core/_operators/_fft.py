@@ -17,7 +17,7 @@ from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._part_along import part_along
-from .._base._question import always
+from .._base._question import always_true
 from .._base._roles import Role
 from .._kernels._dtype import product_in_wide_dtype
 from ._grid_names import Dims, GridNames, axes_of
@@ -199,7 +199,7 @@ def fourier_transform(
         ) from error
 
 
-gains_by_slices.register(FFT)(always)
+gains_by_slices.register(FFT)(always_true)
 
 
 part_along.register(FFT)(axis_by_axis)

@@ -19,7 +19,6 @@ from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop, only_passes_on, with_shifted_weights
 from .._base._tile import Window
-from .._kernels._halo import Axis
 from ._grid_names import Dims, axes_of, from_the_end, names_with_replacement, to_the_end
 
 
@@ -98,7 +97,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     ``adj_fn`` uses ``gathered_back`` and ``scattered_back``.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart, MixedAxis)
+    saved_with: ClassVar[tuple[type, ...]] = (GridPart, MixedAxis)
 
     grid_keys: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
     """Keys of ``shape.other_shapes`` for the dimensions of the grid and of the result."""

@@ -18,7 +18,7 @@ from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
-from .._kernels._changes import are_counted
+from .._kernels._changes import writes_are_counted
 from .._kernels._dtype import not_a_tensor
 from .._kernels._interpolation._gridding import NeighboursInSteps, row_combinations
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
@@ -271,7 +271,7 @@ class Interpolate(GridOperator[GridPart]):
     def _is_kept(self, nbytes: int) -> bool:
         weight = self._weight("locs")
         has_points = self._shape_of_locs().numel() > 0
-        return has_points and nbytes <= self.table_budget and are_counted(weight)
+        return has_points and nbytes <= self.table_budget and writes_are_counted(weight)
 
     def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable | NeighboursInSteps:
         """Return the table, the weights along each axis, or these computed now."""

@@ -17,10 +17,10 @@ from .._algebra._slice_by_slice import gains_by_slices
 from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
-from .._base._question import always
+from .._base._question import always_true
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import dtype_of_sums, writing_is_safe
-from .._kernels._changes import are_counted
+from .._kernels._changes import writes_are_counted
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
@@ -260,7 +260,7 @@ class Sampling(GridOperator[GridPart]):
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)
-            if is_plain(x, *idx) and are_counted(*idx):
+            if is_plain(x, *idx) and writes_are_counted(*idx):
                 counts = self._counted.of(idx, how, count, is_only=True)
             else:
                 counts = count()
@@ -283,7 +283,7 @@ class Sampling(GridOperator[GridPart]):
         return Normal(self, NamedShape(self.ishape), multiplies_by="numbers")
 
 
-gains_by_slices.register(Sampling)(always)
+gains_by_slices.register(Sampling)(always_true)
 
 
 @without_fftshift.register(Sampling)

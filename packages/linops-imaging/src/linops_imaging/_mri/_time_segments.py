@@ -24,6 +24,7 @@ _FITTED, _CHECKED, _CHECKED_WITH_DECAY, _TIMES = (256, 16), (4096, 1), (512, 16)
 # values are left out until it is kept.
 _LARGEST_SUM, _CUTOFFS = 30.0, [10.0**power for power in range(-13, -2)]
 
+# So many segments mean that units are wrong, as the error says.
 _MOST_SEGMENTS = 200
 
 

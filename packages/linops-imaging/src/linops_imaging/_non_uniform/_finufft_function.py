@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import FakeTensor, has_values, is_made_a_graph, is_recorded
+from linops_core.siblings import FakeTensor, becomes_a_graph, can_read_values, is_recorded
 
 from ._finufft_plan import PlanPair, fastest_plan_precision
 from ._kept import KeptByContent, Place
@@ -60,9 +60,9 @@ def differentiable_transform(
 
     A compiler finds one opaque operation.
     """
-    if is_made_a_graph():
+    if becomes_a_graph():
         y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
-    elif has_values(x, locs) and not is_recorded(x, locs):
+    elif can_read_values(x, locs) and not is_recorded(x, locs):
         y = compute(x, locs, is_back)  # the function takes a quarter of a millisecond
     else:
         y = _Transform.apply(x, locs, is_back, tuple(sizes), compute)  # type: ignore[no-untyped-call]

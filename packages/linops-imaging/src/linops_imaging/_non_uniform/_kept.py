@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Cache
-from linops_core.siblings import FakeTensor, are_counted, is_plain
+from linops_core.siblings import FakeTensor, is_plain, writes_are_counted
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
@@ -52,7 +52,9 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
     """Return whether changes of the tensors are noticed, and no transform records what is done."""
     # In memory planning x and the tensors are of one class without data.
     kinds = (Tensor, torch.nn.Parameter, type(tensors[0]))
-    return is_plain(*tensors) and are_counted(*tensors) and type(x) in kinds and not x.is_meta
+    return (
+        is_plain(*tensors) and writes_are_counted(*tensors) and type(x) in kinds and not x.is_meta
+    )
 
 
 def view_key(view: Tensor) -> Place:

@@ -106,7 +106,8 @@ class NUFFT(Wrapper):
         below 2e-5 (single precision) or 1e-11 (double precision). It is computed anew when
         locations or weights change. If these require gradients, A and A.H are applied instead.
         With a Dense that makes the frames of few coefficients, ``(A @ Dense(basis, ...)).N``
-        convolves coefficients, with a kernel for each pair of them instead of each frame.
+        convolves coefficients, with a kernel for each pair of them instead of each frame. That
+        Dense must be next to the NUFFT: ``A @ basis @ maps``, not ``A @ maps @ basis``.
     table_budget : int, optional
         Largest size of the table, in bytes; 2**28 by default.
     dims : sequence of dimensions, optional

@@ -8,7 +8,7 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from linops_core.siblings import has_values
+from linops_core.siblings import can_read_values
 
 from .._checks import check_real, check_real_tensor
 from ._beams import radius_of
@@ -135,7 +135,7 @@ class ConeBeam(VolumeTransform):
             check_real_tensor("ConeBeam", "heights", heights, angles.shape, " of angles")
             self.register_weight("heights", heights, "angles_shape")
         self.detector = check_detector("ConeBeam", detector)
-        if all(has_values(self.weight_part(name)) for name in self._weights):
+        if all(can_read_values(self.weight_part(name)) for name in self._weights):
             axis = self.origin_of_tile(angles.double())[:2].unbind()
             radius = radius_of(self.grid_size[:2], axis) + 1
             if self.source_distance <= radius:
@@ -177,7 +177,7 @@ class ConeBeam(VolumeTransform):
         names = input_shape, output_shape, batch_shape
         self = cls.of_poses(poses, n_detectors, grid_size, origin, names)
         self.detector = check_detector("ConeBeam", detector)
-        if all(has_values(self.weight_part(name)) for name in self._weights):
+        if all(can_read_values(self.weight_part(name)) for name in self._weights):
             at = source.detach().double()
             at = at + self.origin_of_tile(at)
             is_inside = ((at > -1) & (at < at.new_tensor(self.grid_size))).all(1)

@@ -125,8 +125,10 @@ def fdk(
     cosine = radius / (across.square() + at_v.square() + radius**2).sqrt()
     zeros = max(-n_missing, 0), max(n_missing, 0)
     beam = beam.with_more_detectors(*zeros)
-    spacing, bend = value_of(du), value_of(du) / radius if beam.is_curved else 0.0
-    ramp = response(beam.n_detectors, spacing * beam.source / radius, window, bend).to(lines)
+    spacing, angular_spacing = value_of(du), value_of(du) / radius if beam.is_curved else 0.0
+    ramp = response(beam.n_detectors, spacing * beam.source / radius, window, angular_spacing).to(
+        lines
+    )
     weights, cosine = weights.to(lines.dtype), cosine.to(lines.dtype)
     z = (torch.arange(sizes[2], dtype=torch.float64, device=angles.device) - origin[2]).to(lines)
     at_0 = (-2 * v / (dv * shape[0]) + torch.zeros_like(origin[:1])).to(lines)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop, linear_function
-from linops_core.siblings import has_values, is_recorded, unused_names
+from linops_core.siblings import can_read_values, is_recorded, unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._checks import check_real, check_real_tensor
@@ -80,7 +80,7 @@ class LineIntegrals(SliceableLinop):
         owner = type(self).__name__
         if isinstance(value, Tensor):
             check_real_tensor(owner, name, value, () if n is None else (n,))
-            if has_values(value):
+            if can_read_values(value):
                 for number in value.detach().reshape(-1).tolist():
                     check_real(owner, name, number, least, more=more)
             self.register_weight(name, value, f"{name}_shape")

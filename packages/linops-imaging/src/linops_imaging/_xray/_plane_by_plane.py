@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
-from linops_core.siblings import has_values, is_plain, is_recorded
+from linops_core.siblings import can_read_values, is_plain, is_recorded
 
 _AT_ONCE, _ON_GPU = 2**18, 2**22
 """Numbers of places in planes that are computed at a time."""
@@ -50,7 +50,7 @@ def rays_by_axis(lines: RayLines, sizes: Sequence[int], dtype: torch.dtype) -> I
     """Yield the rays along each axis; those that cross the volume if their values are known."""
     start, step = (t.unbind(1) for t in lines)
     norm = torch.linalg.vector_norm(lines.step, dim=1)
-    is_known = has_values(*lines) and is_constant(*lines)
+    is_known = can_read_values(*lines) and is_constant(*lines)
     size_0, size_1, size_2 = (t.abs() for t in step)
     is_last = (size_2 > size_0) & (size_2 > size_1)
     is_second = (size_1 > size_0) & ~is_last

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import has_values, is_recorded
+from linops_core.siblings import can_read_values, is_recorded
 
 _VIEWS, _VIEWS_ON_GPU = 16, 256
 """Views computed at a time; each needs a float64 number for each ray."""
@@ -195,7 +195,7 @@ def images_and_beam_are_fixed(images: Tensor, beam: Beam) -> bool:
     """Return whether neither autograd nor a transform records the images and the angles."""
     numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
     tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]
-    return has_values(*tensors) and not is_recorded(*tensors)
+    return can_read_values(*tensors) and not is_recorded(*tensors)
 
 
 def hat(t: Tensor) -> Tensor:

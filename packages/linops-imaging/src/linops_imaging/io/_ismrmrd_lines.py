@@ -22,6 +22,7 @@ Where = Mapping[str, float | Sequence[float]]
 ALIKE = ("number_of_samples", "active_channels", "trajectory_dimensions", "sample_time_us")
 """Fields of the header in which the lines of a scan agree."""
 SELECTABLE = (*ALIKE, "center_sample", *COUNTERS)
+# Numbers of flags in the header of a line, counted from 1 as in ismrmrd.h.
 _NOISE, _CALIBRATION, _CALIBRATION_AND_IMAGING, _REVERSED = 19, 20, 21, 22
 _OTHER_KINDS = {
     23: "navigation",

@@ -20,8 +20,8 @@ _STORED = {
     torch.complex32: torch.complex64,
 }
 """What holds all values of a dtype that NIfTI lacks."""
-_MOST_NIFTI1 = 2**15 - 1
-_SCANNER = 1
+_MOST_NIFTI1 = 2**15 - 1  # lengths of axes are int16 in the header
+_SCANNER = 1  # NIFTI_XFORM_SCANNER_ANAT: positions are those in the scanner
 
 
 def write_nifti(

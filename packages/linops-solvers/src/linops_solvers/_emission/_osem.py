@@ -110,7 +110,7 @@ def osem(
     def counted() -> list[Counted]:
         parts = zip(stack.operators, stack.adjoints, counts, backgrounds, strict=True)
         return [
-            Counted(_NAME, *part, name=f"[{number}]", beside=space)
+            Counted(_NAME, *part, name=f"[{number}]", input_space=space)
             for number, part in enumerate(parts)
         ]
 

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner, is_followed, squared_norm
+from linops_core.siblings import inner, is_differentiated, squared_norm
 
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
@@ -244,7 +244,7 @@ class ConjugateSteps:
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
     ) -> list[Numbers]:
         """Return inner products of pairs and norms; one by one is faster for a vector on a CPU."""
-        if not self._is_plain or is_followed(*pairs[0]):
+        if not self._is_plain or is_differentiated(*pairs[0]):
             return self.scalars(*self.space.measured(pairs, vectors))
         products = [inner(*pair).item() for pair in pairs]
         if not self.space.has_complex_products:
@@ -309,7 +309,7 @@ class ConjugateSteps:
 
     def scalars(self, *found: Tensor) -> list[Numbers]:
         """Return numbers for the next vectors: floats of one system, unless autograd follows."""
-        is_kept = not self.is_read or self.space.systems or is_followed(*found)
+        is_kept = not self.is_read or self.space.systems or is_differentiated(*found)
         return [*found] if is_kept else on_host(*found)
 
     def ratio(self, numerator: Numbers, denominator: Numbers, is_valid: Numbers) -> Numbers:

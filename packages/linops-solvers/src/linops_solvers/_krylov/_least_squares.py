@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed
+from linops_core.siblings import check_vector, is_differentiated
 
 from .._shared._checkpoint import operator_sketch
 from .._shared._checks import Operator, check_like, check_output, checked_number
@@ -87,7 +87,7 @@ def least_squares(
 
     with torch.no_grad():
         x = solve(_Steps(pair, y, x0, options), watching)
-    if not (torch.is_grad_enabled() or is_followed()):
+    if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     if x.is_complex() and pair.is_complex_linear:
         y = y.to(y.dtype.to_complex())

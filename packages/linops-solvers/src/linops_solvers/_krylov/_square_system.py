@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed
+from linops_core.siblings import check_vector, is_differentiated
 
 from .._shared._checks import (
     Operator,
@@ -94,7 +94,7 @@ class SquareSystem:
             self.x, self.residual, self.length, self.moved = x, residual, length, moved
         return length, self._noise_of(moved)
 
-    def moved_to(self, x: Tensor, said: float) -> StopReason | None:
+    def moved_to(self, x: Tensor, length_by_recurrence: float) -> StopReason | None:
         """Take x if its residual, computed anew, is smaller; return the reason to stop, or None."""
         before = self.length
         length, noise = self.take(x)
@@ -105,7 +105,7 @@ class SquareSystem:
         coarse = max(self.tol, math.sqrt(torch.finfo(self.dtype).eps)) * self.size
         if length > noise or self.length > coarse:
             self.complain()
-        is_rounding = length <= noise or said < 0.5 * length
+        is_rounding = length <= noise or length_by_recurrence < 0.5 * length
         return StopReason.ROUNDING if is_rounding else StopReason.STALLED
 
     def complain(self) -> None:
@@ -117,9 +117,9 @@ class SquareSystem:
             "lsqr solves least squares"
         )
 
-    def settled(self, x: Tensor, said: float) -> StopReason | None:
+    def settled(self, x: Tensor, length_by_recurrence: float) -> StopReason | None:
         """Take x of a Hermitian A; return the reason to stop, which may be LEAST_SQUARES."""
-        reason = self.moved_to(x, said)
+        reason = self.moved_to(x, length_by_recurrence)
         if reason is StopReason.CONVERGED:
             return reason
         (slope,) = self.lengths(self.forward(self.residual))
@@ -184,7 +184,7 @@ def solution_with_gradient(
     complaint = system.complaint
     if complaint is not None and not system.is_least_squares:
         warn(complaint)
-    if not (torch.is_grad_enabled() or is_followed()):
+    if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     defect = y - A(x)
     if not has_gradient(owner, defect):

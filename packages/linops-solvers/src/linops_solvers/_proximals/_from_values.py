@@ -16,6 +16,7 @@ from ._proximal import Proximal, ProximalMap
 from ._quadratics import l2_squared
 from ._shrinkage import group_soft_threshold, l0, nuclear_norm, soft_threshold
 
+# On both sides of 1: with a step of 1 alone, a map that ignores its step would pass.
 _STEPS = (0.4, 1.7)
 
 

@@ -9,14 +9,14 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from linops_core.siblings import is_followed
+from linops_core.siblings import is_differentiated
 
 from .._shared._tall import factors, n_blocks_of
 
 
 def singular_values(x: Tensor) -> Tensor:
     """Return the singular values of matrices (..., M, N), with all derivatives."""
-    if _is_long(x) and is_followed(x):  # derivatives of blocks without full rank are infinite
+    if _is_long(x) and is_differentiated(x):  # derivatives of blocks without full rank are infinite
         found: Tensor = torch.linalg.svdvals(x.to(torch.promote_types(x.dtype, torch.float64)))
         return found.to(x.dtype.to_real())
     return _decomposed(x)[1] if _is_long(x) else torch.linalg.svdvals(x)

@@ -146,18 +146,18 @@ class Checkpoint:
                 "iteration": iteration,
                 "state": state,
             }
-            beside = self.newest.with_name(f"{self.newest.name}.writing")
+            temporary = self.newest.with_name(f"{self.newest.name}.writing")
             try:
-                with beside.open("wb") as file:
+                with temporary.open("wb") as file:
                     torch.save(content, file)
                     file.flush()
                     os.fsync(file.fileno())
             except BaseException:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
                 raise
             if self.newest.exists():
                 self.newest.replace(self.previous)
-            beside.replace(self.newest)
+            temporary.replace(self.newest)
             if os.name == "posix":  # the names are in the folder
                 folder = os.open(self.newest.parent, os.O_RDONLY)
                 try:

@@ -32,7 +32,7 @@ class OperatorPair:
     """An operator and its adjoint, for tensors in single precision where the dtype is half.
 
     Give ``like`` for functions that are made of the operators of another pair. They have its spaces
-    unless ``spaces`` are given. Vectors of the input may also be in a space ``beside``.
+    unless ``spaces`` are given. Vectors of the input may also be in a space ``input_space``.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class OperatorPair:
         *,
         like: OperatorPair | None = None,
         spaces: tuple[Space, Space] | None = None,
-        beside: Space | None = None,
+        input_space: Space | None = None,
     ) -> None:
         self.owner, self.dtype, self.name = owner, dtype, name
         # It cannot be seen of functions that are made of an operator.
@@ -62,10 +62,10 @@ class OperatorPair:
         if spaces is None and like is not None:
             spaces = like.input, like.output
         elif spaces is None and isinstance(A, StackedOperators):
-            spaces = A.spaces(beside)
+            spaces = A.spaces(input_space)
         self.input: Space
         self.output: Space
-        self.input, self.output = spaces or spaces_of(owner, A, beside)
+        self.input, self.output = spaces or spaces_of(owner, A, input_space)
         self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
 
     def in_moderate_unit(self, unit: float, image: Tensor) -> tuple[OperatorPair, float]:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from linops_core.siblings import is_followed, real_parts
+from linops_core.siblings import is_differentiated, real_parts
 
 
 def scaled_sum(x: Tensor, scale: float | Tensor, z: Tensor, into: Tensor | None) -> Tensor:
@@ -26,7 +26,7 @@ def reusable_memory(memory: Tensor | None, *operands: Tensor) -> Tensor | None:
 
 def is_pure(*tensors: Tensor) -> bool:
     """Whether results need new memory: autograd follows, or a compiler plans the memory."""
-    return is_compiling() or is_followed(*tensors)
+    return is_compiling() or is_differentiated(*tensors)
 
 
 def is_moderate(units: float | Tensor) -> bool:

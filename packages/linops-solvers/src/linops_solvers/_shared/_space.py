@@ -262,11 +262,11 @@ def magnitudes(
     return found
 
 
-def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Space, Space]:
+def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tuple[Space, Space]:
     """Return the spaces of the input and of the output of an operator.
 
-    If ``beside`` is given, vectors of the input are also in that space. Then an operator of one
-    process is applied to the parts.
+    If ``input_space`` is given, vectors of the input are also in that space. Then an operator of
+    one process is applied to the parts.
     """
     found = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
     if isinstance(A, NamedLinop) and found != [None, None]:
@@ -274,21 +274,21 @@ def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Spa
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
             for side, totals in zip(SIDES, found, strict=True)
         )
-        if beside is not None and _parts(there) != _parts(beside):
+        if input_space is not None and _parts(there) != _parts(input_space):
             raise NotImplementedError(
                 f"{owner}: all operators must have the same parts of x, got {A.signature} with "
                 "other parts; place the dimensions of the input in the same way for all operators"
             )
         return there, back
-    if beside is None or beside.is_whole:
+    if input_space is None or input_space.is_whole:
         return Space(), Space()
     if not isinstance(A, NamedLinop):
         raise NotImplementedError(
             f"{owner}: an operator must be a NamedLinop if x is cut over several processes, got "
             f"{A!r}"
         )
-    check_parts_pass(A, beside.totals)
-    return beside, Space(beside.totals, _axes(A, "output", beside.totals.cut))
+    check_parts_pass(A, input_space.totals)
+    return input_space, Space(input_space.totals, _axes(A, "output", input_space.totals.cut))
 
 
 def _parts(space: Space) -> tuple[object, ...]:

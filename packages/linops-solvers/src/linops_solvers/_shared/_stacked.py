@@ -83,9 +83,9 @@ class StackedOperators(nn.Module):
         """Whether all of them are linear over the complex numbers."""
         return all([is_complex_linear(A) for A in self.operators])
 
-    def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
+    def spaces(self, input_space: Space | None = None) -> tuple[Space, Space]:
         """Return the space of the input and the space of the joined output."""
-        there = common_input(self.owner, self.operators) if beside is None else beside
+        there = common_input(self.owner, self.operators) if input_space is None else input_space
         blocks = tuple(spaces_of(self.owner, A, there)[1] for A in self.operators)
         return there, Space(blocks=blocks, split=self.split)
 

@@ -46,7 +46,7 @@ class PenalizedProblem:
             self.L = OperatorPair(owner, _itself, _itself, self.y.dtype, spaces=(space, space))
         else:
             L, L_adjoint = stacked_operator(owner, "L", L, L_adjoint)
-            self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", beside=space)
+            self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", input_space=space)
             proximal = map_of_all_blocks(owner, "proximal", proximal, L, self.L.output)
         one = cast(Proximal, proximal)  # which is checked as one
         self.proximal = given = checked_proximal(

@@ -30,15 +30,15 @@ def is_cast_by_class(tensor: torch.Tensor, dtype: torch.dtype | None) -> bool:
     )
 
 
-def add_casts_by_class(plan: CopyPlan, dtype: torch.dtype | None, kept: Container[int]) -> None:
-    """Let the classes of wrappers cast them, except those with the `kept` ids.
+def add_casts_by_class(plan: CopyPlan, dtype: torch.dtype | None, uncast: Container[int]) -> None:
+    """Let the classes of wrappers cast them, except those with the `uncast` ids.
 
     Raises `CastError` if that would end shared memory.
     """
     wholes = {id(item.tensor): composite for item, composite in plan.composites}
     parts: set[int] = set()
     for item in plan.found:
-        is_cast = is_cast_by_class(item.tensor, dtype) and id(item.tensor) not in kept
+        is_cast = is_cast_by_class(item.tensor, dtype) and id(item.tensor) not in uncast
         if is_cast and id(item.tensor) in wholes:
             plan.unknown.append(item)
             todo = [wholes[id(item.tensor)]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import torch
@@ -170,32 +170,33 @@ def move(
     `carry_out` for `kept` and `further`.
     """
     check_holds_its_tensors(module)
+    parts = [part for _, part in modules_in(module, attributes)]
+    uncast = set() if target.dtype is None else _uncast(module, parts, Target(None, target.dtype))
     found = tensors_of(module)
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in traverse(module).found if id(item.tensor) not in known]
         wrappers = [item.tensor for item in found if is_wrapper(item.tensor)]
-        parts = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
-        found = [item for item in found if id(item.tensor) not in parts]
+        inner = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
+        found = [item for item in found if id(item.tensor) not in inner]
     # No other name may refer to the memory that moves, or it could not be freed before the end.
-    steps, held = _planned(module, found, target, others, strict, low_memory)
+    steps, held = _planned(module, found, target, others, strict, low_memory, uncast)
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
-        _call_overrides(module, target.converted)
+        _call_overrides(parts, target.converted)
     finally:
-        for _, part in modules_in(module):
+        for part in parts:
             if isinstance(part, torch.nn.RNNBase):
                 part._init_flat_weights()
 
 
 def _call_overrides(
-    source: Source, convert: Callable[[torch.Tensor], torch.Tensor]
+    parts: Sequence[torch.nn.Module], convert: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[torch.nn.Module]:
     """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for some tensors.
 
     Returns the modules that were asked; their own methods ask the modules in them.
     """
-    parts = [part for _, part in modules_in(source)]
     if all(getattr(part._apply, "__func__", None) in TORCH_APPLY for part in parts):
         return []
     inner = {id(child) for part in parts for child in part.modules() if child is not part}
@@ -218,19 +219,20 @@ def _call_overrides(
     return outermost
 
 
-def _kept_types(source: Source, cast: Target) -> set[int]:
+def _uncast(source: Source, parts: Sequence[torch.nn.Module], cast: Target) -> set[int]:
     """The ids of tensors whose type the overridden ``_apply`` of their module does not change."""
     asked: set[int] = set()
-    own = traverse(source).seen
+    own: set[int] = set()
 
     def ask(tensor: torch.Tensor) -> torch.Tensor:
+        if not own:  # most modules override nothing, and are never asked
+            own.update(traverse(source).seen)
         if id(tensor) not in own:
             return cast.converted(tensor)  # a new one, with which the class learns the new type
         asked.add(id(tensor))
         return tensor
 
-    parts = _call_overrides(source, ask)
-    found = [item.tensor for part in parts for item in tensors_of(part)]
+    found = [item.tensor for part in _call_overrides(parts, ask) for item in tensors_of(part)]
     return {id(tensor) for tensor in found if not is_wrapper(tensor)} - asked
 
 
@@ -241,13 +243,13 @@ def _planned(
     others: Iterable[FoundTensor],
     strict: bool,
     low_memory: bool,
+    uncast: set[int],
 ) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
-    kept = {id(item.tensor) for item in found if is_step_count(item.path)}
-    kept |= set() if target.dtype is None else _kept_types(module, Target(None, target.dtype))
-    plan = copy_plan([item._replace(owned=True) for item in found], kept=kept)
+    uncast |= {id(item.tensor) for item in found if is_step_count(item.path)}
+    plan = copy_plan([item._replace(owned=True) for item in found], uncast=uncast)
     check_initialized(plan)
-    add_casts_by_class(plan, target.dtype, kept)
+    add_casts_by_class(plan, target.dtype, uncast)
     groups = [group for group in plan.groups if _is_to_move(group, target)]
     check_arrival(plan, groups, target.device)
     held = outside = held_outside([plan])

@@ -81,11 +81,11 @@ class CopyPlan:
 
 
 def copy_plan(
-    found: Iterable[FoundTensor], detach: bool = False, kept: Container[int] = ()
+    found: Iterable[FoundTensor], detach: bool = False, uncast: Container[int] = ()
 ) -> CopyPlan:
     """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
 
-    A cast leaves the type of tensors with the `kept` ids.
+    A cast leaves the type of tensors with the `uncast` ids.
     """
     plan = CopyPlan()
     pieces: list[Piece] = []
@@ -98,7 +98,7 @@ def copy_plan(
                 f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
             )
         plan.found.append(item)
-        _add_pieces(item, pieces, plan, id(item.tensor) in kept)
+        _add_pieces(item, pieces, plan, id(item.tensor) in uncast)
     groups = _grouped(pieces)
     plan.groups = [group for group in groups if any(piece.owned for piece in group.pieces)]
     return plan

@@ -73,9 +73,12 @@ def tensors_of(source: Source) -> list[FoundTensor]:
     return list(found.values())
 
 
-def modules_in(source: object) -> list[tuple[Path, torch.nn.Module]]:
-    """A module and its parts, or all modules in a mapping, each once."""
-    if isinstance(source, torch.nn.Module):
+def modules_in(source: object, attributes: bool = False) -> list[tuple[Path, torch.nn.Module]]:
+    """A module and its parts, or all modules in a mapping, each once.
+
+    With `attributes`, also modules in other attributes and containers of modules.
+    """
+    if isinstance(source, torch.nn.Module) and not attributes:
         return [((None, name) if name else None, part) for name, part in source.named_modules()]
     found = named_values(source, attributes=True)
     return [(path, value) for path, value in found if isinstance(value, torch.nn.Module)]
