@@ -30,7 +30,7 @@ def switch_off(path: str) -> None:
     if path == "steps of floats":
         ConjugateSteps.numbers = lambda self, *of: self.scalars(*self.space.measured(*of))
     else:
-        _products.is_pure = lambda *_: True
+        _products.is_compiling = lambda: True
 
 
 def job(path: str, n: int) -> Callable[[int], object]:
