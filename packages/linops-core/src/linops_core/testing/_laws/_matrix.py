@@ -7,7 +7,7 @@ from itertools import filterfalse
 
 import torch
 
-from nameddim import ELLIPSES, NamedDimension, is_wildcard
+from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
 
 from ..._adapters._arrays import batch_axes
 from ..._base._linop import NamedLinop
@@ -148,6 +148,11 @@ class MatrixLaws(LinopFactories):
                 if (found := without_fftshift(linop, [dim])) is not None:
                     moved = turned(linop(turned(x, linop.ishape, dim, 1)), linop.oshape, dim, -1)
                     self.agree(found(x), moved, f"{name}(x), the centre of {dim} first,")
+            more = ND("Batch").next_unused(linop.dims), *linop.ishape
+            if ELLIPSES not in more and (batch := linop.fitted_to(more)) is not None:
+                both = torch.stack([x, x.flip([*range(x.ndim)])])
+                each = torch.stack([y, linop(both[1])])
+                self.agree(batch(both), each, f"{name}(x), with another dimension in front,")
 
 
 def turned(
