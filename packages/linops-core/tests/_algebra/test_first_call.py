@@ -35,7 +35,7 @@ def files_of_call(A: NamedLinop, x: Tensor) -> set[str]:
     [
         (None, 16, 12),
         (Diagonal(MASK.float(), ("Kx", "Ky")), 17, 13),
-        (Sampling.from_mask(MASK), 20, 17),
+        (Sampling.from_mask(MASK), 21, 18),
     ],
     ids=["maps", "mask", "samples"],
 )

@@ -18,12 +18,12 @@ from linops_split.siblings import (
     WithoutData,
     complex_dtype,
     input_of,
+    tensors_in,
 )
 from nameddim import NamedDimension
 
 from ._order import Order
 from ._plan import Computed, PlanStep, RankPlan
-from ._private_torch import tree_leaves
 from ._transport import Sent, Transport
 
 
@@ -74,9 +74,9 @@ class _Counting(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         found = func(*args, **(kwargs or {}))
-        if not func.is_view and any(isinstance(t, Tensor) for t in tree_leaves(found)):
-            tensors = [t for t in tree_leaves((args, kwargs, found)) if isinstance(t, Tensor)]
-            self._computed[len(self._sent)] += sum(t.nbytes for t in tensors)
+        if not func.is_view and any(True for _ in tensors_in([found])):
+            n_bytes = sum(tensor.nbytes for tensor in tensors_in((args, kwargs, found)))
+            self._computed[len(self._sent)] += n_bytes
         return found
 
     def steps(self) -> tuple[PlanStep, ...]:

@@ -13,6 +13,7 @@ from ._execution import Work as Work
 from ._execution import sum_dtype as sum_dtype
 from ._out_of_place import applied_out_of_place as applied_out_of_place
 from ._part_slices import Slices as Slices
+from ._planning._peak import tensors_in as tensors_in
 from ._planning._plan_input import complex_dtype as complex_dtype
 from ._planning._plan_input import input_of as input_of
 from ._planning._plan_trial import WORK_OPERATORS as WORK_OPERATORS

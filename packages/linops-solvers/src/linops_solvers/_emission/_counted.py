@@ -16,7 +16,6 @@ from .._proximals._proximal import fitted_weight
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import Operator, check_finite, check_like, check_output
 from .._shared._precision import OperatorPair, at_least_single
-from .._shared._products import reusable_memory
 from .._shared._space import Space, summed_over_processes
 from .._shared._stacked import StackedOperators, one_per_operator
 
@@ -55,7 +54,6 @@ class Counted:
         self.sensitivity = torch.where(seen > floor, seen, math.inf)
         """A^H 1, infinite where x is not seen, so that x becomes 0 there."""
         self._least = (largest or 1.0) * math.sqrt(torch.finfo(self.y.dtype).tiny)
-        self._memory: Tensor | None = None
 
     def image(self, x: Tensor) -> tuple[Tensor, float]:
         """Return A x, and the least mean that is above its rounding and can divide y."""
@@ -64,22 +62,11 @@ class Counted:
         what = f"the output of A{self.name} for x >= 0"
         return image, max(self._noise(self.pair.output, what, image), self._least)
 
-    def quotient(self, image: Tensor, floor: float) -> Tensor:
-        """Return y / (A x + b), in memory that later calls write into; 0 / 0 is 0."""
-        mean = torch.add(
-            image, self.background, out=reusable_memory(self._memory, image, *self._tensors)
-        )
-        mean = torch.clamp(mean, min=floor, out=reusable_memory(mean, mean))
-        self._memory = torch.div(self.y, mean, out=reusable_memory(mean, mean, self.y))
-        return self._memory
-
-    def updated(self, x: Tensor, image: Tensor, floor: float, into: Tensor | None) -> Tensor:
-        """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; in the memory of ``into``."""
-        back = self.pair.adjoint(self.quotient(image, floor))
+    def updated(self, x: Tensor, image: Tensor, floor: float) -> Tensor:
+        """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; 0 / 0 is 0."""
+        back = self.pair.adjoint(self.y / (image + self.background).clamp(min=floor))
         check_like(self.owner, "the output of the adjoint", back, "x", x)
-        new = torch.div(x, self.sensitivity, out=reusable_memory(into, x, self.sensitivity))
-        new = torch.mul(new, back, out=reusable_memory(new, new, back))
-        return torch.clamp(new, min=0, out=reusable_memory(new, new))  # rounding of the adjoint
+        return (x / self.sensitivity * back).clamp(min=0)  # rounding of the adjoint
 
     @torch.no_grad()
     def objective(self, image: Tensor, floor: float) -> float:
@@ -111,10 +98,6 @@ class Counted:
                 "must be at least 0; otherwise use pdhg with poisson_likelihood"
             )
         return 4 * low
-
-    @property
-    def _tensors(self) -> list[Tensor]:
-        return [self.background] if isinstance(self.background, Tensor) else []
 
 
 def one_background_each(

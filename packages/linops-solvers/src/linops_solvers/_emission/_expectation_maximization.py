@@ -13,7 +13,6 @@ from linops_core.siblings import check_vector
 from .._shared._checkpoint import operator_sketch
 from .._shared._checks import check_like, checked_number
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
-from .._shared._products import scaled_sum
 from .._shared._progress import Checkpointed, Measured, Progress, reason_of
 from .._shared._space import Space, summed_over_processes
 from ._counted import Counted, check_counts
@@ -21,9 +20,6 @@ from ._counted import Counted, check_counts
 
 class ExpectationMaximization:
     """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
-
-    _spare: Tensor | None = None
-    """Memory that the next step writes into."""
 
     def __init__(
         self,
@@ -66,16 +62,15 @@ class ExpectationMaximization:
         """Use every set of counts in turn."""
         first, others, before = self.first, self.others, self.x
         dtype, is_watched = first.pair.dtype, self.progress.is_watched
-        x = first.updated(before, self.image, self.floor, into=self._spare)
+        x = first.updated(before, self.image, self.floor)
         for subset in others:
-            x = subset.updated(x, *subset.image(x), into=x)
+            x = subset.updated(x, *subset.image(x))
         objective = 0.0
         if is_watched:
             objective = sum(subset.objective(*subset.image(x)) for subset in others)
         self.x = x
         self.image, self.floor = first.image(x)
-        self._spare = scaled_sum(x, -1, before, before)
-        length, size = first.pair.magnitudes([self._spare, x])
+        length, size = first.pair.magnitudes([x - before, x])
         reason = None
         if length <= max(self.tol, torch.finfo(dtype).eps) * size:
             reason = reason_of(length, self.tol * size, rounding_of(dtype) * size)

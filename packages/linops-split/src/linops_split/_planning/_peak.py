@@ -59,10 +59,10 @@ class AllocationCount(TorchDispatchMode):
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[[], Any]
     ) -> Any:
         """Return the results of an operation, and count what it allocates."""
-        given = [*tensors_in((args, [*kwargs.values()]))]
+        given = [*tensors_in((args, kwargs))]
         before = dict(map(_storage_of, given))
         results = run()
-        made = [*tensors_in((results,))]
+        made = [*tensors_in([results])]
         before.update(map(_storage_of, _stand_ins(given, made)))
         for tensor in made:
             key, nbytes = _storage_of(tensor)
@@ -133,10 +133,10 @@ def _stand_ins(given: Iterable[Tensor], made: Sequence[Tensor]) -> list[Tensor]:
     return [mode.from_tensor(tensor) for tensor in given if not isinstance(tensor, FakeTensor)]
 
 
-def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Yield the tensors in the arguments or results of an operation."""
-    for value in values:
+def tensors_in(nested: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors in nested lists, tuples and dictionaries."""
+    for value in nested.values() if isinstance(nested, dict) else nested:
         if isinstance(value, Tensor):
             yield value
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, dict)):
             yield from tensors_in(value)

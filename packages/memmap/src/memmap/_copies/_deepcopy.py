@@ -128,10 +128,9 @@ def memory_aware_deepcopy(
     sources += put_copies(plan, plain, memo, storages.counters, cloned=cloned)
     storages.made |= {id(source): memo[id(source)] for source in sources}
     storages.reached |= reached.seen
-    attributed = [source for source in sources if hooks or id(source) in reached.attributed]
 
     def complete() -> None:
-        for source in attributed:
+        for source in sources:
             copy_attachments(source, memo[id(source)], memo, hooks)
         for item in plan.unknown if is_outermost else []:
             try:

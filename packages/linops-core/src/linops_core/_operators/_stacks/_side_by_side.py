@@ -252,10 +252,10 @@ class SideBySide(Composite):
         if "output" not in self._blocks:
             return super().own_normal()
         first, *others = normals = [linop.normal() for linop in self.linops]
-        if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
-            return super().own_normal()  # names of summed dimensions differ
         if (blocks := self._blocks.get("input")) is None:
             return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
+        if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
+            return super().own_normal()  # names of summed dimensions differ
         sides = (first.ishape, first.oshape)
         if blocks.is_new:
             new, at = self._dims["input"], blocks.position

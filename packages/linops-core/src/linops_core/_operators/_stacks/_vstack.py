@@ -8,7 +8,6 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._algebra._add import Add
 from ..._algebra._same_space import REMEDY, check_operands, common_shape, same_space
 from ..._base._linop import NamedLinop
 from ..._base._sides import SIDES, Side, dims_of
@@ -62,13 +61,6 @@ class FlatSideBySide(SideBySide):
             raise ValueError(f"{error}{advice}") from error
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
         super().__init__(shape, operands, blocks, threaded, num_workers, name)
-
-    def own_normal(self) -> NamedLinop:
-        """Return the sum of the normals of a block column; they have no merged dimension."""
-        if "input" in self._blocks:
-            return super().own_normal()
-        normals = [linop.normal() for linop in self.linops]
-        return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
 
 
 def weighted_operators(
