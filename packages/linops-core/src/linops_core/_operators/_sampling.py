@@ -20,7 +20,7 @@ from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import dtype_of_sums, writing_is_safe
-from .._kernels._changes import writes_are_counted
+from .._kernels._changes import TensorState, writes_are_counted
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
@@ -109,7 +109,8 @@ class Sampling(GridOperator[GridPart]):
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
         self._counted = Kept[Tensor]()
-        self._known = Kept[Any]()
+        self._checked: TensorState | None = TensorState(*idx)
+        self._sums: dict[torch.dtype, torch.dtype] = {}
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -216,31 +217,30 @@ class Sampling(GridOperator[GridPart]):
 
     def _check_again(self) -> None:
         """Check the indices if they have changed since the last check."""
-        if not torch.compiler.is_compiling():  # a graph cannot depend on values
-            idx = [*map(self._weight, self._weights)]
-            self._known.of(idx, "valid", lambda: _check_indices(idx, self.input_size))
+        if torch.compiler.is_compiling():
+            return  # a graph cannot depend on values
+        idx = [*map(self._weight, self._weights)]
+        if self._checked is None or not self._checked.is_current(*idx):
+            _check_indices(idx, self.input_size)
+            self._checked, self._sums = TensorState(*idx), {}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is known: a copy has other tensors."""
-        return {**super().__getstate__(), "_known": Kept()}
+        """Return the attributes without the check: a copy has other tensors."""
+        return {**super().__getstate__(), "_checked": None, "_sums": {}}
 
     def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype in which samples of one point are added, by all indices."""
         if torch.compiler.is_compiling() or (not dtype.is_floating_point and not dtype.is_complex):
             return dtype
-        idx = [*map(self._weight, self._weights)]
-
-        def chosen() -> torch.dtype:
+        if dtype not in self._sums:
+            idx = [self._weight(name).detach().flatten() for name in self._weights]
             strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
-            parts = zip(*(own.detach().flatten().split(2**20) for own in idx), strict=True)
             places = (
                 sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
-                for part in parts
+                for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
             )
-            return dtype_of_sums(dtype, idx[0].numel(), places)
-
-        found: torch.dtype = self._known.of(idx, dtype, chosen)
-        return found
+            self._sums[dtype] = dtype_of_sums(dtype, idx[0].numel(), places)
+        return self._sums[dtype]
 
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
@@ -304,8 +304,7 @@ def _at_shifted_indices(linop: Sampling, dims: Iterable[NamedDimension]) -> Name
     return linked_copy(linop, _shifted=axes)
 
 
-def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
-    """Return True, or raise an error for indices that do not fit the grid."""
+def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
     if not isinstance(idx, Sequence):
         raise TypeError(
             "Sampling: idx must be a sequence of tensors, one per sampled dimension, "
@@ -331,4 +330,3 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
                 raise ValueError(
                     f"Sampling: indices must be from 0 to {size - 1}, got {low} to {high}"
                 )
-    return True
