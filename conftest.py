@@ -75,6 +75,7 @@ GPUS_NEEDED = {"gpu": 1, "multigpu": 2}
 LAW_OF_GPUS = "test_an_accelerator_gives_the_same_values"
 LAWS = "linops_core.testing._laws."
 FEW_STEPS = "ignore:.* the result must be within its tolerance:RuntimeWarning"
+LAW_OF_DATA = "test_an_operator_and_its_results_are_where_its_data_are"
 FIRST_COMPILER_LAW = "test_it_compiles_to_one_graph"
 
 
@@ -117,7 +118,7 @@ def leave_out_laws(config: pytest.Config, items: list[pytest.Item]) -> None:
             is_rare = name != FIRST_COMPILER_LAW and not item.get_closest_marker("compiled")
             return first[item.path] is not class_of(item) or (len(first) > 1 and is_rare)
         is_variant = len(classes) > 1 and item.get_closest_marker("variant")
-        return bool(is_variant) and module != LAWS + "_matrix"
+        return bool(is_variant) and module != LAWS + "_matrix" and name != LAW_OF_DATA
 
     leave_out({item for item in laws if is_left_out(item)}, config, items)
 

@@ -37,8 +37,8 @@ from torch import Tensor
 
 from linops_imaging import NUFFT, toeplitz_kernel, trajectories
 from linops_imaging._non_uniform._finufft_plan import ACCURACY as PLANS
-from linops_imaging._non_uniform._finufft_plan import PlanPair, Way
-from linops_imaging._non_uniform._kaiser_bessel import chosen
+from linops_imaging._non_uniform._finufft_plan import PlanPair, PlanPrecision
+from linops_imaging._non_uniform._kaiser_bessel import fastest_gridding
 
 N, N_COILS = 256, 8
 BEGAN, SECONDS = perf_counter(), 900
@@ -94,7 +94,7 @@ def accuracy() -> None:
     for tol in (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-10):
         parts = []
         for size in (8, 15, 16, 24, 64, 96, 128, 255, 256):
-            padded = chosen(tol, (size,)).padded[0]
+            padded = fastest_gridding(tol, (size,)).padded[0]
             # Where the kernel ends at points of the finer grid, errors may be largest.
             halves = torch.arange(2 * padded, dtype=torch.float64) - padded
             ends = (halves / 2 - 1e-9 * halves.sign()) * size / padded
@@ -110,7 +110,7 @@ def accuracy_of_plans() -> None:
     """Check each row of the table of finufft: the largest error of an entry in one dimension."""
     print("\nlargest error of an entry by plans of finufft, and the one that tol= counts on")
     for upsampling, width, stated in PLANS:
-        way, worst = Way(torch.complex128, upsampling, width), 0.0
+        way, worst = PlanPrecision(torch.complex128, upsampling, width), 0.0
         for size in (1, 3, 5, 8, 9, 16, 33, 64, 96, 255, 257, 512):
             locs = (torch.rand(200, 1, dtype=torch.float64) - 0.5) * size
             images = torch.eye(size, dtype=torch.complex128)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["memmap", "linops_core", "linops_solvers"]
+PACKAGES = ["memmap", "linops_core", "linops_solvers", "linops_imaging"]
 ALONE = """
 import sys, torch
 import linops_solvers
@@ -28,7 +28,11 @@ def for_type_checkers(package: str) -> dict[str, str]:
     # Type checkers would hide each name that a declared `__all__` does not list.
     assert not any(isinstance(node, ast.AnnAssign) for node in block.body)
     imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
-    return {alias.name: f"{package}.{node.module}" for node in imports for alias in node.names}
+    return {
+        alias.name: f"{package}.{node.module or alias.name}"
+        for node in imports
+        for alias in node.names
+    }
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -36,7 +40,8 @@ def test_a_name_is_that_of_the_module_that_type_checkers_know(package: str) -> N
     module, homes = importlib.import_module(package), for_type_checkers(package)
     assert homes.keys() == set(module.__all__) - {"config"}
     for name, home in homes.items():
-        assert getattr(module, name) is getattr(importlib.import_module(home), name)
+        found = importlib.import_module(home)
+        assert getattr(module, name) is (found if name in home.split(".") else getattr(found, name))
         assert name in dir(module)
     with pytest.raises(AttributeError, match=rf"module '{package}' has no attribute 'nothing'"):
         module.nothing  # noqa: B018
@@ -45,3 +50,13 @@ def test_a_name_is_that_of_the_module_that_type_checkers_know(package: str) -> N
 def test_a_solver_of_a_plain_function_loads_no_operators() -> None:
     run = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True)
     assert run.stdout == "\n", run.stdout + run.stderr
+
+
+def test_an_import_of_everything_loads_few_modules() -> None:
+    code = (
+        "import sys, torch, torchlinops\n"
+        "print(sum(name.startswith(('linops_', 'memmap', 'nameddim', 'torchlinops'))"
+        " for name in sys.modules))"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert int(run.stdout) <= 110, run.stdout + run.stderr

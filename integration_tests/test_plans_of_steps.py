@@ -14,7 +14,7 @@ from linops_imaging import NUFFT
 from linops_imaging._non_uniform import _nufft, _oversampled_fft, _toeplitz
 from linops_split import batch_linop, plan_batches
 from linops_split._planning._peak import peak_nbytes
-from linops_split._planning._plan_trial import WORKS, Trial
+from linops_split._planning._plan_trial import WORK_OPERATORS, Trial
 from nameddim import ND
 
 CPU = torch.device("cpu")
@@ -41,7 +41,7 @@ def test_a_plan_says_by_which_method_a_nufft_works(how: str) -> None:
 
 @pytest.mark.each_value
 @pytest.mark.parametrize("sizes", [{}, {"T": 3}])
-@pytest.mark.parametrize("work", WORKS)
+@pytest.mark.parametrize("work", WORK_OPERATORS)
 @pytest.mark.parametrize("how", ["table", "no table", "toeplitz"])
 def test_steps_are_counted_as_if_all_were_run(
     how: str, work: str, sizes: dict[str, int], monkeypatch: pytest.MonkeyPatch
@@ -56,7 +56,7 @@ def test_steps_are_counted_as_if_all_were_run(
     A, trial = sense(how), Trial(sense(how), x, CPU, [work], None)
     found = trial.peak(batches)
     assert trial.peak(batches) == found
-    run = WORKS[work](batch_linop(A, batches))
+    run = WORK_OPERATORS[work](batch_linop(A, batches))
     with torch.no_grad():
         given = torch.zeros_like(sense(how)(x)) if work == "adjoint" else x
         assert found == pytest.approx(peak_nbytes(lambda: run(given))[CPU], abs=8)

@@ -82,7 +82,6 @@ WHAT_BREAKS = {
     "torch.utils._python_dispatch._disable_current_modes": "linops_distributed: messages in plans",
     "torch.utils._python_dispatch.is_traceable_wrapper_subclass": "memmap: copies of wrappers",
     "torch.utils._pytree": "memmap.borrow, memmap.dataflow: nested arguments",
-    "torch.utils._pytree.tree_leaves": "linops_distributed: plans of nested inputs",
     "torch.utils.backend_registration._DummyBackendModule": "linops_multigpu.testing",
     "torch.utils.backend_registration._DummyPrivateUse1Hook": "linops_multigpu.testing",
     "torch.utils.backend_registration._setup_privateuseone_for_python_backend": (

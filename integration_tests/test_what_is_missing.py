@@ -1,4 +1,4 @@
-"""The tree says what a new operator or proximal map still lacks: laws, a strategy, a row."""
+"""The tree says what a new operator or proximal map still lacks: laws, a strategy, a size."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from linops_core import NamedLinop
 PACKAGES = Path(__file__).parents[1] / "packages"
 # Base classes, and what only compositions make.
 BASES = {"Composite", "GridOperator", "NamedLinop", "Normal", "SliceableLinop", "Wrapper"}
-# Another name of PadLast.
-SYNONYMS = {"Pad"}
+# Names under which the tests make them.
+MADE_AS = {"Pad": "PadLast", "Tiled": "batch_linop"}
 # Laws of these are those of their compositions on several devices or ranks, in tests of their own.
 OF_SEVERAL = {"BatchedLinop", "DeviceReplica", "DistributedLinop", "ToDevice"}
 # Maps that are made of the map that they get.
@@ -49,22 +49,27 @@ def names(name: str, text: str) -> bool:
 ALL = ["linops_core", "linops_imaging", "linops_split", "linops_multigpu", "linops_distributed"]
 
 
-@pytest.mark.parametrize(("package", "name"), [*operators(*ALL)])
-def test_an_operator_has_a_row_in_the_readme(package: str, name: str) -> None:
-    rows = re.findall(r"^\|.*\|$", (PACKAGES / package / "README.md").read_text("utf-8"), re.M)
-    assert any(re.search(rf"`[^`]*\b{name}\b", row) for row in rows), "add a row to the table"
+@pytest.mark.parametrize("package", [*ALL, "linops_solvers", "memmap", "nameddim"])
+def test_what_a_readme_lists_is_there(package: str) -> None:
+    module = importlib.import_module(package)
+    text = (PACKAGES / package.replace("_", "-") / "README.md").read_text("utf-8")
+    cells = re.findall(r"^\| (`[^|]*`)[^|]*\|", text.split("## ")[1], re.M)
+    names = re.findall(r"`([A-Za-z_]\w*)`", " ".join(cells))
+    assert names and [name for name in names if not hasattr(module, name)] == []
 
 
 @pytest.mark.parametrize(("package", "name"), [*operators(*ALL)])
 def test_an_operator_has_a_class_of_laws(package: str, name: str) -> None:
-    laws = texts(PACKAGES / package / "tests", "BaseNamedLinopTests)")
-    assert names(name, laws) or name in OF_SEVERAL, "add a subclass of BaseNamedLinopTests"
+    tests = texts(PACKAGES / package / "tests", "BaseNamedLinopTests)")
+    bodies = re.findall(r"\((?:BaseNamedLinopTests|OfFunctions)\):\n((?:(?:    .*)?\n)+)", tests)
+    made = names(MADE_AS.get(name, name), "".join(bodies))
+    assert made or name in OF_SEVERAL, "add a subclass of BaseNamedLinopTests that makes it"
 
 
 @pytest.mark.parametrize(("package", "name"), [*operators("linops_core")])
 def test_an_operator_of_the_core_has_a_strategy(package: str, name: str) -> None:
     strategies = texts(PACKAGES / package / "src/linops_core/testing/strategies", "import")
-    assert names(name, strategies) or name in SYNONYMS, "add a strategy, to LEAVES or trees"
+    assert names(name, strategies) or name in MADE_AS, "add a strategy, to LEAVES or trees"
 
 
 def test_a_proximal_map_has_the_laws_of_its_function() -> None:
@@ -88,7 +93,7 @@ def test_a_public_function_has_an_entry_of_large_sizes() -> None:
         for name in {*sys.modules} - before:
             if "." not in name and "benchmarks" in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
-    assert found == [], "add it to OPERATORS, SOLVERS, PROXIMALS or FUNCTIONS in benchmarks/large"
+    assert found == [], "it needs other arguments than most: give them in benchmarks/large"
 
 
 def test_a_new_operator_would_be_noticed() -> None:

@@ -44,15 +44,7 @@ def sense_volume(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, step
 
 def sense_radial(kspace: Tensor, maps: Tensor, locs: Tensor, weight: float, steps: int) -> Tensor:
     S = tl.Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
-    F = NUFFT(
-        locs,
-        maps.shape[1:],
-        ("S", "K"),
-        batch_shape=("C",),
-        tol=2e-2,
-        toeplitz=True,
-        method="interpolate",  # applied once, so it needs no table
-    )
+    F = NUFFT(locs, maps.shape[1:], ("S", "K"), batch_shape=("C",), toeplitz=True)
     A = F @ S
     normal = A.N + weight * tl.Identity()
     return tl.alg.conjugate_gradients(normal, A.H(kspace), max_num_iters=steps, gtol=0, ltol=0)
@@ -135,15 +127,7 @@ def subspace(
     coefficients, frames = ("C", "A", "Nx", "Ny"), ("C", "T", "Nx", "Ny")
     S = tl.Dense(maps, ("C", "Nx", "Ny"), ("A", "Nx", "Ny"), coefficients)
     B = tl.Dense(basis, ("T", "A"), coefficients, frames)
-    F = NUFFT(
-        locs,
-        maps.shape[1:],
-        ("T", "S", "K"),
-        batch_shape=frames[:2],
-        tol=1e-2,
-        toeplitz=True,
-        method="interpolate",  # applied once, so it needs no table
-    )
+    F = NUFFT(locs, maps.shape[1:], ("T", "S", "K"), batch_shape=frames[:2], toeplitz=True)
     A = F @ B @ S
     normal, right = A.N + weight * tl.Identity(), A.H(kspace.movedim(0, 1))
     return tl.alg.conjugate_gradients(normal, right, max_num_iters=steps, gtol=0, ltol=0)

@@ -6,8 +6,10 @@ an index needs more than the 24 bits of a float32.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -105,10 +107,9 @@ def parallel(n: int) -> Made:
     return imaging.ParallelBeam(angles(8), side, side), (side, side)
 
 
-OPERATORS: Mapping[str, Callable[[int], Made]] = {
+OF_OTHER_ARGUMENTS: Mapping[str, Callable[[int], Made]] = {
     "Add": lambda n: (diagonal(n) + core.Roll(ROW, [n // 3], [n], shape=ROW), (n,)),
     "ArrayToBlocks": lambda n: (core.ArrayToBlocks([n], [64], [32]), (n,)),
-    "AsComplex": lambda n: (core.AsComplex(ROW), (n,)),
     "BlockDiag": lambda n: (
         core.BlockDiag(diagonal(n // 2), diagonal(n // 2), idim="B", odim="C"),
         (n // 2, 2),
@@ -119,7 +120,6 @@ OPERATORS: Mapping[str, Callable[[int], Made]] = {
     "Convolution": convolved,
     "Convolution along lines": convolved_lines,
     "Crop": lambda n: (core.Crop([n - 5], [n], ROW, ("M",), ()), (n,)),
-    "DCT": lambda n: (core.DCT(("Nx", "Ny")), grid(n)),
     "Dense": lambda n: (
         core.Dense(weight(4, 8), ("C", "D"), ("D", "N"), ("C", "N")),
         (8, n // 8),
@@ -128,16 +128,12 @@ OPERATORS: Mapping[str, Callable[[int], Made]] = {
         core.Dense(weight(2, n), ("C", "N"), ROW, ("C",)),
         (n,),
     ),
-    "Diagonal": lambda n: (diagonal(n), (n,)),
     "Downsample": lambda n: (core.Downsample(ROW, [3], [n], [1], shape=ROW), (n,)),
     "Embed": lambda n: (core.Embed({"N": slice(3, n + 3)}, [n + 9], shape=ROW), (n,)),
     "FFT": lambda n: (core.FFT(1, (), centered=True), (n,)),
     "FFT of planes": lambda n: (core.FFT(2, (), norm="backward"), grid(n)),
-    "Flip": lambda n: (core.Flip(ROW, [n], shape=ROW), (n,)),
     "FourierShift": lambda n: (core.FourierShift(ROW, [0.25], shape=ROW), (n,)),
     "HStack": lambda n: (core.HStack(diagonal(n), diagonal(n), idim="M"), (n, 2)),
-    "Identity": lambda n: (core.Identity(ROW), (n,)),
-    "ImagPart": lambda n: (core.ImagPart(ROW), (n,)),
     "Interpolate": interpolated,
     "Kronecker": lambda n: (
         core.Kronecker(
@@ -149,9 +145,7 @@ OPERATORS: Mapping[str, Callable[[int], Made]] = {
     "Pad": lambda n: (core.Pad([n + 5], [n], ROW, ("M",), ()), (n,)),
     "PadDim": lambda n: (core.PadDim("N", n, n + 7, ROW, ("N",), before=3), (n,)),
     "PadLast": lambda n: (core.PadLast([n + 5], [n], ROW, ("M",), ()), (n,)),
-    "RealFFT": lambda n: (core.RealFFT(ROW, n, shape=ROW), (n,)),
     "RealForm": lambda n: (core.RealForm(diagonal(n)), (2, n)),
-    "RealPart": lambda n: (core.RealPart(ROW), (n,)),
     "Rearrange": lambda n: (core.Rearrange("a b", "b a", ("A", "B"), ("B", "A")), grid(n)),
     "Repeat": lambda n: (core.Repeat({"C": 3}, ROW, ("C", "N")), (n,)),
     "Roll": lambda n: (core.Roll(ROW, [-(n // 3)], [n], shape=ROW), (n,)),
@@ -167,12 +161,6 @@ OPERATORS: Mapping[str, Callable[[int], Made]] = {
     "Zero": lambda n: (core.Zero(ROW, ROW), (n,)),
     "ConeBeam": cone,
     "FanBeam": fan,
-    "FiniteDifference": lambda n: (
-        imaging.FiniteDifference("N", n, "central", shape=ROW),
-        (n,),
-    ),
-    "Gradient": lambda n: (imaging.Gradient(("Nx", "Ny"), grid(n)), grid(n)),
-    "Laplacian": lambda n: (imaging.Laplacian(("Nx", "Ny"), grid(n)), grid(n)),
     "NUFFT": nufft,
     "NUFFT of volumes": nufft_of_volumes,
     "ParallelBeam": parallel,
@@ -192,10 +180,48 @@ REAL = {"AsComplex", "RealFFT", "ConeBeam", "FanBeam", "ParallelBeam", "Parallel
 ELSEWHERE = {"BatchedLinop", "DeviceReplica", "ToDevice", "DistributedLinop"}
 # Their weights are read when they are made, so that they have no form on the meta device.
 READS_WEIGHTS = {"Sampling", "Interpolate", "NUFFT", "NUFFT of volumes"}
-
-
 # Steps over planes and views, each of which takes a meta device as long as a small tensor.
 MANY_STEPS = {"ConeBeam", "ParallelBeam3D"}
+
+
+def usual_arguments(n: int) -> dict[str, Any]:
+    """Return arguments by the names that parameters have in all operators, for one axis."""
+    names = dict.fromkeys(["dims", "shape", "ishape", "ioshape"], ROW)
+    return {**names, "dim": "N", "size": n, "sizes": [n], "weight": weight(n)}
+
+
+def by_usual_arguments(cls: Callable[..., NamedLinop], n: int) -> Made:
+    """Return the operator that a class makes of those of the usual arguments that it takes."""
+    takes, usual = inspect.signature(cls).parameters, usual_arguments(n)
+    return cls(**{name: usual[name] for name in takes if name in usual}), (n,)
+
+
+def needs_no_other(cls: Callable[..., NamedLinop]) -> bool:
+    """Whether a class can be made of the usual arguments."""
+    try:
+        by_usual_arguments(cls, 16)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def all_operators() -> dict[str, Callable[[int], Made]]:
+    """Return how each entry is made, and those of other operators that need no entry."""
+    from test_what_is_missing import operators
+
+    public = {
+        name: getattr(module, name)
+        for module in (core, imaging)
+        for _, name in operators(module.__name__)
+        if name not in OF_OTHER_ARGUMENTS
+    }
+    usual = {
+        name: partial(by_usual_arguments, c) for name, c in public.items() if needs_no_other(c)
+    }
+    return {**usual, **OF_OTHER_ARGUMENTS}
+
+
+OPERATORS = all_operators()
 
 
 def random_input(name: str, shape: tuple[int, ...]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -33,21 +34,20 @@ def shown(callback: Any) -> dict[str, Any]:
     return {"callback": callback, "progress": callback is not None}
 
 
-def of_system(solver: Any, **given: Any) -> Solve:
+TOLERANCES = {"tol", "gtol", "ltol", "atol", "btol", "conlim", "eps_rel"}
+
+
+def of_usual_arguments(solver: Any) -> Solve:
+    """Return how to call a solver of a system, or of one with a penalty, without a tolerance."""
+    takes = inspect.signature(solver).parameters
+    options = {name: 0.0 for name in takes if name in TOLERANCES}
+    if "step" in takes:
+        options["step"] = 0.9
+    given = [alg.soft_threshold(0.1)] if "proximal" in takes else []
+
     def solve(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
-        options = {**shown(callback), **{key: 0.0 for key in given}}
-        x: Tensor = solver(diagonal(n, dtype), data(n, dtype), None, steps, **options)
-        return x
-
-    return solve
-
-
-def of_penalty(solver: Any, **given: Any) -> Solve:
-    def solve(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
-        A, penalty = diagonal(n, dtype), alg.soft_threshold(0.1)
-        x: Tensor = solver(
-            A, data(n, dtype), penalty, max_num_iters=steps, **shown(callback), **given
-        )
+        A, y = diagonal(n, dtype), data(n, dtype)
+        x: Tensor = solver(A, y, *given, max_num_iters=steps, **options, **shown(callback))
         return x
 
     return solve
@@ -141,19 +141,11 @@ def polynomial_preconditioner(n: int, dtype: torch.dtype, steps: int, callback: 
     return x
 
 
-SOLVERS: Mapping[str, Solve] = {
-    "admm": of_penalty(alg.admm, eps_rel=0.0),
-    "conjugate_gradients": of_system(alg.conjugate_gradients, gtol=0.0, ltol=0.0),
+OF_OTHER_ARGUMENTS: Mapping[str, Solve] = {
     "douglas_rachford": douglas_rachford,
     "estimate_diagonal": estimate_diagonal,
     "estimate_trace": estimate_trace,
-    "fista": of_penalty(alg.fista, tol=0.0, step=0.9),
-    "gmres": of_system(alg.gmres, tol=0.0),
-    "irls": of_system(alg.irls, tol=0.0),
     "lbfgs": lbfgs,
-    "lsmr": of_system(alg.lsmr, atol=0.0, btol=0.0, conlim=0.0),
-    "lsqr": of_system(alg.lsqr, atol=0.0, btol=0.0, conlim=0.0),
-    "minres": of_system(alg.minres, tol=0.0),
     "mlem": of_counts(alg.mlem),
     "omp": omp,
     "operator_norm": operator_norm,
@@ -161,9 +153,7 @@ SOLVERS: Mapping[str, Solve] = {
     "pdhg": pdhg,
     "polynomial_preconditioner": polynomial_preconditioner,
     "power_method": power_method,
-    "proximal_gradient": of_penalty(alg.proximal_gradient, tol=0.0, step=0.9),
     "richardson_lucy": richardson_lucy,
-    "split_bregman": of_penalty(alg.split_bregman, eps_rel=0.0),
     "svd": svd,
 }
 # These have few steps, or none.
@@ -183,18 +173,16 @@ def matrix(n: int) -> tuple[int, ...]:
 
 
 REAL, COMPLEX = torch.float32, torch.complex64
-PROXIMALS: Mapping[str, tuple[Callable[[int], Any], torch.dtype, Callable[[int], Any]]] = {
+Penalty: TypeAlias = tuple[Callable[[int], Any], torch.dtype, Callable[[int], Any]]
+OTHER_PENALTIES: Mapping[str, Penalty] = {
     "box": (lambda n: alg.box(-0.5, 0.6), REAL, row),
     "conjugate": (lambda n: alg.conjugate(alg.soft_threshold(0.4)), COMPLEX, row),
     "group_soft_threshold": (lambda n: alg.group_soft_threshold(0.4, 0), COMPLEX, pair),
     "group_soft_threshold of all": (lambda n: alg.group_soft_threshold(0.4, 0), COMPLEX, row),
-    "huber": (lambda n: alg.huber(0.8, 0.5), COMPLEX, row),
     "in_basis": (lambda n: alg.in_basis(core.FFT(1), alg.soft_threshold(0.4)), COMPLEX, row),
     "l0": (lambda n: alg.l0(0.3), REAL, row),
     "l1_ball": (lambda n: alg.l1_ball(1000.0), REAL, row),
     "l2_ball": (lambda n: alg.l2_ball(10.0), COMPLEX, row),
-    "l2_squared": (lambda n: alg.l2_squared(0.8), COMPLEX, row),
-    "no_penalty": (lambda n: alg.no_penalty(), COMPLEX, row),
     "nuclear_norm": (lambda n: alg.nuclear_norm(0.4), COMPLEX, matrix),
     "poisson_likelihood": (lambda n: alg.poisson_likelihood(3.0, 0.1), REAL, row),
     "separable": (
@@ -203,11 +191,31 @@ PROXIMALS: Mapping[str, tuple[Callable[[int], Any], torch.dtype, Callable[[int],
         row,
     ),
     "simplex": (lambda n: alg.simplex(100.0), REAL, row),
-    "soft_threshold": (lambda n: alg.soft_threshold(0.4), COMPLEX, row),
 }
+
+
+def needed(function: Any) -> set[str]:
+    """Return the parameters without a default."""
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name for each in parameters if each.default is each.empty}
 
 
 def public() -> set[str]:
     """Return the public functions of the package that compute."""
     functions = {name for name in vars(alg)["__all__"] if name[0].islower()}
     return functions - {"from_proximal", "from_pyproximal", "to_pyproximal"}
+
+
+def of_default_arguments(make: Any) -> Penalty:
+    return lambda n: make(), COMPLEX, row
+
+
+# Those that need no other arguments have no entry above.
+SOLVERS = {**OF_OTHER_ARGUMENTS}
+PROXIMALS = {**OTHER_PENALTIES}
+for name in sorted(public() - OF_OTHER_ARGUMENTS.keys() - OTHER_PENALTIES.keys()):
+    function = getattr(alg, name)
+    if needed(function) <= {"A", "y", "proximal", "watching"} and needed(function):
+        SOLVERS[name] = of_usual_arguments(function)
+    elif not needed(function):
+        PROXIMALS[name] = of_default_arguments(function)

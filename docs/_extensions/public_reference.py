@@ -41,7 +41,7 @@ class Public(SphinxDirective):
 
     def entry(self, module: str, name: str) -> list[str]:
         """Return the lines that document ``name``."""
-        value = getattr(importlib.import_module(module), name)
+        value = inspect.unwrap(getattr(importlib.import_module(module), name))  # of a question
         if not isinstance(value, type | FunctionType):
             return constant(module, name, value)
         kind = "function" if isinstance(value, FunctionType) else "class"
@@ -68,7 +68,7 @@ class Summary(Autosummary):
 
 def said_of(module: str, name: str) -> str | None:
     """Return one sentence on a constant or an alias, None for what has a docstring of its own."""
-    value = getattr(sys.modules[module], name)
+    value = inspect.unwrap(getattr(sys.modules[module], name))
     if not isinstance(value, type | FunctionType):
         return " ".join(docs_of_constant(module, name)).partition(". ")[0]
     return None if value.__name__ == name else f"Another name of {value.__name__}"

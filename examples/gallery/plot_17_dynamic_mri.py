@@ -78,7 +78,8 @@ print(A)
 # -------------------
 # With ``toeplitz=True``, the normal operator of ``F @ B`` convolves coefficients. It keeps one
 # kernel for each pair of them, ten, instead of one for each frame [1]_ [2]_. The result is that of
-# all frames.
+# all frames. ``B`` must be next to ``F``: the normal operator of ``F @ S @ B`` has the same values,
+# but it takes all frames.
 
 x = torch.randn(4, *SIZES, dtype=torch.complex64)
 A.N(x)  # which makes the kernels

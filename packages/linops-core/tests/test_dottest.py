@@ -81,7 +81,7 @@ def test_single_precision_has_a_tolerance_of_its_own() -> None:
         dottest(B, dtypes=[torch.float32], rtol=3e-6)
 
 
-def test_zero_passes() -> None:
+def test_zero_passes_the_dot_test() -> None:
     dottest(Zero(("N",), ("M",), sizes={"N": 2, "M": 3}))
 
 

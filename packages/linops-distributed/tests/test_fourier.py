@@ -27,7 +27,7 @@ from linops_distributed.testing import Ranked
 from linops_distributed.testing.strategies import MESHES, GridCase
 from linops_multigpu import BatchSpec
 from linops_solvers import conjugate_gradients
-from linops_split.siblings import read_by
+from linops_split.siblings import tensors_read_by
 
 Made = Callable[[], NamedLinop]
 Source = NamedLinop | Callable[[Window], NamedLinop]
@@ -344,7 +344,7 @@ def check_share(A: DistributedLinop) -> None:
     normal = A.N
     assert isinstance(normal, DistributedLinop)
     torch.testing.assert_close(normal.full_output(normal(A.local_input(x))), whole.N(x))
-    stored = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in read_by(A)}
+    stored = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors_read_by(A)}
     nz, kx = (piece.stop - piece.start for dim, piece in sorted(A.window.items())[::-1])
     assert sum(stored.values()) == 16 * (2 * 5 * 4 * nz + kx * 4 * 7)
 
@@ -494,7 +494,7 @@ def test_another_shape_on_one_rank(two: Ranked) -> None:
         assert "input must be the same on all ranks, got" in str(error)
 
 
-def test_second_derivatives(two: Ranked) -> None:
+def test_second_derivatives_are_refused(two: Ranked) -> None:
     def program(rank: int) -> None:
         A = distribute_linop(FFT(3), two.mesh(r=2), SLAB, sizes=dict(zip(N, GRID, strict=True)))
         x = A.local_input(random(*GRID)).clone().requires_grad_()

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from linops_distributed._private_torch import assert_later, outside_of_modes, tree_leaves
+from linops_distributed._private_torch import assert_later, outside_of_modes
 
 
 def test_assertions_are_checked() -> None:
@@ -24,7 +24,3 @@ def test_modes_are_left() -> None:
     with Mode(), outside_of_modes():  # type: ignore[no-untyped-call]
         torch.ones(2)
     assert not seen
-
-
-def test_leaves_are_in_nested_arguments() -> None:
-    assert tree_leaves((1, {"a": [2, None]}, (3,))) == [1, 2, None, 3]

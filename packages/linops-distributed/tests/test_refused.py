@@ -316,7 +316,7 @@ def test_use_that_is_refused(
     two.run(program)
 
 
-def test_second_derivatives(two: Ranked) -> None:
+def test_second_derivatives_are_refused(two: Ranked) -> None:
     def program(rank: int) -> None:
         x = torch.ones(2, requires_grad=True)
         y = made_by(two)(x).square().sum()

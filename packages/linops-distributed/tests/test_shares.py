@@ -13,7 +13,7 @@ from linops_core.testing.strategies import trees
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed._shares import _distinct
 from linops_distributed.testing import Ranked
-from linops_split.siblings import read_by
+from linops_split.siblings import tensors_read_by
 from linops_split.testing import cuttable_dims
 from nameddim import NamedShape
 
@@ -30,7 +30,7 @@ def check(A: DistributedLinop) -> None:
     torch.testing.assert_close(A.full_output(A(X)), whole(X))
     torch.testing.assert_close(A.N(X), whole.N(X))
     # No more than the maps of the coils of this rank, in memory of their own.
-    stored = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in read_by(A)}
+    stored = {t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in tensors_read_by(A)}
     assert sum(stored.values()) == A.sharding.lengths["C"] * 8 * 16  # type: ignore[index]
 
 

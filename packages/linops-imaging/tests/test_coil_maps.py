@@ -162,7 +162,7 @@ def test_crop_sets_maps_to_zero() -> None:
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
-def test_any_scale(scale: float) -> None:
+def test_maps_do_not_depend_on_the_scale_of_the_data(scale: float) -> None:
     kspace = scan(3, (26, 26))[0].to(torch.complex64)
     torch.testing.assert_close(
         espirit(kspace * scale, "C", XY), espirit(kspace, "C", XY), atol=1e-3, rtol=0
@@ -307,7 +307,9 @@ INFINITE[1, 12, 12] = math.nan
         (lambda: prewhiten(DATA, ONES[:, 0, :3]), ValueError, "must be positive definite, got"),
     ],
 )
-def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    call: Callable[[], object], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         call()
 

@@ -141,7 +141,7 @@ def test_gradients_reach_constant_and_slope() -> None:
     assert lines.grad is not None and lines.grad.isfinite().all()
 
 
-def test_precision() -> None:
+def test_results_have_the_precision_of_the_phase() -> None:
     G = epi.LinePhase(0.3, 0.1, ODD, 5)
     for dtype, expected in (
         (torch.float32, torch.complex64),
@@ -166,7 +166,9 @@ def test_precision() -> None:
         ({"shape": ("Ky", "...", "Nx")}, ValueError, r"must have \.\.\. as its first dimension"),
     ],
 )
-def test_errors(arguments: dict[str, Any], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: dict[str, Any], error: type[Exception], match: str
+) -> None:
     given: dict[str, Any] = {
         "constant": 0.1,
         "slope": 0.1,

@@ -1,6 +1,6 @@
 import pytest
 
-from linops_imaging._extras import needed
+from linops_imaging._extras import optional_module
 
 
 def test_one_that_is_not_installed_is_named_with_what_installs_it() -> None:
@@ -8,4 +8,4 @@ def test_one_that_is_not_installed_is_named_with_what_installs_it() -> None:
         ImportError,
         match=r"read_a: not_there must be installed: pip install 'linops-imaging\[extra\]'",
     ):
-        needed("not_there.physics", "read_a", "extra")
+        optional_module("not_there.physics", "read_a", "extra")

@@ -101,7 +101,7 @@ def test_sizes_may_be_of_any_integral_type() -> None:
 
 
 @pytest.mark.parametrize("power", [500.0, 1e5])
-def test_large_powers(power: float) -> None:
+def test_masks_of_large_powers_have_all_samples(power: float) -> None:
     for make in (poisson_disc, variable_density):
         assert make([8, 8], 2, power).sum() == 32
 
@@ -128,7 +128,9 @@ def test_large_powers(power: float) -> None:
         (lambda: variable_density([4], 2, seed="1"), TypeError, "seed must be an integer, got '1'"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    call: Callable[[], object], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         call()
 

@@ -124,7 +124,9 @@ def test_coils_are_smooth_and_see_everything() -> None:
         (lambda: CoilSeries.around(2).on_grid([4]), ValueError, "must be 2 positive integers"),
     ],
 )
-def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    call: Callable[[], object], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         call()
 

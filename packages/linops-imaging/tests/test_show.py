@@ -122,7 +122,7 @@ def test_images_are_drawn_where_asked() -> None:
     assert [len(place.images) for place in figure.axes] == [1, 1, 1]
 
 
-def test_aspect() -> None:
+def test_pixels_are_square_by_default() -> None:
     assert show(X).axes[0].get_aspect() == 1
     assert show(X, aspect="auto").axes[0].get_aspect() == "auto"
 
@@ -150,7 +150,7 @@ def test_x_does_not_change() -> None:
         ({"x": [X, X], "axes": pyplot}, "axes must be 2, one for each panel, got 1"),
     ],
 )
-def test_errors(arguments: dict[str, object], message: str) -> None:
+def test_bad_arguments_are_refused(arguments: dict[str, object], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         show(**arguments)  # type: ignore[arg-type]
 

@@ -83,7 +83,9 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
         (lambda: spiral_2d(1, 2, 4, "1"), TypeError, "n_turns must be a real number, got '1'"),  # type: ignore[arg-type]
     ],
 )
-def test_bad_arguments(call: Callable[[], object], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    call: Callable[[], object], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         call()
 

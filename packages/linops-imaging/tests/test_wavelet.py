@@ -192,7 +192,9 @@ def test_integers_are_transformed_in_the_default_dtype() -> None:
         (("db2", ("N",), [8], 1, ("A", "B")), ValueError, "out_dims must have 1 dimensions, got"),
     ],
 )
-def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: tuple[object, ...], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=match):
         Wavelet(*arguments)  # type: ignore[arg-type]
 

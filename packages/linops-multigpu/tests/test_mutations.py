@@ -353,7 +353,7 @@ TRAINING: dict[str, tuple[ModuleType, ModuleType, str, str, str]] = {
     "nobody says that a backward pass uses a copy": (
         _training, _batched, "DeviceCopies.trained", "sent.use()", "None"),
     "the memory of a copy is used again while a stream reads it": (
-        _replica, _replica, "Copies.use", "self._backend.record_use(_1, _2)", "None"),
+        _replica, _replica, "CopiedOperators.use", "self._backend.record_use(_1, _2)", "None"),
 }  # fmt: skip
 
 

@@ -1,5 +1,6 @@
 """All solvers: on other devices, with other default devices, and what they say of themselves."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import linops_solvers
 from linops_core import FFT, Dense, Diagonal
 from linops_solvers import (
     Record,
@@ -89,6 +91,16 @@ def data() -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(0)
     matrix = torch.randn(6, 4, dtype=torch.complex64, generator=generator)
     return matrix, torch.randn(6, dtype=torch.complex64, generator=generator)
+
+
+def test_every_solver_is_run() -> None:
+    functions = {name: getattr(linops_solvers, name) for name in vars(linops_solvers)["__all__"]}
+    solvers = {
+        name
+        for name, value in functions.items()
+        if inspect.isfunction(value) and "progress" in inspect.signature(value).parameters
+    }
+    assert solvers - {"lbfgs"} <= {*RUNS}, "add it to RUNS"  # has no operator: test_lbfgs.py
 
 
 def flat(result: Any) -> list[Tensor]:

@@ -12,9 +12,18 @@ import pytest
 import torch
 from torch import Tensor
 
-from linops_core import Diagonal, SumReduce
+from linops_core import Dense, Diagonal, SumReduce
+from linops_core.siblings import inner_products
 from linops_core.testing import inner, is_adjoint
-from linops_solvers import conjugate_gradients, l2_ball, lsqr, minres, nuclear_norm, operator_norm
+from linops_solvers import (
+    conjugate_gradients,
+    l2_ball,
+    lsqr,
+    minres,
+    nuclear_norm,
+    operator_norm,
+    svd,
+)
 
 N = 2**21
 dtypes = pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
@@ -50,6 +59,15 @@ def test_the_dot_test_knows_a_correct_adjoint(dtype: torch.dtype) -> None:
 def test_the_norm_of_an_operator(dtype: torch.dtype = torch.complex64) -> None:
     A = Diagonal(torch.full((N,), 0.7), ("N",))
     assert operator_norm(A, steps_of([0.1], dtype)).item() == pytest.approx(0.7, rel=1e-6)
+
+
+def test_singular_vectors_of_long_matrices() -> None:
+    w = torch.randn(3, 2**19, generator=torch.Generator().manual_seed(0))
+    found = svd(Dense(w, "MN"), 2, max_num_iters=2)
+    exact = torch.linalg.svdvals(w.double())[:2]
+    torch.testing.assert_close(found.S.double(), exact, rtol=1e-6, atol=0)
+    products = inner_products(found.V.double(), found.V.double().mT)
+    torch.testing.assert_close(products, torch.eye(2).double(), rtol=0, atol=1e-6)
 
 
 @pytest.mark.parametrize("shape", [(2**17, 4), (4, 2**17)])

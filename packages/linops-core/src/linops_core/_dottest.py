@@ -92,7 +92,7 @@ def is_adjoint(
             _norm(of_input, x) * _norm(of_input, back),
         )
         found = abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
-    return all(_told(of_input, found))
+    return all(_gathered(of_input, found))
 
 
 def dottest(
@@ -175,7 +175,7 @@ def dottest(
             y = torch.randn(there.shape, dtype=there.dtype, generator=of_image, device="cpu")
             y = y.to(there.device)
             back = A.H(y)
-        for shapes in _told(of_input, (tuple(x.shape), tuple(back.shape))):
+        for shapes in _gathered(of_input, (tuple(x.shape), tuple(back.shape))):
             if shapes[0] != shapes[1]:
                 raise AdjointError(
                     f"{A.signature}: the adjoint must return the shape of the input {shapes[0]}, "
@@ -183,7 +183,7 @@ def dottest(
                 )
         wrong |= not is_adjoint(A, x, y, rtol)
         left, right = map(complex, _both(A, there, y, x, back))
-        factors += _told(of_input, right / left if left else complex("nan"))
+        factors += _gathered(of_input, right / left if left else complex("nan"))
     if wrong:
         raise AdjointError(
             f"{A.signature}: the adjoint must satisfy {_equation(A)}, got {_described(factors)}"
@@ -212,12 +212,12 @@ def _norm(totals: Totals, x: Tensor) -> float:
     return float(length if totals.add is None else totals.total(length.square()).sqrt())
 
 
-def _told(totals: Totals, said: Item) -> list[Item]:
+def _gathered(totals: Totals, outcome: Item) -> list[Item]:
     """Return the outcomes of all processes, if there are several."""
     processes = totals.processes
     if processes is None:
-        return [said]
-    return cast(list[Item], processes.told(said, "the dot test"))
+        return [outcome]
+    return cast(list[Item], processes.all_gather(outcome, "the dot test"))
 
 
 def _equation(A: NamedLinop) -> str:

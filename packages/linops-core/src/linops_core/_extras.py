@@ -6,7 +6,9 @@ import importlib
 from typing import Any
 
 
-def needed(module: str, who: str, extra: str | None = None, package: str = "linops-core") -> Any:
+def optional_module(
+    module: str, who: str, extra: str | None = None, package: str = "linops-core"
+) -> Any:
     """Return a module of an optional library; the error says how to install it.
 
     By default, the extra of the package has the name of the library.

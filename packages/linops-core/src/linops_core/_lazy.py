@@ -13,14 +13,18 @@ def loaded_when_used(
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """Return the ``__getattr__`` and the ``__dir__`` of a package.
 
-    ``homes`` has the names that each module of the package gives to it, with spaces between them.
+    ``homes`` has the names that each module gives to the package, with spaces between them. The
+    last part of the name of a module is that module.
     """
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
     def get(name: str) -> Any:
         if name not in home_of:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        value = getattr(import_module(home_of[name], package), name)
+        home = home_of[name]
+        value = import_module(home, package)
+        if home.rpartition(".")[2] != name:
+            value = getattr(value, name)
         setattr(sys.modules[package], name, value)
         return value
 

@@ -2,7 +2,7 @@
 
 import gc
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any, ClassVar
 
@@ -16,9 +16,11 @@ from torch.utils._pytree import tree_leaves
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
 from linops_core._algebra import _slice_by_slice
+from linops_core.questions import gains_by_slices
 from linops_core.testing.strategies import Known, check, trees
+from nameddim import NamedDimension, NamedShape
 
-WHOLE, SMALL = _slice_by_slice.CACHE, _slice_by_slice.SMALL
+WHOLE = _slice_by_slice.CACHE
 
 
 def n_parts(linop: NamedLinop) -> int:
@@ -43,7 +45,7 @@ def coils_of(A: NamedLinop) -> Dense:
 @pytest.fixture(autouse=True)
 def cache_of_the_library() -> Iterator[None]:
     yield
-    _slice_by_slice.CACHE, _slice_by_slice.SMALL = WHOLE, SMALL
+    _slice_by_slice.CACHE = WHOLE
 
 
 def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
@@ -52,7 +54,7 @@ def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
     The second call checks less and writes in place. It must return the same and change nothing.
     """
     _slice_by_slice.SLICES.take(linop)
-    _slice_by_slice.CACHE, _slice_by_slice.SMALL = nbytes // torch.get_num_threads(), 0
+    _slice_by_slice.CACHE = nbytes // torch.get_num_threads()
     read = [x, *linop.buffers()]
     before = [each.clone() for each in read]
     y = linop(x)
@@ -60,7 +62,7 @@ def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
     assert torch.equal(linop(x), first)
     assert torch.equal(y, first)
     assert all(map(torch.equal, read, before))
-    _slice_by_slice.CACHE, _slice_by_slice.SMALL = WHOLE, SMALL
+    _slice_by_slice.CACHE = WHOLE
     return y, n_parts(linop)
 
 
@@ -89,7 +91,7 @@ def test_slices_make_up_the_whole(
 
 @given(trees(3))
 def test_any_composition_is_its_matrix_slice_by_slice(known: Known) -> None:
-    _slice_by_slice.CACHE, _slice_by_slice.SMALL = 1, 0
+    _slice_by_slice.CACHE = 1
     check(known)
 
 
@@ -146,7 +148,7 @@ def test_a_weight_that_becomes_a_parameter_is_trained(monkeypatch: pytest.Monkey
     assert n_slices == 4
     coils = coils_of(A)
     coils.weight = torch.nn.Parameter(coils.weight)
-    monkeypatch.delattr(_slice_by_slice.Slices, "run")
+    monkeypatch.delattr(_slice_by_slice.SlicedChain, "run")
     y = A.N(x)
     torch.testing.assert_close(y, expected)
     (gradient,) = torch.autograd.grad(y.abs().square().sum(), coils.weight)
@@ -164,7 +166,7 @@ def test_who_follows_it_gets_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(N(x), expected)
     twice = torch.func.vmap(N, out_dims=0)
     with monkeypatch.context() as patch:
-        patch.delattr(_slice_by_slice.Slices, "run")
+        patch.delattr(_slice_by_slice.SlicedChain, "run")
         followed = x.clone().requires_grad_()
         loss = N(followed).abs().square().sum()
         torch.testing.assert_close(torch.func.jvp(N, (x,), (x,))[1], expected)
@@ -181,7 +183,7 @@ def test_who_follows_it_gets_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     (gradient,) = torch.autograd.grad(loss, followed)
     torch.testing.assert_close(gradient, 2 * N(expected).detach())
     with torch.no_grad(), pytest.raises(AttributeError), monkeypatch.context() as patch:
-        patch.delattr(_slice_by_slice.Slices, "run")
+        patch.delattr(_slice_by_slice.SlicedChain, "run")
         N(x)  # which nobody follows
 
 
@@ -202,10 +204,8 @@ def test_masks_write_in_place_and_nowhere_else(
     A = linops[2] @ linops[1] @ linops[0]
     x = torch.randn(3, n, n, dtype=torch.complex64)
     expected = linops[2](linops[1](linops[0](x)))
-    y, _ = with_cache(10**6, A, x)
+    y, _ = with_cache(1, A, x)
     torch.testing.assert_close(y, expected)
-    _slice_by_slice.SMALL = 0
-    assert torch.equal(A(x), y)
 
 
 class OwnMask(Diagonal):
@@ -235,7 +235,7 @@ class OwnMaps(Dense):
 def test_a_closed_form_of_a_subclass_is_called(linop: NamedLinop) -> None:
     F = FFT(dims=("Nx", "Ny"), shape=("Nx", "Ny"))
     x = torch.randn(4, 4, dtype=torch.complex64)
-    y, _ = with_cache(10**6, linop.N @ F, x)
+    y, _ = with_cache(1, linop.N @ F, x)
     torch.testing.assert_close(y, linop.H(linop(F(x))))
 
 
@@ -255,7 +255,7 @@ def test_an_operator_with_its_own_forward_is_called_and_keeps_what_it_returned()
     F = Remembers(dims=("Nx", "Ny"), shape=("Nx", "Ny"))
     D = Diagonal(torch.randn(4, 4), ("Nx", "Ny"))
     x = torch.randn(4, 4, dtype=torch.complex64)
-    with_cache(10**6, D @ F, x)
+    with_cache(1, D @ F, x)
     assert len(Remembers.returned) == 2
     for y in Remembers.returned:
         torch.testing.assert_close(y, torch.fft.fft2(x, norm="ortho"))
@@ -317,3 +317,39 @@ def test_matrices_and_small_tensors_are_not_cut() -> None:
     small = sense(8, 1, 32)
     small.N(torch.randn(1, 32, 32, dtype=torch.complex64))
     assert n_parts(twice) == n_parts(small.N) == 1
+
+
+class Own(NamedLinop):
+    """An operator of a user, which returns its input and keeps the shapes that it has seen."""
+
+    seen: ClassVar[list[tuple[int, ...]]] = []
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        Own.seen.append(tuple(x.shape))
+        return x
+
+    adj_fn = fn
+
+    @staticmethod
+    def split(linop: NamedLinop, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        return linop
+
+
+class OwnInSlices(Own):
+    """The same; its class says that it gains by slices."""
+
+
+gains_by_slices.register(OwnInSlices)(lambda linop: True)
+
+
+@pytest.mark.parametrize(("kind", "is_cut"), [(Own, False), (OwnInSlices, True)])
+def test_an_operator_of_a_user_is_cut_if_its_class_says_so(kind: type[Own], is_cut: bool) -> None:
+    W = Dense(torch.ones(3, 4, dtype=torch.complex64), ("C", "N"), ("N",), ("C", "N"))
+    A = W.H @ kind(NamedShape(("C", "N"))) @ W
+    x = torch.arange(4.0) + 1j
+    expected = 3 * x
+    Own.seen.clear()
+    y, n_slices = with_cache(32, A, x)  # which checks that it writes into no input
+    torch.testing.assert_close(y, expected)
+    assert (n_slices > 1) == is_cut == ({*Own.seen} != {(3, 4)})

@@ -24,7 +24,7 @@ from linops_core import SimpleLinop, Stack
 from linops_core._algebra import _threads as threads_module
 from linops_core._algebra._threads import (
     check_workers,
-    combined,
+    combine_on_threads,
     current_device_and_streams,
 )
 from linops_core._kernels._accumulate import accumulate
@@ -318,7 +318,7 @@ def test_no_more_operands_are_at_work_or_waiting_than_asked_for(width: int) -> N
         return torch.tensor(taken)
 
     pairs = [(SimpleLinop(count, count), torch.ones(1))] * 8
-    assert combined(slowly, pairs, threaded=True, num_workers=width) == 8
+    assert combine_on_threads(slowly, pairs, threaded=True, num_workers=width) == 8
     assert started == [8] and lead[0] == width
 
 
@@ -338,7 +338,7 @@ def test_no_result_is_kept_longer_than_it_is_needed() -> None:
         return torch.tensor(0)
 
     pairs = [(SimpleLinop(make, make), torch.ones(1))] * 5
-    combined(look, pairs, threaded=True, num_workers=2)
+    combine_on_threads(look, pairs, threaded=True, num_workers=2)
     assert max(alive) == 2 and alive[-1] == 0
 
 
@@ -409,7 +409,7 @@ def test_operands_after_an_error_are_not_begun() -> None:
 def test_threads_end_when_the_results_do_not_fit() -> None:
     pairs = [(SimpleLinop(torch.clone, torch.clone), torch.ones(n)) for n in (1, 2, 3, 4)]
     with pytest.raises(ValueError, match=r"all terms must return one shape"):
-        combined(accumulate, pairs, threaded=True, num_workers=4)
+        combine_on_threads(accumulate, pairs, threaded=True, num_workers=4)
     assert n_threads_of_ours() == 0
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import Chain, Dense, Diagonal, NamedLinop
-from linops_core._base._copying import linked, shallow_copy, with_changed_tensors
+from linops_core._base._copying import linked_copy, shallow_copy, with_changed_tensors
 from nameddim import ND, NamedShape
 
 
@@ -26,7 +26,7 @@ def with_other_weights(linop: NamedLinop) -> NamedLinop:
 
 def test_a_linked_copy_follows_whatever_happens_to_the_original() -> None:
     A = diagonal()
-    other = linked(A)
+    other = linked_copy(A)
     A.weight = nn.Parameter(torch.tensor([5.0, 6.0]))
     assert other.weight is A.weight
     A.register_buffer("extra", torch.ones(1))
@@ -35,7 +35,7 @@ def test_a_linked_copy_follows_whatever_happens_to_the_original() -> None:
 
 def test_a_linked_copy_can_have_another_shape() -> None:
     A = diagonal()
-    other = linked(A, NamedShape(("M",), weight_shape=("M",)))
+    other = linked_copy(A, NamedShape(("M",), weight_shape=("M",)))
     assert (A.ishape, other.ishape) == (("N",), ("M",))
 
 
@@ -43,7 +43,7 @@ def test_hooks_stay_on_the_operator_on_which_they_were_registered() -> None:
     A = diagonal()
     calls: list[Tensor] = []
     A.register_forward_hook(lambda module, args, output: calls.append(output))
-    linked(A)(torch.ones(2))
+    linked_copy(A)(torch.ones(2))
     A.H(torch.ones(2))
     assert not calls
     A(torch.ones(2))

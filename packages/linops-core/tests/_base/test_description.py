@@ -13,6 +13,7 @@ def test_bytes_have_the_unit_that_fits() -> None:
         "1.5 MiB",
         "5.0 GiB",
     ]
+    assert bytes_text(2**20 - 1) == "1.0 MiB"  # 1024.0 KiB has another unit
     assert bytes_text(2**55) == "32768.0 TiB"
 
 

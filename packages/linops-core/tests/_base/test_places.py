@@ -20,7 +20,11 @@ from linops_core import (
     Stack,
     Zero,
 )
-from linops_core._base._places import one_after_another, paired, side_by_side
+from linops_core._base._places import (
+    equal_places_in_chain,
+    equal_places_side_by_side,
+    matching_positions,
+)
 from linops_core.testing.strategies import Known, trees
 from nameddim import ND, NamedShape, as_dims
 
@@ -118,9 +122,9 @@ def test_a_broadcast_dimension_has_size_1_on_one_side() -> None:
 
 def test_positions_behind_an_ellipsis_are_counted_from_the_end() -> None:
     dims = NamedShape(("A", "...", "B"), ("A", "B", "C", "...", "D")).ishape
-    assert list(paired(dims, as_dims(("A", "X", "B")))) == [(0, 0), (2, 2)]
-    assert list(paired(dims, dims)) == [(0, 0), (1, 1), (2, 2)]
-    assert list(paired(dims, as_dims(("...", "B")))) == [(2, 1)]
+    assert list(matching_positions(dims, as_dims(("A", "X", "B")))) == [(0, 0), (2, 2)]
+    assert list(matching_positions(dims, dims)) == [(0, 0), (1, 1), (2, 2)]
+    assert list(matching_positions(dims, as_dims(("...", "B")))) == [(2, 1)]
 
 
 @given(trees())
@@ -204,12 +208,12 @@ class TestZero:
 def test_seams_are_where_operators_meet() -> None:
     A, P = row(), pad()
     shape = NamedShape(("Nx",), ("M",))
-    assert list(one_after_another(shape, [P, A])) == [
+    assert list(equal_places_in_chain(shape, [P, A])) == [
         ((-1, "input", 0), (0, "input", 0)),
         ((0, "output", 0), (1, "input", 0)),
         ((-1, "output", 0), (1, "output", 0)),
     ]
-    assert list(side_by_side(shape, [A])) == [
+    assert list(equal_places_side_by_side(shape, [A])) == [
         ((-1, "input", 0), (0, "input", 0)),
         ((-1, "output", 0), (0, "output", 0)),
     ]

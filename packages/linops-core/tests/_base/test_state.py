@@ -14,7 +14,7 @@ from torch.func import functional_call, stack_module_state, vmap
 
 from linops_core import Chain, Dense, Diagonal, NamedLinop, SimpleLinop
 from linops_core._base._module import OperatorModule
-from linops_core._base._state import uses
+from linops_core._base._state import names_by_tensor
 from linops_core.testing.strategies import Known, trees
 
 State = dict[str, Tensor]
@@ -101,7 +101,7 @@ def test_a_state_goes_back_and_forth_whatever_its_names(
 @given(trees(), st.data())
 def test_any_name_of_a_weight_loads_it(known: Known, data: st.DataObject) -> None:
     linop, state = known.linop.N, with_all_names(known.linop.N)
-    chosen = [data.draw(st.sampled_from(names)) for names in uses(linop, "")]
+    chosen = [data.draw(st.sampled_from(names)) for names in names_by_tensor(linop, "")]
     other, expected = copy.deepcopy(linop), values_of(linop)
     zero(other)
     other.load_state_dict({name: state[name] for name in chosen})
@@ -111,7 +111,7 @@ def test_any_name_of_a_weight_loads_it(known: Known, data: st.DataObject) -> Non
 @given(trees(), st.data())
 def test_two_values_of_one_weight_are_refused(known: Known, data: st.DataObject) -> None:
     linop = known.linop.N
-    twice = [names for names in uses(linop, "") if len(names) > 1]
+    twice = [names for names in names_by_tensor(linop, "") if len(names) > 1]
     state = {name: tensor.clone() for name, tensor in with_all_names(linop).items()}
     twice = [names for names in twice if state[names[0]].numel()]
     if not twice:

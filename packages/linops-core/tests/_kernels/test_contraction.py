@@ -131,3 +131,18 @@ def test_the_adjoint_of_coil_maps_holds_one_product_and_not_all() -> None:
         Contraction("cxy", "cxy", "xy")(maps.conj(), images)
     image = 64 * 64 * 8
     assert max(e.self_cpu_memory_usage for e in profile.events()) <= image
+
+
+@pytest.mark.parametrize(
+    "shapes", [("mn", "n", "m"), ("nm", "n", "m"), ("mn", "bn", "bm"), ("amn", "bna", "mb")]
+)
+@pytest.mark.parametrize("of_weight", [torch.float32, torch.complex64])
+@pytest.mark.parametrize("of_x", [torch.float32, torch.complex64])
+def test_long_sums_of_equal_numbers_are_right_in_single_precision(
+    shapes: tuple[str, str, str], of_weight: torch.dtype, of_x: torch.dtype
+) -> None:
+    sizes = {"m": 2, "n": 2**19, "b": 1, "a": 1}
+    weight = torch.full([sizes[letter] for letter in shapes[0]], 0.1, dtype=of_weight)
+    x = torch.full([sizes[letter] for letter in shapes[1]], 0.7, dtype=of_x)
+    relative = Contraction(*shapes)(weight, x).to(torch.complex128) / (0.07 * 2**19)
+    torch.testing.assert_close(relative, torch.ones_like(relative), rtol=1e-4, atol=0)

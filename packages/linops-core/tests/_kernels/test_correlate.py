@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import product
+from typing import get_args
 
 import pytest
 import torch
@@ -12,51 +13,59 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from linops_core._kernels import _correlate
 from linops_core._kernels._correlate import correlated
+from linops_core._kernels._extended_axis import ExtendedAxis, Extension
 from linops_core._kernels._halo import Axis
+from linops_core.testing.strategies._grid_operators import beyond
+
+MODES: tuple[Extension, ...] = get_args(Extension)
 
 
-def by_loops(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
+def by_loops(x: Tensor, weight: Tensor, axes: Sequence[ExtendedAxis], is_back: bool) -> Tensor:
     dtype = torch.promote_types(x.dtype, weight.dtype)
-    y = torch.zeros(x.shape[0], *(axis.n_output for axis in axes), dtype=dtype)
+    y = torch.zeros(x.shape[0], *(axis.lengths[not is_back] for axis in axes), dtype=dtype)
     for n in product(*(range(axis.n_output) for axis in axes)):
         for j in product(*map(range, weight.shape[1:])):
             at = [p + k - axis.before for p, k, axis in zip(n, j, axes, strict=True)]
-            pairs = zip(at, axes, strict=True)
-            at = [a if axis.period is None else a % axis.period for a, axis in pairs]
+            at = [source(a, axis) for a, axis in zip(at, axes, strict=True)]
             if all(0 <= a < axis.n_input for a, axis in zip(at, axes, strict=True)):
-                y[batch(n)] += weight[batch(j)] * x[batch(at)]
+                here, there = (n, at) if is_back else (at, n)
+                y[batch(there)] += weight[batch(j)] * x[batch(here)]
     return y
+
+
+def source(a: int, axis: ExtendedAxis) -> int:
+    """Return which element of the input is at a place of the extended axis."""
+    return beyond(a + axis.start, axis.size, axis.mode) - axis.start
 
 
 def batch(at: Sequence[int]) -> tuple[slice | int, ...]:
     return (slice(None), *at)
 
 
-def whole(grid: Sequence[int], weight: Tensor, before: Sequence[int], circular: bool) -> list[Axis]:
-    taps = weight.shape[weight.ndim - len(grid) :]
-    return [
-        Axis(n, n, t, b, n if circular else None)
-        for n, t, b in zip(grid, taps, before, strict=True)
-    ]
+def whole(
+    grid: Sequence[int], weight: Tensor, before: Sequence[int], circular: bool
+) -> list[ExtendedAxis]:
+    taps, mode = weight.shape[weight.ndim - len(grid) :], MODES[circular]
+    return [ExtendedAxis(n, n, t, b, n, mode) for n, t, b in zip(grid, taps, before, strict=True)]
 
 
 @st.composite
-def axes_of_correlations(draw: st.DrawFn) -> list[Axis]:
+def axes_of_correlations(draw: st.DrawFn) -> list[ExtendedAxis]:
     """Whole grids and parts of them, which lie anywhere."""
     ndim = draw(st.integers(1, 3))
     longest, widest = (5, 7) if ndim < 3 else (3, 4)
     axes = []
     for _ in range(ndim):
         n, taps = draw(st.integers(1, longest)), draw(st.integers(1, widest))
-        period = draw(st.sampled_from([None, n]))
-        before = draw(st.integers(0, taps - 1))
+        axis = ExtendedAxis(n, n, taps, draw(st.integers(0, taps - 1)), n, draw(modes))
         if draw(st.booleans()):
-            axes.append(Axis(n, n, taps, before, period))
-            continue
-        n_input, n_output = draw(st.integers(1, n)), draw(st.integers(1, n))
-        before += draw(st.integers(0, n - n_input)) - draw(st.integers(0, n - n_output))
-        axes.append(Axis(n_input, n_output, taps, before, period))
+            starts = [draw(st.integers(0, n - 1)) for _ in range(2)]
+            axis = axis.cut(*(slice(start, draw(st.integers(start + 1, n))) for start in starts))
+        axes.append(axis)
     return axes
+
+
+modes = st.sampled_from(MODES)
 
 
 @given(
@@ -82,24 +91,25 @@ def test_a_spectrum_is_laid_out_like_the_spectra_that_it_multiplies(
 
 
 @st.composite
-def correlations(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[Axis]]:
-    axes = draw(axes_of_correlations())
+def correlations(draw: st.DrawFn) -> tuple[Tensor, Tensor, list[ExtendedAxis], bool]:
+    axes, is_back = draw(axes_of_correlations()), draw(st.booleans())
     generator = torch.Generator().manual_seed(draw(st.integers(0, 2**16)))
     kinds = [draw(st.sampled_from([torch.float64, torch.complex128])) for _ in range(2)]
-    grid, taps = ([getattr(axis, which) for axis in axes] for which in ("n_input", "taps"))
+    grid, taps = [axis.lengths[is_back] for axis in axes], [axis.taps for axis in axes]
     x = torch.randn(2, *grid, dtype=kinds[0], generator=generator)
     n_kernels = draw(st.integers(1, 2))
-    return x, torch.randn(n_kernels, *taps, dtype=kinds[1], generator=generator), axes
+    return x, torch.randn(n_kernels, *taps, dtype=kinds[1], generator=generator), axes, is_back
 
 
 @pytest.mark.parametrize("method", ["direct", "fft"])
 @given(drawn=correlations())
 def test_a_correlation_is_the_sum_of_its_products(
-    method: str, drawn: tuple[Tensor, Tensor, list[Axis]]
+    method: str, drawn: tuple[Tensor, Tensor, list[ExtendedAxis], bool]
 ) -> None:
-    x, weight, axes = drawn
-    found = correlated(x, weight, axes, method)
-    expected = by_loops(x, weight.expand(2, *weight.shape[1:]), axes)
+    x, weight, axes, is_back = drawn
+    along = tuple(range(1, weight.ndim))
+    found = correlated(x, weight.flip(along) if is_back else weight, axes, method, is_back=is_back)
+    expected = by_loops(x, weight.expand(2, *weight.shape[1:]), axes, is_back)
     assert found.dtype == expected.dtype
     torch.testing.assert_close(found, expected)
 
@@ -141,24 +151,30 @@ def test_lengths_of_transforms_have_small_factors_only() -> None:
 @pytest.mark.parametrize("method", ["direct", "fft", "auto"])
 def test_an_empty_batch_has_an_empty_correlation(method: str) -> None:
     weight = torch.ones(3, dtype=torch.complex128)
-    y = correlated(torch.zeros(0, 2, 5), weight, [Axis(5, 4, 3, 1, 6)], method)
+    y = correlated(torch.zeros(0, 2, 5), weight, [part(5, 4, 3, 1, 6)], method)
     assert (y.shape, y.dtype) == ((0, 2, 4), torch.complex128)
+
+
+def part(n_input: int, n_output: int, taps: int, before: int, period: int | None) -> ExtendedAxis:
+    """Return the axis of a grid with one period, or of a long one with zeros beyond its ends."""
+    mode: Extension = "circular" if period else "zeros"
+    return ExtendedAxis(n_input, n_output, taps, before, period or 1000, mode)
 
 
 @pytest.mark.parametrize(
     ("axis", "length"),
     [
-        (Axis(100, 10, 5, 2 - 40), 14),  # the output and its halo
-        (Axis(10, 100, 5, 2 + 40), 14),  # what the input reaches
-        (Axis(100, 10, 5, 2 - 40, 100), 14),
-        (Axis(10, 100, 5, 2 + 40, 100), 14),
-        (Axis(100, 10, 5, 2, 100), 14),  # over the end of a ring
-        (Axis(100, 100, 5, 2), 102),
-        (Axis(100, 100, 5, 2, 100), 100),
+        (part(100, 10, 5, 2 - 40, None), 14),  # the output and its halo
+        (part(10, 100, 5, 2 + 40, None), 14),  # what the input reaches
+        (part(100, 10, 5, 2 - 40, 100), 14),
+        (part(10, 100, 5, 2 + 40, 100), 14),
+        (part(100, 10, 5, 2, 100), 14),  # over the end of a ring
+        (part(100, 100, 5, 2, None), 102),
+        (part(100, 100, 5, 2, 100), 100),
     ],
 )
 def test_a_transform_is_as_long_as_what_touches(
-    axis: Axis, length: int, monkeypatch: pytest.MonkeyPatch
+    axis: ExtendedAxis, length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lengths: list[int] = []
 
@@ -184,10 +200,10 @@ def test_a_direct_product_is_of_what_touches(monkeypatch: pytest.MonkeyPatch) ->
     direct = _correlate._direct
     monkeypatch.setattr(_correlate, "_direct", spy)
     weight = torch.randn(5)
-    correlated(torch.randn(100), weight, [Axis(100, 10, 5, 2 - 40)])
-    correlated(torch.randn(10), weight, [Axis(10, 100, 5, 2 + 40)])
-    correlated(torch.randn(10), weight, [Axis(10, 100, 5, 2, 100)])  # and round the ring
-    assert correlated(torch.randn(10), weight, [Axis(10, 90, 5, 102)]).tolist() == [0] * 90
+    correlated(torch.randn(100), weight, [part(100, 10, 5, 2 - 40, None)])
+    correlated(torch.randn(10), weight, [part(10, 100, 5, 2 + 40, None)])
+    correlated(torch.randn(10), weight, [part(10, 100, 5, 2, 100)])  # and round the ring
+    assert correlated(torch.randn(10), weight, [part(10, 90, 5, 102, None)]).tolist() == [0] * 90
     assert sizes == [(14, [10]), (10, [14]), (10, [12]), (2, [2])]
 
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from linops_core._kernels._pattern import RUN, parsed, rearranged
+from linops_core._kernels._pattern import RUN, parsed_pattern, rearranged
 
 
 @pytest.mark.parametrize(
@@ -16,7 +16,7 @@ from linops_core._kernels._pattern import RUN, parsed, rearranged
     ],
 )
 def test_patterns_say_what_each_axis_is_made_of(pattern: str, items: object) -> None:
-    assert parsed(pattern) == items
+    assert parsed_pattern(pattern) == items
 
 
 @pytest.mark.parametrize(
@@ -27,13 +27,13 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(
         ValueError, match=r"^Rearrange: a pattern must be .*, each name once, got '"
     ):
-        parsed(pattern)
+        parsed_pattern(pattern)
 
 
 @pytest.mark.parametrize("run", [(), (5,), (5, 6, 7)])
 def test_a_run_has_any_number_of_axes_that_stay_together(run: tuple[int, ...]) -> None:
     x = torch.randn(2, *run, 12)
-    found = rearranged(x, parsed("a ... (b c)"), parsed("c ... (a b)"), {"b": 3})
+    found = rearranged(x, parsed_pattern("a ... (b c)"), parsed_pattern("c ... (a b)"), {"b": 3})
     expected = x.reshape(2, *run, 3, 4).movedim(-1, 0).movedim(1, -2)
     assert torch.equal(found, expected.reshape(4, *run, 6))
 
@@ -41,5 +41,5 @@ def test_a_run_has_any_number_of_axes_that_stay_together(run: tuple[int, ...]) -
 def test_nothing_is_copied_where_nothing_is_merged() -> None:
     x = torch.randn(6, 4)
     for before, after in (("(a b) c", "c b 1 a"), ("(a b) c", "a (b c)")):
-        found = rearranged(x, parsed(before), parsed(after), {"a": 2})
+        found = rearranged(x, parsed_pattern(before), parsed_pattern(after), {"a": 2})
         assert found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()

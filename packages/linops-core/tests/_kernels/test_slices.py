@@ -18,7 +18,7 @@ from linops_core import (
     Stack,
     Truncate,
 )
-from linops_core._kernels._slices import clipped, common, hull
+from linops_core._kernels._slices import clipped_slice, hull, intersection
 from nameddim import ND, NamedDimension, NamedShape
 
 
@@ -31,18 +31,18 @@ def part(linop: NamedLinop, **window: slice) -> NamedLinop:
 
 
 def test_what_is_outside_is_cut_off() -> None:
-    assert clipped(1, 3, 5) == slice(1, 3)
-    assert clipped(-4, 9, 5) == slice(0, 5)
-    assert clipped(-4, -2, 5) == slice(0, 0)
-    assert clipped(5, 9, 5) == slice(5, 5)
+    assert clipped_slice(1, 3, 5) == slice(1, 3)
+    assert clipped_slice(-4, 9, 5) == slice(0, 5)
+    assert clipped_slice(-4, -2, 5) == slice(0, 0)
+    assert clipped_slice(5, 9, 5) == slice(5, 5)
 
 
 def test_hulls_and_intersections_are_one_slice() -> None:
     assert hull([slice(2, 3)]) == slice(2, 3)
     assert hull([slice(2, 3), slice(0, 1), slice(5, 6)]) == slice(0, 6)
-    assert common([]) is common([None, None]) is None
-    assert common([slice(0, 4), None, slice(2, 9)]) == slice(2, 4)
-    assert common([slice(0, 2), slice(5, 6)]) == slice(5, 5)
+    assert intersection([]) is intersection([None, None]) is None
+    assert intersection([slice(0, 4), None, slice(2, 9)]) == slice(2, 4)
+    assert intersection([slice(0, 2), slice(5, 6)]) == slice(5, 5)
     assert hull([slice(3, 3)]) == hull([]) == slice(0, 0)
     assert hull([slice(9, 9), slice(2, 3)]) == slice(2, 3)
 

@@ -35,7 +35,7 @@ FACTS: list[tuple[Callable[[], bool], Callable[[], AbstractContextManager[object
     (state.is_in_a_mode, TorchDispatchMode),
     (state.is_in_a_mode, lambda: torch.device("meta")),
     (state.has_hooks_for_saved_tensors, save_on_cpu),
-    (state.has_global_hooks, global_hook),
+    (lambda: bool(state.has_global_hooks()), global_hook),
 ]
 
 

@@ -83,7 +83,7 @@ def test_a_mean_over_blocks_is_a_moving_average() -> None:
     torch.testing.assert_close(means, (sums[4:] - sums[:-4]) / 4)
 
 
-def test_five_dimensions() -> None:
+def test_blocks_of_five_dimensions_have_names_and_views() -> None:
     A = ArrayToBlocks([2, 3, 2, 3, 2], [1, 2, 2, 1, 2], [1] * 5)
     assert A.ishape == ("...", "N", "N1", "N2", "N3", "N4")
     assert A.oshape[1:6] == ("B", "B1", "B2", "B3", "B4") and A.oshape[6] == "E"

@@ -139,7 +139,7 @@ def test_the_normal_of_a_column_runs_inside_of_the_blocks() -> None:
     row = Concat(matrix(1, 2), matrix(1, 1), idim="N")
     assert type(row.N).__name__ == "Chain"
     mixed = Concat(matrix(1, 2), Zero(("N",), ("M",), sizes={"N": 2, "M": 1}), odim="M")
-    assert type(mixed.N).__name__ == "Chain"
+    assert type(mixed.N).__name__ == "Add"
     torch.testing.assert_close(mixed.N.to_dense(), mixed.to_dense().mH @ mixed.to_dense())
 
 

@@ -78,7 +78,7 @@ def test_sizes_are_known_to_neighbours() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.float16, torch.int64])
-def test_dtypes_stay(dtype: torch.dtype) -> None:
+def test_outputs_have_the_dtype_of_the_input(dtype: torch.dtype) -> None:
     x = torch.ones(2, dtype=dtype)
     assert PadLast([4], [2])(x).dtype == Crop([1], [2])(x).dtype == dtype
 
@@ -92,9 +92,9 @@ def test_dtypes_stay(dtype: torch.dtype) -> None:
         (Crop, ([], []), r"Crop: there must be as many sizes .* at least one, .* got \(\)"),
         (Crop, ([0], [4]), r"Crop: .* all positive integers, got \(0,\) for \(4,\)"),
         (PadLast, ([4.5], [2]), r"PadLast: .* all positive integers, got \(4.5,\) for \(2,\)"),
-        (PadLast, ([4], [2], ("N", "M")), r"PadLast: in_shape and out_shape must be 1 named dim"),
-        (PadLast, ([4], [2], ("N",), ("...",), ()), r"PadLast: in_shape and out_shape must be 1"),
-        (Crop, ([2], [4], ("()",), ("M",)), r"Crop: in_shape and out_shape must be 1 named"),
+        (PadLast, ([4], [2], ("N", "M")), r"PadLast: in_shape must have 1 dimensions for"),
+        (PadLast, ([4], [2], ("N",), ("...",), ()), r"PadLast: out_shape must have 1 dimensions"),
+        (Crop, ([2], [4], ("()",), ("M",)), r"Crop: dimensions of the grid must have names"),
     ],
 )
 def test_what_is_no_pad_or_crop_is_refused(kind: Any, arguments: Any, message: str) -> None:

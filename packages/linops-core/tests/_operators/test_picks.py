@@ -37,6 +37,18 @@ class TestTileOfAnUpsampling(BaseNamedLinopTests):
         return A.split_forward([slice(0, 2)], [slice(2, 7)])
 
 
+@pytest.mark.variant
+class TestEmbed(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Embed({"X": slice(4, 0, -2)}, [5], shape=("X",), to=("U",))
+
+
+@pytest.mark.variant
+class TestDownsample(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return Downsample(("X",), [2], [5], [1], shape=("X",), to=("U",))
+
+
 class TestFlipOfAnySize(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         return Flip(("X",), shape=("X", "B"))
@@ -120,7 +132,7 @@ def test_the_dimensions_stand_where_the_shape_says() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int32, torch.float16, torch.complex64])
-def test_dtypes_stay(dtype: torch.dtype) -> None:
+def test_outputs_have_the_dtype_of_the_input(dtype: torch.dtype) -> None:
     x = torch.ones(4, dtype=dtype)
     for A in (Flip(("N",)), Slice({"N": slice(1, 3)}, [4]), Upsample(("N",), [2], [8])):
         assert A(x).dtype == A.N(x).dtype == dtype

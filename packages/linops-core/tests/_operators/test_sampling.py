@@ -89,7 +89,11 @@ def test_samples_can_be_sliced_and_the_grid_cannot() -> None:
             ValueError,
             r"input_shape must have 1 dimensions for a grid of \(2,\)",
         ),
-        (([torch.tensor([0])], [2], ("A", "B")), ValueError, r"idx_0 must have 2 dimensions"),
+        (
+            ([torch.tensor([0])], [2], ("A", "B")),
+            ValueError,
+            r"output_shape must have 1 dimensions for .* shape \(1,\)",
+        ),
     ],
 )
 def test_indices_that_do_not_fit_the_grid_are_refused(

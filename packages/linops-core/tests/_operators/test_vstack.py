@@ -63,6 +63,12 @@ class TestBlockDiag(BaseNamedLinopTests):
 
 
 @pytest.mark.variant
+class TestHStack(BaseNamedLinopTests):
+    def make_linop(self) -> NamedLinop:
+        return HStack(*(each.H for each in operands()), weights=[2j, 1])
+
+
+@pytest.mark.variant
 class TestVStackOfAnyBatch(BaseNamedLinopTests):
     def make_linop(self) -> NamedLinop:
         transform = FFT(1, norm="backward")

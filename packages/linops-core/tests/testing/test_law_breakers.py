@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, SliceableLinop
+from linops_core.questions import shift_axes, without_fftshift
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import NamedShape
 
@@ -96,6 +97,24 @@ class CopiedWeight(Diagonal):
 class ConjugateOfItself(Diagonal):
     def conj(self) -> NamedLinop:
         return self
+
+
+class ShiftsNothing(Diagonal):
+    """A class that says that a shift of its input shifts its output."""
+
+
+class HasNoCentre(Diagonal):
+    """A class that says that it need not move data."""
+
+
+@shift_axes.register(ShiftsNothing)
+def _last(linop: NamedLinop) -> tuple[int, ...]:
+    return (-1,)
+
+
+@without_fftshift.register(HasNoCentre)
+def _itself(linop: NamedLinop, dims: object) -> NamedLinop:
+    return linop
 
 
 class SupportTooNarrow(Dense):
@@ -185,6 +204,18 @@ class MadeWithoutADevice(Diagonal):
     @staticmethod
     def fn(linop: Any, x: Tensor) -> Tensor:
         return Diagonal.fn(linop, x) + torch.zeros(x.shape)
+
+
+class CopiedToTheDefaultDevice(Diagonal):
+    def __init__(self, weight: Tensor, shape: tuple[str, ...]) -> None:
+        super().__init__(torch.tensor(weight.tolist(), dtype=weight.dtype), shape)
+
+
+class MadeOfNumbers(Diagonal):
+    """Its weight is on the default device, as those of a layer of torch."""
+
+    def __init__(self, size: int) -> None:
+        super().__init__(torch.arange(1.0, size + 1, dtype=torch.float64), ("N",))
 
 
 class BoundToTheCpu(Diagonal):
@@ -345,6 +376,8 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
         lambda: SupportTooNarrow(values(2, 3)),
         "nothing_is_read_or_written_outside_of_the_supports",
     ),
+    (diagonal(ShiftsNothing), "what_its_class_answers_is_true"),
+    (diagonal(HasNoCentre), "what_its_class_answers_is_true"),
     (diagonal(Rewrapped), "constructors_keep_parameters_as_they_are"),
     (diagonal(SharedDictionaries), "shallow_copy_shares_tensors_and_no_dictionary"),
     (diagonal(DeepCopyThatIsShallow), "deep_copy_is_equal_and_shares_no_memory"),
@@ -368,7 +401,8 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     (diagonal(KeptPlainTensor), "casting_changes_the_precision_and_not_the_kind"),
     (diagonal(FixedPrecision), "casting_changes_the_precision_and_not_the_kind"),
     (diagonal(FixedPrecision), "results_have_the_precision_of_weights_and_input"),
-    (diagonal(MadeWithoutADevice), "results_are_where_weights_and_input_are"),
+    (diagonal(MadeWithoutADevice), "an_operator_and_its_results_are_where_its_data_are"),
+    (diagonal(CopiedToTheDefaultDevice), "an_operator_and_its_results_are_where_its_data_are"),
     (diagonal(BoundToTheCpu), "derived_operators_move_along"),
     (diagonal(NoGradient), "gradients_to_the_input_are_right"),
     (
@@ -499,7 +533,7 @@ def test_a_failure_says_which_operator_and_shows_both_results() -> None:
 
 
 def test_a_result_that_is_a_lazy_conjugate_breaks_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linops_core._base._linop.without_bits", lambda y: y)
+    monkeypatch.setattr("linops_core._base._linop.resolve_conj_and_neg", lambda y: y)
     laws = laws_of(diagonal(Diagonal))
     with pytest.raises(AssertionError, match=r"A.T\(x\) must be a tensor without lazy bits"):
         laws.test_no_result_and_no_weight_of_a_state_is_a_lazy_conjugate()
@@ -510,3 +544,7 @@ def test_every_law_has_an_operator_that_breaks_it() -> None:
     broken = {f"test_{law}" for _, law in BREAKERS}
     assert laws - broken == {"test_an_accelerator_gives_the_same_values"}  # needs one
     assert broken <= laws
+
+
+def test_an_operator_of_numbers_may_be_on_the_default_device() -> None:
+    laws_of(lambda: MadeOfNumbers(3)).test_an_operator_and_its_results_are_where_its_data_are()

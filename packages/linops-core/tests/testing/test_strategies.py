@@ -1,11 +1,14 @@
 """The strategies reach what they promise, and the check that goes with them sees what is wrong."""
 
+import inspect
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from hypothesis import Phase, find, given, settings
+from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, Normal, Stack
@@ -14,12 +17,15 @@ from linops_core.testing.strategies import (
     Known,
     LawError,
     Spaces,
+    between,
     check,
+    leaf,
     leaves,
+    matrix_of,
     spaces,
     trees,
 )
-from linops_core.testing.strategies._known import matrix_of
+from linops_core.testing.strategies._leaves import LEAVES, MODULES
 
 once = settings(database=None, max_examples=2000, phases=[Phase.generate])
 
@@ -40,6 +46,43 @@ def test_leaves_have_wildcards_complex_weights_and_parameters() -> None:
     find(leaves(), lambda known: "..." in known.linop.ishape, settings=once)
     find(leaves(), lambda known: known.linop.ishape[:1] == ("...",) and "B" in known.linop.ishape)
     find(leaves(), lambda known: any(p.is_complex() for p in known.linop.parameters()))
+
+
+def test_leaves_are_those_of_every_module() -> None:
+    (folder,) = {Path(inspect.getfile(module)).parent for module in MODULES}
+    texts = {file.stem: file.read_text("utf-8") for file in folder.glob("*.py")}
+    counts = {name: n for name, text in texts.items() if (n := text.count("\n@leaf("))}
+    assert counts.keys() == {module.__name__.split(".")[-1] for module in MODULES}
+    assert len(LEAVES) == sum(counts.values())
+
+
+class Own(Diagonal):
+    """An operator of a user."""
+
+
+@leaf(between(lambda where: where.ishape == where.oshape != ()))
+def own(draw: st.DrawFn, where: Spaces) -> Known:
+    weight = torch.full(where.lengths(where.ishape), 2.0)
+    matrix = matrix_of(lambda o, i: 2 * (o == i), where)
+    return Known(Own(weight, where.ishape), matrix, where)
+
+
+def test_trees_are_made_of_own_operators_too() -> None:
+    kinds = {Own, Dense, Chain, Add}
+
+    def all_are_seen(known: Known) -> bool:
+        kinds.difference_update(map(type, known.linop.modules()))
+        return not kinds
+
+    square = spaces(same=True).flatmap(lambda where: trees(where=where, own=[own]))
+    find(square, all_are_seen, settings=once)
+    assert own not in LEAVES  # which are drawn for all others
+
+
+@settings(max_examples=settings().max_examples // 3)
+@given(trees(own=[own]))
+def test_trees_of_own_operators_have_their_matrices(known: Known) -> None:
+    check(known)
 
 
 @given(spaces(same=True))

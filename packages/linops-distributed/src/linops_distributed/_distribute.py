@@ -20,8 +20,8 @@ from ._halo import HaloExchange
 from ._mesh import RankMesh
 from ._route import Halo, Move, gain_of
 from ._sharding import Sharding
-from ._shares import Share, sharded
-from ._sources import Source, shares_made, shares_of_all, shares_of_one
+from ._shares import Share, sharding_for
+from ._sources import Source, shares_of_all, shares_of_functions, shares_of_one
 from ._steps import in_steps
 from ._tile import DistributedTile
 from ._transport import Transport
@@ -137,16 +137,16 @@ def over_ranks(
         facts = _signature(linop)
     else:
         sources = _checked_sources(linop)
-        plan, steps = shares_made(sources, ranks, pairs, known, _NAME)
+        plan, steps = shares_of_functions(sources, ranks, pairs, known, _NAME)
         facts = [_signature(source) for source in sources if isinstance(source, NamedLinop)]
     lengths = [step.sharding.cuts if isinstance(step, Share) else step for step in steps]
     options = known, ranks.ordered, [dict(spec.batch_sizes) for spec in specs]
     what, owner = "operator and placement", f"{_NAME}: {plan.whole.signature}"
-    told = ranks.told(
+    gathered = ranks.all_gather(
         (next(_SERIALS), (plan.whole.shape, facts, pairs, lengths, *options)), _NAME, what
     )
-    ranks.check_same([one for _, one in told], owner, what)
-    ranks.order.serial = told[0][0]
+    ranks.check_same([one for _, one in gathered], owner, what)
+    ranks.order.serial = gathered[0][0]
     linops = [
         _tile(step, ranks, _specs_for(step, specs, len(steps) == 1), plan.lengths)
         if isinstance(step, Share)
@@ -177,8 +177,8 @@ def _tile(
     is_complex_linear = share.whole.is_complex_linear and share.tile.is_complex_linear
     what = "whether it is linear over complex numbers"  # a rank without work does not know
     owner = f"{_NAME}: {share.whole.signature}"
-    told = ranks.told((is_complex_linear, refused), owner, what)
-    for number, (_, why) in zip(ranks.mesh.numbers, told, strict=True):
+    gathered = ranks.all_gather((is_complex_linear, refused), owner, what)
+    for number, (_, why) in zip(ranks.mesh.numbers, gathered, strict=True):
         if why is not None:
             raise SplitError(
                 f"{owner}: batch_specs must cut the share of each rank, got on rank {number} {why}"
@@ -195,21 +195,21 @@ def _tile(
         share.structure,
         given,
         gain_of(share.whole.flatten(), sizes),
-        all(is_linear for is_linear, _ in told),
+        all(is_linear for is_linear, _ in gathered),
         sums,
     )
 
 
 def _exchange(move: Move, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> Exchange:
     ranks.mesh.prepare((move.mesh_dim,))
-    before, after = (sharded(ranks, cuts, lengths) for cuts in (move.before, move.after))
+    before, after = (sharding_for(ranks, cuts, lengths) for cuts in (move.before, move.after))
     return Exchange(move.names, before, after, ranks)
 
 
 def _halo(step: Halo, ranks: Transport, lengths: Mapping[NamedDimension, int]) -> HaloExchange:
     ranks.mesh.prepare((step.mesh_dim,))
     sides = step.before, step.after
-    before, after = (sharded(ranks, step.cuts, lengths, reads) for reads in sides)
+    before, after = (sharding_for(ranks, step.cuts, lengths, reads) for reads in sides)
     return HaloExchange(step.names, step.dim, before, after, ranks)
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
-from linops_core.siblings import is_followed, totals_of, without_fftshift, writing_is_safe
+from linops_core.siblings import is_differentiated, totals_of, without_fftshift, writing_is_safe
 from nameddim import NamedDimension
 
 from ._dry_run import dry_run
@@ -58,7 +58,7 @@ class DistributedLinop(NamedLinop):
 
     ranks: Transport
     _shardings: Mapping[Side, Sharding]
-    _derived = frozenset[str]()
+    _derivations = frozenset[str]()
 
     @property
     def sharding(self) -> Sharding:
@@ -79,7 +79,7 @@ class DistributedLinop(NamedLinop):
     @property
     def step_owner(self) -> str:
         """The name of the operator in steps. The adjoint has another name in steps."""
-        return ", ".join([self.signature, *sorted(self._derived)])
+        return ", ".join([self.signature, *sorted(self._derivations)])
 
     # Whole vectors, and DTensors
 
@@ -146,8 +146,8 @@ class DistributedLinop(NamedLinop):
 
     def _follows(self, x: Tensor) -> tuple[bool, bool]:
         """Return whether autograd records the input, and whether it records the result."""
-        is_followed = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
-        return is_followed and x.requires_grad, is_followed
+        is_differentiated = torch.is_grad_enabled() and (x.requires_grad or self._is_trained())
+        return is_differentiated and x.requires_grad, is_differentiated
 
     def _is_trained(self) -> bool:
         """Whether a weight requires gradients; the parts implement it."""
@@ -188,13 +188,16 @@ class DistributedLinop(NamedLinop):
             given = f" ({text or call})"
             ranks.interrupt(meeting, owner, "a call with another input than before", given)
         what = "dtype, shape and gradient of the input"
-        told = ranks.told((text, None if text else call), owner, what)
-        refused = {number: said for number, (said, _) in zip(ranks.mesh.numbers, told, strict=True)}
-        for number, said in refused.items():
-            if said:
-                words = said if len({*refused.values()}) == 1 else f"on rank {number}: {said}"
+        gathered = ranks.all_gather((text, None if text else call), owner, what)
+        refused = {
+            number: message
+            for number, (message, _) in zip(ranks.mesh.numbers, gathered, strict=True)
+        }
+        for number, message in refused.items():
+            if message:
+                words = message if len({*refused.values()}) == 1 else f"on rank {number}: {message}"
                 raise (type(failure) if failure else ValueError)(words) from failure
-        ranks.check_same([found for _, found in told], owner, what)
+        ranks.check_same([found for _, found in gathered], owner, what)
 
     def _of_dtensor(self, x: DTensor) -> Tensor:
         from torch.distributed.tensor import DTensor
@@ -246,14 +249,16 @@ class DistributedLinop(NamedLinop):
         """
         plan = dry_run(self, self.ranks, like, sizes, dtype)
         return merged(
-            self.signature, self.ranks.mesh.sizes, self.ranks.told(plan, self.step_owner, "plan")
+            self.signature,
+            self.ranks.mesh.sizes,
+            self.ranks.all_gather(plan, self.step_owner, "plan"),
         )
 
     # Derived operators
 
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, on shares of the output."""
-        other = self._marked(super().adjoint(), "adjoint")
+        other = self._with_derivation(super().adjoint(), "adjoint")
         here, there = self._shardings["input"], self._shardings["output"]
         other._shardings = {"input": there, "output": here}
         return other
@@ -261,11 +266,11 @@ class DistributedLinop(NamedLinop):
     def conj(self) -> NamedLinop:
         """Return the conjugate, on the same shares."""
         other = super().conj()
-        return other if other is self else self._marked(other, "conjugate")
+        return other if other is self else self._with_derivation(other, "conjugate")
 
-    def _marked(self, other: NamedLinop, how: str) -> DistributedLinop:
+    def _with_derivation(self, other: NamedLinop, derivation: str) -> DistributedLinop:
         assert isinstance(other, DistributedLinop)
-        other._derived = self._derived ^ {how}
+        other._derivations = self._derivations ^ {derivation}
         return other
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
@@ -287,7 +292,7 @@ class DistributedLinop(NamedLinop):
     def _refuse_what_follows(self, x: Tensor) -> None:
         """Raise an error for a transform of torch that cannot record communication."""
         is_plain = type(x) in (Tensor, torch.nn.Parameter) or self.ranks.is_dry
-        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
+        if not is_plain or not writing_is_safe() or is_differentiated():  # in forward mode
             self._refuse_transforms()
 
     def _refuse_transforms(self) -> NoReturn:
@@ -312,10 +317,10 @@ def _totals_of_shares(linop: DistributedLinop, side: Side) -> Totals:
     sharding, ranks, owner = linop._shardings[side], linop.ranks, linop.step_owner
     dims, mesh = sharding.present_in(names), ranks.mesh
 
-    def told(value: object, what: str) -> list[object]:
-        return ranks.told(value, owner, what)
+    def all_gather(value: object, what: str) -> list[object]:
+        return ranks.all_gather(value, owner, what)
 
-    processes = Processes(mesh.index(mesh.names), len(mesh.numbers), told)
+    processes = Processes(mesh.index(mesh.names), len(mesh.numbers), all_gather)
     if mesh.size(dims) == 1:
         return Totals(processes=processes)
     cut = frozenset(sharding.cuts) & {*names}

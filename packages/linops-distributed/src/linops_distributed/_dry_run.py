@@ -12,12 +12,18 @@ from torch import Tensor
 
 from linops_core import NamedLinop
 from linops_core.siblings import all_parts_of
-from linops_split.siblings import WORKS, TorchDispatchMode, WithoutData, complex_dtype, input_of
+from linops_split.siblings import (
+    WORK_OPERATORS,
+    TorchDispatchMode,
+    WithoutData,
+    complex_dtype,
+    input_of,
+    tensors_in,
+)
 from nameddim import NamedDimension
 
 from ._order import Order
-from ._plan import Computed, RankPlan, Step
-from ._private_torch import tree_leaves
+from ._plan import Computed, PlanStep, RankPlan
 from ._transport import Sent, Transport
 
 
@@ -34,7 +40,7 @@ def dry_run(
     """
     owner = f"{linop.signature}: plan"
     if like is None and dtype is None:
-        found = ranks.told(complex_dtype(linop), owner, "dtype of the input")
+        found = ranks.all_gather(complex_dtype(linop), owner, "dtype of the input")
         dtype = next((one for one in found if one is not None), None)
     given = input_of(linop, like, sizes, dtype, owner)
     without_data = WithoutData(linop.signature)
@@ -43,12 +49,12 @@ def dry_run(
     for part in all_parts_of(dry):
         if isinstance(getattr(part, "ranks", None), Transport):
             part.ranks = ranks  # type: ignore[assignment]  # it is one
-    steps: dict[str, tuple[Step, ...]] = {}
+    steps: dict[str, tuple[PlanStep, ...]] = {}
     with without_data.running():
         device = next(iter(linop.input_devices), None)
         x = torch.empty_strided(given.shape, given.stride(), dtype=given.dtype, device=device)
         y = torch.empty_like(dry(x))
-        for work, derived in WORKS.items():
+        for work, derived in WORK_OPERATORS.items():
             called, ranks.log = derived(dry), []
             with _Counting(ranks.log) as counting:
                 called(y if work == "adjoint" else x)
@@ -68,14 +74,14 @@ class _Counting(TorchDispatchMode):
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
         found = func(*args, **(kwargs or {}))
-        if not func.is_view and any(isinstance(t, Tensor) for t in tree_leaves(found)):
-            tensors = [t for t in tree_leaves((args, kwargs, found)) if isinstance(t, Tensor)]
-            self._computed[len(self._sent)] += sum(t.nbytes for t in tensors)
+        if not func.is_view and any(True for _ in tensors_in([found])):
+            n_bytes = sum(tensor.nbytes for tensor in tensors_in((args, kwargs, found)))
+            self._computed[len(self._sent)] += n_bytes
         return found
 
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[PlanStep, ...]:
         """Return computation and communication in order."""
-        found: list[Step] = []
+        found: list[PlanStep] = []
         for number, sent in enumerate([*self._sent, None]):
             if self._computed[number]:
                 found.append(Computed(self._computed[number]))

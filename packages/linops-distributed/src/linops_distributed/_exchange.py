@@ -33,7 +33,7 @@ class Exchange(DistributedLinop):
     ranks : Transport
     """
 
-    _is_real = True
+    is_real = True
     gain: float | None = 1.0
     """The exchange keeps the norm."""
 

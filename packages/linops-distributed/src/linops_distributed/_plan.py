@@ -20,7 +20,7 @@ class Computed:
     """Bytes that the operations read and write."""
 
 
-Step: TypeAlias = Computed | Sent
+PlanStep: TypeAlias = Computed | Sent
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class RankPlan:
     """The steps of a group of ranks that all do the same, for each kind of call."""
 
     ranks: tuple[int, ...]
-    steps: Mapping[str, tuple[Step, ...]]
+    steps: Mapping[str, tuple[PlanStep, ...]]
     """Steps for ``"forward"``, ``"adjoint"`` and ``"normal"``."""
 
     def sent(self, work: str) -> tuple[Sent, ...]:
@@ -201,7 +201,7 @@ def merged(signature: str, mesh: Mapping[str, int], plans: Sequence[RankPlan]) -
     return MeshPlan(signature, mesh, tuple(together))
 
 
-def _rounds(steps: Sequence[Step]) -> list[tuple[int, Sent | None]]:
+def _rounds(steps: Sequence[PlanStep]) -> list[tuple[int, Sent | None]]:
     """Return pairs: bytes of the computation, and the step after it (None after the last)."""
     rounds: list[tuple[int, Sent | None]] = []
     computed = 0

@@ -17,7 +17,7 @@ from ._distribute import checked_placement, over_ranks
 from ._distributed import DistributedLinop
 from ._dry_run import dry_run
 from ._mesh import RankMesh
-from ._plan import MeshPlan, RankPlan, Step, merged
+from ._plan import MeshPlan, PlanStep, RankPlan, merged
 from ._sharding import Cut
 from ._transport import Transport
 
@@ -79,7 +79,7 @@ def plan_mesh(
     first = Transport(RankMesh(mesh, dict.fromkeys(mesh, 0), everyone), ordered, is_dry=True)
     pairs = checked_placement(placement, first)
     cuts: set[Cut] = set()
-    steps: dict[object, Mapping[str, tuple[Step, ...]]] = {}
+    steps: dict[object, Mapping[str, tuple[PlanStep, ...]]] = {}
     plans: list[RankPlan] = []
 
     def lengths_at(at: Mapping[str, int]) -> tuple[object, ...]:
@@ -91,10 +91,12 @@ def plan_mesh(
     for number, at in enumerate(first.mesh.coordinates()):
         lengths = lengths_at(at)
         if lengths not in steps:
-            heard = iter(first.said) if plans else None
-            said: list[object] = [] if plans else first.said
+            other_objects = iter(first.own_objects) if plans else None
+            own_objects: list[object] = [] if plans else first.own_objects
             place = replace(first.mesh, at=at)
-            ranks = Transport(place, ordered, is_dry=True, heard=heard, said=said)
+            ranks = Transport(
+                place, ordered, is_dry=True, other_objects=other_objects, own_objects=own_objects
+            )
             A = over_ranks(ranks, linop, pairs, (), known)
             local = None if like is None else A.local_input(like.to("meta"))
             found = dry_run(A, ranks, local, None, dtype).steps

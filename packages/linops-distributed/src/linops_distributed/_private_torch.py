@@ -2,6 +2,5 @@
 
 from torch import _assert_async as assert_later
 from torch.utils._python_dispatch import _disable_current_modes as outside_of_modes
-from torch.utils._pytree import tree_leaves
 
-__all__ = ["assert_later", "outside_of_modes", "tree_leaves"]
+__all__ = ["assert_later", "outside_of_modes"]

@@ -9,7 +9,7 @@ from math import prod
 from typing import TypeAlias
 
 from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError
-from linops_core.siblings import acts_as, along, tile_of
+from linops_core.siblings import acts_as, part_along, tile_of
 from nameddim import NamedDimension, is_wildcard
 
 from ._sharding import Cut, Pieces
@@ -22,7 +22,7 @@ _NAME = "distribute_linop"
 
 
 @dataclass(frozen=True)
-class Work:
+class LocalWork:
     """Operators that each rank applies to its share, one after the other."""
 
     linops: tuple[NamedLinop, ...]
@@ -69,11 +69,11 @@ class Halo:
         return self.cuts[self.dim]
 
 
-Steps: TypeAlias = list[Work | Move | Halo]
+Steps: TypeAlias = list[LocalWork | Move | Halo]
 
 
 def steps_of(
-    works: Sequence[Work],
+    works: Sequence[LocalWork],
     placement: Cuts,
     lengths: Mapping[NamedDimension, int],
     mesh: Mapping[str, int],
@@ -107,7 +107,7 @@ def steps_of(
         checked_cuts(linop.ishape, placement)
         checked_cuts(linop.oshape, placement)
         is_cut = any(dim in placement for pair in axis_pairs(linop) for dim in pair)
-        steps: Iterable[Work | Move | Halo] = [work]
+        steps: Iterable[LocalWork | Move | Halo] = [work]
         if is_cut:
             steps = _route(linop, placement, lengths, given)
         elif pairs := _read_across(work):
@@ -126,7 +126,7 @@ def steps_of(
 
 def axis_pairs(linop: NamedLinop) -> list[tuple[NamedDimension, NamedDimension]]:
     """Return the output name of each grid dimension, if the operator acts along each separately."""
-    if not isinstance(linop, GridOperator) or along(linop, (), linop.ishape) is None:
+    if not isinstance(linop, GridOperator) or part_along(linop, (), linop.ishape) is None:
         return []
     pairs = [(here, there) for here, there in linop.axis_dims if here and there]
     return [(there, here) for here, there in pairs] if linop.is_adjoint else pairs
@@ -185,7 +185,7 @@ def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedD
     return found
 
 
-def _read_across(work: Work) -> list[tuple[NamedDimension, NamedDimension]]:
+def _read_across(work: LocalWork) -> list[tuple[NamedDimension, NamedDimension]]:
     """Return the pairs of input and output dimensions that are cut along the same mesh dimension.
 
     None if an operator is made of shares, or its dimensions are not such pairs.
@@ -199,11 +199,11 @@ def _read_across(work: Work) -> list[tuple[NamedDimension, NamedDimension]]:
 
 
 def _with_halos(
-    work: Work,
+    work: LocalWork,
     pairs: Sequence[tuple[NamedDimension, NamedDimension]],
     lengths: Mapping[NamedDimension, int],
     mesh: Mapping[str, int],
-) -> Iterator[Work | Halo]:
+) -> Iterator[LocalWork | Halo]:
     """Yield the exchanges of halos that an operator needs, and then the operator."""
     (linop,) = work.linops
     cuts = {dim: name for dim, name in work.cuts.items() if dim in linop.ishape}
@@ -238,9 +238,11 @@ def _read(
     return start, max(start + 1, read.stop)  # a rank that reads nothing gets one element
 
 
-def _together(before: Work | Move | Halo | None, step: Work | Move | Halo) -> Work | None:
+def _together(
+    before: LocalWork | Move | Halo | None, step: LocalWork | Move | Halo
+) -> LocalWork | None:
     """Return two steps as one if there is no communication between them."""
-    if not isinstance(before, Work) or not isinstance(step, Work):
+    if not isinstance(before, LocalWork) or not isinstance(step, LocalWork):
         return None
     cuts = {**before.cuts, **step.cuts}
     if (
@@ -254,7 +256,7 @@ def _together(before: Work | Move | Halo | None, step: Work | Move | Halo) -> Wo
 
 def _route(
     linop: NamedLinop, placement: Cuts, lengths: Mapping[NamedDimension, int], given: Cuts
-) -> list[Work | Move]:
+) -> list[LocalWork | Move]:
     """Return the steps of a transform: each dimension is transformed when it is whole.
 
     A search for the shortest path from the cuts of the input to the cuts of the output. Its nodes
@@ -272,15 +274,15 @@ def _route(
     def names_after(done: Iterable[NamedDimension]) -> Dims:
         return tuple([become[dim] if dim in done else dim for dim in linop.ishape])
 
-    ways = deque([(frozenset[NamedDimension](), start, list[Work | Move]())])
+    ways = deque([(frozenset[NamedDimension](), start, list[LocalWork | Move]())])
     seen = set[object]()
     while ways:
         done, cuts, way = ways.popleft()
         ready = become.keys() - done - cuts.keys()
         if ready:
-            part = along(linop, ready, names_after(done))
+            part = part_along(linop, ready, names_after(done))
             assert part is not None
-            way, done = [*way, Work((part,), cuts)], done | ready
+            way, done = [*way, LocalWork((part,), cuts)], done | ready
         if len(done) == len(become) and cuts == goal:
             return way
         state = done, frozenset(cuts.items())

@@ -111,7 +111,7 @@ class Sharding:
         """The dimensions of the mesh along which anything is cut."""
         return self.present_in(self.cuts)
 
-    def along(self, names: Iterable[NamedDimension]) -> Sharding:
+    def of_vector(self, names: Iterable[NamedDimension]) -> Sharding:
         """Return the cuts of a vector with these names."""
         present = {*names}
         return replace(self, cuts={dim: cut for dim, cut in self.cuts.items() if dim in present})

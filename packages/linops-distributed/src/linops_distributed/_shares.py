@@ -14,10 +14,10 @@ from torch import Tensor
 from linops_core import NamedLinop, Role, SplitError, Window, Zero
 from linops_core.siblings import real_parts, tile_of
 from linops_split import tile_grid
-from linops_split.siblings import read_by, reading
+from linops_split.siblings import tensors_read_by, with_tensors_read
 from nameddim import NamedDimension, NamedShape
 
-from ._route import Cuts, Work
+from ._route import Cuts, LocalWork
 from ._sharding import Cut, Pieces, Sharding
 from ._transport import Transport
 
@@ -43,7 +43,7 @@ class Share:
     """Whether the weights belong to this rank only."""
 
 
-def shared(work: Work, ranks: Transport, sizes: Sizes) -> Share:
+def share_by_views(work: LocalWork, ranks: Transport, sizes: Sizes) -> Share:
     """Return the share of an operator that all ranks have, with views of its weights."""
     linop = work.linop
     sharding = _sharding_of(linop, ranks, work, sizes)
@@ -77,7 +77,7 @@ class Spaces(Zero):
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedTile:
     """The result of a function that makes shares."""
 
     tile: NamedLinop | None
@@ -89,7 +89,7 @@ class Loaded:
 
     def share(self, ranks: Transport, cuts: Cuts, sizes: Sizes, whole: NamedLinop) -> Share:
         """Return the share of this rank; in ``whole`` the wildcards are resolved."""
-        sharding = sharded(ranks, cuts, sizes)
+        sharding = sharding_for(ranks, cuts, sizes)
         if self.tile is None:
             tile = _idle_like(cast(Zero, whole), sharding, whole.signature)
         else:
@@ -99,9 +99,9 @@ class Loaded:
         return Share(tile, whole, structure, sharding, tile, has_own_weights=True)
 
 
-def loaded(
+def load_tile(
     loader: Loader, ranks: Transport, placement: Cuts, sizes: Sizes, owner: str, *, is_all: bool
-) -> Loaded:
+) -> LoadedTile:
     """Return the result of a function for the share of this rank.
 
     ``is_all`` says that the function makes the whole operator. The function is not called for a
@@ -114,7 +114,7 @@ def loaded(
                 f"{owner}: the size of {dim} must be given for a function that makes shares, as in "
                 f"sizes={{'{dim}': 8}}"
             )
-    sharding = sharded(ranks, placement, sizes)
+    sharding = sharding_for(ranks, placement, sizes)
 
     def load() -> NamedLinop:
         tile = loader(sharding.window)
@@ -142,11 +142,11 @@ def loaded(
         facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(own, key=str)
         spaces = Spaces.like(tile)
         if isinstance(spaces, Spaces):
-            spaces._like = (_emptied(tile),)
-    told = ranks.told((facts, _pickled(spaces)), owner, what)
-    found = [(said, message) for said, message in told if said is not None]
+            spaces._like = (_without_memory(tile),)
+    gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
+    found = [(known, message) for known, message in gathered if known is not None]
     ranks.check_same(
-        [found[0][0] if said is None else said for said, _ in told], owner, "the shape"
+        [found[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
     )
     (ishape, oshape, is_endomorphism, placed), message = found[0]
     spaces = pickle.loads(message)
@@ -157,7 +157,9 @@ def loaded(
             _idle_like(None, sharding, owner)
     known = {dim: sizes[dim] for dim in placed}
     whole = Spaces(ishape, oshape) if spaces is None else spaces._with_lengths(known)
-    return Loaded(tile, whole.as_endomorphism() if is_endomorphism else whole, frozenset(placed))
+    return LoadedTile(
+        tile, whole.as_endomorphism() if is_endomorphism else whole, frozenset(placed)
+    )
 
 
 def _pickled(spaces: Zero | None) -> bytes:
@@ -172,26 +174,26 @@ def _pickled(spaces: Zero | None) -> bytes:
 def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> NamedLinop:
     """Return on all ranks the operator that one rank has, with weights without memory."""
 
-    def told_by_source() -> bytes | None:
+    def pickled_by_source() -> bytes | None:
         if ranks.mesh.rank != source:
             return None
         if not isinstance(linop, NamedLinop):
             raise TypeError(
                 f"{owner}: linop must be a NamedLinop on rank {source}, got {type(linop)}"
             )
-        return pickle.dumps(_emptied(linop))
+        return pickle.dumps(_without_memory(linop))
 
     what = f"the operator of rank {source}"
-    found = ranks.told(ranks.attempted(told_by_source, owner, what), owner, what)
+    found = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
     message = found[ranks.mesh.numbers.index(source)]
     assert message is not None
     whole: NamedLinop = pickle.loads(message)
     return whole
 
 
-def scattered(
+def scattered_share(
     linop: NamedLinop | None,
-    work: Work,
+    work: LocalWork,
     source: int,
     ranks: Transport,
     sizes: Sizes,
@@ -209,11 +211,11 @@ def scattered(
         if linop is None:
             return None
         parts.extend(_part(linop, replace(sharding, at=at)) for at in ranks.mesh.coordinates())
-        return [pickle.dumps(_emptied(part)) for part in parts]
+        return [pickle.dumps(_without_memory(part)) for part in parts]
 
     what = f"the shares of rank {source}"
-    told = ranks.told(ranks.attempted(cut, owner, what), owner, "the shares")
-    structures = told[members.index(source)]
+    gathered = ranks.all_gather(ranks.attempted(cut, owner, what), owner, "the shares")
+    structures = gathered[members.index(source)]
     assert structures is not None
     own: list[Tensor] = []
     n_bytes = max((t.nbytes for part in parts for t in _distinct(part)), default=0)
@@ -240,7 +242,7 @@ def scattered(
                     tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
                     dist.recv(real_parts(tensor), source)
                     own.append(tensor.requires_grad_(like.requires_grad))
-    tile = _filled(pickle.loads(structures[members.index(ranks.mesh.rank)]), own)
+    tile = _with_tensors(pickle.loads(structures[members.index(ranks.mesh.rank)]), own)
     return Share(tile, whole, whole, sharding, tile, has_own_weights=True)
 
 
@@ -251,10 +253,10 @@ def _key(tensor: Tensor) -> tuple[object, ...]:
 
 def _distinct(linop: NamedLinop) -> list[Tensor]:
     """Return the tensors that an operator reads, each once."""
-    return [*{_key(tensor): tensor for tensor in read_by(linop)}.values()]
+    return [*{_key(tensor): tensor for tensor in tensors_read_by(linop)}.values()]
 
 
-def _emptied(linop: NamedLinop) -> NamedLinop:
+def _without_memory(linop: NamedLinop) -> NamedLinop:
     """Return the operator with tensors without memory."""
     made: dict[object, Tensor] = {}
 
@@ -266,13 +268,15 @@ def _emptied(linop: NamedLinop) -> NamedLinop:
     return linop.with_weights(empty)
 
 
-def _filled(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
+def _with_tensors(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
     """Return the operator with other tensors for its distinct ones."""
     number = {_key(tensor): place for place, tensor in enumerate(_distinct(linop))}
-    return reading(linop, [tensors[number[_key(tensor)]] for tensor in read_by(linop)])
+    return with_tensors_read(
+        linop, [tensors[number[_key(tensor)]] for tensor in tensors_read_by(linop)]
+    )
 
 
-def sharded(
+def sharding_for(
     ranks: Transport,
     cuts: Cuts,
     lengths: Sizes,
@@ -287,12 +291,12 @@ def sharded(
     return Sharding(ranks.mesh.sizes, ranks.mesh.at, found)
 
 
-def _sharding_of(linop: NamedLinop, ranks: Transport, work: Work, sizes: Sizes) -> Sharding:
+def _sharding_of(linop: NamedLinop, ranks: Transport, work: LocalWork, sizes: Sizes) -> Sharding:
     """Return the cuts; raise an error before anything is sent if they are impossible."""
     lengths = {dim: _length(linop, dim, sizes) for dim in work.cuts}
     # One tile of each dimension finds errors without making the table.
     tile_grid(linop, {dim: length or 1 for dim, length in lengths.items()}, sizes=sizes)
-    return sharded(ranks, work.cuts, lengths, work.reads)
+    return sharding_for(ranks, work.cuts, lengths, work.reads)
 
 
 def _length(linop: NamedLinop, dim: NamedDimension, sizes: Sizes) -> int:

@@ -9,8 +9,17 @@ from typing import TypeAlias
 from linops_core import Chain, NamedLinop, SplitError
 from nameddim import NamedDimension
 
-from ._route import Cuts, Halo, Move, Steps, Work, completed, known_lengths, steps_of
-from ._shares import Loaded, Loader, Share, Sizes, loaded, scattered, shared, structure_of
+from ._route import Cuts, Halo, LocalWork, Move, Steps, completed, known_lengths, steps_of
+from ._shares import (
+    LoadedTile,
+    Loader,
+    Share,
+    Sizes,
+    load_tile,
+    scattered_share,
+    share_by_views,
+    structure_of,
+)
 from ._transport import Transport
 
 Source: TypeAlias = NamedLinop | Loader
@@ -20,7 +29,7 @@ Shares: TypeAlias = list[Share | Move | Halo]
 
 
 @dataclass(frozen=True)
-class Plan:
+class OperatorSteps:
     """The steps of an operator in order."""
 
     whole: NamedLinop
@@ -29,19 +38,19 @@ class Plan:
     """The placement, completed."""
     lengths: Mapping[NamedDimension, int]
 
-    def sizes_in(self, work: Work) -> Sizes:
+    def sizes_in(self, work: LocalWork) -> Sizes:
         """Return lengths for the dimensions of a part."""
         dims = work.linop.dims
         return {dim: size for dim, size in self.lengths.items() if dim in dims}
 
 
-def planned(
+def operator_steps(
     whole: NamedLinop,
-    works: Sequence[Work],
+    works: Sequence[LocalWork],
     placement: Cuts,
     sizes: Sizes,
     mesh: Mapping[str, int],
-) -> Plan:
+) -> OperatorSteps:
     """Return the steps of the composition of some operators."""
     linops = [work.linop for work in works]
     every = completed(linops, placement, is_endomorphism=whole.is_endomorphism)
@@ -52,52 +61,52 @@ def planned(
     lengths = known_lengths(linops, sizes)
     steps = steps_of(works, every, lengths, mesh, placement)
     if len(steps) == 1:
-        only = Work((whole,), placement, works[0].source)
-        return Plan(whole, [only], placement, {**lengths, **sizes})
+        only = LocalWork((whole,), placement, works[0].source)
+        return OperatorSteps(whole, [only], placement, {**lengths, **sizes})
     for dim in placement:
         if not any(dim in work.cuts for work in works):
             raise SplitError(
                 f"{whole.signature}: placement must name dimensions of the operator, got {dim}"
             )
-    return Plan(whole, steps, every, {**lengths, **sizes})
+    return OperatorSteps(whole, steps, every, {**lengths, **sizes})
 
 
 def shares_of_all(
     linop: NamedLinop, ranks: Transport, placement: Cuts, sizes: Sizes
-) -> tuple[Plan, Shares]:
+) -> tuple[OperatorSteps, Shares]:
     """Return the steps of an operator that all ranks have."""
-    plan = planned(linop, _works(linop), placement, sizes, ranks.mesh.sizes)
+    plan = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes)
     return plan, [
-        shared(step, ranks, plan.sizes_in(step)) if isinstance(step, Work) else step
+        share_by_views(step, ranks, plan.sizes_in(step)) if isinstance(step, LocalWork) else step
         for step in plan.steps
     ]
 
 
 def shares_of_one(
     linop: object, source: int, ranks: Transport, placement: Cuts, sizes: Sizes, owner: str
-) -> tuple[Plan, Shares]:
+) -> tuple[OperatorSteps, Shares]:
     """Return the steps of an operator that one rank has."""
     whole = structure_of(linop, source, ranks, owner)
-    plan = planned(whole, _works(whole), placement, sizes, ranks.mesh.sizes)
-    own: Sequence[Work | Move | Halo | None] = [None] * len(plan.steps)
+    plan = operator_steps(whole, _works(whole), placement, sizes, ranks.mesh.sizes)
+    own: Sequence[LocalWork | Move | Halo | None] = [None] * len(plan.steps)
     if isinstance(linop, NamedLinop) and ranks.mesh.rank == source:
-        own = planned(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
+        own = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
     found: Shares = []
     for step, mine in zip(plan.steps, own, strict=True):
-        if isinstance(step, Work):
+        if isinstance(step, LocalWork):
             sizes = plan.sizes_in(step)
-            full = mine.linop if isinstance(mine, Work) else None
-            found.append(scattered(full, step, source, ranks, sizes, owner))
+            full = mine.linop if isinstance(mine, LocalWork) else None
+            found.append(scattered_share(full, step, source, ranks, sizes, owner))
         else:
             found.append(step)
     return plan, found
 
 
-def shares_made(
+def shares_of_functions(
     sources: Sequence[Source], ranks: Transport, placement: Cuts, sizes: Sizes, owner: str
-) -> tuple[Plan, Shares]:
+) -> tuple[OperatorSteps, Shares]:
     """Return the steps of a sequence of functions and operators."""
-    made: list[Loaded | None] = []
+    made: list[LoadedTile | None] = []
     linops: list[NamedLinop] = []
     for number, source in enumerate(sources):
         if isinstance(source, NamedLinop):
@@ -106,26 +115,26 @@ def shares_made(
             made += [None] * len(parts)
         else:
             name = owner if len(sources) == 1 else f"{owner}: function {number}"
-            found = loaded(source, ranks, placement, sizes, name, is_all=len(sources) == 1)
+            found = load_tile(source, ranks, placement, sizes, name, is_all=len(sources) == 1)
             linops.append(found.whole)
             made.append(found)
     whole = linops[0] if len(linops) == 1 else Chain(*linops)
     works = [
-        Work(
+        LocalWork(
             (linop,), {} if one is None else dict.fromkeys(one.placed, ""), number if one else None
         )
         for number, (linop, one) in enumerate(zip(whole.flatten(), made, strict=True))
     ]
-    plan = planned(whole, works, placement, sizes, ranks.mesh.sizes)
+    plan = operator_steps(whole, works, placement, sizes, ranks.mesh.sizes)
 
-    def share(step: Work) -> Share:
+    def share(step: LocalWork) -> Share:
         found = None if step.source is None else made[step.source]
         if found is None:
-            return shared(step, ranks, plan.sizes_in(step))
+            return share_by_views(step, ranks, plan.sizes_in(step))
         return found.share(ranks, step.cuts, plan.lengths, step.linop)
 
-    return plan, [share(step) if isinstance(step, Work) else step for step in plan.steps]
+    return plan, [share(step) if isinstance(step, LocalWork) else step for step in plan.steps]
 
 
-def _works(linop: NamedLinop) -> list[Work]:
-    return [Work((part,), {}) for part in linop.flatten()]
+def _works(linop: NamedLinop) -> list[LocalWork]:
+    return [LocalWork((part,), {}) for part in linop.flatten()]

@@ -55,7 +55,7 @@ class DistributedSteps(DistributedLinop, Wrapper):
         here = self._shardings["input"]
         names = dict(zip(self.ishape, normal.oshape, strict=True))
         other._shardings = {"input": here, "output": here.renamed(names)}
-        return self._marked(other, "normal").as_endomorphism()
+        return self._with_derivation(other, "normal").as_endomorphism()
 
 
 def in_steps(linops: Sequence[DistributedLinop], ranks: Transport) -> DistributedLinop:
@@ -64,7 +64,7 @@ def in_steps(linops: Sequence[DistributedLinop], ranks: Transport) -> Distribute
     if len(linops) == 1:
         return first
     shardings: dict[Side, Sharding] = {
-        "input": first._shardings["input"].along(first.ishape),
-        "output": last._shardings["output"].along(last.oshape),
+        "input": first._shardings["input"].of_vector(first.ishape),
+        "output": last._shardings["output"].of_vector(last.oshape),
     }
     return DistributedSteps(Chain(*linops), shardings, ranks)

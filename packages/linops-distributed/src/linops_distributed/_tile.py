@@ -143,14 +143,14 @@ class DistributedTile(DistributedLinop, Tiled):
     ) -> tuple[torch.dtype, tuple[int, ...]]:
         """Return the common dtype of results and their whole shape, which must be the same."""
         own = None if y is None else (y.dtype, self.sharding.whole_shape(y.shape, names))
-        told = self.ranks.told((key, own), self.step_owner, what)
-        self.ranks.check_same([one for one, _ in told], self.step_owner, what)
-        results = [result for _, result in told if result is not None]
+        gathered = self.ranks.all_gather((key, own), self.step_owner, what)
+        self.ranks.check_same([one for one, _ in gathered], self.step_owner, what)
+        results = [result for _, result in gathered if result is not None]
         if not results:
             return torch.float32, ()
         _, shape = results[0]
         self.ranks.check_same(
-            [shape if result is None else result[1] for _, result in told],
+            [shape if result is None else result[1] for _, result in gathered],
             self.step_owner,
             f"shape of {what}",
         )
@@ -195,14 +195,15 @@ class DistributedTile(DistributedLinop, Tiled):
         """Return the normal operator; if outputs are not summed, by the normals of the parts."""
         if self.sharding.absent_from(self.oshape):
             normal = NamedLinop.own_normal(self)
-            here = self.sharding.along(self.ishape)
+            here = self.sharding.of_vector(self.ishape)
             names = dict(zip(self.ishape, normal.oshape, strict=True))
             sides: dict[Side, Sharding] = {"input": here, "output": here.renamed(names)}
             return DistributedSteps(normal, sides, self.ranks)
         # The same names on all ranks, for any parts.
         normals = self.tiles.mapped(lambda linop: linop.N, self.shape.N)
         normal = cast(
-            DistributedTile, self._marked(self._changed(normals, lambda whole: whole.N), "normal")
+            DistributedTile,
+            self._with_derivation(self._changed(normals, lambda whole: whole.N), "normal"),
         )
         normal._gain, normal._structure = None, (self._structure[0].N,)
         # With a halo, the output has another name for the slice that is read.

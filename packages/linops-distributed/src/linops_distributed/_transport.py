@@ -48,9 +48,9 @@ class Transport:
     ordered: bool = False
     is_dry: bool = False
     """Whether communication is only recorded and not done."""
-    heard: Iterator[object] | None = None
+    other_objects: Iterator[object] | None = None
     """While a mesh is planned: objects of the first rank, for ranks without work."""
-    said: list[object] = field(default_factory=list)
+    own_objects: list[object] = field(default_factory=list)
     """While a mesh is planned: objects of this rank."""
     log: list[Sent] | None = None
     """A list to record communication in, or None."""
@@ -207,12 +207,12 @@ class Transport:
         _add(marks, group, self.ordered and meeting.n_numbers > 0)
         self.order.check_marks(marks[meeting.n_numbers :], mark, group, step + reason, owner)
 
-    def told(self, value: T, owner: str, what: str) -> list[T]:
+    def all_gather(self, value: T, owner: str, what: str) -> list[T]:
         """Gather an object of every rank, in order."""
         found: list[tuple[str, T] | None] = [None] * len(self.mesh.numbers)
         if self.mesh.device_mesh is None:
-            self.said.append(value)
-            others = value if self.heard is None else cast(T, next(self.heard))
+            self.own_objects.append(value)
+            others = value if self.other_objects is None else cast(T, next(self.other_objects))
             return [*[others] * (len(found) - 1), value]
         if len(found) == 1:
             return [value]
@@ -239,10 +239,10 @@ class Transport:
         except Exception as error:
             failure = error
         text = None if failure is None else f"{type(failure).__name__}: {failure}"
-        told = self.told(text, owner, what)
+        gathered = self.all_gather(text, owner, what)
         if failure is not None:
             raise failure
-        for rank, text in zip(self.mesh.numbers, told, strict=True):
+        for rank, text in zip(self.mesh.numbers, gathered, strict=True):
             if text is not None:
                 raise RuntimeError(
                     f"{owner}: {what} must succeed on all ranks, got an error on rank {rank}: "

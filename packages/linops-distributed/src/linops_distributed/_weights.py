@@ -9,7 +9,7 @@ from torch import Tensor
 from linops_core import NamedLinop, SliceableLinop
 from linops_core.siblings import TensorState, all_parts_of
 from linops_split import Tiles
-from linops_split.siblings import GradientSums, PartCopies, WeightParts, held_by, read_by
+from linops_split.siblings import GradientSums, PartCopies, WeightParts
 
 from ._sharding import Sharding
 from ._transport import Transport
@@ -21,8 +21,7 @@ Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 def trained_weights(linop: NamedLinop) -> list[Tensor]:
     """Return the weights of an operator that require gradients, each once."""
     parts = WeightParts()
-    for weight, tensor in zip(held_by(linop), read_by(linop), strict=True):
-        parts.add(weight, tensor, tensor)
+    parts.add_read_by(linop)
     return parts.weights
 
 
@@ -59,12 +58,12 @@ def mesh_dims_of_weights(
         for weight, dims in zip(weights, found, strict=True)
         if dims is None or dims
     ]
-    told = ranks.told(shared, owner, "the weights that are trained")
-    if any(one != told[0] for one in told) or any(dims is None for _, dims in shared):
+    gathered = ranks.all_gather(shared, owner, "the weights that are trained")
+    if any(one != gathered[0] for one in gathered) or any(dims is None for _, dims in shared):
         raise NotImplementedError(
             f"{owner}: weights of shares that are sent or loaded, and that require gradients, must "
             "be copies of each other or be cut, and all ranks must have work, got (shape, summed "
-            f"over) {told}; give all ranks the operator, or detach its weights"
+            f"over) {gathered}; give all ranks the operator, or detach its weights"
         )
     return [dims or () for dims in found]
 
@@ -104,14 +103,14 @@ class RankCopies(PartCopies):
             numbers[id(weight)]: dims for weight, dims in zip(weights, mesh_dims, strict=True)
         }
 
-    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights by number, summed over all ranks."""
-        found = super().returned(sums)
+        found = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
             weight = self.parts.weights[number]
             own = found.get(number)
             if own is None:
-                own = self.parts.roots[number].empty_like(weight.detach()).zero_()
+                own = self.parts.layouts[number].empty_like(weight.detach()).zero_()
             total = self._summed(own, dims, f"the gradient of weight {tuple(weight.shape)}")
-            found[number] = self.parts.roots[number].laid_out(total)
+            found[number] = self.parts.layouts[number].laid_out(total)
         return found

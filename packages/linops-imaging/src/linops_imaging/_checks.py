@@ -8,6 +8,9 @@ from operator import index
 from typing import SupportsFloat, SupportsIndex
 
 import torch
+from torch import Tensor
+
+from linops_core.siblings import not_a_tensor
 
 
 def check_number(owner: str, name: str, value: SupportsIndex, least: int) -> int:
@@ -38,7 +41,19 @@ def check_real(
     return float(value)
 
 
-def counts(owner: str, **numbers: SupportsIndex) -> None:
+def check_real_tensor(
+    owner: str, name: str, value: object, shape: Sequence[int] | None = None, of: str = ""
+) -> None:
+    """Raise an error unless ``value`` is a tensor of real numbers, of a shape if one is given."""
+    if not isinstance(value, Tensor) or not value.is_floating_point():
+        raise not_a_tensor(owner, name, value, "a tensor of real numbers")
+    if shape is not None and value.shape != tuple(shape):
+        raise ValueError(
+            f"{owner}: {name} must have the shape {tuple(shape)}{of}, got {tuple(value.shape)}"
+        )
+
+
+def check_positive_integers(owner: str, **numbers: SupportsIndex) -> None:
     """Raise an error unless all numbers are positive integers."""
     for name, value in numbers.items():
         check_number(owner, name, value, 1)

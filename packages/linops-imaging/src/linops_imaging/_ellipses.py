@@ -42,11 +42,11 @@ def unit_radius(ellipse: Ellipse, at: Tensor) -> Tensor:
     ndim = at.shape[-1]
     away = at - torch.tensor(ellipse.centre[:ndim], dtype=at.dtype)
     half_axes = torch.tensor(ellipse.half_axes[:ndim], dtype=at.dtype)
-    radius: Tensor = torch.linalg.vector_norm(turned(ellipse, away) / half_axes, dim=-1)
+    radius: Tensor = torch.linalg.vector_norm(in_axes_of_ellipse(ellipse, away) / half_axes, dim=-1)
     return radius
 
 
-def turned(ellipse: Ellipse, vectors: Tensor) -> Tensor:
+def in_axes_of_ellipse(ellipse: Ellipse, vectors: Tensor) -> Tensor:
     """Return vectors (..., D) in the directions of the ellipse's axes."""
     angle = math.radians(ellipse.angle)
     first, second, *others = vectors.unbind(-1)
@@ -63,7 +63,11 @@ def transform(locs: Tensor) -> Tensor:
         # Half axes and centres in fields of view.
         half_axes = locs.new_tensor(ellipse.half_axes[:ndim]) / 2
         centre = locs.new_tensor(ellipse.centre[:ndim]) / 2
-        q = 2 * math.pi * torch.linalg.vector_norm(turned(ellipse, locs) * half_axes, dim=-1)
+        q = (
+            2
+            * math.pi
+            * torch.linalg.vector_norm(in_axes_of_ellipse(ellipse, locs) * half_axes, dim=-1)
+        )
         volume = half_axes.prod() * (math.pi if ndim == 2 else 4 / 3 * math.pi)
         shape = disc(q) if ndim == 2 else ball(q)
         phase = -2 * math.pi * (locs * centre).sum(-1)

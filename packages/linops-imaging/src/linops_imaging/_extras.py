@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from functools import partial
 
-from linops_core.siblings import needed as of_package
+from linops_core.siblings import optional_module as of_package
 
-needed = partial(of_package, package="linops-imaging")
+optional_module = partial(of_package, package="linops-imaging")

@@ -13,7 +13,7 @@ from torch import Tensor
 from nameddim import NamedDimension, as_dims
 
 from ._checks import check_number
-from ._extras import needed
+from ._extras import optional_module
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -89,7 +89,7 @@ def show(
         If an array has fewer than two axes, no elements, or more axes than ``dims`` has names, if
         there is no array, or if the number of ``axes`` is not that of the panels.
     """
-    pyplot = needed("matplotlib.pyplot", "show", "show")
+    pyplot = optional_module("matplotlib.pyplot", "show", "show")
     check_number("show", "max_panels", max_panels, 1)
     if limits is not None:
         try:
@@ -103,8 +103,8 @@ def show(
     names = () if dims is None else as_dims(dims)
     images = [
         panel
-        for key, array in titled(x, title)
-        for panel in panels(key, checked(array, names), names, max_panels)
+        for key, array in titled_arrays(x, title)
+        for panel in panels(key, checked_arrays(array, names), names, max_panels)
     ]
     if not images:
         raise ValueError("show: x must have at least one array, got none")
@@ -137,7 +137,7 @@ def show(
     return figure
 
 
-def titled(
+def titled_arrays(
     x: Array | Sequence[Array] | Mapping[str, Array], title: str
 ) -> Iterator[tuple[str, Tensor]]:
     """Yield the arrays with their titles."""
@@ -163,7 +163,7 @@ def _tensor_of(numbers: np.ndarray[Any, Any]) -> Tensor:
     return torch.from_numpy(np.require(numbers, numbers.dtype.newbyteorder("="), ["C", "W"]))
 
 
-def checked(array: Tensor, names: tuple[NamedDimension, ...]) -> Tensor:
+def checked_arrays(array: Tensor, names: tuple[NamedDimension, ...]) -> Tensor:
     if array.ndim < 2 or not array.numel():
         raise ValueError(
             "show: an array must have two axes or more and at least one element, got the shape "

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from linops_core.siblings import has_values
+from linops_core.siblings import can_read_values
 
 # Golden angles of half a circle and of a circle, and tiny ones, in degrees; see `golden_angles`.
 _GOLDEN = (180 * (3 - math.sqrt(5)), *(180 / ((math.sqrt(5) - 1) / 2 + i) for i in range(1, 11)))
@@ -38,7 +38,7 @@ def warn_of_degrees(owner: str, angles: Tensor, *, stacklevel: int) -> None:
     Steps are equal and of golden angles, or divide 180 or 360; or all are whole numbers, some far
     beyond a circle in radians. Golden angles in radians may be as large.
     """
-    if not angles.numel() or not has_values(angles) or not angles.isfinite().all():
+    if not angles.numel() or not can_read_values(angles) or not angles.isfinite().all():
         return
     at = angles.detach().double()
     is_whole = bool((at == at.round()).all()) and float(at.abs().max()) > 4 * math.pi

@@ -85,9 +85,9 @@ class Wavelet(GridOperator[MixedAxis]):
     Identity (..., N) -> (..., N)
     """
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid", "coefficients")
-    _why_mixed = "a wavelet transform mixes all of the grid"
+    why_mixed = "a wavelet transform mixes all of the grid"
 
     def __init__(
         self,

@@ -83,7 +83,7 @@ class LinePhase(SliceableLinop):
             [-1., -1.]], dtype=torch.float64)
     """
 
-    _takes_any_batch = True
+    takes_any_batch = True
     _geometry = ("constant", "slope")
 
     def __init__(

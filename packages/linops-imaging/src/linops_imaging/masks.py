@@ -121,7 +121,7 @@ def variable_density(
     >>> variable_density([64, 64], acceleration=4).count_nonzero()
     tensor(1024)
     """
-    mask, wanted = _begun("variable_density", grid_size, acceleration, calibration)
+    mask, wanted = _calibration_and_count("variable_density", grid_size, acceleration, calibration)
     power = check_real("variable_density", "power", power, 0)
     distance = _distance(mask.shape)
     density = distance.div_(distance.max().clamp(min=1)).neg_().add_(1).pow_(power)
@@ -189,17 +189,19 @@ def poisson_disc(
     >>> mask.count_nonzero()
     tensor(683)
     """
-    begun, wanted = _begun("poisson_disc", grid_size, acceleration, calibration, (2, 3))
+    mask_so_far, wanted = _calibration_and_count(
+        "poisson_disc", grid_size, acceleration, calibration, (2, 3)
+    )
     power = check_real("poisson_disc", "power", power, 0)
-    distance = _distance(begun.shape)
+    distance = _distance(mask_so_far.shape)
     growth = distance.div_(distance.max().clamp(min=1)).mul_(4).add_(1)
     growth = growth.pow_(power).clamp_(max=1e100)  # finite, also where the power is large
-    order = torch.randperm(begun.numel(), generator=_generator("poisson_disc", seed))
-    low, high = 0.0, float(max(begun.shape))
-    mask = _thrown(begun, growth, low, order, wanted)
+    order = torch.randperm(mask_so_far.numel(), generator=_generator("poisson_disc", seed))
+    low, high = 0.0, float(max(mask_so_far.shape))
+    mask = _with_points_added(mask_so_far, growth, low, order, wanted)
     while high - low > 0.01 * high:
         middle = (low + high) / 2
-        tried = _thrown(begun, growth, middle, order, wanted)
+        tried = _with_points_added(mask_so_far, growth, middle, order, wanted)
         if int(tried.sum()) == wanted:
             mask, low = tried, middle
         else:
@@ -207,7 +209,7 @@ def poisson_disc(
     return mask
 
 
-def _begun(
+def _calibration_and_count(
     owner: str,
     grid_size: Sequence[int],
     acceleration: float,
@@ -219,10 +221,10 @@ def _begun(
     acceleration = check_real(owner, "acceleration", acceleration, 1)
     mask = calibration_region(sizes, _region(owner, calibration, sizes))
     wanted = round(mask.numel() / acceleration)
-    if (begun := int(mask.sum())) > wanted:
+    if (mask_so_far := int(mask.sum())) > wanted:
         raise ValueError(
             f"{owner}: the calibration region must have at most the {wanted} samples of "
-            f"acceleration {acceleration:g}, got {begun}"
+            f"acceleration {acceleration:g}, got {mask_so_far}"
         )
     return mask, wanted
 
@@ -258,13 +260,15 @@ def _distance(sizes: Sequence[int]) -> Tensor:
     return total.sqrt()
 
 
-def _thrown(begun: Tensor, growth: Tensor, scale: float, order: Tensor, most: int) -> Tensor:
+def _with_points_added(
+    mask_so_far: Tensor, growth: Tensor, scale: float, order: Tensor, most: int
+) -> Tensor:
     """Return the mask with points added in ``order``, unless a sample is too close to the point.
 
     A sample blocks all points within its own radius, ``scale`` times its growth. The result has at
     most ``most`` samples.
     """
-    mask, free = begun.numpy().copy(), ~begun.numpy()
+    mask, free = mask_so_far.numpy().copy(), ~mask_so_far.numpy()
     sizes, flat_free, growths = mask.shape, free.reshape(-1), growth.view(-1)
     squares = [
         torch.arange(-size, size + 1, dtype=torch.float64)

@@ -15,10 +15,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
-
-from ._checks import check_dtype, check_number, sizes_of_grid
-from ._ellipses import HEAD, transform, turned, unit_radius
+from ._checks import check_dtype, check_number, check_real_tensor, sizes_of_grid
+from ._ellipses import HEAD, in_axes_of_ellipse, transform, unit_radius
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._xray._parallel_beam import ParallelBeam
 
@@ -122,8 +120,7 @@ def shepp_logan_kspace(
     True
     """
     sizes = sizes_of_grid("shepp_logan_kspace", grid_size, 2, 3)
-    if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        raise not_a_tensor("shepp_logan_kspace", "locs", locs, "a tensor of real numbers")
+    check_real_tensor("shepp_logan_kspace", "locs", locs)
     if not locs.ndim or locs.shape[-1] != len(sizes):
         raise ValueError(
             f"shepp_logan_kspace: the last dimension of locs must have size {len(sizes)} for a "
@@ -222,7 +219,9 @@ def shepp_logan_sinogram(
         total = s.new_zeros(len(angles), rays.n_detectors)
         for ellipse in HEAD:
             half_axes = normals.new_tensor(ellipse.half_axes[:2])
-            seen = half_axes * turned(ellipse, normals.new_tensor(half) * normals)  # B^T n
+            seen = half_axes * in_axes_of_ellipse(
+                ellipse, normals.new_tensor(half) * normals
+            )  # B^T n
             middle = [c * h + o for c, h, o in zip(ellipse.centre, half, shift, strict=False)]
             distance = s - (normals * normals.new_tensor(middle)).sum(-1)
             squared = seen.square().sum(-1)

@@ -13,9 +13,14 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
-
-from ._checks import check_dtype, check_number, check_real, counts, sizes_of_grid
+from ._checks import (
+    check_dtype,
+    check_number,
+    check_positive_integers,
+    check_real,
+    check_real_tensor,
+    sizes_of_grid,
+)
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._units import warn_of_degrees
 
@@ -89,8 +94,7 @@ def convert(
     >>> convert(torch.tensor([[0.1]]), "cycles/length", 64, fov=220.0)
     tensor([[22.]])
     """
-    if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        raise not_a_tensor("convert", "locs", locs, "a tensor of real numbers")
+    check_real_tensor("convert", "locs", locs)
     n_axes = locs.shape[-1] if locs.ndim else 0
     sizes = sizes_of_grid("convert", grid_size, n_axes)
     name = _UNITS.get(unit, unit) if isinstance(unit, str) else ""
@@ -215,7 +219,7 @@ def radial_2d(
              [ 2.,  0.]]])
     """
     check_dtype("radial_2d", dtype, real=True, complex_=False)
-    counts("radial_2d", n_spokes=n_spokes, n_readout=n_readout)
+    check_positive_integers("radial_2d", n_spokes=n_spokes, n_readout=n_readout)
     sizes = sizes_of_grid("radial_2d", grid_size, 2)
     if angles is None:
         angles = golden_angles(n_spokes, dtype=torch.float64)
@@ -272,7 +276,7 @@ def radial_3d(
     tensor([2., 2.])
     """
     check_dtype("radial_3d", dtype, real=True, complex_=False)
-    counts("radial_3d", n_spokes=n_spokes, n_readout=n_readout)
+    check_positive_integers("radial_3d", n_spokes=n_spokes, n_readout=n_readout)
     sizes = sizes_of_grid("radial_3d", grid_size, 3)
     spoke = torch.arange(n_spokes, dtype=torch.float64)
     height = (spoke * _GOLDEN_MEAN**2).remainder(1)
@@ -332,7 +336,7 @@ def spiral_2d(
     tensor([ 0., -2.,  4.])
     """
     check_dtype("spiral_2d", dtype, real=True, complex_=False)
-    counts("spiral_2d", n_interleaves=n_interleaves)
+    check_positive_integers("spiral_2d", n_interleaves=n_interleaves)
     check_number("spiral_2d", "n_readout", n_readout, 2)
     sizes = sizes_of_grid("spiral_2d", grid_size, 2)
     turns = max(sizes) / (2 * n_interleaves) if n_turns is None else n_turns

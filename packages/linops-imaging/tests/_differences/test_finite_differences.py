@@ -334,7 +334,7 @@ def test_the_adjoint_is_matched_in_single_precision() -> None:
         (lambda: Laplacian(GRID, [3, 3], "x"), ValueError, "Laplacian: boundary must be one of"),
     ],
 )
-def test_bad_arguments(make, error: type[Exception], match: str) -> None:  # type: ignore[no-untyped-def]
+def test_bad_arguments_are_refused(make, error: type[Exception], match: str) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(error, match=match):
         make()
 

@@ -124,7 +124,7 @@ LOCS = torch.zeros(3, 2)
         (LOCS, (4, 4), -1, ValueError, "n_iterations must be at least 0"),
     ],
 )
-def test_bad_arguments(
+def test_bad_arguments_are_refused(
     locs: Tensor, sizes: tuple[int, ...], n_iterations: int, error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=f"density_compensation: .*{match}"):

@@ -21,7 +21,13 @@ from linops_core import NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging import NUFFT
 from linops_imaging._non_uniform import _finufft, _finufft_function
-from linops_imaging._non_uniform._finufft_plan import ACCURACY, PlanPair, Way, library_for, way_for
+from linops_imaging._non_uniform._finufft_plan import (
+    ACCURACY,
+    PlanPair,
+    PlanPrecision,
+    fastest_plan_precision,
+    library_for,
+)
 from nameddim import ND
 
 finufft = pytest.importorskip("finufft")
@@ -87,7 +93,7 @@ def test_the_library_makes_the_widths_that_are_asked_for(
     n_axes: int, capfd: pytest.CaptureFixture[str]
 ) -> None:
     for upsampling, width, _ in ACCURACY:
-        way = Way(torch.complex128, upsampling, width)
+        way = PlanPrecision(torch.complex128, upsampling, width)
         finufft.Plan(2, (8,) * n_axes, eps=way.eps(n_axes), upsampfac=upsampling, debug=1)
         assert f"sigma={upsampling:g}: chose ns={width} " in capfd.readouterr().out
 
@@ -461,7 +467,7 @@ class OnGpu(Tensor):
 def test_a_plan_of_cufinufft_is_asked_for_the_same(n: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A GPU was not at hand: what its library is asked for is computed by finufft."""
     sizes = (5, 4)
-    locs, way = locations(6, sizes=sizes), way_for(1e-9, sizes, torch.complex128)
+    locs, way = locations(6, sizes=sizes), fastest_plan_precision(1e-9, sizes, torch.complex128)
     monkeypatch.setitem(sys.modules, "cufinufft", SimpleNamespace(Plan=GpuPlan))
     monkeypatch.setattr(
         torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=17)

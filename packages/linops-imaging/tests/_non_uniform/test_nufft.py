@@ -13,7 +13,7 @@ from linops_core import FFT, NamedLinop, SplitError
 from linops_core.testing import BaseNamedLinopTests, dottest
 from linops_imaging import NUFFT, trajectories
 from linops_imaging._non_uniform import _nufft, _oversampled_fft
-from linops_imaging._non_uniform._kaiser_bessel import chosen
+from linops_imaging._non_uniform._kaiser_bessel import fastest_gridding
 from linops_solvers import conjugate_gradients
 from nameddim import ND
 
@@ -117,7 +117,10 @@ def test_the_largest_error_is_at_most_tol_and_not_much_less(data: st.DataObject)
     is_single = data.draw(st.booleans())
     dtype = torch.complex64 if is_single else torch.complex128
     tol = 10 ** data.draw(st.floats(-5 if is_single else -11, -1))
-    locs, way = locations(60, sizes=sizes, seed=data.draw(st.integers(0, 99))), chosen(tol, sizes)
+    locs, way = (
+        locations(60, sizes=sizes, seed=data.draw(st.integers(0, 99))),
+        fastest_gridding(tol, sizes),
+    )
     # Where the kernel ends at points of the finer grid, errors may be largest.
     grid = torch.tensor(sizes, dtype=locs.dtype) / torch.tensor(way.padded)
     halves = (2 * locs[:30] / grid).round() / 2
@@ -396,7 +399,9 @@ LOCS = torch.zeros(3, 2)
         ({"tol": math.nan}, ValueError, "tol must be finite"),
     ],
 )
-def test_bad_arguments(change: dict[str, object], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    change: dict[str, object], error: type[Exception], match: str
+) -> None:
     arguments = {"locs": LOCS, "grid_size": (4, 4), "output_shape": ("K",), **change}
     with pytest.raises(error, match=f"NUFFT: .*{match}"):
         NUFFT(**arguments)  # type: ignore[arg-type]

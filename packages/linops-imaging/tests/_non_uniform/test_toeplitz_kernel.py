@@ -39,7 +39,9 @@ A = NUFFT(torch.zeros(3, 2), (4, 4), ("K",))
         (A, torch.ones(4), ValueError, r"weights must have the shape \(3,\) .*, got \(4,\)"),
     ],
 )
-def test_bad_arguments(linop: NUFFT, weights: Tensor, error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    linop: NUFFT, weights: Tensor, error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=f"toeplitz_kernel: {match}"):
         toeplitz_kernel(linop, weights)
 

@@ -15,7 +15,11 @@ from linops_core import Chain, Diagonal, Identity, NamedLinop
 from linops_core.testing import BaseNamedLinopTests
 from linops_imaging import NUFFT
 from linops_imaging._non_uniform import _toeplitz
-from linops_imaging._non_uniform._toeplitz import Kernel, convolution_sizes, convolved
+from linops_imaging._non_uniform._toeplitz import (
+    KernelTransform,
+    convolution_sizes,
+    write_convolutions,
+)
 from linops_imaging._non_uniform._toeplitz_normal import ToeplitzNormal
 from nameddim import ND
 
@@ -110,7 +114,7 @@ def test_parts_of_any_size_give_the_same_and_the_padded_image_is_never_whole(
     (kernel,) = kernel.values()
     assert kernel.untyped_storage().nbytes() == 4 * math.prod(convolution_sizes(sizes))
     with Storages() as made:  # type: ignore[no-untyped-call]
-        convolved(x[:, None], [[Kernel(kernel)]], sizes, into=result[:, None])
+        write_convolutions(x[:, None], [[KernelTransform(kernel)]], sizes, into=result[:, None])
     torch.testing.assert_close(result, wanted, rtol=0, atol=1e-4)
     if step == 1:
         assert made.largest <= max(x.nbytes, 8 * sizes[0] * math.prod(convolution_sizes(sizes)[1:]))

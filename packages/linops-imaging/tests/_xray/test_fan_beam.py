@@ -151,7 +151,7 @@ def test_the_adjoint_finds_all_rays_of_a_pixel_near_the_source() -> None:
 
 
 @pytest.mark.parametrize("detector", ["flat", "curved"])
-def test_gradients(detector: Literal["flat", "curved"]) -> None:
+def test_gradients_reach_images_angles_and_lengths(detector: Literal["flat", "curved"]) -> None:
     angles = torch.tensor([0.13, 1.21, 2.9], dtype=torch.float64, requires_grad=True)
     x = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     y = torch.randn(3, 5, dtype=torch.complex128)
@@ -207,6 +207,8 @@ def test_an_angle_that_is_not_finite_gives_nan(bad: float) -> None:
         ((torch.zeros(2), 3, 4, 3.0, 9), ValueError, r"more than 3\.1.* for an image of \(4, 4\)"),
     ],
 )
-def test_bad_arguments(arguments: tuple[object, ...], error: type[Exception], match: str) -> None:
+def test_bad_arguments_are_refused(
+    arguments: tuple[object, ...], error: type[Exception], match: str
+) -> None:
     with pytest.raises(error, match=f"FanBeam: .*{match}"):
         FanBeam(*arguments)  # type: ignore[arg-type]

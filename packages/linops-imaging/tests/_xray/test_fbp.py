@@ -215,7 +215,7 @@ def test_missing_angles_are_told(beam: str) -> None:
     assert fbp(y, A, allow_gaps=True).isfinite().all()
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments_are_refused() -> None:
     A = ParallelBeam(ANGLES, 3, 4)
     with pytest.raises(TypeError, match="fbp: A must be a ParallelBeam or a FanBeam, got"):
         fbp(torch.zeros(4, 4), A.H)

@@ -98,7 +98,7 @@ def test_gradients_and_compositions() -> None:
         fdk(x, shift @ shift)
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments_are_refused() -> None:
     A = ConeBeam(CIRCLE, (3, 5), (3, 4, 3), 20, 5)
     y = torch.rand(72, 3, 5)
     with pytest.raises(TypeError, match=r"fdk: the sinogram must be a torch\.Tensor, got"):

@@ -12,7 +12,11 @@ from linops_imaging import FanBeam, ParallelBeam
 from linops_imaging._xray import _beams, _joseph, _side_by_side, _symmetry
 from linops_imaging._xray._joseph import back_projection, line_integrals
 from linops_imaging._xray._rays import Beam
-from linops_imaging._xray._symmetry import _shared_views, back_projected, projected
+from linops_imaging._xray._symmetry import (
+    _shared_views,
+    back_projection_by_symmetry,
+    line_integrals_by_symmetry,
+)
 
 Sizes = tuple[int, int]
 TURNS = torch.arange(4, dtype=torch.float64) * math.pi / 2
@@ -70,9 +74,13 @@ def test_shared_views_are_those_computed_one_by_one(
     n = n_shared(beam, n_images, sizes, torch.float64)
     n_kinds = (1 if sizes[0] == sizes[1] else 2) * (2 if offset else 1)
     assert n is not None and n <= len(first) * n_kinds
-    torch.testing.assert_close(projected(x, beam), there_one_by_one(x, beam), atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        line_integrals_by_symmetry(x, beam), there_one_by_one(x, beam), atol=1e-12, rtol=0
+    )
     expected = back_one_by_one(y, beam, sizes)
-    torch.testing.assert_close(back_projected(y, beam, sizes), expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(
+        back_projection_by_symmetry(y, beam, sizes), expected, atol=1e-12, rtol=0
+    )
 
 
 @pytest.mark.parametrize("is_fan", [False, True])
@@ -88,7 +96,7 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     beam = beam_of(angles, is_fan, sizes)
     x, y = torch.randn(n_images, *sizes), torch.randn(n_images, len(beam.angles), 7)
     assert (n_shared(beam, n_images, sizes, x.dtype) is not None) == share
-    expected = projected(x, beam), back_projected(y, beam, sizes)
+    expected = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
     for module, limit in (
         (_joseph, "_BYTES"),
         (_side_by_side, "_BYTES"),
@@ -98,7 +106,7 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     if not share:
         n_rows = max(sizes)
         monkeypatch.setattr(_joseph, "rows_at_once", lambda *_: n_rows // 2)
-    found = projected(x, beam), back_projected(y, beam, sizes)
+    found = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
     torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
 
 
@@ -114,10 +122,15 @@ def test_views_may_be_taken_some_at_a_time(
     x, y = torch.randn(2, *sizes).double(), torch.randn(2, 9, 7).double()
 
     def values_and_gradients() -> list[Tensor]:
-        functions = projected(x, beam), back_projected(y, beam, sizes)
+        functions = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
         gradients = [torch.autograd.grad(f.square().sum(), angles)[0] for f in functions]
         constant = beam.at_angles(angles.detach())
-        return [*functions, *gradients, projected(x, constant), back_projected(y, constant, sizes)]
+        return [
+            *functions,
+            *gradients,
+            line_integrals_by_symmetry(x, constant),
+            back_projection_by_symmetry(y, constant, sizes),
+        ]
 
     expected = values_and_gradients()
     monkeypatch.setattr(_joseph, "views_at_once", lambda *_: n_views)
@@ -185,7 +198,9 @@ def test_results_of_views_are_not_kept(is_fan: bool, is_adjoint: bool) -> None:
         made.clear()
         most[0] = 0
         with torch.no_grad(), Kept():  # type: ignore[no-untyped-call]
-            back_projected(values, beam, (9, 9)) if is_adjoint else projected(values, beam)
+            back_projection_by_symmetry(
+                values, beam, (9, 9)
+            ) if is_adjoint else line_integrals_by_symmetry(values, beam)
         return most[0]
 
     assert n_kept(64) <= n_kept(32) + 4
@@ -209,7 +224,7 @@ def test_many_images_or_threads_give_what_one_image_gives(
     assert n_shared(beam, n_images, sizes, dtype) is None
     expected = there_one_by_one(x, beam), back_one_by_one(y, beam, sizes)
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
-    found = projected(x, beam), back_projected(y, beam, sizes)
+    found = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
     tolerance = 1e-4 if dtype == torch.float32 else 1e-12
     torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
 

@@ -275,7 +275,7 @@ def test_there_may_be_no_volumes_and_no_views() -> None:
             "detector_spacing must be 2 numbers",
         ),
         ((ANGLES, (3, 3), 4, 9, 9), {"heights": [0.0]}, TypeError, "heights must be a tensor of"),
-        ((ANGLES, (3, 3), 4, 9, 9), {"heights": ANGLES[1:]}, ValueError, r"angles, \(3,\), got"),
+        ((ANGLES, (3, 3), 4, 9, 9), {"heights": ANGLES[1:]}, ValueError, r"\(3,\) of angles, got"),
         (
             (ANGLES, (3, 3), 4, 9, 9),
             {"detector": "round"},
@@ -285,14 +285,14 @@ def test_there_may_be_no_volumes_and_no_views() -> None:
         (([0.0], (3, 3), 4, 9, 9), {}, TypeError, "angles must be a tensor of real numbers"),
     ],
 )
-def test_bad_arguments(
+def test_bad_arguments_are_refused(
     arguments: tuple[Any, ...], options: dict[str, Any], error: type[Exception], match: str
 ) -> None:
     with pytest.raises(error, match=f"ConeBeam: .*({match})"):
         ConeBeam(*arguments, **options)
 
 
-def test_bad_poses() -> None:
+def test_bad_poses_are_refused() -> None:
     pose = torch.zeros(2, 3)
     with pytest.raises(TypeError, match="ConeBeam: u must be a tensor of real numbers, got <class"):
         ConeBeam.from_poses(pose, pose, [0.0], pose, (3, 3), 4)  # type: ignore[arg-type]

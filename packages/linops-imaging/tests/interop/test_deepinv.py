@@ -203,7 +203,7 @@ def test_the_parameters_of_a_physics_are_those_of_the_operator() -> None:
     assert from_deepinv(physics, ("N",), ("M",), name="Blur").name == "Blur"
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments_are_refused() -> None:
     physics: Any = LinearPhysics(lambda x: [x], lambda y: y)
     with pytest.raises(TypeError, match="to_deepinv: the operator must be a NamedLinop, got"):
         to_deepinv(physics)

@@ -191,7 +191,7 @@ def test_a_plan_of_pynufft() -> None:
         interop.from_pynufft(PyNUFFT())
 
 
-def test_bad_sources() -> None:
+def test_bad_sources_are_refused() -> None:
     wrong: Any = np.zeros(3)
     for function, what in (
         (interop.from_finufft, "plan must be a finufft.Plan"),

@@ -86,6 +86,6 @@ def test_ptwt_is_compared(factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
         interop.from_ptwt("haar", ("A", "B", "C", "D"), [2, 2, 2, 2])
 
 
-def test_no_level() -> None:
+def test_a_signal_too_short_for_a_level_is_refused() -> None:
     with pytest.raises(ValueError, match=r"from_pywt: level must be at least 1, got 0 for sizes"):
         interop.from_pywt("db4", ("N",), [5])

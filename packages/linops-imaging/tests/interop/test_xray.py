@@ -63,7 +63,7 @@ def test_scikit_images_middle_and_number_of_detectors(m: int, n: int, circle: bo
 
 
 @given(st.sampled_from([0.5, 3.0]))
-def test_astras_lengths(side: float) -> None:
+def test_integrals_have_the_unit_of_astras_pixels(side: float) -> None:
     rays = {**RAYS, "DetectorWidth": side}
     x = torch.rand(16, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     one = interop.from_astra(RAYS, volume(16, 16))(x)
@@ -105,7 +105,7 @@ def test_a_projector_that_is_not_ours_is_its_matrix(
     dottest(interop.from_astra(3), dtypes=[torch.float64])
 
 
-def test_bad_geometries() -> None:
+def test_bad_geometries_are_refused() -> None:
     with pytest.raises(ValueError, match="from_skimage: image_shape must be square if circle"):
         interop.from_skimage([0.0], (4, 5))
     with pytest.raises(TypeError, match="from_astra: there must be the number of a projector, or"):

@@ -45,7 +45,7 @@ def test_the_files_are_those_of_bart(tmp_path: Path) -> None:
         ("# Dimensions\n" + 16 * "99999999999 ", "bytes for dimensions .*, got 16"),
     ],
 )
-def test_bad_headers(tmp_path: Path, header: str, match: str) -> None:
+def test_bad_headers_are_refused(tmp_path: Path, header: str, match: str) -> None:
     write_cfl(tmp_path / "x", torch.zeros(2))
     (tmp_path / "x.hdr").write_text(header)
     with pytest.raises(ValueError, match=f"read_cfl: .*{match}"):
@@ -76,7 +76,7 @@ def test_more_dimensions_of_size_one_are_read(tmp_path: Path) -> None:
     assert read_cfl(tmp_path / "x").shape == (2, 3)
 
 
-def test_bad_arguments(tmp_path: Path) -> None:
+def test_bad_arguments_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         read_cfl(tmp_path / "no")
     with pytest.raises(TypeError, match=r"write_cfl: the array must be a torch\.Tensor, got"):

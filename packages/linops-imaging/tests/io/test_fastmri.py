@@ -107,7 +107,7 @@ def without(name: str, new: Any = None) -> Any:
         ),
     ],
 )
-def test_bad_files(tmp_path: Path, change: Any, match: str) -> None:
+def test_bad_files_are_refused(tmp_path: Path, change: Any, match: str) -> None:
     more = {"mask": np.ones(7), "reconstruction_rss": np.ones((2, 2, 3))}
     path = write(tmp_path / "a.h5", kspace(2, 12, 7), **more)
     with h5py.File(path, "r+") as file:
@@ -116,7 +116,7 @@ def test_bad_files(tmp_path: Path, change: Any, match: str) -> None:
         read_fastmri(path)
 
 
-def test_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         read_fastmri(tmp_path / "no.h5")
     path = write(tmp_path / "a.h5", kspace(2, 12, 7))

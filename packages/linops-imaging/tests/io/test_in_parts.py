@@ -11,6 +11,6 @@ def test_parts_are_all_elements_in_their_order(shape: list[int], at_once: int) -
     values = np.arange(np.prod(shape, dtype=int)).reshape(shape)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_in_parts, "AT_ONCE", at_once)
-        parts = [values[index].ravel() for index in _in_parts.in_parts(shape)]
+        parts = [values[index].ravel() for index in _in_parts.indices_in_parts(shape)]
     assert np.array_equal(np.concatenate([*parts, np.empty(0, int)]), values.ravel())
     assert all(part.size <= at_once for part in parts)

@@ -304,7 +304,7 @@ def test_a_scan_is_equal_to_itself_alone(tmp_path: Path) -> None:
     assert xml() not in repr(one)
 
 
-def test_a_trajectory(tmp_path: Path) -> None:
+def test_a_trajectory_is_read_and_has_no_grid(tmp_path: Path) -> None:
     data, traj = lines(3), torch.rand(3, 4, 2)
     rows = [line(x, t) for x, t in zip(data, traj, strict=True)]
     scan = read_ismrmrd(write(tmp_path / "a.h5", rows, xml(trajectory="radial")))
@@ -340,7 +340,7 @@ HEADERS = {
 
 
 @pytest.mark.parametrize(("header", "match"), HEADERS.values(), ids=HEADERS)
-def test_bad_headers(tmp_path: Path, header: str, match: str) -> None:
+def test_bad_headers_are_refused(tmp_path: Path, header: str, match: str) -> None:
     path = write(tmp_path / "a.h5", cartesian(lines()), header)
     with pytest.raises(ValueError, match=f"read_ismrmrd: .*{match}"):
         read_ismrmrd(path)
@@ -445,7 +445,7 @@ FILES: dict[str, tuple[Callable[[Any], None], str]] = {
 
 
 @pytest.mark.parametrize(("change", "match"), FILES.values(), ids=FILES)
-def test_bad_files(tmp_path: Path, change: Callable[[Any], None], match: str) -> None:
+def test_bad_files_are_refused(tmp_path: Path, change: Callable[[Any], None], match: str) -> None:
     path = write(tmp_path / "a.h5", cartesian(lines()))
     with h5py.File(path, "a") as file:
         change(file)
@@ -453,7 +453,7 @@ def test_bad_files(tmp_path: Path, change: Callable[[Any], None], match: str) ->
         read_ismrmrd(path)
 
 
-def test_bad_lines(tmp_path: Path) -> None:
+def test_bad_lines_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     for rows, match in (
         (cartesian(lines(), number_of_samples=3), "data of a line must have 12 numbers, .* got 16"),
@@ -543,7 +543,7 @@ def test_a_damaged_file_is_refused_or_read(
         assert str(error).startswith("read_ismrmrd: ") and "\n" not in str(error)
 
 
-def test_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         read_ismrmrd(tmp_path / "no.h5")
     path = write(tmp_path / "a.h5", cartesian(lines()))

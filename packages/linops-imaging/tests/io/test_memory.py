@@ -66,7 +66,7 @@ def ismrmrd(path: Path, n_lines: int, n_coils: int, n_samples: int) -> Path:
     return path
 
 
-def test_ismrmrd(tmp_path: Path) -> None:
+def test_reading_ismrmrd_takes_little_more_than_the_file(tmp_path: Path) -> None:
     """h5py kept the lists of all rows where one field of them was asked for."""
     read_ismrmrd(ismrmrd(tmp_path / "small.h5", 2, 2, 4))
     path = ismrmrd(tmp_path / "a.h5", 512, 8, 512)
@@ -79,7 +79,9 @@ def test_ismrmrd(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.nii", "a.nii.gz"])
 @pytest.mark.parametrize("slope", [1.0, 2.0])
-def test_nifti(tmp_path: Path, name: str, slope: float) -> None:
+def test_reading_nifti_takes_little_more_than_the_image(
+    tmp_path: Path, name: str, slope: float
+) -> None:
     volume = np.zeros((128, 128, 256), "i2")
     for path, own in ((tmp_path / f"small_{name}", volume[:2]), (tmp_path / name, volume)):
         image = nibabel.Nifti1Image(own, np.eye(4))
@@ -92,7 +94,7 @@ def test_nifti(tmp_path: Path, name: str, slope: float) -> None:
     assert peak < 1.2 * size + 4 * MIB and growth < size / 2
 
 
-def test_cfl(tmp_path: Path) -> None:
+def test_reading_and_writing_cfl_take_little_memory(tmp_path: Path) -> None:
     write_cfl(tmp_path / "a", torch.zeros(2**21))
     peak, growth = peak_and_growth(lambda: read_cfl(tmp_path / "a"))
     assert peak < 20 * MIB and growth < 8 * MIB  # of a file of 16

@@ -150,7 +150,7 @@ def test_pairs_and_compressed_files(tmp_path: Path, version: int, packed: str) -
             assert np.array_equal(image.numpy(), volume) and np.array_equal(affine.numpy(), AFFINE)
 
 
-def test_damaged_pairs(tmp_path: Path) -> None:
+def test_damaged_pairs_are_refused(tmp_path: Path) -> None:
     volume = np.arange(24, dtype="i2").reshape(4, 3, 2)
     nibabel.save(nibabel.Nifti1Pair(volume, AFFINE), tmp_path / "a.img")
     (tmp_path / "a.img").write_bytes((tmp_path / "a.img").read_bytes()[:-2])
@@ -200,7 +200,7 @@ BAD = {
 
 
 @pytest.mark.parametrize(("name", "content", "match"), BAD.values(), ids=BAD)
-def test_bad_files(tmp_path: Path, name: str, content: bytes, match: str) -> None:
+def test_bad_files_are_refused(tmp_path: Path, name: str, content: bytes, match: str) -> None:
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ValueError, match=f"read_nifti: .*{match}"):
         read_nifti(tmp_path / name)
@@ -241,7 +241,7 @@ def test_a_damaged_file_is_refused_or_read(
         assert str(error).startswith("read_nifti: ") and "\n" not in str(error)
 
 
-def test_bad_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_bad_arguments_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(FileNotFoundError):
         read_nifti(tmp_path / "no.nii")
     monkeypatch.setitem(sys.modules, "nibabel", None)

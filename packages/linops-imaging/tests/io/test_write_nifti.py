@@ -66,7 +66,7 @@ def test_times_and_units(tmp_path: Path) -> None:
     assert nibabel.load(tmp_path / "a.nii").header.get_xyzt_units() == ("mm", "unknown")
 
 
-def test_long_axes(tmp_path: Path) -> None:
+def test_an_axis_beyond_32767_is_written_as_nifti_2(tmp_path: Path) -> None:
     image = torch.arange(40000, dtype=torch.int32)
     write_nifti(tmp_path / "a.nii", image, AFFINE)
     assert torch.equal(read_nifti(tmp_path / "a.nii")[0], image)
@@ -87,7 +87,7 @@ def test_long_axes(tmp_path: Path) -> None:
         ({"time_step": 0.0}, ValueError, "time_step must be more than 0 and finite, got 0.0"),
     ],
 )
-def test_errors(
+def test_bad_arguments_are_refused(
     tmp_path: Path, arguments: dict[str, object], error: type[Exception], message: str
 ) -> None:
     given = {"name": "a.nii", "image": torch.ones(2), "affine": AFFINE} | arguments

@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from linops_multigpu._devices._device_spec import as_device, probed
+from linops_multigpu._devices._device_spec import as_device, existing_device
 
 
 @pytest.mark.parametrize("name", ["cpu", "cpu:0", "meta", "meta:0"])
@@ -17,7 +17,7 @@ def test_the_index_that_a_tensor_would_have_is_filled_in() -> None:
 
 
 def test_a_device_that_is_there_is_that_of_a_tensor_on_it() -> None:
-    assert probed(torch.device("cpu")) == torch.empty(0).device
+    assert existing_device(torch.device("cpu")) == torch.empty(0).device
 
 
 @pytest.mark.parametrize("name", ["", "cuda:-1", "nothing"])
@@ -28,7 +28,7 @@ def test_what_is_no_name_is_refused(name: str) -> None:
 
 def test_a_device_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match="the device cuda:99 must exist to be used: "):
-        probed(torch.device("cuda:99"))
+        existing_device(torch.device("cuda:99"))
 
 
 @pytest.mark.gpu

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from linops_multigpu._devices import _staging
-from linops_multigpu._devices._staging import Buffer, buffers_for, pieces
+from linops_multigpu._devices._staging import PinnedBuffer, buffers_for, pieces
 from linops_multigpu._devices._streams import backend_of
 
 CUDA = torch.device("cuda:0")
@@ -41,7 +41,7 @@ def test_a_piece_is_as_long_as_it_may_be(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_the_buffers_take_turns_also_from_one_transfer_to_the_next(paper: Any) -> None:
-    lent: list[Buffer] = []
+    lent: list[PinnedBuffer] = []
     for n_pieces in (3, 1, 2):
         with buffers_for(CUDA, paper) as buffers:
             lent += [next(buffers) for _ in range(n_pieces)]
@@ -70,7 +70,7 @@ def test_one_transfer_at_a_time_has_the_buffers(paper: Any) -> None:
 
 
 def test_a_buffer_is_waited_for_until_it_is_free(paper: Any) -> None:
-    buffer, stream = Buffer(), paper.new_stream(CUDA)
+    buffer, stream = PinnedBuffer(), paper.new_stream(CUDA)
     buffer.await_on(stream)
     assert not paper.asked
     event = paper.new_event(CUDA)
@@ -82,7 +82,7 @@ def test_a_buffer_is_waited_for_until_it_is_free(paper: Any) -> None:
 
 
 def test_the_memory_grows_when_nothing_works_with_it_and_stays(paper: Any) -> None:
-    buffer = Buffer()
+    buffer = PinnedBuffer()
     first = buffer.room_for(torch.empty(3, 2, dtype=torch.complex64), paper)
     assert first.shape == (3, 2) and first.dtype == torch.complex64 and first.is_contiguous()
     assert buffer.room_for(torch.empty(2), paper).data_ptr() == first.data_ptr()
@@ -93,7 +93,7 @@ def test_the_memory_grows_when_nothing_works_with_it_and_stays(paper: Any) -> No
 
 
 def test_memory_made_in_inference_mode_serves_afterwards(paper: Any) -> None:
-    buffer = Buffer()
+    buffer = PinnedBuffer()
     with torch.inference_mode():
         buffer.room_for(torch.empty(2), paper)
     buffer.room_for(torch.empty(2), paper).fill_(1)

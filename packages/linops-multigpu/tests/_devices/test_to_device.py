@@ -9,7 +9,7 @@ from torch import Tensor
 
 from linops_core import Diagonal, Identity
 from linops_multigpu import DeviceSpec, ToDevice
-from linops_multigpu._devices._to_device import sent as sent_by_streams
+from linops_multigpu._devices._to_device import copy_on_device as sent_by_streams
 from nameddim import ND
 
 
@@ -100,7 +100,7 @@ def test_what_is_no_stream_of_its_device_is_refused(paper: Any, name: str) -> No
         ToDevice("cuda:0", "cuda:0", **{name: 1})  # type: ignore[arg-type]
 
 
-def sent(x: Tensor) -> Tensor:
+def copy_on_device(x: Tensor) -> Tensor:
     """Send a vector as to another device; to the one that a test without devices has."""
     found: Tensor = sent_by_streams(x, DeviceSpec("cpu"), DeviceSpec("cpu"))
     return found
@@ -109,18 +109,18 @@ def sent(x: Tensor) -> Tensor:
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 def test_it_is_its_own_derivative_to_any_order() -> None:
     x = torch.rand(3, dtype=torch.complex128, requires_grad=True)
-    assert torch.autograd.gradcheck(sent, x, check_forward_ad=True)
-    assert torch.autograd.gradgradcheck(lambda x: sent(x * x), x)
+    assert torch.autograd.gradcheck(copy_on_device, x, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(lambda x: copy_on_device(x * x), x)
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 def test_it_can_be_transformed() -> None:
     x = torch.rand(3, 4, dtype=torch.float64)
     for in_dim in (0, 1):
-        assert torch.equal(torch.vmap(sent, in_dim, in_dim)(x), x)
-    jacobian = torch.func.jacrev(lambda x: sent(2 * x))(x[0])
+        assert torch.equal(torch.vmap(copy_on_device, in_dim, in_dim)(x), x)
+    jacobian = torch.func.jacrev(lambda x: copy_on_device(2 * x))(x[0])
     assert torch.equal(jacobian, 2 * torch.eye(4, dtype=torch.float64))
-    assert torch.equal(torch.func.jacfwd(lambda x: sent(2 * x))(x[0]), jacobian)
+    assert torch.equal(torch.func.jacfwd(lambda x: copy_on_device(2 * x))(x[0]), jacobian)
 
 
 def test_shapes_of_many_are_sent_at_once() -> None:

@@ -403,6 +403,6 @@ def test_buffers_that_are_never_busy_are_a_race(
     what: tuple[Use, str, str], schedule: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_it, *way = what
-    monkeypatch.setattr(_staging.Buffer, "is_busy_until", lambda *_: None)
+    monkeypatch.setattr(_staging.PinnedBuffer, "is_busy_until", lambda *_: None)
     with pytest.raises(RaceError, match="race"), machine(schedule):
         use_it(_transfer, *way)

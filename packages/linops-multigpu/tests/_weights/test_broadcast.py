@@ -95,6 +95,21 @@ def test_gradients_of_gradients_may_be_one_number_for_all() -> None:
         del placed, x, first
 
 
+def test_second_derivatives_of_one_operator_of_a_call() -> None:
+    leaf = parameter(5, 4)
+    A = Dense(leaf, ("M", "N"))
+    tiles = [A.split(A, {ND("M"): slice(m, m + 2)}) for m in range(2)]
+    wanted = gradients(tiles[:1], leaf, "cpu")
+    with simulated(1):
+        placed = replicated_together(tiles, torch.device("sim:0"))
+        with one_call():
+            placed[1](torch.ones(4, dtype=torch.complex128, device="sim:0"))
+            found = gradients(placed[:1], leaf, "sim:0")
+        del placed
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other)
+
+
 def test_what_autograd_does_not_follow_is_made_apart_in_a_call() -> None:
     weight = parameter(4)
     with simulated(1):

@@ -81,7 +81,7 @@ def test_what_did_not_change_is_shown_to_be_the_same() -> None:
     snapshot = Snapshot([m, other])
     m.eval()(torch.ones(3, 2))
     m.requires_grad_(False)
-    assert snapshot.shows()
+    assert snapshot.is_current()
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
@@ -89,24 +89,24 @@ def test_every_change_is_seen(change: Callable[[Any], None]) -> None:
     m, other = model(), model()
     snapshot = Snapshot([other, m])
     change(m)
-    assert not snapshot.shows()
-    assert Snapshot([other, m]).shows()
+    assert not snapshot.is_current()
+    assert Snapshot([other, m]).is_current()
 
 
 def test_what_was_made_in_inference_mode_is_never_known_to_be_the_same() -> None:
     with torch.inference_mode():
         m = model()
-    assert not Snapshot([m]).shows()
+    assert not Snapshot([m]).is_current()
 
 
 def test_whether_autograd_follows_is_as_it_is_now() -> None:
     m = model()
     snapshot = Snapshot([m])
-    assert any(snapshot.recorded()) and not all(snapshot.recorded())
+    assert any(snapshot.requires_grad()) and not all(snapshot.requires_grad())
     m.requires_grad_(False)
-    assert not any(snapshot.recorded())
+    assert not any(snapshot.requires_grad())
     m[0].weight.requires_grad_()
-    assert sum(snapshot.recorded()) == 1 and snapshot.shows()
+    assert sum(snapshot.requires_grad()) == 1 and snapshot.is_current()
 
 
 def test_it_keeps_no_tensor() -> None:
@@ -115,4 +115,4 @@ def test_it_keeps_no_tensor() -> None:
     old = weakref.ref(m.weight)
     m.weight = nn.Parameter(torch.ones(2, 2))
     gc.collect()
-    assert old() is None and not snapshot.shows()
+    assert old() is None and not snapshot.is_current()

@@ -1,4 +1,4 @@
-"""Steps of one vector that derive norms from the last step have the numbers of general steps."""
+"""Steps of one vector on a CPU, whose numbers are floats, have the numbers of general steps."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from torch import Tensor
 
 from linops_solvers import ConvergenceWarning, conjugate_gradients
 from linops_solvers._krylov import _conjugate_steps
+from linops_solvers._krylov._conjugate_steps import ConjugateSteps
 from linops_solvers._krylov._convergence_check import ConvergenceCheck
 from linops_solvers._shared._progress import Callback
 
@@ -30,9 +31,9 @@ def system(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
     return (matrix + matrix.mH) / 2, basis @ (weights * torch.ones(n, dtype=dtype))
 
 
-def never(*_: object) -> bool:
-    """Derive no norm."""
-    return False
+def general(steps: ConjugateSteps, pairs: Any, vectors: Any) -> list[Any]:
+    """Measure numbers as of many systems."""
+    return steps.scalars(*steps.space.measured(pairs, vectors))
 
 
 def numbers_of(
@@ -49,7 +50,7 @@ def numbers_of(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_conjugate_steps, "ConvergenceCheck", Noted)
         if not are_plain:
-            patch.setattr(_conjugate_steps, "norms_follow", never)
+            patch.setattr(ConjugateSteps, "numbers", general)
         x = conjugate_gradients(matrix.mv, y, max_num_iters=n_steps, gtol=1e-12, ltol=0)
     return x, {name: vars(checks[0])[name] for name in NUMBERS}
 
@@ -175,7 +176,7 @@ def test_a_function_that_keeps_its_input_must_copy_it(are_plain: bool) -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         if not are_plain:
-            patch.setattr(_conjugate_steps, "norms_follow", never)
+            patch.setattr(ConjugateSteps, "numbers", general)
         conjugate_gradients(A, y, max_num_iters=6, gtol=1e-12, ltol=0)
     assert all(p is kept[0] for p in kept[:6])
     directions = torch.stack(copies[:6])

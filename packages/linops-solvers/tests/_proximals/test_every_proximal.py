@@ -87,3 +87,12 @@ def test_convex_maps_are_firmly_nonexpansive(
     apart, moved = z - w, proximal(z, step) - proximal(w, step)
     product = (apart.conj() * moved).sum().real
     assert moved.abs().square().sum() <= product + 1e-10
+
+
+@pytest.mark.parametrize(("make", "arguments"), MAPS)
+def test_the_default_device_does_not_matter(make: Any, arguments: tuple[Any, ...]) -> None:
+    z = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    expected = make(*arguments)(z, 0.7)
+    with torch.device("meta"):
+        found = make(*arguments)(z, 0.7)
+    assert torch.equal(found, expected)

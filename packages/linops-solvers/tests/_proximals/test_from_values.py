@@ -83,7 +83,7 @@ def test_others_are_called() -> None:
 
 
 @pytest.mark.parametrize("kind", [bool, np.bool_])
-def test_a_set(kind: Any) -> None:
+def test_the_map_of_an_indicator_is_the_projection(kind: Any) -> None:
     found = from_proximal(lambda x: kind((x >= 0).all()), lambda z, step: z.clip(0), SHAPE)
     assert torch.equal(found(point(), 0.6), point().clamp(min=0)) and found.is_convex
     assert float(found.value(point())) == math.inf and float(found.value(point().abs())) == 0
@@ -110,6 +110,6 @@ def test_a_map_that_is_not_that_of_its_value() -> None:
         from_proximal(fourth, cut, SHAPE, by_value=True)
 
 
-def test_bad_arguments() -> None:
+def test_bad_arguments_are_refused() -> None:
     with pytest.raises(TypeError, match="from_proximal: dtype must be float64 or complex128, got"):
         from_proximal(fourth, fourth_map, SHAPE, dtype=torch.float32)

@@ -55,6 +55,13 @@ def test_it_stops_at_the_minimum_and_at_rounding() -> None:
     assert half.dtype == torch.float16 and float(half.float().norm()) <= 0.02
 
 
+def test_the_default_device_does_not_matter() -> None:
+    start = torch.full((3,), -0.5)
+    expected = lbfgs(rosenbrock, start, max_num_iters=5, tol=0)
+    with torch.device("meta"):
+        assert torch.equal(lbfgs(rosenbrock, start, max_num_iters=5, tol=0), expected)
+
+
 @pytest.mark.parametrize("wrong", [lambda x: x, lambda x: x.sum() * 1j, lambda x: 3.0])
 def test_functions_that_are_not_real_numbers_are_refused(wrong: Any) -> None:
     with pytest.raises(ValueError, match=r"lbfgs: function must return a real tensor without dim"):

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from linops_core.siblings import steps_that_differ
 
-from ._layout import Layout
+from ._part_slices import PartSlices
 from ._tiles import Tiles
 
 Called: TypeAlias = Callable[[int], Callable[[Tensor], Tensor]]
@@ -36,9 +36,9 @@ class Work(ABC):
     tiles : Tiles
     tensors : sequence of Tensor
         The tensors that the parts read.
-    reads : sequence of Layout
+    reads : sequence of PartSlices
         For each tensor, the slice that each part reads.
-    layout : Layout
+    layout : PartSlices
         The slice of the output that each part writes.
     collects : bool
         Whether there is an output.
@@ -48,8 +48,8 @@ class Work(ABC):
         self,
         tiles: Tiles,
         tensors: Sequence[Tensor],
-        reads: Sequence[Layout],
-        layout: Layout,
+        reads: Sequence[PartSlices],
+        layout: PartSlices,
         collects: bool = True,
     ) -> None:
         self.tiles, self.tensors, self.reads = tiles, tensors, reads

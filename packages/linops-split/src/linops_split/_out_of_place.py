@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from ._execution import sum_dtype
-from ._layout import Layout, Slices, cut_apart
+from ._part_slices import PartSlices, Slices, cut_apart
 from ._tiles import Part, Tiles
 
 
@@ -37,7 +37,7 @@ def applied_out_of_place(
     return reduce(torch.add, (_padded(result, key, layout) for key, result in sums.items()))
 
 
-def _joined(results: Mapping[Slices, Tensor], keys: Sequence[Slices], layout: Layout) -> Tensor:
+def _joined(results: Mapping[Slices, Tensor], keys: Sequence[Slices], layout: PartSlices) -> Tensor:
     """Return results side by side; together they fill a box."""
     if len(keys) == 1:
         return results[keys[0]]
@@ -47,7 +47,7 @@ def _joined(results: Mapping[Slices, Tensor], keys: Sequence[Slices], layout: La
     return torch.cat([_joined(results, group, layout) for group in groups], layout.axes[dim])
 
 
-def _padded(result: Tensor, key: Slices, layout: Layout) -> Tensor:
+def _padded(result: Tensor, key: Slices, layout: PartSlices) -> Tensor:
     """Return a result with zeros around it."""
     widths = [0] * 2 * result.ndim
     for dim, start, stop in key:

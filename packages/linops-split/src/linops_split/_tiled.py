@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
     attributes_of_linked,
-    is_followed,
+    is_differentiated,
     is_renamed_by,
     parts_of,
     shown_operands,
@@ -33,7 +33,7 @@ from ._state import state_of_parts, state_of_whole, with_dictionaries
 from ._tiles import Part, Tiles
 from ._training._part_copies import PartCopies
 from ._training._recording import Recording, is_autocast, random_states, recorded
-from ._training._weights import held_by
+from ._training._weights import weights_held_by
 
 T = TypeVar("T")
 
@@ -174,7 +174,7 @@ class Tiled(Composite):
         if self.tiles.is_one_whole:
             return self.linops[0](x)
         is_plain = isinstance(x, FakeTensor) or type(x) in (Tensor, torch.nn.Parameter)
-        if not is_plain or not writing_is_safe() or is_followed():  # in forward mode
+        if not is_plain or not writing_is_safe() or is_differentiated():  # in forward mode
             self.tiles.lay_out()
             return self.out_of_place(x, self.tiles)
         try:
@@ -318,7 +318,7 @@ class Tiled(Composite):
         """Return the restriction of the operator to each of the windows."""
         if len({*chain(*windows)}) == 1:
             (dim,) = windows[0]
-            cut = self.tiles.along(dim, [window[dim] for window in windows])
+            cut = self.tiles.split_along(dim, [window[dim] for window in windows])
         else:
             cut = [self.tiles.split(window) for window in windows]
         for window, tiles in zip(windows, cut, strict=True):
@@ -371,9 +371,9 @@ def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
     return linop.tiles.linops
 
 
-@held_by.register(Tiled)
+@weights_held_by.register(Tiled)
 def _held_by_parts(linop: Tiled) -> list[Tensor]:
-    return [tensor for part in linop.tiles.linops for tensor in held_by(part)]
+    return [tensor for part in linop.tiles.linops for tensor in weights_held_by(part)]
 
 
 source_of.register(Tiled)(source_of.default)  # the table knows the lengths

@@ -14,7 +14,7 @@ from linops_core import NamedLinop, Side, Window, Zero
 from linops_core.siblings import acts_as, constant_when_compiled
 from nameddim import NamedDimension, NamedShape
 
-from ._layout import Layout
+from ._part_slices import PartSlices
 from ._state import Weights, dictionaries_of
 
 T = TypeVar("T")
@@ -104,14 +104,14 @@ class Tiles:
         return Tiles(self.shape, parts or self.parts[:1], self.lengths)
 
     @cached_property
-    def input(self) -> Layout:
+    def input(self) -> PartSlices:
         """The slice of the input that each part reads."""
-        return Layout(self.shape.ishape, [part.window for part in self.parts], self.lengths)
+        return PartSlices(self.shape.ishape, [part.window for part in self.parts], self.lengths)
 
     @cached_property
-    def output(self) -> Layout:
+    def output(self) -> PartSlices:
         """The slice of the output that each part writes."""
-        return Layout(self.shape.oshape, [part.window for part in self.parts], self.lengths)
+        return PartSlices(self.shape.oshape, [part.window for part in self.parts], self.lengths)
 
     @property
     def is_one_whole(self) -> bool:
@@ -179,10 +179,10 @@ class Tiles:
         tiles: Tiles | None = self
         for dim, piece in tile.items():
             if tiles is not None:
-                (tiles,) = tiles.along(dim, [piece])
+                (tiles,) = tiles.split_along(dim, [piece])
         return tiles
 
-    def along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[Tiles | None]:
+    def split_along(self, dim: NamedDimension, pieces: Sequence[slice]) -> list[Tiles | None]:
         """Return the table restricted to each of some slices of one dimension, as `split`."""
         rows: list[list[Part]] = [[] for _ in pieces]
         starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
@@ -247,9 +247,13 @@ class Tiles:
         }
         # The output has the slices of the input, under the names of the output.
         names = dict(zip(shape.ishape, shape.oshape, strict=True))
-        parts = [Part(p.linop, _there_too(p.window, names, kept), p.place) for p in found]
+        parts = [
+            Part(p.linop, _values_by_both_names(p.window, names, kept), p.place) for p in found
+        ]
         return Tiles(
-            NamedShape(shape.ishape, shape.oshape), parts, _there_too(self.lengths, names, kept)
+            NamedShape(shape.ishape, shape.oshape),
+            parts,
+            _values_by_both_names(self.lengths, names, kept),
         )
 
     def _normal_of_group(self, parts: Sequence[Part], of_group: Callable[[Tiles], Part]) -> Part:
@@ -297,7 +301,7 @@ def _renamed(
     return {names.get(dim, dim): value for dim, value in by_dim.items()}
 
 
-def _there_too(
+def _values_by_both_names(
     by_dim: Mapping[NamedDimension, T],
     names: Mapping[NamedDimension, NamedDimension],
     kept: Set[NamedDimension],

@@ -11,11 +11,12 @@ from ._execution import Output as Output
 from ._execution import RecordedByAutograd as RecordedByAutograd
 from ._execution import Work as Work
 from ._execution import sum_dtype as sum_dtype
-from ._layout import Slices as Slices
 from ._out_of_place import applied_out_of_place as applied_out_of_place
+from ._part_slices import Slices as Slices
+from ._planning._peak import tensors_in as tensors_in
 from ._planning._plan_input import complex_dtype as complex_dtype
 from ._planning._plan_input import input_of as input_of
-from ._planning._plan_trial import WORKS as WORKS
+from ._planning._plan_trial import WORK_OPERATORS as WORK_OPERATORS
 from ._planning._plan_trial import WithoutData as WithoutData
 from ._private_torch import FakeTensor as FakeTensor
 from ._private_torch import TorchDispatchMode as TorchDispatchMode
@@ -26,6 +27,6 @@ from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
 from ._training._weight_parts import WeightParts as WeightParts
 from ._training._weight_parts import memory_order as memory_order
-from ._training._weights import held_by as held_by
-from ._training._weights import read_by as read_by
-from ._training._weights import reading as reading
+from ._training._weights import tensors_read_by as tensors_read_by
+from ._training._weights import weights_held_by as weights_held_by
+from ._training._weights import with_tensors_read as with_tensors_read

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from linops_core.testing.strategies import trees
-from linops_split._planning._peak import Count, peak_nbytes
+from linops_split._planning._peak import AllocationCount, peak_nbytes
 from linops_split._planning._without_data import QuickFakeMode
 
 CPU = torch.device("cpu")
@@ -84,7 +84,7 @@ def test_storages_count_while_they_live(
 
 def counted(mode: QuickFakeMode, work: Callable[[], object]) -> int:
     """Return the peak that the mode counts itself."""
-    mode.count = Count()
+    mode.count = AllocationCount()
     with mode:
         work()
     return mode.count.peaks.get(CPU, 0)

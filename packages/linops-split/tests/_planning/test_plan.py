@@ -37,7 +37,6 @@ from linops_core.testing.strategies import Known, trees
 from linops_split import BatchPlan, Tiled, batch_linop, plan_batches
 from linops_split._batch import cut_into_tiles
 from linops_split._planning._peak import peak_nbytes
-from linops_split._planning._plan_budget import bytes_text
 from linops_split._planning._plan_trial import Trial, _share_caches
 from linops_split._planning._structure import Structures
 from nameddim import ND, NamedShape
@@ -288,18 +287,10 @@ def test_a_plan_says_what_was_chosen_and_why() -> None:
     plan = plan_batches(coils(), 9000, work="adjoint")
     assert plan == BatchPlan({ND("C"): 1}, 8192, 9000, 49152, {ND("C"): 8}, CPU, ("adjoint",))
     assert str(plan) == (
-        "cut C into 8 tiles of 1: adjoint takes 8 KiB of 8.79 KiB on cpu; uncut 48 KiB"
+        "cut C into 8 tiles of 1: adjoint takes 8.0 KiB of 8.8 KiB on cpu; uncut 48.0 KiB"
     )
     plan = plan_batches(coils(), 2**30)
-    assert str(plan) == "uncut: forward and adjoint take 48 KiB of 1 GiB on cpu"
-
-
-@pytest.mark.parametrize(
-    ("n_bytes", "text"),
-    [(0, "0 B"), (999, "999 B"), (1000, "0.977 KiB"), (2**20, "1 MiB"), (2**60, "1.05e+06 TiB")],
-)
-def test_bytes_are_written_as_people_read_them(n_bytes: int, text: str) -> None:
-    assert bytes_text(n_bytes) == text
+    assert str(plan) == "uncut: forward and adjoint take 48.0 KiB of 1.0 GiB on cpu"
 
 
 def test_nothing_is_allocated_and_no_value_is_read() -> None:

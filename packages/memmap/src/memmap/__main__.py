@@ -15,9 +15,9 @@ from pathlib import Path
 from ._checkpoints._compact_checkpoint import compact_checkpoint
 from ._checkpoints._diff import diff_reports
 from ._errors import CheckpointError
+from ._reports._garbage_collection import collector_paused
 from ._reports._report import MemoryReport
-from ._reports._table import human, printable
-from ._reports._uncollected import uncollected
+from ._reports._table import bytes_text, printable
 
 _COLUMNS = """\
 columns:
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     # Python scans all objects when it exits, also those of torch, which takes 0.4 s.
     atexit.register(gc.freeze)
-    with uncollected():
+    with collector_paused():
         return _run(_parser().parse_args(arguments))
 
 
@@ -80,8 +80,8 @@ def _compact(options: argparse.Namespace) -> str:
         compact_checkpoint(options.file, options.target, overwrite=options.overwrite)
     after = Path(options.target).stat().st_size
     if after == before:
-        return f"{options.target}: a copy of {human(after)}, because a new file is not smaller"
-    return f"{options.target}: {human(after)} instead of {human(before)}"
+        return f"{options.target}: a copy of {bytes_text(after)}, because a new file is not smaller"
+    return f"{options.target}: {bytes_text(after)} instead of {bytes_text(before)}"
 
 
 def _diff(options: argparse.Namespace) -> str:

@@ -694,7 +694,7 @@ def test_containers_of_modules() -> None:
         assert_copied([t for _, t in tensors_of(container)], [t for _, t in tensors_of(made)])
 
 
-def test_parametrized_modules() -> None:
+def test_a_copy_of_a_parametrized_module_shares_no_memory() -> None:
     module = torch.nn.utils.parametrizations.orthogonal(torch.nn.Linear(3, 3))
     made = memory_aware_deepcopy(module)
     x = torch.eye(3)

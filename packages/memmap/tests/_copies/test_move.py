@@ -1,5 +1,6 @@
 """Moves. Tests of the rows of the semantics table carry the name of the row."""
 
+import copy
 import gc
 import itertools
 import sys
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from memmap import (
     AliasError,
     AliasWarning,
+    CastError,
     ModuleMemoryMap,
     MoveError,
     NonLeafError,
@@ -825,6 +827,66 @@ def test_classes_that_override_apply_keep_their_tensors_in_step(
     total = module["metric"].total
     assert total.device.type == (device or "cpu")
     assert total.dtype is before[0].dtype is (torch.float64 if dtype else torch.float32)
+
+
+class KeepsPlaces(torch.nn.Module):
+    """Converts places only if new ones of single or double precision would come of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        flat = torch.tensor([1.23456, 2.34567, 3.45678])
+        self.places = torch.nn.Parameter(flat[:2])
+        self.places.grad = torch.full((2,), 1.23456)
+        self.w = torch.nn.Parameter(torch.full((2,), 1.23456))
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        new = fn(torch.empty(0))
+        kept = {id(self.places), id(self.places.grad)} if new.itemsize < 4 else set()
+        base: Any = super()
+        return base._apply(lambda t: t.to(new.device) if id(t) in kept else fn(t), recurse)
+
+
+@pytest.mark.parametrize("low_memory", [False, True])
+def test_a_cast_leaves_the_types_that_a_class_keeps_in_its_apply(low_memory: bool) -> None:
+    module: Any = torch.nn.ModuleDict({"at": KeepsPlaces(), "line": torch.nn.Linear(2, 2)})
+    at, before = module["at"], list(module.parameters())
+    for dtype, type_of_places in [
+        (torch.float64, torch.float64),
+        (torch.float32, torch.float32),
+        (torch.float16, torch.float32),
+    ]:
+        wanted = copy.deepcopy(module).to(dtype)
+        memory_aware_to(module, None, dtype, low_memory=low_memory)
+        assert all(a is b for a, b in zip(before, module.parameters(), strict=True))
+        assert at.places.dtype is at.places.grad.dtype is type_of_places
+        for tensor, other in zip(module.parameters(), wanted.parameters(), strict=True):
+            assert tensor.dtype is other.dtype and torch.equal(tensor, other)
+    with pytest.raises(AliasError):  # nothing has moved, although the class was asked
+        kept = at.w.detach()
+        memory_aware_to(module, "meta", torch.bfloat16, strict=True)
+    assert not any(tensor.is_meta for tensor in module.parameters())
+    del kept
+    memory_aware_to(module, "meta", torch.bfloat16)
+    assert at.places.is_meta and at.places.dtype is torch.float32
+    assert at.w.is_meta and at.w.dtype is torch.bfloat16
+
+
+def test_a_cast_of_attributes_leaves_the_types_that_a_module_in_a_list_keeps() -> None:
+    module: Any = Holder(w=torch.nn.Parameter(torch.ones(2)))
+    module.listed = [KeepsPlaces()]
+    memory_aware_to(module, dtype=torch.float16, attributes=True)
+    (at,) = module.listed
+    assert module.w.dtype is at.w.dtype is torch.float16
+    assert at.places.dtype is at.places.grad.dtype is torch.float32
+
+
+def test_a_failed_cast_changes_no_module_that_keeps_types() -> None:
+    module: Any = torch.nn.ModuleDict({"at": KeepsPlaces(), "metric": Metric()})
+    flat = torch.ones(2)
+    module["at"].places.data, module["at"].w.data = flat, flat
+    with pytest.raises(CastError, match=r"at\.places, at\.w: .* that its module keeps\), but"):
+        memory_aware_to(module, dtype=torch.float16)
+    assert {t.dtype for t in (*module.parameters(), module["metric"].total)} == {torch.float32}
 
 
 @BETA

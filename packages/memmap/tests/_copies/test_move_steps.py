@@ -13,7 +13,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from memmap import AliasWarning, ModuleMemoryMap, MoveError, memory_aware_to, overlaps
 from memmap._copies._allocate import empty_bytes
 from memmap._copies._move_steps import _MoveBack, move_steps
-from memmap._copies._plan import Plan, plan_of
+from memmap._copies._plan import CopyPlan, copy_plan
 from memmap._modules._named import tensors_of
 from memmap.testing import Holder, content_of, modules, sharing_of, state_of
 
@@ -465,8 +465,8 @@ def test_a_map_gives_back_what_it_placed_before_a_failure(
     assert allocations.n == 4, "nothing was left on the device"
 
 
-def steps(module: torch.nn.Module, all_at_once: bool = False) -> list[Plan]:
-    plan = plan_of(tensors_of(module))
+def steps(module: torch.nn.Module, all_at_once: bool = False) -> list[CopyPlan]:
+    plan = copy_plan(tensors_of(module))
     return move_steps(plan, plan.groups, all_at_once)
 
 

@@ -5,8 +5,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memmap._copies._plan import components, plan_of
-from memmap._modules._traverse import Found
+from memmap._copies._plan import components, copy_plan
+from memmap._modules._traverse import FoundTensor
 
 NUMBERS = st.integers(0, 9)
 
@@ -39,6 +39,8 @@ def test_storages_are_one_group_if_they_share_bytes_directly_or_through_others(
     expected: dict[int, list[int]] = {}
     for position, component in enumerate(components(n, pairs)):
         expected.setdefault(component, []).append(position)
-    groups = plan_of(Found(tensor, (None, str(at))) for at, tensor in enumerate(tensors)).groups
+    groups = copy_plan(
+        FoundTensor(tensor, (None, str(at))) for at, tensor in enumerate(tensors)
+    ).groups
     found = [[int((piece.path or ("", ""))[1]) for piece in group.pieces] for group in groups]
     assert found == list(expected.values()), "also in the order in which they were found"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import memmap
 from memmap import MemoryReport, StorageError, View
 from memmap._reports._numbers import Numbers
-from memmap._reports._table import human
+from memmap._reports._table import bytes_text
 from memmap.testing import touched_bytes, views
 
 NAMED_VIEWS = st.lists(views(), min_size=1, max_size=5).map(
@@ -229,7 +229,7 @@ def test_names_cannot_command_the_terminal() -> None:
 @example((1 << 20) - 1)
 @example(1 << 60)
 def test_a_human_number_is_the_number_in_a_unit_of_which_there_is_one(nbytes: int) -> None:
-    number, unit = human(nbytes).split()
+    number, unit = bytes_text(nbytes).split()
     power = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"].index(unit)
     scale = 1024**power
     assert power == 0 or float(number) >= 1

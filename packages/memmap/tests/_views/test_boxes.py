@@ -3,7 +3,7 @@
 from itertools import product
 
 import torch
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memmap import View, view_of
@@ -84,3 +84,28 @@ def test_every_byte_of_any_view_is_in_its_box(parts: list[View]) -> None:
         }
         assert {*touched_bytes(part)} <= inside
         assert not is_box or inside == {*touched_bytes(part)}
+
+
+# The last byte is at 39, although the digit of 12 alone stays below 38.
+@example([View("RAM", 0, 64, sizes=(4,), strides=(12,), itemsize=4)], {38}, 0)
+@given(
+    st.lists(views().filter(lambda view: view.span is not None), min_size=1, max_size=3),
+    st.sets(st.integers(2, 12), max_size=2),
+    st.integers(-9, 9),
+)
+def test_boxes_of_any_strides_are_the_bytes_of_their_views(
+    parts: list[View], more: set[int], shift: int
+) -> None:
+    layouts = [layout for part in parts if (layout := part.layout())]
+    strides = sorted({1, *more, *[stride for layout in layouts for stride, _ in layout.dims]})
+    origin = min(layout.start for layout in layouts) + shift
+    boxes = boxes_of(layouts, [origin], strides)
+    for part, low, high, is_box in zip(parts, *boxes[2:], strict=True):
+        found = []
+        for digits in product(*map(range, low, high)) if is_box else ():
+            rest = sum(d * s for d, s in zip(digits, strides, strict=True))
+            found.append(origin + rest)
+            for digit, stride in reversed([*zip(digits, strides, strict=True)]):
+                assert digit == rest // stride  # so no byte has other digits in another box
+                rest %= stride
+        assert not is_box or sorted(found) == sorted({*touched_bytes(part)})

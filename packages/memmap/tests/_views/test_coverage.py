@@ -21,17 +21,11 @@ def as_it_comes(patch: pytest.MonkeyPatch) -> None:
     pass
 
 
-def painted_where_possible(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(_coverage, "MAX_CELLS", 0)
-    patch.setattr(_coverage, "_RUN", 1 << 40)
-
-
 def by_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_coverage, "MAX_CELLS", 0)
-    patch.setattr(_coverage, "_RUN", 0)
 
 
-WAYS = [as_it_comes, painted_where_possible, by_runs]
+WAYS = [as_it_comes, by_runs]
 
 
 def assert_counted(parts: list[View], twice: list[bool], origin: int | None) -> None:
@@ -105,7 +99,7 @@ def test_the_size_of_a_tensor_does_not_matter_for_its_slices() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_bytes_that_are_not_boxes_are_counted_in_blocks(way: Way) -> None:
+def test_bytes_that_are_not_boxes_are_counted(way: Way) -> None:
     matrix = torch.zeros(60, 64)
     parts = [matrix[:, ::2], matrix[:, ::3], matrix[7:30], matrix[::4, 5:9]]
     assert len(parts) == 4

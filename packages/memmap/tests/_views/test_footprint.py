@@ -99,7 +99,7 @@ def test_devices_and_storages_without_addresses_add_up() -> None:
 
 @pytest.mark.parametrize("step", [1, 2, 3, 7])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.float64])
-def test_many_columns_are_painted_and_counted(step: int, dtype: torch.dtype) -> None:
+def test_many_columns_are_counted(step: int, dtype: torch.dtype) -> None:
     matrix = torch.zeros(50, 64, dtype=dtype)
     columns = [matrix[:, i : i + 2] for i in range(0, 60, step)]
     touched = {byte for column in columns for byte in touched_bytes(column)}

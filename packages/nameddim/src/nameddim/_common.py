@@ -11,7 +11,7 @@ from itertools import combinations, islice
 
 from nameddim._dimension import RUN, NamedDimension, is_any
 from nameddim._errors import written
-from nameddim._matching import Alignment, Pair, State, states_of
+from nameddim._matching import Alignment, Pair, PatternState, states_of
 from nameddim._parse import Dims, as_dims
 
 
@@ -166,7 +166,7 @@ def _with_ellipses(singles: Dims, own: Dims, other: Dims) -> Dims:
     return tuple(dims)
 
 
-def _reads_all(states: list[State], alignment: Alignment) -> bool:
+def _reads_all(states: list[PatternState], alignment: Alignment) -> bool:
     """Whether a pattern can follow every path of `alignment` and end where it ends.
 
     If so, it has all words of the alignment. The converse is not proved; it is tested on all small

@@ -18,7 +18,7 @@ from nameddim._parse import Dims, as_dims
 Pair = tuple[int, int]
 
 
-class State(NamedTuple):
+class PatternState(NamedTuple):
     """The next single element of a pattern, and where it and the ellipsis before it are."""
 
     single: NamedDimension
@@ -27,20 +27,20 @@ class State(NamedTuple):
     """Position of the last ellipsis directly before `single`; None if there is none."""
 
 
-def states_of(dims: Dims) -> list[State]:
+def states_of(dims: Dims) -> list[PatternState]:
     """Return the states of a pattern; the single element of the last state is the ellipsis."""
-    states: list[State] = []
+    states: list[PatternState] = []
     stay = None
     for position, dim in enumerate(dims):
         if dim == RUN:
             stay = position
         else:
-            states.append(State(dim, position, stay))
+            states.append(PatternState(dim, position, stay))
             stay = None
-    return [*states, State(RUN, len(dims), stay)]
+    return [*states, PatternState(RUN, len(dims), stay)]
 
 
-class Step(NamedTuple):
+class Transition(NamedTuple):
     """The dimension read between two pairs of states, and the element of `own` that reads it."""
 
     dim: NamedDimension
@@ -69,31 +69,31 @@ class Alignment:
         return self.own[pair[0]].stay is not None and self.other[pair[1]].stay is not None
 
     @cached_property
-    def live(self) -> dict[Pair, list[Step]]:
+    def live(self) -> dict[Pair, list[Transition]]:
         """Steps out of each pair of states that can reach the end, pairs near the end first."""
-        live: dict[Pair, list[Step]] = {self.end: []}
+        live: dict[Pair, list[Transition]] = {self.end: []}
         for i, j in product(*(range(last, -1, -1) for last in self.end)):
             mine, theirs = self.own[i], self.other[j]
             both, own_alone, other_alone = (i + 1, j + 1), (i + 1, j), (i, j + 1)
             steps = []
             if both in live and (dim := meet(mine.single, theirs.single)) is not None:
-                steps.append(Step(dim, mine.position, both))
+                steps.append(Transition(dim, mine.position, both))
             if own_alone in live and theirs.stay is not None:
-                steps.append(Step(mine.single, mine.position, own_alone))
+                steps.append(Transition(mine.single, mine.position, own_alone))
             if other_alone in live and mine.stay is not None:
-                steps.append(Step(theirs.single, mine.stay, other_alone))
+                steps.append(Transition(theirs.single, mine.stay, other_alone))
             if steps:
                 live[i, j] = steps
         return live
 
-    def ways(self) -> Iterator[tuple[Step, ...]]:
+    def ways(self) -> Iterator[tuple[Transition, ...]]:
         """Yield the paths from start to end; each is the sequence of its steps."""
-        pending: list[tuple[Pair, tuple[Step, ...]]] = [((0, 0), ())]
+        pending: list[tuple[Pair, tuple[Transition, ...]]] = [((0, 0), ())]
         while pending:
             pair, path = pending.pop()
             stay = self.own[pair[0]].stay
             if stay is not None and self.may_stay(pair):
-                path += (Step(RUN, stay, pair),)
+                path += (Transition(RUN, stay, pair),)
             if pair == self.end:
                 yield path
             pending += [(step.to, (*path, step)) for step in self.live.get(pair, ())]
@@ -106,7 +106,7 @@ def meet(mine: NamedDimension, theirs: NamedDimension) -> NamedDimension | None:
     return theirs if is_any(mine) else None
 
 
-def runs_of(way: tuple[Step, ...], own: Dims) -> list[Dims]:
+def runs_of(way: tuple[Transition, ...], own: Dims) -> list[Dims]:
     """Return, for each element of `own`, the dimensions it stands for in `way`."""
     return [tuple(step.dim for step in way if step.own == position) for position in range(len(own))]
 

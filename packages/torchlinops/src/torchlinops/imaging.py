@@ -1,4 +1,6 @@
 """The package ``linops_imaging``."""
 
+import linops_imaging
 from linops_imaging import *  # noqa: F403
-from linops_imaging import __all__ as __all__
+
+__all__ = vars(linops_imaging)["__all__"]

@@ -15,7 +15,7 @@ from weakref import WeakValueDictionary
 import torch
 from torch import Tensor
 
-from .._extras import needed
+from .._extras import optional_module
 from ._arrays import as_tensor
 
 RowProduct: TypeAlias = Callable[[Any, Any], Any]
@@ -82,7 +82,7 @@ class ExternalMatrix:
 
 def each_row(apply: Callable[[Any], Any], rows: Any, lengths: Sequence[int]) -> Any:
     """Return what ``apply`` returns for each row in the shape ``lengths``, as rows."""
-    numpy = needed("numpy", "an operator of another library")
+    numpy = optional_module("numpy", "an operator of another library")
     return numpy.stack([numpy.reshape(apply(row.reshape(lengths)), -1) for row in rows])
 
 

@@ -11,7 +11,7 @@ import torch
 
 from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
-from .._extras import needed
+from .._extras import optional_module
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, each_row
 from ._external_operator import ExternalOperator, Names
@@ -38,7 +38,7 @@ def to_odl(
         From ``odl.rn`` or ``odl.cn`` of its sizes to another. Its ``adjoint`` is ``linop.H``.
     """
     check_has_matrix(linop, "to_odl")
-    library = needed("odl", "to_odl")
+    library = optional_module("odl", "to_odl")
     return _operator_class(library.Operator)(ArrayFunctions(linop, sizes, dtype, device), library)
 
 
@@ -107,7 +107,7 @@ def from_odl(
         That of a FourierTransform is its inverse, and the transform is a DFT times a sinc: use
         :class:`FFT`.
     """
-    kind = needed("odl", "from_odl").Operator
+    kind = optional_module("odl", "from_odl").Operator
     if not isinstance(operator, kind):
         raise TypeError(f"from_odl: the operator must be an odl.Operator, got {type(operator)}")
     if not operator.is_linear:
@@ -143,13 +143,13 @@ def _applied(function: Any, x: NDArray[Any]) -> NDArray[Any]:
     """Return what an operator of ODL returns for an array, in the dtype of its domain."""
     dtype = function.domain.dtype
     found = function(function.domain.element(x.astype(dtype)))
-    array: NDArray[Any] = needed("numpy", "from_odl").asarray(found.asarray())
+    array: NDArray[Any] = optional_module("numpy", "from_odl").asarray(found.asarray())
     return array
 
 
 def _measured(operator: Any, lengths: Sequence[Sequence[int]], seed: int) -> complex:
     """Return <A x, y> / <x, A* y> for random arrays."""
-    numpy = needed("numpy", "from_odl")
+    numpy = optional_module("numpy", "from_odl")
     generator = torch.Generator().manual_seed(seed)
     spaces = operator.domain, operator.range
     x, y = (

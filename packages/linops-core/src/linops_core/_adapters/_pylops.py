@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from .._base._linop import NamedLinop
-from .._extras import needed
+from .._extras import optional_module
 from ._arrays import ArrayFunctions
 from ._external_operator import ExternalOperator, Names, with_true_adjoint
 from ._scipy import as_linear_operator, matrix_free
@@ -33,7 +33,7 @@ def to_pylops(
         Its ``dims`` and ``dimsd`` are the sizes of input and output. Its ``clinear`` is
         ``linop.is_complex_linear``.
     """
-    base = needed("pylops", "to_pylops").LinearOperator
+    base = optional_module("pylops", "to_pylops").LinearOperator
     functions = ArrayFunctions(linop, sizes, dtype, device)
     operator = base(
         as_linear_operator(functions),
@@ -84,7 +84,7 @@ def from_pylops(
         If ``operator`` has no dtype, the names do not fit its shapes, or its adjoint is that of
         another operator (as those of ``Convolve1D`` with complex filters in PyLops 2.8).
     """
-    kind = needed("pylops", "from_pylops").LinearOperator
+    kind = optional_module("pylops", "from_pylops").LinearOperator
     if not isinstance(operator, kind):
         raise TypeError(
             f"from_pylops: the operator must be a PyLops LinearOperator, got {type(operator)}"

@@ -11,7 +11,7 @@ import torch
 
 from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
-from .._extras import needed
+from .._extras import optional_module
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
 from ._external_operator import ExternalOperator, Names
@@ -47,9 +47,9 @@ def to_scico(
         If the operator computes in double precision and JAX does not.
     """
     check_has_matrix(linop, "to_scico")
-    base = needed("scico.linop", "to_scico").LinearOperator
+    base = optional_module("scico.linop", "to_scico").LinearOperator
     functions = ArrayFunctions(linop, sizes, dtype, device)
-    kept = needed("jax.dtypes", "to_scico").canonicalize_dtype(functions.dtype)
+    kept = optional_module("jax.dtypes", "to_scico").canonicalize_dtype(functions.dtype)
     if kept != functions.dtype:
         raise ValueError(
             f"to_scico: {linop.signature} must be in a precision of JAX, got {functions.dtype}, "
@@ -71,7 +71,7 @@ def to_scico(
 
 def _apply(here: ArrayFunctions, back: ArrayFunctions, x: Any) -> Any:
     """Return A x for an array of JAX in the dtype of A, or its complex one for complex arrays."""
-    numpy = needed("jax.numpy", "to_scico")
+    numpy = optional_module("jax.numpy", "to_scico")
     dtype = numpy.result_type(here.dtype, "complex64" if x.dtype.kind == "c" else "bool")
     return _primitive().bind(x.astype(dtype), here=here, back=back)
 
@@ -79,11 +79,12 @@ def _apply(here: ArrayFunctions, back: ArrayFunctions, x: Any) -> Any:
 @cache
 def _primitive() -> Any:
     """Return JAX's primitive of a linear function of arrays, (..., *input) -> (..., *output)."""
-    jax, numpy = needed("jax", "to_scico"), needed("numpy", "to_scico")
+    jax, numpy = optional_module("jax", "to_scico"), optional_module("numpy", "to_scico")
     ad, batching, mlir = (
-        needed(f"jax.interpreters.{name}", "to_scico") for name in ("ad", "batching", "mlir")
+        optional_module(f"jax.interpreters.{name}", "to_scico")
+        for name in ("ad", "batching", "mlir")
     )
-    primitive = needed("jax.extend.core", "to_scico").Primitive("linops_core_apply")
+    primitive = optional_module("jax.extend.core", "to_scico").Primitive("linops_core_apply")
 
     def result_shape(x: Any, here: ArrayFunctions) -> tuple[int, ...]:
         batch = x.shape[: x.ndim - len(here.ilengths)]
@@ -145,7 +146,7 @@ def from_scico(
         If it has blocks, the names do not fit its shapes, or a complex one is linear over the reals
         only.
     """
-    kind = needed("scico.linop", "from_scico").LinearOperator
+    kind = optional_module("scico.linop", "from_scico").LinearOperator
     if not isinstance(operator, kind):
         raise TypeError(f"from_scico: the operator must be a LinearOperator, got {type(operator)}")
     lengths = operator.input_shape, operator.output_shape
@@ -154,7 +155,7 @@ def from_scico(
             f"from_scico: the operator must have one input and one output array, got {lengths[0]} "
             f"and {lengths[1]}; use its parts one by one"
         )
-    needed("numpy", "from_scico")
+    optional_module("numpy", "from_scico")
     dtypes = operator.input_dtype, operator.output_dtype
     is_complex = any(_kind(dtype) == "c" for dtype in dtypes)
     if is_complex:
@@ -166,12 +167,12 @@ def from_scico(
 
 
 def _kind(dtype: Any) -> str:
-    kind: str = needed("numpy", "from_scico").dtype(dtype).kind
+    kind: str = optional_module("numpy", "from_scico").dtype(dtype).kind
     return kind
 
 
 def _applied(operator: Any, x: NDArray[Any]) -> NDArray[Any]:
-    array: NDArray[Any] = needed("numpy", "from_scico").asarray(
+    array: NDArray[Any] = optional_module("numpy", "from_scico").asarray(
         operator(x.astype(operator.input_dtype))
     )
     return array

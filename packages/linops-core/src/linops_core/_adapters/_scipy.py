@@ -12,7 +12,7 @@ from nameddim import ELLIPSES, as_dims
 
 from .._base._linop import NamedLinop
 from .._base._sizes import by_dimension
-from .._extras import needed
+from .._extras import optional_module
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear
 from ._external_operator import ExternalOperator, Names, with_true_adjoint
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def as_linear_operator(functions: ArrayFunctions) -> LinearOperator:
     """Return the functions as SciPy's ``LinearOperator``."""
-    return needed("scipy.sparse.linalg", "to_scipy").LinearOperator(
+    return optional_module("scipy.sparse.linalg", "to_scipy").LinearOperator(
         functions.shape,
         matvec=functions.matvec,
         rmatvec=functions.rmatvec,
@@ -95,9 +95,9 @@ def from_scipy(
     >>> A.H(torch.tensor([1.0, 10.0]))
     tensor([10.,  2.])
     """
-    linalg = needed("scipy.sparse.linalg", "from_scipy")
-    sparse = needed("scipy.sparse", "from_scipy")
-    numpy = needed("numpy", "from_scipy")
+    linalg = optional_module("scipy.sparse.linalg", "from_scipy")
+    sparse = optional_module("scipy.sparse", "from_scipy")
+    numpy = optional_module("numpy", "from_scipy")
     if like is not None:
         sizes = _sizes_like(like, ishape, sizes)
     if sparse.issparse(operator) or isinstance(operator, numpy.ndarray):
@@ -178,7 +178,9 @@ def _stored_adjoint(matrix: Any, Y: NDArray[Any]) -> Any:
 def matrix_free(operator: Any, library: str) -> ExternalMatrix:
     """Return a LinearOperator of SciPy or PyLops as an external matrix."""
     # PyLops keeps the dtype as given: a string or a type.
-    is_complex = needed("numpy", f"from_{library.lower()}").dtype(operator.dtype).kind == "c"
+    is_complex = (
+        optional_module("numpy", f"from_{library.lower()}").dtype(operator.dtype).kind == "c"
+    )
     is_linear = getattr(operator, "clinear", True)  # an attribute of PyLops operators
     return ExternalMatrix(
         library, operator, operator.shape, is_complex, _applied, _applied_adjoint, is_linear
@@ -189,14 +191,14 @@ def _applied(A: Any, X: NDArray[Any]) -> Any:
     # Copies, because the functions may write into their arguments.
     if len(X) > 1 and _has_own(A, "_matmat"):
         return A.matmat(X.T.copy()).T
-    return needed("numpy", "from_scipy").stack([A.matvec(x.copy()).copy() for x in X])
+    return optional_module("numpy", "from_scipy").stack([A.matvec(x.copy()).copy() for x in X])
 
 
 def _applied_adjoint(A: Any, Y: NDArray[Any]) -> Any:
     try:
         if len(Y) > 1 and _has_own(A, "_rmatmat"):
             return A.rmatmat(Y.T.copy()).T
-        return needed("numpy", "from_scipy").stack([A.rmatvec(y.copy()).copy() for y in Y])
+        return optional_module("numpy", "from_scipy").stack([A.rmatvec(y.copy()).copy() for y in Y])
     except NotImplementedError as error:
         raise NotImplementedError(
             f"from_scipy: the operator must have rmatvec for the adjoint, got {A!r} without one; "
@@ -210,7 +212,7 @@ def _has_own(A: Any, product: str) -> bool:
     The one of SciPy 1.17 calls matvec with columns (N, 1), which only functions like
     ``lambda x: M @ x`` take. A sum, product or adjoint of operators asks its operands.
     """
-    kind, base = type(A), needed("scipy.sparse.linalg", "from_scipy").LinearOperator
+    kind, base = type(A), optional_module("scipy.sparse.linalg", "from_scipy").LinearOperator
     if kind.__module__.startswith("scipy."):
         return getattr(A, f"_CustomLinearOperator_{product}_impl", None) is not None
     return getattr(kind, product) is not getattr(base, product)

@@ -11,7 +11,7 @@ import torch
 
 from .._base._conversions import check_has_matrix
 from .._base._linop import NamedLinop
-from .._extras import needed
+from .._extras import optional_module
 from ._arrays import ArrayFunctions
 from ._external_matrix import ExternalMatrix, check_complex_linear, each_row
 from ._external_operator import ExternalOperator, Names, with_true_adjoint
@@ -42,7 +42,7 @@ def to_sigpy(
 
 
 def _linop(functions: ArrayFunctions) -> Any:
-    base = needed("sigpy.linop", "to_sigpy").Linop
+    base = optional_module("sigpy.linop", "to_sigpy").Linop
     linop = base(functions.olengths, functions.ilengths, functions.linop.name)
     # Instead of a subclass, so that it can be pickled.
     linop._apply = functions.apply
@@ -90,7 +90,7 @@ def from_sigpy(
         If the names do not fit its shapes, ``linop`` is linear over the reals only, or its ``H`` is
         that of another operator (sigpy 0.1.27: ``Wavelet`` with "bior2.2" has its inverse there).
     """
-    kind = needed("sigpy.linop", "from_sigpy").Linop
+    kind = optional_module("sigpy.linop", "from_sigpy").Linop
     if not isinstance(linop, kind):
         raise TypeError(f"from_sigpy: the operator must be a sigpy Linop, got {type(linop)}")
     lengths = (tuple(linop.ishape), tuple(linop.oshape))

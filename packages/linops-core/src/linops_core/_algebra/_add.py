@@ -13,19 +13,19 @@ from .._base._centre import without_fftshift
 from .._base._cutting import overridable, tiles_at
 from .._base._dimensions import supports_of
 from .._base._linop import NamedLinop
-from .._base._places import joints, side_by_side
+from .._base._places import composition_dims, equal_places_side_by_side
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
 from .._kernels._accumulate import accumulate
-from ._composite import Composite, flattened, operands_without_fftshift
+from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import with_outputs_alike
 from ._fitting import fitted_input
 from ._parts import check_parts_pass
 from ._same_space import check_operands, same_space, why_not_alike
 from ._supports import supports_side_by_side
-from ._threads import check_workers, combined
+from ._threads import check_workers, combine_on_threads
 from ._zero import lengths_of, zero_between
 
 
@@ -64,14 +64,14 @@ class Add(Composite):
     ) -> None:
         check_workers("Add", num_workers)
         check_operands("Add", linops)
-        # Sums are fitted as a whole: the joints of their terms are known.
+        # Sums are fitted as a whole: the dimensions of their terms are known.
         operands = same_space("Add", with_outputs_alike(linops))
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
         are_sums = [type(linop) is Add and (threaded or not linop.threaded) for linop in operands]
         terms, found = operands, None
         if any(are_sums):
-            found = joints(shape, operands, side_by_side(shape, operands))
-            terms, found = flattened(operands, are_sums, found)
+            found = composition_dims(shape, operands, equal_places_side_by_side(shape, operands))
+            terms, found = with_operands_inlined(operands, are_sums, found)
         super().__init__(shape, terms, name, found)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
@@ -80,7 +80,7 @@ class Add(Composite):
     def fn(linop: Add, x: Tensor, /) -> Tensor:
         """Return A_1 x + A_2 x + ..., in this order."""
         pairs = [(term, x) for term in linop.linops]
-        return combined(accumulate, pairs, linop.threaded, linop.num_workers)
+        return combine_on_threads(accumulate, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = staticmethod(of_adjoint)
 
@@ -88,7 +88,7 @@ class Add(Composite):
     conj = Composite._conj_of_operands
     support = Composite._support_of_one
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the sum of some terms."""
         return self.with_operands(map(self._operand, numbers), self.shape)
 

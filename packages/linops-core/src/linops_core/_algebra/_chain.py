@@ -11,18 +11,18 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import rules
-from .._base._calls import applied
+from .._base._calls import apply_with_lazy_conjugate
 from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
 from .._base._linop import NamedLinop
-from .._base._places import Joints, Seam, joints, one_after_another
+from .._base._places import CompositionDims, EqualPlaces, composition_dims, equal_places_in_chain
 from .._base._question import acts_as
 from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
-from ._composite import Composite, flattened, operands_without_fftshift
+from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
@@ -69,11 +69,11 @@ class Chain(Composite):
     def _set_up(
         self,
         operands: Sequence[NamedLinop],
-        found: Joints | None,
+        found: CompositionDims | None,
         is_endomorphism: bool,
         name: str | None = None,
     ) -> None:
-        """Set the operands, which fit and are no chains, and their joints if they are known."""
+        """Set the operands, which fit and are no chains, and their dimensions if known."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
         Composite.__init__(self, shape, operands, name, found)
         self._is_endomorphism = is_endomorphism
@@ -84,7 +84,7 @@ class Chain(Composite):
         if (slices := slices_of(linop, x)) is not None:
             return slices.run(x)
         for part in linop.linops:
-            x = applied(part, x)
+            x = apply_with_lazy_conjugate(part, x)
         return x
 
     adj_fn = staticmethod(of_adjoint)
@@ -127,8 +127,8 @@ class Chain(Composite):
         result = Identity.on_input_of(self) if inner is None else inner
         return _multiplied(result, numbers).as_endomorphism()
 
-    def _seams(self) -> Iterable[Seam]:
-        return one_after_another(self._shape, self.linops)
+    def _equal_places(self) -> Iterable[EqualPlaces]:
+        return equal_places_in_chain(self._shape, self.linops)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: an operand cannot, or the name is ambiguous."""
@@ -149,7 +149,7 @@ class Chain(Composite):
         rows = [tiles_at(part, windows) for part in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the chain of some operands, which must fit."""
         return Chain(*map(self._operand, numbers))
 
@@ -209,7 +209,9 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
 without_fftshift.register(Chain)(operands_without_fftshift)
 
 
-def chained(operands: Sequence[NamedLinop], found: Joints | None, is_endomorphism: bool) -> Chain:
+def chain_without_check(
+    operands: Sequence[NamedLinop], found: CompositionDims | None, is_endomorphism: bool
+) -> Chain:
     """Return the chain of operators that fit and are no chains, without a check."""
     chain = Chain.__new__(Chain)
     chain._set_up(operands, found, is_endomorphism)
@@ -236,10 +238,10 @@ def _flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     ]
 
 
-def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
-    """Return the operators, fitted and with chains among them flattened, and their joints.
+def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], CompositionDims]:
+    """Return the operators, fitted and with chains among them flattened, and the dimensions.
 
-    Chains are fitted as a whole if that is possible: the joints of their operands are known.
+    Chains are fitted as a whole if that is possible: the dimensions of their operands are known.
     """
     try:
         fitted, found = fit(linops)
@@ -251,20 +253,22 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Joints]:
         except ValueError:
             fit(_flat(linops))  # whose message names the operands
             raise
-    return flattened(fitted, [type(linop) is Chain for linop in fitted], found)
+    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], found)
 
 
 def fit(
     linops: Sequence[NamedLinop], ends: NamedShape | None = None
-) -> tuple[list[NamedLinop], Joints]:
-    """Return the operators with wildcards resolved by their neighbours, and their joints."""
+) -> tuple[list[NamedLinop], CompositionDims]:
+    """Return the operators with wildcards resolved by their neighbours, and the dimensions."""
     fitted = list(linops)
     if ends is not None:
         fitted[0] = fitted[0].resolved(ishape=ends.ishape)
         fitted[-1] = fitted[-1].resolved(oshape=ends.oshape)
     _resolve_neighbours(fitted)
     shape = NamedShape(fitted[0].ishape, fitted[-1].oshape)
-    return fitted, joints(shape, fitted, one_after_another(shape, fitted), owner="Chain")
+    return fitted, composition_dims(
+        shape, fitted, equal_places_in_chain(shape, fitted), owner="Chain"
+    )
 
 
 def _resolve_neighbours(fitted: list[NamedLinop]) -> None:

@@ -25,13 +25,20 @@ from .._base._dimensions import (
 )
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
-from .._base._places import Joints, Place, Seam, alike_in_name, joints, side_by_side
+from .._base._places import (
+    CompositionDims,
+    EqualPlaces,
+    Place,
+    composition_dims,
+    equal_places_by_name,
+    equal_places_side_by_side,
+)
 from .._base._sides import Side, dims_of
 from .._base._totals import Totals, totals_of
 from .._kernels._tracing import constant_when_compiled
 
-JOINTS = Memo[tuple[Joints, bool]]()
-"""The joints between operands, and whether they are those of the whole, for its tile."""
+COMPOSITION_DIMS = Memo[CompositionDims]()
+"""The dimensions of a composition."""
 _SOURCES = Memo[dict[tuple[Side, int], Source]]()
 """Where the length at each place is known."""
 _NUMBERS = Memo[dict[NamedDimension, list[int]]]()
@@ -65,13 +72,13 @@ class Composite(NamedLinop):
         shape: NamedShape,
         linops: Iterable[NamedLinop],
         name: str | None = None,
-        found: Joints | None = None,
+        found: CompositionDims | None = None,
     ) -> None:
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
         if found is not None:
-            JOINTS.keep(self, (found, False))
+            COMPOSITION_DIMS.keep(self, found)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
@@ -125,9 +132,9 @@ class Composite(NamedLinop):
                 f"{self.signature}: a slice must have at least one of {len(self)} operands, got "
                 f"{index}"
             )
-        return self._of_some(numbers[index])
+        return self._with_operands_at(numbers[index])
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the same composition of some operands."""
         raise TypeError(
             f"{self.signature}: a slice must be one of a chain, a sum or operators side by side, "
@@ -168,29 +175,13 @@ class Composite(NamedLinop):
         attributes = attributes_of_linked(self, shape)
         if shape is None:
             attributes["_is_endomorphism"] = False  # a part is between parts of the space
-        others, joints_of_tiles = [], self._own_joints() if shape is None else None
+        others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
             own = attributes.copy()
             own.update(_modules=operands, _operands=tuple(operands), _found={})
-            if joints_of_tiles is not None and self._are_put_together_alike(linops):
-                own["_found"][JOINTS] = joints_of_tiles, True
             others.append(with_attributes(self, own))
         return others
-
-    def _are_put_together_alike(self, linops: Sequence[NamedLinop]) -> bool:
-        """Return whether tiles of the operands have the same joints as the operands.
-
-        They may differ if a term of a sum is zero between the slices and is left out.
-        """
-        return len(linops) == len(self._operands) and all(
-            tile is linop
-            or (
-                type(tile) is type(linop)
-                and (not isinstance(linop, Composite) or _joints_kept(tile) is _joints_kept(linop))
-            )
-            for tile, linop in zip(linops, self.linops, strict=True)
-        )
 
     # Methods for compositions whose result is the composition of the results of the operands.
 
@@ -228,20 +219,20 @@ class Composite(NamedLinop):
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
-        return self._own_joints().links
+        return self._composition_dims().links
 
-    def _own_joints(self) -> Joints:
-        """Return the joints between the places of this operator and the places of its operands."""
-        kept = JOINTS.of(self)
-        if kept is None:
-            kept = JOINTS.keep(self, (joints(self._shape, self.linops, self._seams()), False))
-        return kept[0]
+    def _composition_dims(self) -> CompositionDims:
+        """Return what is known of the dimensions, which are those of the operands."""
+        kept = COMPOSITION_DIMS.of(self)
+        return kept or COMPOSITION_DIMS.keep(
+            self, composition_dims(self._shape, self.linops, self._equal_places())
+        )
 
-    def _seams(self) -> Iterable[Seam]:
+    def _equal_places(self) -> Iterable[EqualPlaces]:
         """Yield pairs of places, of the whole and of operands, that are the same dimension."""
         if self._is_side_by_side and type(self).adjoint is not NamedLinop.adjoint:
-            return side_by_side(self._shape, self.linops, self.own_length)
-        return alike_in_name(self._shape, self.linops)
+            return equal_places_side_by_side(self._shape, self.linops, self.own_length)
+        return equal_places_by_name(self._shape, self.linops)
 
     def own_length(self, side: Side, position: int) -> int | None:
         """Return the length of a dimension that the operands have only in part, or not at all.
@@ -283,7 +274,7 @@ class Composite(NamedLinop):
         other = self.with_operands(operands, self.shape.rename(names))
         new = {names[dim] for dim in names.keys() & self.dims}
         if len(new) == len(names.keys() & self.dims) and not new & self.dims - names.keys():
-            JOINTS.keep(other, (self._own_joints(), False))  # no two became one
+            COMPOSITION_DIMS.keep(other, self._composition_dims())  # no two became one
         return other
 
     def _check_vector(self, x: object, side: Side) -> None:
@@ -334,23 +325,19 @@ def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
     if (side, position) not in found:
         own = linop.own_length(side, position)
         source = _source_inside(linop, side, position) if own is None else own
-        if length_of(source) is None and (JOINTS.of(linop) or (None, False))[1]:
-            # The whole knew it from an operand whose tile does not know it.
-            JOINTS.take(linop)
-            source = _source_inside(linop, side, position)
         found[side, position] = source
     return found[side, position]
 
 
 def _source_inside(linop: Composite, side: Side, position: int) -> Source:
-    place = linop._own_joints().sources.get((side, position))
+    place = linop._composition_dims().sources.get((side, position))
     return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
 
 
-def flattened(
-    linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: Joints
-) -> tuple[list[NamedLinop], Joints]:
-    """Return operators with some of them replaced by their operands, and the joints of these."""
+def with_operands_inlined(
+    linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: CompositionDims
+) -> tuple[list[NamedLinop], CompositionDims]:
+    """Return operators with some of them replaced by their operands, and their dimensions."""
     parts: list[NamedLinop] = []
     numbers: list[int] = []  # of the first part of each operator
     for linop, is_flat in zip(linops, are_flattened, strict=True):
@@ -360,11 +347,6 @@ def flattened(
     for place, (number, side, position) in found.sources.items():
         inside: Place = 0, side, position
         if are_flattened[number]:
-            inside = cast(Composite, linops[number])._own_joints().sources[side, position]
+            inside = cast(Composite, linops[number])._composition_dims().sources[side, position]
         sources[place] = (numbers[number] + inside[0], *inside[1:])
-    return parts, Joints(sources, found.links)
-
-
-def _joints_kept(linop: NamedLinop) -> Joints | None:
-    kept = JOINTS.of(linop)
-    return kept and kept[0]
+    return parts, CompositionDims(sources, found.links)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from .._base._calls import applied
+from .._base._calls import apply_with_lazy_conjugate
 from .._base._linop import NamedLinop
 from ._wrapper import Wrapper
 
@@ -15,7 +15,7 @@ class Conjugate(Wrapper):
     @staticmethod
     def fn(linop: Conjugate, x: Tensor, /) -> Tensor:
         """Return conj(A conj(x))."""
-        return applied(linop.linop, x.conj()).conj()
+        return apply_with_lazy_conjugate(linop.linop, x.conj()).conj()
 
     def conj(self) -> NamedLinop:
         """Return A."""

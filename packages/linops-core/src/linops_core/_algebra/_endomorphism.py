@@ -12,9 +12,9 @@ from itertools import takewhile
 from nameddim import NamedDimension, is_wildcard
 
 from .._base._linop import NamedLinop
-from .._base._places import paired
+from .._base._places import matching_positions
 from .._base._unused_names import unused_names
-from ._fitting import fitted_input, fitted_turned, with_inputs_alike
+from ._fitting import fitted_input, fitted_with_swapped_names, with_inputs_alike
 from ._identity import Identity
 from ._same_space import check_operands, common_shape
 
@@ -33,7 +33,7 @@ def named_in_order(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
             if own is None and (first := _first_placed_by(named, linop)) is not None:
                 named, n_known = named_in_order([first, *named[1:]]), 0
                 own = _on_a_space_of(named, linop)
-            own = own or fitted_turned(linop, named[-1].oshape)
+            own = own or fitted_with_swapped_names(linop, named[-1].oshape)
             if own is not None:
                 for earlier in named[n_known:]:  # few compositions need their names
                     used.update(earlier.dims)
@@ -79,7 +79,7 @@ def _continued(
     """Return ``linop`` with that input, and with unused names for its other dimensions."""
     here = linop.ishape
     # Dimensions of a ``...`` on one side keep their names.
-    pairs = [(here[at], ishape[there]) for at, there in paired(here, ishape)]
+    pairs = [(here[at], ishape[there]) for at, there in matching_positions(here, ishape)]
     names = {old: new for old, new in pairs if not (is_wildcard(old) or is_wildcard(new))}
     fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
     taken = sorted((linop.dims & used) - names.keys() - fixed, key=str)

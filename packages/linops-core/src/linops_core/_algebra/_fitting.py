@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from nameddim import ELLIPSES, NamedDimension, is_wildcard, iscompatible
 
 from .._base._linop import NamedLinop
-from .._base._places import paired
+from .._base._places import matching_positions
 from .._base._question import PerClass
 
 Dims = tuple[NamedDimension, ...]
@@ -53,12 +53,13 @@ def fitted_neighbours(
     return None if earlier is None else (earlier, after)
 
 
-def fitted_turned(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
+def fitted_with_swapped_names(linop: NamedLinop, dims: Dims) -> NamedLinop | None:
     """Return (N1) -> (N), which maps a space to itself, as (N) -> (N1) for the input ``dims``."""
     if not linop.is_endomorphism or linop.ishape == linop.oshape:
         return None
     pairs = [
-        (linop.ishape[at], linop.oshape[there]) for at, there in paired(linop.ishape, linop.oshape)
+        (linop.ishape[at], linop.oshape[there])
+        for at, there in matching_positions(linop.ishape, linop.oshape)
     ]
     names = {old: new for old, new in pairs if old != new}
     names |= {new: old for old, new in names.items()}
@@ -70,7 +71,9 @@ def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     for target in dict.fromkeys(linop.ishape for linop in linops):
         own = (fitted_input(linop, target) for linop in linops)
         pairs = zip(own, linops, strict=True)
-        fitted = [fitted_turned(linop, target) if f is None else f for f, linop in pairs]
+        fitted = [
+            fitted_with_swapped_names(linop, target) if f is None else f for f, linop in pairs
+        ]
         found = [linop for linop in fitted if linop is not None]
         if len(found) == len(linops):
             return found
@@ -115,17 +118,15 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     for linop, own, others in sides:
         if {*own} < {*others}:
             return _remedy_of_fewer(linop, own, others)
-    if not {*returned} & {*expected} and all(map(finds_grid_by_name, (before, after))):
-        return (
-            "The order of these dimensions is not known: give one of the operators shape=, with "
-            "all dimensions in order."
-        )
-    is_in_place = all(linop.ishape == linop.oshape for linop in (before, after))
-    if is_in_place and not {*returned} & {*expected}:
-        return (
-            "The order of these dimensions is not known: name all dimensions in both, or first "
-            f"compose {before.name} with the operator before it, as in A @ (B @ C)."
-        )
+    if not {*returned} & {*expected}:
+        unknown = "The order of these dimensions is not known: "
+        if all(map(finds_grid_by_name, (before, after))):
+            return f"{unknown}give one of the operators shape=, with all dimensions in order."
+        if all(linop.ishape == linop.oshape for linop in (before, after)):
+            return (
+                f"{unknown}name all dimensions in both, or first compose {before.name} with the "
+                "operator before it, as in A @ (B @ C)."
+            )
     if len(returned) == len(expected):
         names = {str(a): str(b) for a, b in zip(returned, expected, strict=True) if a != b}
         if names and not {*names.values()} & {*map(str, before.dims)}:

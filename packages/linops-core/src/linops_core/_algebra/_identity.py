@@ -10,7 +10,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._sides import is_part_of
@@ -41,7 +41,7 @@ class Identity(SliceableLinop):
     (Kx) -> (Nx)
     """
 
-    _is_real = True
+    is_real = True
     _lengths: Mapping[NamedDimension, int] = MappingProxyType({})
     """Lengths of dimensions, if the identity stands for operators that know them."""
 
@@ -67,7 +67,7 @@ class Identity(SliceableLinop):
         """Return the identity of the input space, which accepts the sizes that ``linop`` does."""
         sizes = zip(linop.ishape, linop.sizes("input"), strict=True)
         lengths = {dim: n for dim, n in sizes if n is not None and not is_wildcard(dim)}
-        return linked(cls(linop.ishape), None, _lengths=lengths)
+        return linked_copy(cls(linop.ishape), None, _lengths=lengths)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None if any length is accepted."""
@@ -80,12 +80,12 @@ class Identity(SliceableLinop):
 
     adj_fn = fn
 
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the identity on these dimensions, which must include its own."""
         if self.ishape == self.oshape and is_part_of(self.ishape, dims, in_order=False):
-            return linked(self, NamedShape(dims))
+            return linked_copy(self, NamedShape(dims))
         return super().fitted_to(dims)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -113,7 +113,7 @@ class Identity(SliceableLinop):
             return [self] * len(windows)
         known = self._lengths
         cuts = [{d: piece for d, piece in window.items() if d in known} for window in windows]
-        return [linked(self, None, _lengths={**known, **lengths_of(cut)}) for cut in cuts]
+        return [linked_copy(self, None, _lengths={**known, **lengths_of(cut)}) for cut in cuts]
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the identity with other names for its dimensions."""
@@ -121,7 +121,7 @@ class Identity(SliceableLinop):
         if other is self:
             return self
         lengths = {names.get(dim, dim): n for dim, n in self._lengths.items()}
-        return linked(other, None, _lengths=lengths)
+        return linked_copy(other, None, _lengths=lengths)
 
 
 def is_identity(linop: NamedLinop) -> bool:

@@ -11,10 +11,10 @@ from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._arithmetic import rules
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._dimensions import check_inner, may_be_cut, supports_of
 from .._base._linop import NamedLinop
-from .._base._places import WHOLE, Seam, paired
+from .._base._places import WHOLE, EqualPlaces, matching_positions
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
@@ -49,7 +49,7 @@ class Normal(Wrapper):
         *,
         multiplies_by: Literal["numbers", "number"] | None = None,
     ) -> None:
-        super().__init__(linked(linop), linop.shape.N if shape is None else shape)
+        super().__init__(linked_copy(linop), linop.shape.N if shape is None else shape)
         self.multiplies_by = multiplies_by
 
     @property
@@ -62,10 +62,10 @@ class Normal(Wrapper):
         """True: a normal operator maps the input space of A to itself."""
         return True
 
-    def _seams(self) -> Iterable[Seam]:
+    def _equal_places(self) -> Iterable[EqualPlaces]:
         # Both sides are the input of A, under any names.
         for side in SIDES:
-            for here, there in paired(dims_of(self._shape, side), self.linop.ishape):
+            for here, there in matching_positions(dims_of(self._shape, side), self.linop.ishape):
                 if self.own_length(side, here) is None:
                     yield (WHOLE, side, here), (0, "input", there)
 
@@ -94,7 +94,7 @@ class Normal(Wrapper):
 
     def conj(self) -> NamedLinop:
         """Return the operator itself if A is real, else its conjugate."""
-        return self if self.linop._is_real else NamedLinop.conj(self)
+        return self if self.linop.is_real else NamedLinop.conj(self)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: A sums over it, so all elements are coupled."""
@@ -145,9 +145,7 @@ def _totals_of_input(linop: Normal, side: Side) -> Totals | None:
     return totals_of(linop.linop, "input")
 
 
-@without_fftshift.register(Normal)
-def _normal_without_fftshift(linop: Normal, dims: Iterable[NamedDimension]) -> NamedLinop | None:
-    return operands_without_fftshift(linop, dims)
+without_fftshift.register(Normal)(operands_without_fftshift)
 
 
 @Question
@@ -158,8 +156,8 @@ def normal_around(inner: NamedLinop, linop: NamedLinop) -> NamedLinop | None:
 
 def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> NamedLinop:
     """Return A^H inner A as a composition, in which different dimensions have different names."""
-    linop = linked(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
-    middle, landing = list[NamedLinop](), linop.oshape
+    linop = linked_copy(linop)  # so that the normal of A.H, which A.H keeps, does not hold A
+    middle, return_names = list[NamedLinop](), linop.oshape
     if inner is not None:
         linop, inner = fit_inner(linop, inner)
         # The names of what M returns may be those of other dimensions of A.
@@ -167,23 +165,23 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         own = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
         names = unused_names(own, linop.dims | inner.dims)
         inner = inner.renamed(dict(zip(own, names, strict=True)))
-        middle, landing = [inner], inner.oshape
+        middle, return_names = [inner], inner.oshape
     used = linop.dims.union(*(part.dims for part in middle))
-    back = linop.H.renamed(_names_of_return(linop, landing, used))
+    back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))
     return rules.compose(linop, *middle, back).as_endomorphism()
 
 
-def _names_of_return(
-    linop: NamedLinop, landing: Sequence[NamedDimension], used: Iterable[NamedDimension]
+def _names_of_adjoint(
+    linop: NamedLinop, return_names: Sequence[NamedDimension], used: Iterable[NamedDimension]
 ) -> dict[NamedDimension, NamedDimension]:
     """Return the new names for the adjoint in A^H A.
 
-    Its input takes the output names of A (``landing``). If a dimension is only in the input of A or
-    inside of it, it gets an unused name, because in A^H it is another dimension than in A.
+    Its input takes the output names of A (``return_names``). If a dimension is only in the input of
+    A or inside of it, it gets an unused name, because in A^H it is another dimension than in A.
     """
     names = {
         here: there
-        for here, there in zip(linop.oshape, landing, strict=True)
+        for here, there in zip(linop.oshape, return_names, strict=True)
         if here != there and not is_wildcard(here)
     }
     each = [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]

@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
 from memmap import same_storage
-from nameddim import NamedDimension, NamedShape
+from nameddim import NamedShape
 
 from .._base._arithmetic import rules
 from .._base._centre import without_fftshift
 from .._base._copying import all_parts_of, attributes_of_linked, with_attributes
 from .._base._description import shown_operands
-from .._base._dimensions import is_renamed_by
 from .._base._linop import NamedLinop
 from .._base._tile import SplitError, Window
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import in_plain_python, is_recorded
 from ._wrapper import Wrapper
 
-Step: TypeAlias = tuple[Any, ...]
+Derivation: TypeAlias = tuple[Any, ...]
 """The name of a method that derives an operator, and its arguments."""
 
 _CUT_IN_A_GRAPH = (
@@ -31,6 +30,15 @@ _CUT_IN_A_GRAPH = (
     "weights by their names, as SliceableLinop does, to have one graph"
 )
 _STATE = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set")
+
+
+def _as_of_tile(name: str) -> Any:
+    """Return a method that does to a tile what the method of that name does."""
+
+    def derived(self: OwnTile, *args: object) -> NamedLinop | None:
+        return cast("NamedLinop | None", self._with_derivation(name, *args))
+
+    return derived
 
 
 class OwnTile(Wrapper):
@@ -50,7 +58,7 @@ class OwnTile(Wrapper):
     """
 
     _whole: NamedLinop
-    _steps: tuple[Step, ...]
+    _steps: tuple[Derivation, ...]
     _outline: NamedLinop
     """The tile with weights without data."""
     _kept: Kept[NamedLinop]
@@ -59,16 +67,15 @@ class OwnTile(Wrapper):
         super().__init__(tile)
         # To say sizes and roles. It must not keep the memory of weights that are replaced.
         outline = tile.with_weights(lambda tensor: torch.empty_like(tensor, device="meta"))
-        steps: tuple[Step, ...] = (("split", dict(window)),)
         own = vars(self)  # where torch does not register modules
         own.update({name: getattr(whole, name) for name in _STATE})
-        own.update(_whole=whole, _steps=steps, _outline=outline, _kept=Kept[NamedLinop]())
+        own.update(_whole=whole, **_facts_of(outline, (("split", dict(window)),)))
 
     def cut(self) -> NamedLinop:
         """Return the tile with the current weights."""
         own = {name: vars(self)[name] for name in _STATE}
         whole = with_attributes(self._whole, attributes_of_linked(self._whole) | own)
-        return reduce(_after, self._steps, whole)
+        return reduce(_derive, self._steps, whole)
 
     def current(self) -> NamedLinop:
         """Return the tile with the current weights; it is kept until these change."""
@@ -88,11 +95,6 @@ class OwnTile(Wrapper):
         return in_plain_python(applied, _CUT_IN_A_GRAPH)
 
     @property
-    def name(self) -> str:
-        """The name of the tile."""
-        return self._outline.name
-
-    @property
     def linops(self) -> tuple[NamedLinop, ...]:
         """The tile, with weights without data."""
         return (self._outline,)
@@ -107,54 +109,39 @@ class OwnTile(Wrapper):
         """Return the tile with ``change(w)`` for every w that it reads."""
         return self.cut().with_weights(change)
 
-    def _derived(self, name: str, *args: object) -> NamedLinop:
-        outline = _after(self._outline, (name, *args))
+    def _with_derivation(self, name: str, *args: object) -> Any:
+        """Return what a method returns for the tile: None, the same tile, or another one."""
+        outline = _derive(self._outline, (name, *args))
+        if outline is None or outline is self._outline:
+            return None if outline is None else self
         own = attributes_of_linked(self, NamedShape(outline.ishape, outline.oshape))
-        steps = (*self._steps, (name, *args))
-        own.update(_outline=outline, _steps=steps, _kept=Kept[NamedLinop]())
-        own.update(_is_endomorphism=outline.is_endomorphism)
-        return with_attributes(self, own)
+        return with_attributes(self, own | _facts_of(outline, (*self._steps, (name, *args))))
 
-    def adjoint(self) -> NamedLinop:
-        """Return the adjoint of the tile."""
-        return self._derived("adjoint")
-
-    def conj(self) -> NamedLinop:
-        """Return the conjugate of the tile."""
-        return self._derived("conj")
-
-    def own_normal(self) -> NamedLinop:
-        """Return the normal operator of the tile."""
-        return self._derived("normal")
-
-    def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
-        """Return the tile with other names for its dimensions."""
-        return self._derived("renamed", dict(names)) if is_renamed_by(self, names) else self
+    adjoint, conj = _as_of_tile("adjoint"), _as_of_tile("conj")
+    own_normal, renamed = _as_of_tile("normal"), _as_of_tile("renamed")
+    fitted_to = _as_of_tile("fitted_to")
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the tile with its wildcards replaced."""
-        return self._derived("resolved", shape.ishape, shape.oshape)
-
-    def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
-        """Return the tile for inputs with these dimensions."""
-        if self._outline.fitted_to(dims) is None:
-            return None
-        return self._derived("fitted_to", dims)
+        return cast(NamedLinop, self._with_derivation("resolved", shape.ishape, shape.oshape))
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        return [self._derived("split", dict(window)) for window in windows]
+        return [self._with_derivation("split", dict(window)) for window in windows]
 
 
-def _after(linop: NamedLinop, step: Step) -> NamedLinop:
-    """Return the operator that a step derives."""
+def _facts_of(outline: NamedLinop, steps: tuple[Derivation, ...]) -> dict[str, Any]:
+    """Return the attributes of a tile that are not those of the whole."""
+    of_outline = {"_name": outline.name, "_is_endomorphism": outline.is_endomorphism}
+    return {**of_outline, "_outline": outline, "_steps": steps, "_kept": Kept[NamedLinop]()}
+
+
+def _derive(linop: NamedLinop, step: Derivation) -> Any:
+    """Return what a step derives from an operator."""
     name, *args = step
-    if name == "split":
-        args = [linop, *args]
-    derived: NamedLinop = getattr(linop, name)(*args)
-    return derived
+    return getattr(linop, name)(*([linop] if name == "split" else []), *args)
 
 
-def following(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop:
+def tile_that_follows_weights(whole: NamedLinop, window: Window, tile: NamedLinop) -> NamedLinop:
     """Return a tile that follows the weights of the operator from which ``split`` cut it.
 
     Raises
@@ -193,7 +180,7 @@ def _dictionaries(linop: NamedLinop) -> Iterator[dict[str, Any]]:
         yield from (part._parameters, part._buffers)
 
 
-rules.following = following
+rules.tile_that_follows_weights = tile_that_follows_weights
 
 
 @shown_operands.register(OwnTile)

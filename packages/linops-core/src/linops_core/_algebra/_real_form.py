@@ -9,7 +9,7 @@ from torch import Tensor
 from nameddim import ND, NamedDimension, NamedShape
 
 from .._base._linop import NamedLinop
-from .._base._places import WHOLE, Seam
+from .._base._places import WHOLE, EqualPlaces
 from .._base._sides import SIDES, Side, dims_of
 from .._base._swapped_functions import of_adjoint
 from .._kernels._complex import as_parts, imag_part, of_parts
@@ -48,7 +48,7 @@ class RealForm(Composite):
             [0., 0.]], dtype=torch.float64)
     """
 
-    _is_real = True
+    is_real = True
 
     def __init__(self, linop: NamedLinop, dim: NamedDimension | str = "Part") -> None:
         if not isinstance(linop, NamedLinop):
@@ -79,7 +79,7 @@ class RealForm(Composite):
         """Return 2 for the dimension of the parts."""
         return None if position else 2
 
-    def _seams(self) -> Iterable[Seam]:
+    def _equal_places(self) -> Iterable[EqualPlaces]:
         for side in SIDES:
             for position in range(1, len(dims_of(self._shape, side))):
                 yield (WHOLE, side, position), (0, side, position - 1)

@@ -9,11 +9,11 @@ from torch import Tensor
 from .. import config
 from .._base._arithmetic import rules
 from .._base._linop import NamedLinop
-from .._base._places import Joints
+from .._base._places import CompositionDims
 from .._base._question import acts_as
 from .._base._sides import SIDES
 from ._add import Add
-from ._chain import chained, fit_whole
+from ._chain import chain_without_check, fit_whole
 from ._conjugate import Conjugate
 from ._endomorphism import named_in_order, with_outputs_alike
 from ._identity import Identity, is_identity
@@ -24,7 +24,7 @@ from ._shifted import solve_shifted
 from ._zero import Zero
 
 
-def composed(*linops: NamedLinop) -> NamedLinop:
+def simplified_chain(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified composition; the first operator is applied first."""
     if len(linops) == 1:
         return linops[0]
@@ -34,19 +34,21 @@ def composed(*linops: NamedLinop) -> NamedLinop:
     if any(issubclass(kind, (Zero, Identity, Scalar)) for kind in kinds):
         result = _without_zeros(operands, found) or _simplified(operands, found, every)
     else:
-        result = chained(operands, found, every)
+        result = chain_without_check(operands, found, every)
     return result.as_endomorphism() if every else result
 
 
-def _without_zeros(operands: Sequence[NamedLinop], found: Joints) -> NamedLinop | None:
+def _without_zeros(operands: Sequence[NamedLinop], found: CompositionDims) -> NamedLinop | None:
     """Return the Zero for a chain that contains one, if all sizes are known."""
     if not any(acts_as(linop, Zero) for linop in operands):
         return None
-    zero = Zero.like(chained(operands, found, False))
+    zero = Zero.like(chain_without_check(operands, found, False))
     return zero if zero is not None and zero.is_complete else None
 
 
-def _simplified(operands: Sequence[NamedLinop], found: Joints, is_endomorphism: bool) -> NamedLinop:
+def _simplified(
+    operands: Sequence[NamedLinop], found: CompositionDims, is_endomorphism: bool
+) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
     kept: dict[int, NamedLinop] = {}
     for place, linop in enumerate(operands):
@@ -57,7 +59,7 @@ def _simplified(operands: Sequence[NamedLinop], found: Joints, is_endomorphism: 
         return Identity(operands[0].ishape)
     if len(kept) == 1:
         return next(iter(kept.values()))
-    return chained([*kept.values()], found.among([*kept]), is_endomorphism)
+    return chain_without_check([*kept.values()], found.among([*kept]), is_endomorphism)
 
 
 def _knows_more(
@@ -73,9 +75,9 @@ def _knows_more(
     return any(size is not None and dim not in dims for dim, size in own)
 
 
-def scaled(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
+def simplified_multiple(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:
     """Return ``number`` times the operator."""
-    return composed(linop, Scalar(number, linop.oshape))
+    return simplified_chain(linop, Scalar(number, linop.oshape))
 
 
 def power(linop: NamedLinop, exponent: int) -> NamedLinop:
@@ -91,12 +93,12 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
             f"{linop.sizes('output')} (None: not known)"
         )
     if exponent == 0:
-        one = composed(Identity.on_input_of(linop), Identity(linop.ishape, linop.oshape))
+        one = simplified_chain(Identity.on_input_of(linop), Identity(linop.ishape, linop.oshape))
         return one.as_endomorphism()
-    return composed(*[linop] * exponent)
+    return simplified_chain(*[linop] * exponent)
 
 
-def summed(*linops: NamedLinop) -> NamedLinop:
+def simplified_sum(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified sum of the operators."""
     terms = same_space("Add", with_outputs_alike(linops))
     for place in [i for i, term in enumerate(terms) if acts_as(term, Zero)][::-1]:
@@ -129,5 +131,10 @@ def normal(linop: NamedLinop, inner: NamedLinop | None) -> NamedLinop:
     return normal_around(inner, linop) or composed_normal(linop, inner)
 
 
-rules.compose, rules.add, rules.scale, rules.power = composed, summed, scaled, power
+rules.compose, rules.add, rules.scale, rules.power = (
+    simplified_chain,
+    simplified_sum,
+    simplified_multiple,
+    power,
+)
 rules.conjugate, rules.normal, rules.solve_shifted = Conjugate, normal, solve_shifted

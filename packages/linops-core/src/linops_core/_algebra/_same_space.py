@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from nameddim import NamedDimension, NamedShape, is_any, max_shape
 
 from .._base._linop import NamedLinop
-from .._base._places import joints, side_by_side
+from .._base._places import composition_dims, equal_places_side_by_side
 from .._base._roles import Role, membership
 from .._base._sides import dims_of
 from .._base._unused_names import unused_names
@@ -54,12 +54,12 @@ def same_space(
             f"{owner}: all must have one shape, got {shapes}: {why}; {REMEDY}"
         ) from error
     shape = NamedShape(ishape, oshape)
-    seams = (
-        seam
-        for seam in side_by_side(shape, fitted)
-        if dims_of(shape, seam[0][1])[seam[0][2]] not in sized_apart
+    pairs = (
+        places
+        for places in equal_places_side_by_side(shape, fitted)
+        if dims_of(shape, places[0][1])[places[0][2]] not in sized_apart
     )
-    joints(shape, fitted, seams, owner)
+    composition_dims(shape, fitted, pairs, owner)
     return fitted
 
 

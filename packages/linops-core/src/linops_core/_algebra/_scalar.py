@@ -11,12 +11,12 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import is_scalar
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
-from .._kernels._dtype import multiplied
+from .._kernels._dtype import product_in_wide_dtype
 
 
 class Scalar(SliceableLinop):
@@ -63,19 +63,19 @@ class Scalar(SliceableLinop):
     @staticmethod
     def fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return multiplied(linop.factor(), x)
+        return product_in_wide_dtype(linop.factor(), x)
 
     @staticmethod
     def adj_fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return multiplied(_conjugate(linop.factor()), x)
+        return product_in_wide_dtype(_conjugate(linop.factor()), x)
 
     @staticmethod
     def normal_fn(linop: Scalar, x: Tensor, /) -> Tensor:
         """Return ``|w|^2 x``."""
         factor = linop.factor()
         # Not |w|^2 first: the dtype of a tensor may hold w but not its square.
-        return multiplied(_conjugate(factor), multiplied(factor, x))
+        return product_in_wide_dtype(_conjugate(factor), product_in_wide_dtype(factor, x))
 
     adj_normal_fn = normal_fn
 
@@ -87,7 +87,7 @@ class Scalar(SliceableLinop):
         """Return the operator on these dimensions, which must include its own."""
         if not is_part_of(self.ishape, dims, in_order=False) or self.ishape != self.oshape:
             return None
-        return linked(self, NamedShape(dims, weight_shape=()))
+        return linked_copy(self, NamedShape(dims, weight_shape=()))
 
     def extra_repr(self) -> str:
         """Return the text of ``repr`` for the weight."""
@@ -98,13 +98,13 @@ class Scalar(SliceableLinop):
         if isinstance(self.weight, Tensor):
             return super().adjoint()
         # The number itself is conjugated, because rules multiply numbers by their values.
-        return linked(self, self.shape.H, weight=self.weight.conjugate())
+        return linked_copy(self, self.shape.H, weight=self.weight.conjugate())
 
     def conj(self) -> NamedLinop:
         """Return the multiplication by conj(w)."""
         if isinstance(self.weight, Tensor):
             return super().conj()
-        return linked(self, weight=self.weight.conjugate())
+        return linked_copy(self, weight=self.weight.conjugate())
 
     def own_normal(self) -> NamedLinop:
         """Return the multiplication by ``|w|^2``."""
@@ -117,7 +117,7 @@ class Scalar(SliceableLinop):
 
     def anywhere(self) -> Scalar:
         """Return the multiplication by w for any dimensions, if it commutes with operators."""
-        return linked(self, NamedShape(("...",), weight_shape=()))
+        return linked_copy(self, NamedShape(("...",), weight_shape=()))
 
 
 def may_be_moved(number: complex) -> bool:

@@ -16,7 +16,7 @@ from .._base._linop import NamedLinop
 from .._base._question import Question, acts_as
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._dtype import not_a_tensor
-from .._kernels._tracing import built
+from .._kernels._tracing import make_in_plain_python
 from ._add import Add
 from ._chain import Chain
 from ._identity import Identity
@@ -36,7 +36,11 @@ class Eigenbasis(NamedTuple):
 
 @Question
 def shift_axes(linop: NamedLinop) -> tuple[int, ...]:
-    """Return the axes along which a circular shift of the input shifts the output alike."""
+    """Return the axes along which a circular shift of the input shifts the output alike.
+
+    None by default. The Fourier transform along these axes diagonalises the normal operator, and
+    ``A.solve_shifted`` uses this. Input and output must have the same axes.
+    """
     return ()
 
 
@@ -45,7 +49,7 @@ def solve_shifted(linop: NamedLinop, y: Tensor, lam: float | Tensor) -> Tensor:
     if not isinstance(y, Tensor):
         raise not_a_tensor(linop.signature, "y", y)
     least = _checked_shift(linop, lam)
-    unitary, axes, normal = built(_diagonalised, linop)
+    unitary, axes, normal = make_in_plain_python(_diagonalised, linop)
     z = unitary(y if y.is_floating_point() or y.is_complex() else y.to(torch.get_default_dtype()))
     axes = axes if z.numel() else ()
     ones = torch.ones_like(z.real)

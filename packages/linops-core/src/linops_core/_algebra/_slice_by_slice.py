@@ -13,33 +13,42 @@ from torch.compiler import is_dynamo_compiling
 
 from nameddim import NamedDimension, is_wildcard
 
-from .._base._calls import applied
+from .._base._calls import apply_with_lazy_conjugate, is_hooked
 from .._base._cutting import tile_of
-from .._base._late_hooks import is_hooked
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
+from .._base._memo import Memo, may_be_kept
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import axis_of, lengths_by_place
 from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
-from .._kernels._dtype import promoted
 from .._kernels._torch_state import FakeTensor, is_in_forward_mode
-from .._kernels._tracing import is_recorded, may_be_remembered
+from .._kernels._tracing import is_recorded
 from ._normal import Normal
 
 CACHE = 2**20
 """Bytes on the way for each thread: about what a core has for itself."""
-
-SMALL = 2**16
-"""Bytes on the way below which a chain that fits the cache has nothing to gain."""
 
 
 @Question
 def gains_by_slices(linop: NamedLinop) -> bool:
     """Whether slices that fit the processor cache take less time than the whole.
 
-    Results of ``fn`` and ``adj_fn`` must then be new memory, in which others may write.
+    False by default. Answer True for an operator whose time is that of reading and writing memory:
+    elementwise products, sums, transforms of small grids. A chain of such operators is then
+    computed slice by slice, along dimensions in which each of them can be cut.
+
+    Examples
+    --------
+    >>> from linops_core import NamedLinop
+    >>> class Halves(NamedLinop):
+    ...     @staticmethod
+    ...     def fn(linop, x):
+    ...         return x / 2
+    ...     adj_fn = fn
+    >>> @gains_by_slices.register(Halves)
+    ... def always(linop):
+    ...     return True
     """
     return False
 
@@ -56,7 +65,7 @@ TileRow: TypeAlias = Sequence[Tile]
 """Tiles of a chain, whose results are added up: they write the same slice of the output."""
 
 
-class Slices:
+class SlicedChain:
     """The tiles of a chain, one row for each slice of the output."""
 
     def __init__(
@@ -70,8 +79,7 @@ class Slices:
         self._owners = [*{id(own): own for own in owners if own}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
-        self.attributes = [vars(part) for part in parts]
-        """Of the operators of the chain."""
+        self.parts = parts
 
     def weights(self) -> list[Tensor]:
         """Return the weights of all operators."""
@@ -98,7 +106,7 @@ class Slices:
         parts, window = tile
         y = _slice_of(x, self._ishape, window) if window else x
         for part in parts:
-            y = applied(part, y)
+            y = apply_with_lazy_conjugate(part, y)
         return y
 
     def _lengths(self, result: Tensor) -> list[int]:
@@ -111,48 +119,44 @@ class Slices:
         return lengths
 
 
-SLICES = Memo[tuple[object, "Slices | None"]]()
+SLICES = Memo[tuple[object, "SlicedChain | None"]]()
 """For a shape, dtype, device and number of threads: how to compute a chain slice by slice."""
 
 
-def slices_of(chain: NamedLinop, x: Tensor) -> Slices | None:
+def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     """Return how to compute a chain slice by slice; None if it should not be.
 
     None also if autograd or a hook records intermediate results.
     """
     if is_dynamo_compiling() or type(x) not in (Tensor, FakeTensor):
         return None
-    if type(x) is FakeTensor and not may_be_remembered(x.shape):
+    if type(x) is FakeTensor and not may_be_kept(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
     known, found = SLICES.of(chain) or (None, None)
-    if known == key and found is None:
+    if known != key:
+        if not may_be_kept(x.shape):
+            return None
+        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+    if found is None:
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or is_in_forward_mode():
         return None
-    if known != key:
-        if not may_be_remembered(x.shape):
-            return None
-        found = None
-    weights = found.weights() if found is not None else []
-    if found is None or found.shapes != [weight.shape for weight in weights]:
-        # It is new, or other weights are in their place by now.
-        found = _planned(chain, chain.flatten(), x)
-        SLICES.keep(chain, (key, found))
+    weights = found.weights()
+    if found.shapes != [weight.shape for weight in weights]:  # others are in their place by now
+        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
         if found is None:
             return None
         weights = found.weights()
-    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.attributes))
+    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.parts))
     return None if is_followed else found
 
 
-def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slices | None:
-    if x.device.type != "cpu" or not all(map(gains_by_slices, parts)):
-        return None
+def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> SlicedChain | None:
     lengths = _widest(parts, x)
-    dtype = promoted([x, *chain.parameters(), *chain.buffers()], x.dtype)
-    nbytes, limit = prod(lengths.values()) * dtype.itemsize, CACHE * torch.get_num_threads()
-    if nbytes < SMALL and nbytes <= limit:
+    # In the dtype of the input: those of all weights take longer to look through.
+    nbytes, limit = prod(lengths.values()) * x.element_size(), CACHE * torch.get_num_threads()
+    if nbytes <= limit or not x.is_cpu or not all(map(gains_by_slices, parts)):
         return None
     roles = {dim: chain.role(dim) for dim in lengths if not is_wildcard(dim)}
     written: dict[NamedDimension, list[slice]] = {}
@@ -169,7 +173,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         [(tile_of(chain, window).flatten(), window) for window in _windows(summed, outer)]
         for outer in _windows(written, {})
     ]
-    return Slices(chain, parts, rows)
+    return SlicedChain(chain, parts, rows)
 
 
 def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> list[Window]:

@@ -14,7 +14,7 @@ from .._base._dimensions import may_be_cut, supports_of
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._tile import Supports, Window, within
-from .._kernels._slices import common, hull, is_empty
+from .._kernels._slices import hull, intersection, is_empty
 from ._composite import Composite
 
 Side: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
@@ -56,7 +56,7 @@ def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports
     narrow = {
         dim: piece
         for dim in {name for window in windows for name in window}
-        if (piece := common(window.get(dim) for window in windows)) is not None
+        if (piece := intersection(window.get(dim) for window in windows)) is not None
     }
     if any(map(is_empty, narrow.values())):
         return found | dict.fromkeys(asked, slice(0, 0))

@@ -37,7 +37,7 @@ def check_workers(owner: str, num_workers: int | None) -> None:
         raise ValueError(f"{owner}: num_workers must be a positive integer, got {num_workers!r}")
 
 
-def combined(
+def combine_on_threads(
     combine: Callable[[Iterable[Tensor]], Tensor],
     pairs: Iterable[tuple[NamedLinop, Tensor]],
     threaded: bool,

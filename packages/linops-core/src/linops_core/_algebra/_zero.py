@@ -11,7 +11,7 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._dimensions import may_be_cut, size_of_side
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
@@ -48,8 +48,8 @@ class Zero(SliceableLinop):
     tensor([0., 0.])
     """
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -166,7 +166,7 @@ class Zero(SliceableLinop):
             side: known | {d: n for d, n in lengths.items() if d in dims_of(self.shape, side)}
             for side, known in self._sizes.items()
         }
-        return linked(self, None, _sizes=sizes)
+        return linked_copy(self, None, _sizes=sizes)
 
     def support(self, dim: NamedDimension | str) -> slice | None:
         """Return that nothing is read or written."""

@@ -17,7 +17,7 @@ from typing import (
 
 from torch import Tensor
 
-from .._kernels._tracing import built
+from .._kernels._tracing import make_in_plain_python
 from ._dimensions import DimensionedModule
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Rules:
     """Makes A^H inner A from A and an optional inner operator."""
     solve_shifted: Callable[..., Tensor]
     """Returns x with (A^H A + lam I) x = y for A, y and lam."""
-    following: Callable[..., NamedLinop]
+    tile_that_follows_weights: Callable[..., NamedLinop]
     """Returns a tile that follows the weights, for A, a window and what ``split`` of A returns."""
 
 
@@ -123,7 +123,7 @@ class Arithmetic(DimensionedModule):
         ValueError
             If the two do not fit, in names or in sizes.
         """
-        return built(rules.compose, inner, self)
+        return make_in_plain_python(rules.compose, inner, self)
 
     def __add__(self, other: NamedLinop) -> NamedLinop:
         """Return A + B.
@@ -132,7 +132,7 @@ class Arithmetic(DimensionedModule):
         """
         if not isinstance(other, Arithmetic):
             return _refused(self, "+", other)
-        return built(rules.add, self, other)
+        return make_in_plain_python(rules.add, self, other)
 
     def __radd__(self, other: object) -> Self | NamedLinop:
         """Return A for 0 + A, so that ``sum`` works."""
@@ -158,7 +158,7 @@ class Arithmetic(DimensionedModule):
         """Return the operator times a real or complex number."""
         if not is_scalar(scalar):
             return _refused(self, "*", scalar)
-        return built(rules.scale, self, scalar)
+        return make_in_plain_python(rules.scale, self, scalar)
 
     __rmul__ = __mul__
 
@@ -180,7 +180,7 @@ class Arithmetic(DimensionedModule):
         """
         if not isinstance(exponent, Integral):
             return _refused(self, "**", exponent)
-        return built(rules.power, self, int(exponent))
+        return make_in_plain_python(rules.power, self, int(exponent))
 
     def solve_shifted(self, y: Tensor, lam: float | Tensor) -> Tensor:
         r"""Return :math:`x = (A^H A + \lambda I)^{-1} y` in closed form, if one is known.

@@ -9,14 +9,14 @@ from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
 
 from .._kernels._recursion import advise
-from ._late_hooks import is_hooked
+from .._kernels._torch_state import has_global_hooks
 from ._module import check_export
 
 
-def applied(linop: Any, x: Tensor) -> Tensor:
+def apply_with_lazy_conjugate(linop: Any, x: Tensor) -> Tensor:
     """Return A x as a call does, or a lazy conjugate of it, which may cancel in a chain."""
     # Tracers replace the method of nn.Module, and do not pass plain tensors.
-    if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(linop.__dict__):
+    if type(x) is not Tensor or is_dynamo_compiling() or is_hooked(linop):
         if is_exporting():
             check_export(linop)
         return nn.Module.__call__(linop, x)  # type: ignore[no-any-return]
@@ -29,6 +29,18 @@ def applied(linop: Any, x: Tensor) -> Tensor:
         check_place(linop, x, error)
         raise
     return y
+
+
+def is_hooked(linop: Any) -> bool:
+    """Whether a call of an operator does more than call ``forward``."""
+    return bool(
+        linop._forward_hooks
+        or linop._forward_pre_hooks
+        or linop._backward_hooks
+        or linop._backward_pre_hooks
+        or linop._compiled_call_impl
+        or has_global_hooks()
+    )
 
 
 def check_place(linop: Any, x: Tensor, error: RuntimeError) -> None:

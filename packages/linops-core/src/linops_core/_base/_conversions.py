@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 class Conversions(DimensionedModule):
     """Conversions, for :class:`NamedLinop` to inherit."""
 
-    _is_real: ClassVar[bool] = False
-    """Whether the operator is its own complex conjugate."""
+    is_real: ClassVar[bool] = False
+    """Whether the operator is its own complex conjugate. A class sets it; False if not known."""
 
     @property
     def is_complex_linear(self) -> bool:
@@ -84,7 +84,7 @@ class Conversions(DimensionedModule):
         check_has_matrix(self, "to_dense")
         lengths, own_dtype, device = input_space(self, sizes, like, dtype, device)
         # By default that of the weights; only the real form then returns real matrices.
-        is_given = dtype is not None or like is not None or not self._is_real
+        is_given = dtype is not None or like is not None or not self.is_real
         dtype = own_dtype if is_given else own_dtype.to_real()
         n_columns = torch.Size(lengths).numel()
         # Without columns, one empty vector shows the number and the dtype of the rows.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from torch import Tensor, nn
 
 from ._late_hooks import HOOKS
-from ._memo import shared
+from ._memo import inherited_values
 from ._question import PerClass
 from ._state import plain_weight
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Module = TypeVar("Module", bound=nn.Module)
 
 
-def linked(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
+def linked_copy(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
     """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
     own = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
@@ -40,7 +40,7 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
     own.pop("_compiled_call_impl", None)
     own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
     if shape is None:
-        own["_found"] = shared(own["_found"])
+        own["_found"] = inherited_values(own["_found"])
     else:
         own.update(_shape=shape, _found={})
     return own

@@ -23,13 +23,13 @@ def overridable(function: Callable[..., Result]) -> Callable[..., Result]:
     return staticmethod(function)
 
 
-class Cuts(DimensionedModule):
+class Slicing(DimensionedModule):
     """Slices of operators, for :class:`NamedLinop` to inherit."""
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return the reason why ``dim`` cannot be sliced here, or None when it can."""
         cls = type(self)
-        if cls.split is not Cuts.split or cls._tiles_at is not Cuts._tiles_at:
+        if cls.split is not Slicing.split or cls._tiles_at is not Slicing._tiles_at:
             return None
         return "the operator does not define its slices (override split(linop, tile))"
 
@@ -71,7 +71,7 @@ class Cuts(DimensionedModule):
             As :meth:`split`; also if a result is not an operator, or has other dimensions or sizes.
         """
         whole = cast("NamedLinop", self)
-        if self.split is not Cuts.split:
+        if self.split is not Slicing.split:
             return [tile_of(whole, {dim: piece}) for piece in pieces]
         explicit = explicit_slices(self, dim, pieces)
         tiles = iter(self._tiles_at([{dim: piece} for piece in explicit if piece is not None]))
@@ -218,4 +218,8 @@ def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
                 f"{linop.signature}: split must return an operator in which {dim} has size "
                 f"{piece.stop - piece.start} for {piece}, got {tile.size(dim)}"
             )
-    return tile if linop.split is Cuts.split else rules.following(linop, window, tile)
+    return (
+        tile
+        if linop.split is Slicing.split
+        else rules.tile_that_follows_weights(linop, window, tile)
+    )

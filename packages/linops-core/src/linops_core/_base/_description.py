@@ -26,7 +26,7 @@ def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:
 def bytes_text(n_bytes: int) -> str:
     """Return a number of bytes in units: ``1.5 KiB``."""
     value, unit = float(n_bytes), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
+    while round(value, 1) >= 1024 and unit < len(_UNITS) - 1:
         value, unit = value / 1024, unit + 1
     return f"{value:.1f} {_UNITS[unit]}" if unit else f"{n_bytes} B"
 

@@ -11,23 +11,10 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from torch import Tensor, nn
-
-from .._kernels._torch_state import has_global_hooks
+from torch import nn
 
 HOOKS = frozenset(name for name, value in vars(nn.Module()).items() if type(value) is OrderedDict)
 REGISTER = [name for name in dir(nn.Module) if "register_" in name and name.endswith("_hook")]
-
-
-def is_hooked(own: dict[str, Any]) -> bool:
-    """Whether a call of a module with these attributes does more than call ``forward``."""
-    has_hooks = "_forward_hooks" in own and (
-        own["_forward_hooks"]
-        or own["_forward_pre_hooks"]
-        or own["_backward_hooks"]
-        or own["_backward_pre_hooks"]
-    )
-    return bool(has_hooks) or "_compiled_call_impl" in own or has_global_hooks()
 
 
 class _NoHooks(OrderedDict[int, Any]):
@@ -40,17 +27,8 @@ class _NoHooks(OrderedDict[int, Any]):
         )
 
 
-_NO_HOOKS = {name: _NoHooks() for name in HOOKS}
-
-
 class LateHooks(nn.Module):
-    """A module that shares empty containers of hooks with all others until it has one."""
-
-    def __getattr__(self, name: str) -> Tensor | nn.Module:
-        """Return an attribute that the module does not have itself."""
-        if name in HOOKS:
-            return _NO_HOOKS[name]  # type: ignore[return-value]
-        return super().__getattr__(name)
+    """A module that shares the empty containers of its class until it has a hook."""
 
 
 def _with_own_hooks(register: Callable[..., Any]) -> Callable[..., Any]:
@@ -67,3 +45,5 @@ def _with_own_hooks(register: Callable[..., Any]) -> Callable[..., Any]:
 
 for _name in REGISTER:
     setattr(LateHooks, _name, _with_own_hooks(getattr(nn.Module, _name)))
+for _name in HOOKS:
+    setattr(LateHooks, _name, _NoHooks())

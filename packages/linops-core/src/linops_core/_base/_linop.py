@@ -15,17 +15,17 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from .. import config
-from .._kernels._complex import without_bits
+from .._kernels._complex import resolve_conj_and_neg
 from .._kernels._freed_memory import keep_freed
-from .._kernels._tracing import built, constant_when_compiled, may_be_remembered
+from .._kernels._tracing import constant_when_compiled, make_in_plain_python
 from ._arithmetic import Arithmetic, rules
-from ._calls import applied
+from ._calls import apply_with_lazy_conjugate
 from ._conversions import Conversions
-from ._copying import linked, with_changed_tensors
-from ._cutting import Cuts, overridable
+from ._copying import linked_copy, with_changed_tensors
+from ._cutting import Slicing, overridable
 from ._description import html_tree, tensor_text, tree_lines
 from ._dimensions import check_inner, is_renamed_by
-from ._memo import CHECKED
+from ._memo import CHECKED, may_be_kept
 from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
 from ._swapped_functions import check_swap, of_adjoint, swapped
@@ -33,7 +33,7 @@ from ._swapped_functions import check_swap, of_adjoint, swapped
 _NOTHING = None, None
 
 
-class NamedLinop(Arithmetic, Conversions, Cuts):
+class NamedLinop(Arithmetic, Conversions, Slicing):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write an operator, subclass it, pass the shape to ``super().__init__`` and override two
@@ -71,8 +71,8 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
 
     saved_with: ClassVar[tuple[type, ...]] = ()
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
-    _takes_any_batch: ClassVar[bool] = False
-    """Whether ``fn`` treats all slices of further dimensions in front alike."""
+    takes_any_batch: ClassVar[bool] = False
+    """Whether ``fn`` treats all slices of further dimensions in front alike. A class sets it."""
 
     def __init_subclass__(cls, **kwargs: object) -> None:
         """Drop inherited closed forms of functions that the class overrides."""
@@ -109,14 +109,14 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
 
     def as_endomorphism(self) -> NamedLinop:
         """Return the operator, marked as one that maps a space to itself."""
-        return self if self.is_endomorphism else linked(self, None, _is_endomorphism=True)
+        return self if self.is_endomorphism else linked_copy(self, None, _is_endomorphism=True)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Return A x, with the hooks of the module; see :meth:`forward`.
 
         The result is never a lazy conjugate: ``y.is_conj()`` and ``y.is_neg()`` are False.
         """
-        return without_bits(applied(self, x))
+        return resolve_conj_and_neg(apply_with_lazy_conjugate(self, x))
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x.
@@ -148,7 +148,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
-            if facts is not None and may_be_remembered(x.shape):
+            if facts is not None and may_be_kept(x.shape):
                 CHECKED.keep(self, (facts, y.shape))
                 keep_freed(x, y)
         return y
@@ -166,7 +166,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         if isinstance(adjoint, weakref.ref):
             adjoint = adjoint()
         if not isinstance(adjoint, NamedLinop):
-            adjoint = built(self.adjoint)
+            adjoint = make_in_plain_python(self.adjoint)
             if adjoint is not self and config.cache_adjoint_normal:
                 # The way back is weak: an operator of gigabytes must not wait for the
                 # collector of cycles to be freed.
@@ -181,7 +181,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
             _make_derived(self)
         normal: NamedLinop | None = self._normal
         if normal is None:
-            normal = built(self.normal)
+            normal = make_in_plain_python(self.normal)
             if config.cache_adjoint_normal:
                 vars(self)["_normal"] = normal
         return normal
@@ -205,8 +205,8 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         if type(self).adjoint is NamedLinop.adjoint:
             check_swap(self, NamedLinop)
         if self.adj_fn is of_adjoint:
-            return linked(self, self._shape.H)
-        return linked(self, self._shape.H, **swapped(self))
+            return linked_copy(self, self._shape.H)
+        return linked_copy(self, self._shape.H, **swapped(self))
 
     @property
     def is_adjoint(self) -> bool:
@@ -220,7 +220,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
 
     def conj(self) -> NamedLinop:
         r"""Return the complex conjugate :math:`\bar A`: A with conjugated weights."""
-        return self if self._is_real else rules.conjugate(self)
+        return self if self.is_real else rules.conjugate(self)
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operators that this one composes, in the order of application."""
@@ -279,7 +279,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
 
         Override it if other attributes depend on the shape.
         """
-        return linked(self, shape)
+        return linked_copy(self, shape)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for inputs with the dimensions ``dims``, or None.
@@ -288,7 +288,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         ``...`` also works on inputs with further dimensions in front, which are then a batch. Grid
         operators find their dimensions by name. The copy shares all tensors.
         """
-        if not self._takes_any_batch:
+        if not self.takes_any_batch:
             return None
         shape = with_dims_in_front(self._shape, dims)
         return None if shape is None else self.resolved_to(shape)
@@ -301,7 +301,7 @@ class NamedLinop(Arithmetic, Conversions, Cuts):
         TypeError
             If ``names`` is not a mapping.
         """
-        return linked(self, self._shape.rename(names)) if is_renamed_by(self, names) else self
+        return linked_copy(self, self._shape.rename(names)) if is_renamed_by(self, names) else self
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` in the place of every tensor w that it reads.

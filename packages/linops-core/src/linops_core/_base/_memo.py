@@ -42,6 +42,11 @@ CHECKED = Memo[tuple[tuple[object, ...], Size]](is_own=True)
 """The facts of the last call that was checked, and the shape of its result."""
 
 
-def shared(found: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
+def inherited_values(found: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
     """Return the values that another operator with the same attributes takes over."""
     return {memo: value for memo, value in found.items() if not memo.is_own}
+
+
+def may_be_kept(shape: Size) -> bool:
+    """Whether a shape consists of numbers, and not of symbols of a tracer."""
+    return all([type(length) is int for length in shape])

@@ -9,13 +9,13 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from .._kernels._complex import without_bits
-from .._kernels._dtype import in_precision_of, kept_kind
+from .._kernels._complex import resolve_conj_and_neg
+from .._kernels._dtype import dtype_of_cast, in_precision_of
 from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
 from ._memo import CHECKED, Memo
-from ._state import forget_repeated, plain_weight, repeat_all
+from ._state import add_repeated_entries, plain_weight, remove_repeated_entries
 from ._swapped_functions import SWAPPED, finish_swap
 
 
@@ -113,7 +113,7 @@ class OperatorModule(LateHooks):
     def register_parameter(self, name: str, param: nn.Parameter | None) -> None:
         """Register a Parameter; a lazy conjugation is carried out in its memory."""
         if param is not None and (param.is_conj() or param.is_neg()):
-            param.data = without_bits(param.data)
+            param.data = resolve_conj_and_neg(param.data)
         super().register_parameter(name, param)
 
     def named_modules(
@@ -133,7 +133,7 @@ class OperatorModule(LateHooks):
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
         """Return the tensors by the names of ``named_parameters``: the names of their first use."""
         state = super().state_dict(*args, prefix=prefix, **kwargs)
-        forget_repeated(self, state, args[1] if len(args) > 1 else prefix)
+        remove_repeated_entries(self, state, args[1] if len(args) > 1 else prefix)
         return state
 
     def _save_to_state_dict(
@@ -143,11 +143,11 @@ class OperatorModule(LateHooks):
         super()._save_to_state_dict(destination, prefix, keep_vars)
         for name in (*self._parameters, *self._buffers):
             if prefix + name in destination:
-                destination[prefix + name] = without_bits(destination[prefix + name])
+                destination[prefix + name] = resolve_conj_and_neg(destination[prefix + name])
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         """Load the tensors; an entry under one name counts for all names of the tensor."""
-        others[-1].extend(repeat_all(self, state_dict, prefix))  # messages of errors
+        others[-1].extend(add_repeated_entries(self, state_dict, prefix))  # messages of errors
         super()._load_from_state_dict(state_dict, prefix, *others)
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
@@ -168,7 +168,7 @@ class OperatorModule(LateHooks):
             if not is_place and not tensor.is_complex():
                 return fn(tensor)
             empty = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device))
-            dtype = kept_kind(tensor.dtype, empty.dtype, is_place)
+            dtype = dtype_of_cast(tensor.dtype, empty.dtype, is_place)
             return fn(tensor) if dtype is empty.dtype else tensor.to(empty.device, dtype)
 
         super()._apply(changed, recurse=False)  # type: ignore[no-untyped-call]
@@ -195,21 +195,13 @@ class OperatorModule(LateHooks):
         Raises
         ------
         TypeError
-            If dtype has no precision (an integer type). Or if ``memory_aware`` is set, dtype is
-            half precision, and there are places.
+            If dtype has no precision (an integer type).
         """
         if isinstance(device, torch.dtype):
             device, dtype = None, device
         if memory_aware:
             from memmap import memory_aware_to
 
-            if dtype in (torch.float16, torch.complex32) and any(
-                getattr(part, "_geometry", ()) for part in self.modules()
-            ):
-                raise TypeError(
-                    f"{self.name}: the dtype must be of single or double precision for places, "
-                    f"angles and times that share memory, got {dtype}; leave memory_aware out"
-                )
             return memory_aware_to(self, device, dtype)
         self._apply(lambda tensor: tensor.to(device, in_precision_of(tensor, dtype)))
         return self

@@ -19,36 +19,40 @@ from ._sides import SIDES, Side, dims_of
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Place: TypeAlias = tuple[int, Side, int]
 """The number of an operand (or WHOLE, the composition), one of its sides, a position."""
-Seam: TypeAlias = tuple[Place, Place]
+EqualPlaces: TypeAlias = tuple[Place, Place]
 """Two places that are the same dimension because of the composition."""
 
 WHOLE = -1
+"""The composition, which comes last, after its operands."""
 
 
 @dataclass(frozen=True)
-class Joints:
-    """Facts about the places of a composition; its tiles share them."""
+class CompositionDims:
+    """The dimensions of a composition: who knows their lengths, and which are in input and output.
+
+    Tiles of the composition share them.
+    """
 
     sources: dict[tuple[Side, int], Place]
     """For a place of the whole: the place of an operand that knows its length."""
     links: tuple[tuple[int, int], ...]
     """Pairs of positions of input and output that are the same dimension."""
 
-    def among(self, places: Sequence[int]) -> Joints | None:
-        """Return the joints without some operands, or None if one of them knows a length."""
+    def among(self, places: Sequence[int]) -> CompositionDims | None:
+        """Return these facts without some operands, or None if one of them knows a length."""
         numbers = {place: number for number, place in enumerate(places)}
         if not {number for number, *_ in self.sources.values()} <= numbers.keys():
             return None
         sources = {place: (numbers[own[0]], *own[1:]) for place, own in self.sources.items()}
-        return Joints(sources, self.links)
+        return CompositionDims(sources, self.links)
 
 
-def joints(
+def composition_dims(
     shape: NamedShape,
     linops: Sequence[DimensionedModule],
-    seams: Iterable[Seam],
+    pairs: Iterable[EqualPlaces],
     owner: str | None = None,
-) -> Joints:
+) -> CompositionDims:
     """Return the facts about the places; with an owner, a place with two lengths is an error."""
     shapes = [*(linop.shape for linop in linops), shape]
     first = [0]
@@ -69,7 +73,7 @@ def joints(
             parents[at] = at = parents[parents[at]]
         return at
 
-    for one, other in seams:
+    for one, other in pairs:
         parents[root(node(other))] = root(node(one))
     for number, linop in enumerate(linops):
         for here, there in linop.linked_positions():
@@ -96,7 +100,7 @@ def joints(
                 at_input[own] = position
             elif own in at_input:
                 links.append((at_input[own], position))
-    return Joints(sources, tuple(links))
+    return CompositionDims(sources, tuple(links))
 
 
 def _two_lengths(
@@ -118,7 +122,7 @@ def _two_lengths(
     )
 
 
-def paired(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
+def matching_positions(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
     """Yield the pairs of positions of two fitting patterns that must be the same dimension.
 
     Positions before a ``...`` are counted from the start, those behind it from the end.
@@ -138,33 +142,37 @@ def paired(names: Dims, others: Dims) -> Iterator[tuple[int, int]]:
         yield len(names) - back, len(others) - back
 
 
-def one_after_another(shape: NamedShape, linops: Sequence[DimensionedModule]) -> Iterator[Seam]:
-    """Yield the seams of operators that are applied one after another."""
-    for here, there in paired(shape.ishape, linops[0].ishape):
+def equal_places_in_chain(
+    shape: NamedShape, linops: Sequence[DimensionedModule]
+) -> Iterator[EqualPlaces]:
+    """Yield the equal places of operators that are applied one after another."""
+    for here, there in matching_positions(shape.ishape, linops[0].ishape):
         yield (WHOLE, "input", here), (0, "input", there)
     for number in range(1, len(linops)):
-        for here, there in paired(linops[number - 1].oshape, linops[number].ishape):
+        for here, there in matching_positions(linops[number - 1].oshape, linops[number].ishape):
             yield (number - 1, "output", here), (number, "input", there)
-    for here, there in paired(shape.oshape, linops[-1].oshape):
+    for here, there in matching_positions(shape.oshape, linops[-1].oshape):
         yield (WHOLE, "output", here), (len(linops) - 1, "output", there)
 
 
-def side_by_side(
+def equal_places_side_by_side(
     shape: NamedShape,
     linops: Sequence[DimensionedModule],
     own_length: Callable[[Side, int], int | None] = lambda side, position: None,
-) -> Iterator[Seam]:
-    """Yield the seams of operators with the same input, whose outputs are combined."""
+) -> Iterator[EqualPlaces]:
+    """Yield the equal places of operators with the same input, whose outputs are combined."""
     for side in SIDES:
         own = dims_of(shape, side)
         for number, linop in enumerate(linops):
-            for here, there in paired(own, dims_of(linop.shape, side)):
+            for here, there in matching_positions(own, dims_of(linop.shape, side)):
                 if own_length(side, here) is None:
                     yield (WHOLE, side, here), (number, side, there)
 
 
-def alike_in_name(shape: NamedShape, linops: Sequence[DimensionedModule]) -> Iterator[Seam]:
-    """Yield the seams of operators that are related to the whole by names only."""
+def equal_places_by_name(
+    shape: NamedShape, linops: Sequence[DimensionedModule]
+) -> Iterator[EqualPlaces]:
+    """Yield the equal places of operators that are related to the whole by names only."""
     for number, linop in enumerate(linops):
         linked = {there for _, there in linop.linked_positions()}
         for side in SIDES:

@@ -19,7 +19,7 @@ _OF_NORMALS = ("normal_fn", "adj_normal_fn")
 _CLOSED_FORMS = {
     "adjoint": _OF_FUNCTIONS,
     "conj": _OF_CALLS,
-    "_is_real": _OF_CALLS,
+    "is_real": _OF_CALLS,
     "__pow__": _OF_CALLS,
     "normal": _OF_CALLS,
     "flatten": _OF_CALLS,
@@ -65,7 +65,7 @@ def lost_closed_forms(cls: type) -> Iterator[str]:
             yield name
 
 
-def always(linop: object) -> bool:
+def always_true(linop: object) -> bool:
     """Return True: the answer of a class whose operators are all alike in it."""
     return True
 
@@ -73,8 +73,9 @@ def always(linop: object) -> bool:
 class PerClass(Generic[Rest, Result]):
     """A function of an operator, chosen by the class of the operator or its nearest base.
 
-    It is like :func:`functools.singledispatch`, whose cache is written to at the first call for a
-    class: torch.compile then refuses to read the names of dimensions in the same graph.
+    It does not depend on the ``fn`` of the class; otherwise use :class:`Question`. It is like
+    :func:`functools.singledispatch`, whose cache is written to at the first call for a class:
+    torch.compile then refuses to read the names of dimensions in the same graph.
     """
 
     def __init__(self, default: Callable[Concatenate[Any, Rest], Result]) -> None:
@@ -108,8 +109,7 @@ class Question(Generic[Result]):
     """A function of an operator with another answer for each class that registers one.
 
     An answer is about the ``fn`` and ``adj_fn`` of its class. A class that overrides one of them,
-    or ``forward``, is another operator, and does not inherit the answer: the default holds. For an
-    answer that does not depend on these functions, use :class:`PerClass`.
+    or ``forward``, is another operator, and does not inherit the answer: the default holds.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Question(Generic[Result]):
         return self._answers(linop, *args)
 
     def register(self, *classes: type) -> Callable[[Answer], Answer]:
-        """Return a decorator for the answer of some classes."""
+        """Return a decorator for the answer of some classes: a function of the same arguments."""
 
         def kept(answer: Answer) -> Answer:
             for cls in classes:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from .._kernels._dtype import promoted
+from .._kernels._dtype import promoted_dtype
 from ._dimensions import DimensionedModule
 
 Item = TypeVar("Item")
@@ -76,7 +76,7 @@ def input_space(
     first one on which the operator takes inputs.
     """
     if like is None:
-        known = promoted(_values(linop), default)
+        known = promoted_dtype(_values(linop), default)
         first = next(iter(linop.input_devices), None)
         lengths = input_lengths(linop, sizes)
         return InputSpace(lengths, dtype or known, first if device is None else device)

@@ -13,7 +13,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._sides import Side
 from .._kernels._dtype import not_a_tensor
 from ._centre import without_fftshift
-from ._copying import attributes_of_linked, linked, with_attributes, with_changed_tensors
+from ._copying import attributes_of_linked, linked_copy, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
 from ._linop import NamedLinop
 from ._roles import Role
@@ -50,14 +50,14 @@ class WeightPart(NamedTuple):
         if not self.shifted:
             return weight[self.cut] if self.cut else weight
         axes = range(weight.ndim)
-        along = tuple(self.along(axis) if axis in self.shifted else _ALL for axis in axes)
-        across = tuple(_ALL if axis in self.shifted else self.along(axis) for axis in axes)
+        along = tuple(self.slice_along(axis) if axis in self.shifted else _ALL for axis in axes)
+        across = tuple(_ALL if axis in self.shifted else self.slice_along(axis) for axis in axes)
         shifted: Tensor = torch.fft.ifftshift(weight[across], self.shifted)
         return shifted[along]
 
     def shape_of(self, weight: Tensor) -> torch.Size:
         """Return the shape of the part, without making it."""
-        pieces = map(self.along, range(weight.ndim))
+        pieces = map(self.slice_along, range(weight.ndim))
         pairs = zip(pieces, weight.shape, strict=True)
         return torch.Size([n if p == _ALL else p.stop - p.start for p, n in pairs])
 
@@ -66,13 +66,13 @@ class WeightPart(NamedTuple):
         """The ends of the slices that a tile reads; they can be a key."""
         return tuple([(piece.start, piece.stop) for piece in self.cut])
 
-    def along(self, axis: int) -> slice:
+    def slice_along(self, axis: int) -> slice:
         """Return the slice that a tile reads along an axis."""
         return self.cut[axis] if axis < len(self.cut) else _ALL
 
     def is_cut(self, axes: Iterable[int]) -> bool:
         """Whether a tile reads a part along one of the axes."""
-        return any(self.along(axis) != _ALL for axis in axes)
+        return any(self.slice_along(axis) != _ALL for axis in axes)
 
 
 class SliceableLinop(NamedLinop):
@@ -221,7 +221,7 @@ class SliceableLinop(NamedLinop):
         for name, part in self._weights.items():
             for axis, own in enumerate(part.dims(self._shape)):
                 if own == dim and axis not in part.broadcast:
-                    piece = part.along(axis)
+                    piece = part.slice_along(axis)
                     if piece == _ALL:
                         return int(self._weight(name).shape[axis])
                     return int(piece.stop - piece.start)
@@ -233,7 +233,9 @@ class SliceableLinop(NamedLinop):
             tensor_text(
                 name,
                 self._weight(name),
-                slices_text(map(part.along, range(self._weight(name).ndim))) if part.cut else "",
+                slices_text(map(part.slice_along, range(self._weight(name).ndim)))
+                if part.cut
+                else "",
             )
             for name, part in self._weights.items()
         )
@@ -250,7 +252,7 @@ class SliceableLinop(NamedLinop):
             axes = [(axis, dims[axis]) for axis in part.axes_of(concerned, self._shape)]
             n_axes = max([len(part.cut), *(axis + 1 for axis, _ in axes)])
             cut_from = part.cut_from or self._weight(name).shape
-            whole.append((name, part, [*map(part.along, range(n_axes))], cut_from, axes))
+            whole.append((name, part, [*map(part.slice_along, range(n_axes))], cut_from, axes))
         if not any(axes for *_, axes in whole):
             return [self] * len(windows)  # all read the same
         attributes, tiles = attributes_of_linked(self), []
@@ -303,7 +305,7 @@ def with_shifted_weights(
         return linop
     if is_cut or any(part.shifted for part in linop._weights.values()):
         return None
-    return linked(linop, None, _weights=weights)
+    return linked_copy(linop, None, _weights=weights)
 
 
 without_fftshift.register(SliceableLinop)(with_shifted_weights)

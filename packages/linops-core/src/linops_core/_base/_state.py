@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .._kernels._complex import without_bits
+from .._kernels._complex import resolve_conj_and_neg
 
 
 def plain_weight(tensor: Tensor) -> Tensor:
@@ -19,10 +19,10 @@ def plain_weight(tensor: Tensor) -> Tensor:
 
     A tensor that trains, or a view of one, stays as it is, and follows the training.
     """
-    return tensor if tensor.requires_grad else without_bits(tensor)
+    return tensor if tensor.requires_grad else resolve_conj_and_neg(tensor)
 
 
-def uses(module: nn.Module, prefix: str) -> list[list[str]]:
+def names_by_tensor(module: nn.Module, prefix: str) -> list[list[str]]:
     """Return the names of each tensor of a module, in the order of use."""
     names: dict[tuple[int, str], list[str]] = {}
     for name, place in _places(module, prefix):
@@ -40,17 +40,21 @@ def _places(module: nn.Module, prefix: str) -> Iterator[tuple[str, tuple[int, st
             yield from _places(part, f"{prefix}{part_name}.")
 
 
-def forget_repeated(module: nn.Module, state: MutableMapping[str, Any], prefix: str) -> None:
+def remove_repeated_entries(
+    module: nn.Module, state: MutableMapping[str, Any], prefix: str
+) -> None:
     """Remove entries from a state that it has under an earlier name."""
-    for _, *others in uses(module, prefix):
+    for _, *others in names_by_tensor(module, prefix):
         for name in others:
             state.pop(name, None)
 
 
-def repeat_all(module: nn.Module, state: MutableMapping[str, Any], prefix: str) -> list[str]:
+def add_repeated_entries(
+    module: nn.Module, state: MutableMapping[str, Any], prefix: str
+) -> list[str]:
     """Add the repeated entries of a tensor to a state under all its names; return the errors."""
     errors = []
-    for names in uses(module, prefix):
+    for names in names_by_tensor(module, prefix):
         given = [name for name in names if name in state]
         if not given:
             continue

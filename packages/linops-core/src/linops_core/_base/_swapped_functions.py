@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ._copying import linked
+from ._copying import linked_copy
 
 _PAIRS = (("fn", "adj_fn"), ("normal_fn", "adj_normal_fn"), ("split", "adj_split"))
 SWAPPED = frozenset(name for pair in _PAIRS for name in pair)
@@ -105,7 +105,7 @@ def _take_parts_of_adjoint(linop: Any) -> None:
     # the order of its bases finishes the swap.
     level = own.pop("_n_swaps", 0)
     shape = own["_shape"]
-    adjoint = adjoints[level](linked(linop, shape.H, _n_swaps=level + 1))
+    adjoint = adjoints[level](linked_copy(linop, shape.H, _n_swaps=level + 1))
     own.clear()
     own.update(vars(adjoint), _shape=shape, _has_relatives=False)
     own.pop("_n_swaps", None)

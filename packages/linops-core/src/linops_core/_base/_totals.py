@@ -21,7 +21,7 @@ class Processes:
     number: int
     """Number of this process, from 0."""
     count: int
-    told: Callable[[object, str], list[object]]
+    all_gather: Callable[[object, str], list[object]]
     """Gathers an object of each process, in order; all must call it with the name of the step."""
 
 

@@ -45,7 +45,7 @@ class TensorState:
         return [_look_of(tensor) for tensor in tensors] == self._looks
 
 
-def are_counted(*tensors: Tensor) -> bool:
+def writes_are_counted(*tensors: Tensor) -> bool:
     """Return whether torch counts all writes, so that :class:`TensorState` shows them.
 
     It does not count those of fused optimizers, which write to what has or had a gradient, nor

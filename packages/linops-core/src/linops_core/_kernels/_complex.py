@@ -14,7 +14,7 @@ _COMPLEX = {
 }
 
 
-def without_bits(x: Tensor) -> Tensor:
+def resolve_conj_and_neg(x: Tensor) -> Tensor:
     """Return x with its lazy conjugation and negation carried out; x itself if it has none.
 
     Other programs read the memory of a tensor and not the two bits: safetensors, DLPack, compiled

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ._accumulate import writing_is_safe
-from ._dtype import multiplied, summable
+from ._dtype import product_in_wide_dtype, summable
 
 _REST = "."
 """Stands for the axes of a ``...``, which the weight does not have."""
@@ -22,9 +22,9 @@ _SMALL, _SMALL_ON_GPU = 2**14, 2**21
 _PRODUCT_OVER_COUNT = 64
 """Elements of a product, for each product, from which products are added one by one."""
 
-_LONG = 2**18
-"""Terms of a sum, above which products in single precision lose digits: torch adds the rows of a
-transposed matrix one by one, so that 2^25 ones give 2^24."""
+_LONG, _LONG_ON_GPU = 2**14, 2**18
+"""Terms of a sum in single precision. The sums of more terms are added in double precision, because
+torch on a CPU adds the rows of a transposed matrix one by one, so that 2^25 ones give 2^24."""
 
 
 def letters_of(*shapes: Sequence[str]) -> list[str]:
@@ -95,26 +95,26 @@ class Contraction:
                 dtype = torch.promote_types(weight.dtype, x.dtype)
                 weight, x = weight.to(dtype), x.to(dtype)
             if self.is_aligned:
-                return multiplied(weight, x)
-            return multiplied(self.weight_axes.view(weight), self.x_axes.view(x))
+                return product_in_wide_dtype(weight, x)
+            return product_in_wide_dtype(self.weight_axes.view(weight), self.x_axes.view(x))
         if not (weight.is_floating_point() or weight.is_complex()):
             x = summable(x)  # integers are summed as int64
         if self.kind == "sum of products":
             few = self._few_products(weight, x)
             if few is not None:
                 return few
+        if writing_is_safe() and x.numel() > _LONG and x.dtype in (torch.float32, torch.complex64):
+            first, *others = self._short_sums(weight, x)
+            if others:
+                total = (y := self(*first)).to(torch.promote_types(y.dtype, torch.float64))
+                for pair in others:
+                    total += self(*pair)
+                return total.to(y.dtype)
         if weight.dtype != x.dtype:
             if x.is_complex() and not weight.is_complex():
                 return self._by_parts(weight, x)
             dtype = torch.promote_types(weight.dtype, x.dtype)
             weight, x = weight.to(dtype), x.to(dtype)
-        if writing_is_safe() and x.numel() > _LONG and x.dtype in (torch.float32, torch.complex64):
-            pairs = self._short_sums(weight, x)
-            if len(pairs) > 1:
-                total = self(*pairs[0])
-                for pair in pairs[1:]:
-                    total += self(*pair)
-                return total
         if self.kind == "matrix":
             return torch.mv(weight, x) if x.ndim == 1 else x @ weight.mT
         if self.kind == "transposed matrix":
@@ -126,11 +126,11 @@ class Contraction:
         of_weight, of_x, result = self.letters
         sizes = dict(zip(of_weight, weight.shape, strict=True))
         summed = {letter: sizes[letter] for letter in of_x if letter not in result}
-        n_terms = prod(summed.values())
-        if n_terms <= _LONG:
+        n_terms, most = prod(summed.values()), _LONG if x.is_cpu else _LONG_ON_GPU
+        if n_terms <= most:
             return [(weight, x)]
         longest = max(summed, key=summed.__getitem__)
-        n_at_once = max(1, sizes[longest] * _LONG // n_terms)
+        n_at_once = max(1, sizes[longest] * most // n_terms)
         at = of_x.index(longest)
         axis = at - len(of_x) if _REST in of_x[:at] else at
         halves = weight.split(n_at_once, of_weight.index(longest)), x.split(n_at_once, axis)
@@ -154,7 +154,7 @@ class Contraction:
         if not writing_is_safe():  # nothing is asked of sizes, which a graph may not know
             return self.x_axes.view((weight * x).sum(self.axis))
         if n_products == 1:
-            return self.x_axes.view(multiplied(weight, x).squeeze(self.axis))
+            return self.x_axes.view(product_in_wide_dtype(weight, x).squeeze(self.axis))
         n_at_once = _at_once(x, n_products)
         if n_at_once == n_products:
             return self.x_axes.view((weight * x).sum(self.axis))

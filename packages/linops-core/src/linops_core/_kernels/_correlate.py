@@ -14,6 +14,7 @@ from torch.nn import functional
 from ._accumulate import writing_is_safe
 from ._complex import imag_part
 from ._dtype import summable
+from ._extended_axis import ExtendedAxis
 from ._halo import Axis
 from ._tracing import is_recorded
 
@@ -27,10 +28,19 @@ _SMALLEST_TRANSFORMED = 2**10
 _TRANSFORMED = (torch.float32, torch.float64, torch.complex64, torch.complex128)
 
 
-def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "auto") -> Tensor:
+def correlated(
+    x: Tensor,
+    weight: Tensor,
+    axes: Sequence[ExtendedAxis],
+    method: str = "auto",
+    *,
+    is_back: bool = False,
+) -> Tensor:
     r"""Return :math:`y_p = \sum_j w_j x_{p + j - b}` between parts of a grid, as a new tensor.
 
     The batch axes of the weight broadcast against the batch axes of x. Integers are added as int64.
+    With ``is_back``, x is like an output of the axes, and the correlation goes to their inputs: the
+    adjoint, if the weight is flipped and conjugated.
     """
     if not (weight.is_floating_point() or weight.is_complex()):
         x = summable(x)
@@ -41,40 +51,29 @@ def correlated(x: Tensor, weight: Tensor, axes: Sequence[Axis], method: str = "a
             "transform returns no integers, got 'fft'"
         )
     batch = x.shape[: x.ndim - len(axes)]
+    lengths = [axis.lengths[0 if is_back else 1] for axis in axes]
     if not x.numel():  # torch's convolutions refuse these
-        return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
-    if all([axis.is_ring for axis in axes]) and _way(weight, axes, dtype, method) == "fft":
-        shifts = [axis.before for axis in axes]
+        return x.new_zeros(*batch, *lengths, dtype=dtype)
+    if all([axis.is_ring for axis in axes]) and _way(axes, dtype, method) == "fft":
+        shifts = [axis.taps - 1 - axis.before if is_back else axis.before for axis in axes]
         return _by_transform(x.to(dtype), weight.to(dtype), shifts, x.shape[len(batch) :])
-    straight, touches_all = list(axes), True
-    for number, axis in enumerate(axes):
-        if axis.n_input == axis.period:
-            reach = axis.n_output + axis.taps - 1
-            x = _around(x, number - len(axes), -axis.before, reach)
-            straight[number] = Axis(reach, axis.n_output, axis.taps, 0)
+    terms = []
+    for chosen in product(*(axis.stretches for axis in axes)):
+        straight = [stretch.straight for stretch in chosen]
+        if is_back:
+            part = _term(x, weight, [axis.reverse for axis in straight], dtype, method)
+            for number, stretch in enumerate(chosen, -len(axes)):
+                part = stretch.put_back(part, number)
         else:
-            touches_all = touches_all and axis.touches_all
-    if touches_all:
-        return _touched(x, weight, straight, dtype, method)
-    images = [[Axis(*axis[:3], shift) for shift in axis.images] for axis in straight]
-    terms = [_term(x, weight, one, dtype, method) for one in product(*images)]
-    if not terms:
-        return x.new_zeros(*batch, *[axis.n_output for axis in axes], dtype=dtype)
-    return reduce(torch.add, terms)
+            part = x
+            for number, stretch in enumerate(chosen, -len(axes)):
+                part = stretch.taken(part, number)
+            part = _term(part, weight, straight, dtype, method)
+        terms.append(part)
+    return reduce(torch.add, terms) if terms else x.new_zeros(*batch, *lengths, dtype=dtype)
 
 
-def _around(x: Tensor, axis: int, start: int, length: int) -> Tensor:
-    """Return ``length`` elements from ``start`` on of a periodic axis."""
-    period, parts = x.shape[axis], []
-    while length:
-        at = start % period
-        n = min(period - at, length)
-        parts.append(x.narrow(axis, at, n))
-        start, length = start + n, length - n
-    return parts[0] if len(parts) == 1 else torch.cat(parts, dim=axis)
-
-
-def _way(weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str) -> str:
+def _way(axes: Sequence[Axis | ExtendedAxis], dtype: torch.dtype, method: str) -> str:
     """Return the given method, or the faster one for "auto"."""
     if method != "auto":
         return method
@@ -104,11 +103,11 @@ def _touched(
     x: Tensor, weight: Tensor, axes: Sequence[Axis], dtype: torch.dtype, method: str
 ) -> Tensor:
     """Return the correlation of overlapping parts: 0 <= shift < taps."""
-    if _way(weight, axes, dtype, method) == "fft":
+    if _way(axes, dtype, method) == "fft":
         # Long enough that nothing wraps around into the output.
         lengths = [
             _fast_length(max(n_in + before, n_out + taps - 1 - before))
-            for n_in, n_out, taps, before, _ in axes
+            for n_in, n_out, taps, before in axes
         ]
         shifts = [axis.before for axis in axes]
         y = _by_transform(x.to(dtype), weight.to(dtype), shifts, lengths)
@@ -144,7 +143,7 @@ def _direct(x: Tensor, weight: Tensor, axes: Sequence[Axis]) -> Tensor:
     if x.is_complex():
         planes, kernels = _parts(planes), kernels.repeat_interleave(2, dim=0)
     # Torch pads both sides equally, so one side may have too much.
-    padding = [max(before, out + t - 1 - before - n) for n, out, t, before, _ in axes]
+    padding = [max(before, out + t - 1 - before - n) for n, out, t, before in axes]
     y = _CONVOLUTIONS[ndim - 1](planes, kernels, padding=padding, groups=kernels.shape[0])
     for number, (axis, pad) in enumerate(zip(axes, padding, strict=True), 2):
         if y.shape[number] > axis.n_output:

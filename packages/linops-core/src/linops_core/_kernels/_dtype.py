@@ -31,7 +31,7 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
     return _COMPLEX[real] if tensor.is_complex() else real
 
 
-def kept_kind(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype:
+def dtype_of_cast(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype:
     """Return the dtype for a cast from ``old`` to ``new`` that loses no imaginary part.
 
     That of a place is real, and of single or double precision if ``old`` is.
@@ -42,7 +42,7 @@ def kept_kind(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype
     return new if new.is_complex else _COMPLEX.get(new, old)
 
 
-def promoted(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dtype:
+def promoted_dtype(tensors: Iterable[Tensor], default: torch.dtype) -> torch.dtype:
     """Return the dtype to which all tensors except integers promote."""
     dtypes = [x.dtype for x in tensors if x.is_floating_point() or x.is_complex()]
     return reduce(torch.promote_types, dtypes) if dtypes else default
@@ -53,7 +53,7 @@ def summable(x: Tensor) -> Tensor:
     return x if x.is_floating_point() or x.is_complex() else x.long()
 
 
-def multiplied(weight: Tensor | complex, x: Tensor, out: Tensor | None = None) -> Tensor:
+def product_in_wide_dtype(weight: Tensor | complex, x: Tensor, out: Tensor | None = None) -> Tensor:
     """Return weight times x; products of integers are int64, those with bools keep the dtype.
 
     The product is written to ``out`` if that has its shape and dtype and autograd does not record.

@@ -1,4 +1,4 @@
-"""Axes of a correlation whose input is extended beyond its ends: mirrored or replicated."""
+"""Axes of a correlation whose input is extended beyond its ends by zeros or by its elements."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ._halo import Axis
-from ._slices import clipped, hull
+from ._slices import clipped_slice, hull
 
-Extension: TypeAlias = Literal["reflect", "replicate"]
+Extension: TypeAlias = Literal["zeros", "circular", "reflect", "replicate"]
 
 
 class SourceRange(NamedTuple):
@@ -31,19 +31,56 @@ class SourceRange(NamedTuple):
         far = self.source + self.step * (self.length - 1)
         return slice(min(self.source, far), max(self.source, far) + 1)
 
-    def within(self, first: int, last: int) -> SourceRange | None:
-        """Return the part with sources from ``first`` to below ``last``, or None."""
-        start, length, source, step = self
-        if step == 0:
-            low, high = (0, length) if first <= source < last else (0, 0)
-        elif step == 1:
-            low, high = first - source, last - source
-        else:
-            low, high = source - last + 1, source - first + 1
-        low, high = max(low, 0), min(high, length)
-        return (
-            SourceRange(start + low, high - low, source + step * low, step) if low < high else None
-        )
+
+class Stretch(NamedTuple):
+    """Ranges of an extended axis that follow each other, and the correlation with their elements.
+
+    The elements are taken from an input, extended beyond the ends of its grid.
+    """
+
+    ranges: Sequence[SourceRange]
+    straight: Axis
+    """The axis from the elements to the output."""
+    n_input: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the elements are the input as it is."""
+        return self.ranges == [(0, self.n_input, 0, 1)]
+
+    def taken(self, x: Tensor, axis: int) -> Tensor:
+        """Return the elements along an axis of x."""
+        if self.is_whole:
+            return x
+        parts = []
+        for run in self.ranges:
+            part = x.narrow(axis, run.sources.start, run.sources.stop - run.sources.start)
+            if run.step == 0:
+                part = part.expand(with_length(x, axis, run.length))
+            parts.append(part.flip(axis) if run.step == -1 else part)
+        return parts[0] if len(parts) == 1 else torch.cat(parts, dim=axis)
+
+    def put_back(self, y: Tensor, axis: int) -> Tensor:
+        """Return the adjoint of :meth:`taken`: the sums over all copies of an element."""
+        if self.is_whole:
+            return y
+        x = y.new_zeros(with_length(y, axis, self.n_input))
+        for run in self.ranges:
+            part = y.narrow(axis, run.start - self.ranges[0].start, run.length)
+            if run.step == 0:
+                part = part.sum(axis, keepdim=True)
+            elif run.step == -1:
+                part = part.flip(axis)
+            sources = run.sources
+            x.narrow(axis, sources.start, sources.stop - sources.start).add_(part)
+        return x
+
+
+def with_length(x: Tensor, axis: int, length: int) -> list[int]:
+    """Return the shape of x with another length along an axis."""
+    lengths = list(x.shape)
+    lengths[axis] = length
+    return lengths
 
 
 class ExtendedAxis(NamedTuple):
@@ -61,7 +98,8 @@ class ExtendedAxis(NamedTuple):
     size: int
     """Length of the grid."""
     mode: Extension
-    """The extension: "reflect" is c b [a b c] b a, "replicate" is a a [a b c] c c."""
+    """The values beyond the ends of a grid a b c: "zeros" is 0 0 [a b c] 0 0, "circular" is
+    b c [a b c] a b, "reflect" is c b [a b c] b a, "replicate" is a a [a b c] c c."""
     start: int = 0
     """Start of the input in the grid."""
 
@@ -73,22 +111,42 @@ class ExtendedAxis(NamedTuple):
     @property
     def runs(self) -> list[SourceRange]:
         """The ranges of the extended axis in order; it is zero between them."""
-        first = self.start - self.before
+        first, found = self.start - self.before, []
         stop = first + self.n_output + self.taps - 1
-        found = []
+        least, most = self.start, self.start + self.n_input - 1
         for begin, end, source, step in _pieces(first, stop, self.size, self.mode):
             low, high = max(begin, first), min(end, stop)
-            run = SourceRange(low - first, high - low, source + step * (low - begin), step)
-            inside = run.within(self.start, self.start + self.n_input) if low < high else None
-            if inside is not None:
-                found.append(inside._replace(source=inside.source - self.start))
+            if step:  # where the first and the last element of the input are
+                ends = begin + step * (least - source), begin + step * (most - source)
+                low, high = max(low, min(ends)), min(high, max(ends) + 1)
+            elif not least <= source <= most:
+                continue
+            if low < high:
+                at = source + step * (low - begin) - self.start
+                found.append(SourceRange(low - first, high - low, at, step))
         return found
 
     @property
-    def straight(self) -> Axis:
-        """The axis of the correlation of the extended input; see `extended`."""
-        reach = _reach(self.runs)
-        return Axis(reach.stop - reach.start, self.n_output, self.taps, reach.start)
+    def is_ring(self) -> bool:
+        """Whether input and output are a whole period."""
+        return self.mode == "circular" and self.n_input == self.n_output == self.size
+
+    @property
+    def stretches(self) -> list[Stretch]:
+        """The ranges without zeros between them, whose correlations are added up."""
+        groups: list[list[SourceRange]] = []
+        for run in self.runs:
+            if not groups or groups[-1][-1].start + groups[-1][-1].length < run.start:
+                groups.append([])
+            groups[-1].append(run)
+        return [
+            Stretch(
+                ranges,
+                Axis(sum(r.length for r in ranges), self.n_output, self.taps, ranges[0].start),
+                self.n_input,
+            )
+            for ranges in groups
+        ]
 
     @property
     def supports(self) -> tuple[slice, slice]:
@@ -97,7 +155,9 @@ class ExtendedAxis(NamedTuple):
         Both are empty if nothing overlaps.
         """
         runs, last = self.runs, self.taps - 1
-        written = [clipped(run.start - last, run.start + run.length, self.n_output) for run in runs]
+        written = [
+            clipped_slice(run.start - last, run.start + run.length, self.n_output) for run in runs
+        ]
         return hull(run.sources for run in runs), hull(written)
 
     def with_kernel(self, taps: int, centre: int) -> ExtendedAxis:
@@ -117,63 +177,23 @@ class ExtendedAxis(NamedTuple):
         return ExtendedAxis(n_input, n_output, taps, before, size, mode, start)
 
 
-def extended(x: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
-    """Return x extended along its last axes as far as the outputs read it."""
-    for number, axis in enumerate(axes, x.ndim - len(axes)):
-        runs = axis.runs
-        if not runs:
-            return x.narrow(number, 0, 0)
-        at, parts = runs[0].start, []
-        for run in runs:
-            if run.start > at:
-                parts.append(x.new_zeros(_with_length(x, number, run.start - at)))
-            part = x.narrow(number, run.sources.start, run.sources.stop - run.sources.start)
-            if run.step == 0:
-                part = part.expand(_with_length(x, number, run.length))
-            parts.append(part.flip(number) if run.step == -1 else part)
-            at = run.start + run.length
-        x = parts[0] if len(parts) == 1 else torch.cat(parts, dim=number)
-    return x
-
-
-def folded(y: Tensor, axes: Sequence[ExtendedAxis]) -> Tensor:
-    """Return the adjoint of `extended`: the sums over all copies of an element."""
-    for number, axis in enumerate(axes, y.ndim - len(axes)):
-        runs = axis.runs
-        first = _reach(runs).start
-        x = y.new_zeros(_with_length(y, number, axis.n_input))
-        for run in runs:
-            part = y.narrow(number, run.start - first, run.length)
-            if run.step == 0:
-                part = part.sum(number, keepdim=True)
-            elif run.step == -1:
-                part = part.flip(number)
-            sources = run.sources
-            x.narrow(number, sources.start, sources.stop - sources.start).add_(part)
-        y = x
-    return y
-
-
 def _pieces(
     first: int, stop: int, size: int, mode: Extension
 ) -> Iterator[tuple[int, int, int, int]]:
     """Yield (start, stop, source, step) of the pieces of the extended grid."""
-    if size == 1 or mode == "replicate":
+    if mode == "zeros":
+        yield 0, size, 0, 1
+    if mode == "zeros" or not size:
+        return
+    if mode == "replicate" or (mode == "reflect" and size == 1):
         yield min(first, 0), 0, 0, 0
         yield 0, size, 0, 1
         yield size, max(stop, size), size - 1, 0
-    elif size:
+    elif mode == "circular":
+        for begin in range(first // size * size, stop, size):
+            yield begin, begin + size, 0, 1
+    else:
         period = 2 * (size - 1)
         for begin in range(first // period * period, stop, period):
             yield begin, begin + size, 0, 1
             yield begin + size, begin + period, size - 2, -1
-
-
-def _reach(runs: Sequence[SourceRange]) -> slice:
-    return hull(slice(run.start, run.start + run.length) for run in runs)
-
-
-def _with_length(x: Tensor, axis: int, length: int) -> list[int]:
-    lengths = list(x.shape)
-    lengths[axis] = length
-    return lengths

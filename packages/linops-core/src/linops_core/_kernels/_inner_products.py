@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.compiler import is_compiling, is_dynamo_compiling
 
 from ._torch_state import is_transformed
-from ._tracing import is_followed
+from ._tracing import is_differentiated
 
 _SHORT = 2**11
 """Number of entries up to which few accumulators are enough."""
@@ -26,8 +26,6 @@ _BLOCK = 2**16
 """Number of entries of a block of products, which stays in the cache."""
 _COLUMNS = 2**12
 """Number of entries of the rows in a product of matrices, which keeps more accumulators."""
-_ROW = 2**8
-"""Number of real numbers in the rows whose norms are taken first."""
 _SINGLE = {
     torch.float16: torch.float32,
     torch.bfloat16: torch.float32,
@@ -44,8 +42,7 @@ def inner(x: Tensor, z: Tensor, axes: Sequence[int] = ()) -> Tensor:
     if not axes and not _is_long(x) and not (x.is_cpu and _are_strided(x, z)):
         return torch.vdot(x.flatten(), z.flatten())
     if not axes and not is_compiling():
-        into = _buffer(x, z)
-        return _total([_products(a, b, into).sum() for a, b in _blocks(x, z)], x.dtype)
+        return _total([_products(a, b).sum() for a, b in _blocks(x, z)], x.dtype)
     lengths = [x.shape[axis] for axis in axes]
     first, second = _systems(x, axes), _systems(z, axes)
     if not x.is_cpu:
@@ -58,8 +55,8 @@ def inner(x: Tensor, z: Tensor, axes: Sequence[int] = ()) -> Tensor:
         found = torch.stack([inner(*pair) for pair in zip(first, second, strict=True)])
     else:
         step = _BLOCK // max(first[:1].numel(), 1)
-        pairs, into = zip(first.split(step), second.split(step), strict=True), _buffer(x, z)
-        found = torch.cat([_products(a, b, into).flatten(1).sum(-1) for a, b in pairs])
+        pairs = zip(first.split(step), second.split(step), strict=True)
+        found = torch.cat([_products(a, b).flatten(1).sum(-1) for a, b in pairs])
     return found.reshape(lengths).to(x.dtype)
 
 
@@ -89,7 +86,7 @@ def norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
     if not _is_long(x, axes):
         return torch.linalg.vector_norm(parts, 2, dims)  # type: ignore[no-any-return]
     square = squared_norm(x, axes)
-    if not (is_followed(x) or is_transformed()):
+    if not (is_differentiated(x) or is_transformed()):
         length: Tensor = square.sqrt()
         return length
     is_positive = square > 0
@@ -99,14 +96,7 @@ def norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
 def squared_norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
     """Return the sum of squares of all entries; of each vector that ``axes`` number."""
     parts = real_parts(x)
-    is_cut = axes or not _is_long(parts) or parts.numel() <= _BLOCK or _are_strided(parts)
-    if is_cut or is_compiling() or is_followed(x) or is_transformed():
-        return inner(parts, parts, axes)
-    flat = parts.view(-1)  # faster, but norms of rows of zeros have no second derivatives
-    rows, rest = flat.split([len(flat) - len(flat) % _ROW, len(flat) % _ROW])
-    found: Tensor = torch.linalg.vector_norm(rows.view(-1, _ROW), dim=1).double().square().sum()
-    found += torch.linalg.vector_norm(rest).double().square()
-    return found.to(parts.dtype)
+    return inner(parts, parts, axes)
 
 
 def real_parts(x: Tensor) -> Tensor:
@@ -137,21 +127,10 @@ def _are_strided(*tensors: Tensor) -> bool:
     return not all([tensor.is_contiguous() for tensor in tensors])
 
 
-def _buffer(x: Tensor, z: Tensor) -> Tensor | None:
-    """Return memory for blocks of products; None for one block, or if autograd keeps them."""
-    if x.numel() <= _BLOCK or is_followed(x, z) or is_transformed():
-        return None
-    return x.new_empty(_BLOCK, dtype=_SINGLE.get(x.dtype, x.dtype))
-
-
-def _products(x: Tensor, z: Tensor, into: Tensor | None = None) -> Tensor:
+def _products(x: Tensor, z: Tensor) -> Tensor:
     """Return the products of the entries, at least in single precision."""
     single = _SINGLE.get(x.dtype, x.dtype)
-    x, z = x.conj().to(single), z.to(single)
-    if into is None:
-        return x * z
-    into = into[: x.numel()].view(x.shape)
-    return into.copy_(x).mul_(z) if x.is_complex() else torch.mul(x, z, out=into)
+    return x.conj().to(single) * z.to(single)
 
 
 def _total(sums: list[Tensor], dtype: torch.dtype) -> Tensor:

@@ -84,7 +84,7 @@ def is_plain(*tensors: Tensor) -> bool:
     return _are_plain(kinds, tensors) and all([t.device.type in _DEVICES for t in tensors])
 
 
-def has_values(*tensors: Tensor) -> bool:
+def can_read_values(*tensors: Tensor) -> bool:
     """Whether values may be read: no transform, mode or subclass but autograd acts on tensors."""
     is_plain_data = writing_is_safe() and _are_plain(_WITH_DATA, tensors)
     return is_plain_data and not any([t.is_meta for t in tensors])
@@ -105,5 +105,5 @@ def _are_plain(kinds: tuple[type, ...], tensors: Sequence[Tensor]) -> bool:
 def wait_for(*tensors: Tensor) -> None:
     """Wait for the current stream on the host, so that other streams can use the result."""
     for tensor in tensors:
-        if tensor.device.type != "cpu" and not isinstance(tensor, FakeTensor):
+        if tensor.device.type not in ("cpu", "meta") and not isinstance(tensor, FakeTensor):
             tensor.detach()[(slice(1),) * tensor.ndim].cpu()

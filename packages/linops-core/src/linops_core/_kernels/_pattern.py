@@ -19,7 +19,7 @@ RUN: Item = ("...",)
 _ITEM = re.compile(r"\.\.\.|\(([\w\s]*)\)|\w+")
 
 
-def parsed(pattern: str) -> tuple[Item, ...]:
+def parsed_pattern(pattern: str) -> tuple[Item, ...]:
     """Return the items of ``pattern``; each axis and the ``...`` may occur once."""
     if not isinstance(pattern, str):
         raise TypeError(f"Rearrange: a pattern must be a string, got {pattern!r}")

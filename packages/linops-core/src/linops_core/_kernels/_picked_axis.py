@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ._slices import clipped, is_empty
+from ._slices import clipped_slice, is_empty
 
 _NOTHING = slice(0, 0)
 
@@ -39,9 +39,9 @@ class PickedAxis(NamedTuple):
         """
         n_input, n_output, first, step = self
         if step > 0:
-            written = clipped(-(first // step), -((first - n_input) // step), n_output)
+            written = clipped_slice(-(first // step), -((first - n_input) // step), n_output)
         else:
-            written = clipped((first - n_input) // -step + 1, first // -step + 1, n_output)
+            written = clipped_slice((first - n_input) // -step + 1, first // -step + 1, n_output)
         if is_empty(written):
             return _NOTHING, _NOTHING
         ends = first + step * written.start, first + step * (written.stop - 1)

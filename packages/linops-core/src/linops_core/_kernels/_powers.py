@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 
-def raised(x: Tensor, exponents: Sequence[float]) -> Tensor:
+def repeated_power(x: Tensor, exponents: Sequence[float]) -> Tensor:
     """Return x raised to each exponent in turn; for complex values the principal power.
 
     Integers are computed in the default dtype.
@@ -28,5 +28,5 @@ def why_not_raised(x: Tensor, exponents: Sequence[float]) -> str | None:
                 f"not be negative anywhere for the power {exponent}, got {x.min().item():.6g}; "
                 "the powers of complex weights are the principal ones: make them complex"
             )
-        x = raised(x, [exponent])
+        x = repeated_power(x, [exponent])
     return None

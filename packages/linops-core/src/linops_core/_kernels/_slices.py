@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def clipped(start: int, stop: int, size: int) -> slice:
+def clipped_slice(start: int, stop: int, size: int) -> slice:
     """Return the part of ``start`` to ``stop`` that lies within ``size``; it may be empty."""
     first = min(max(start, 0), size)
     return slice(first, max(min(stop, size), first))
@@ -24,7 +24,7 @@ def hull(pieces: Iterable[slice]) -> slice:
     return slice(min(start for start, _ in ends), max(stop for _, stop in ends))
 
 
-def common(pieces: Iterable[slice | None]) -> slice | None:
+def intersection(pieces: Iterable[slice | None]) -> slice | None:
     """Return the intersection of the pieces, where None is all; it may be empty."""
     ends = [(piece.start, piece.stop) for piece in pieces if piece is not None]
     if not ends:

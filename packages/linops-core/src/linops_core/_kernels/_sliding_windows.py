@@ -12,7 +12,7 @@ from torch import Tensor
 
 from ._linear_function import linear_function
 from ._picked_axis import PickedAxis, picked
-from ._slices import clipped, is_empty
+from ._slices import clipped_slice, is_empty
 
 
 class SlidingWindows(NamedTuple):
@@ -43,13 +43,13 @@ class SlidingWindows(NamedTuple):
     def supports(self) -> tuple[slice, slice, slice]:
         """The slice of the axis in windows, the windows that overlap it, and the slice of these."""
         first = -(self.offset + self.length) // self.stride + 1
-        which = clipped(first, -((self.offset - self.size) // self.stride), self.n_windows)
+        which = clipped_slice(first, -((self.offset - self.size) // self.stride), self.n_windows)
         if is_empty(which):
             return slice(0, 0), which, slice(0, 0)
         start = self.offset + which.start * self.stride
         last = self.offset + (which.stop - 1) * self.stride
-        axis = clipped(start, last + self.length, self.size)
-        return axis, which, clipped(-last, self.size - start, self.length)
+        axis = clipped_slice(start, last + self.length, self.size)
+        return axis, which, clipped_slice(-last, self.size - start, self.length)
 
     def cut(
         self,
@@ -94,7 +94,7 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     view if possible.
     """
     first = blocks.ndim - 2 * len(windows)
-    blocks, windows = touching(blocks, windows, first)
+    blocks, windows = overlapping_blocks(blocks, windows, first)
     if not all(axis.n_windows for axis in windows):
         return blocks.new_zeros(*blocks.shape[:first], *[axis.size for axis in windows])
     return linear_function(
@@ -102,7 +102,7 @@ def folded(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     )
 
 
-def touching(
+def overlapping_blocks(
     blocks: Tensor, windows: Sequence[SlidingWindows], first: int
 ) -> tuple[Tensor, list[SlidingWindows]]:
     """Return the blocks that overlap the grid, which starts at axis ``first``, as a view."""

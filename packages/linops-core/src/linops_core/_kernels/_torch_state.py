@@ -6,6 +6,8 @@ modules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor as FakeTensor
@@ -14,6 +16,9 @@ from torch.nn.modules.module import _has_any_global_hook
 
 _dispatch_mode, _FAKE = torch._C._get_dispatch_mode, torch._C._TorchDispatchModeKey.FAKE
 _PROXY = torch._C._TorchDispatchModeKey.PROXY
+
+has_global_hooks: Callable[[], object] = _has_any_global_hook
+"""Return whether there is a hook of all modules."""
 
 
 def is_transformed() -> bool:
@@ -36,11 +41,6 @@ def has_storage(tensor: Tensor) -> bool:
     return torch._C._has_storage(tensor)
 
 
-def has_global_hooks() -> bool:
-    """Whether there is a hook of all modules."""
-    return bool(_has_any_global_hook())
-
-
 def is_in_a_mode() -> bool:
     """Whether there is a function mode, such as a default device, or a dispatch mode."""
     return bool(torch._C._len_torch_dispatch_stack() or torch._C._len_torch_function_stack())
@@ -51,7 +51,7 @@ def is_in_jit_trace() -> bool:
     return torch._C._get_tracing_state() is not None
 
 
-def is_made_a_graph() -> bool:
+def becomes_a_graph() -> bool:
     """Whether operations become nodes of a graph: in a compiler, an export or torch.jit.trace."""
     if torch.compiler.is_compiling():
         return True

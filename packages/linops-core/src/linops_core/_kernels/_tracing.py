@@ -22,17 +22,12 @@ _NOT_IN_A_GRAPH = (
 )
 
 
-def may_be_remembered(shape: torch.Size) -> bool:
-    """Whether a shape consists of numbers, and not of symbols of a tracer."""
-    return not is_dynamo_compiling() and all(type(length) is int for length in shape)
-
-
 def is_recorded(*tensors: Tensor) -> bool:
     """Whether autograd records operations on the tensors, so that none may be written to."""
     return torch.is_grad_enabled() and any([tensor.requires_grad for tensor in tensors])
 
 
-def is_followed(*tensors: Tensor) -> bool:
+def is_differentiated(*tensors: Tensor) -> bool:
     """Whether autograd follows operations on the tensors, in reverse or in forward mode."""
     return is_recorded(*tensors) or is_in_forward_mode()
 
@@ -47,19 +42,15 @@ def constant_when_compiled(function: Function) -> Function:
     return function
 
 
-def built(make: Callable[..., Built], *args: object) -> Built:
+def make_in_plain_python(make: Callable[..., Built], *args: object) -> Built:
     """Return ``make(*args)``, an operator, in plain Python also while a compiler traces."""
-    is_traced = is_dynamo_compiling()
 
     def make_now() -> Built:
         try:
-            result = make(*args)
+            return make(*args)
         except RecursionError as error:
             advise(error)
             raise
-        if is_traced:  # a composition lists its operands when asked, and not in a graph
-            getattr(result, "_modules", None)
-        return result
 
     return in_plain_python(make_now, _NOT_IN_A_GRAPH)
 

@@ -18,7 +18,7 @@ from .._kernels._dtype import not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
 from ._grid_names import Dims, GridNames, from_the_end, to_the_end
-from ._grid_operator import GridOperator, axis_names, checked_dims
+from ._grid_operator import GridOperator, axis_names
 
 
 class BlockOperator(GridOperator[SlidingWindows]):
@@ -27,7 +27,7 @@ class BlockOperator(GridOperator[SlidingWindows]):
     saved_with: ClassVar[tuple[type, ...]] = (SlidingWindows,)
 
     grid_keys = ("array_shape", "blocks_shape")
-    _takes_any_batch = True
+    takes_any_batch = True
 
     kept: Tensor
     """Flat positions of the blocks, or of the elements of a block, that a mask keeps."""
@@ -56,18 +56,10 @@ class BlockOperator(GridOperator[SlidingWindows]):
         ndim, why = len(windows), f"blocks of {tuple(block_size)}"
         of_blocks = ("B",) if mask_of == "blocks" else axis_names("B", ndim)
         default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
-        array = checked_dims(name, "array_shape", array_shape, axis_names("N", ndim), why)
-        blocks = checked_dims(name, "blocks_shape", blocks_shape, default, why)
-        sides = (array, blocks) if self._has_grid_as_input else (blocks, array)
-        positional = {
-            "batch_shape": batch_shape,
-            "array_shape": array_shape,
-            "blocks_shape": blocks_shape,
-        }
-        names = GridNames.given(
-            name, dims, shape, to, n_dims=len(sides[0]), default_to=sides[1], instead=positional
-        )
-        names = names or GridNames.last(batch_shape, *sides)
+        array_side = "array_shape", array_shape, axis_names("N", ndim)
+        sides = array_side, ("blocks_shape", blocks_shape, default)
+        here, there = sides if self._has_grid_as_input else sides[::-1]
+        names = GridNames.of(name, (dims, shape, to), batch_shape, here, there, why)
         array, blocks = names[1:3] if self._has_grid_as_input else names[2:0:-1]
         others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:

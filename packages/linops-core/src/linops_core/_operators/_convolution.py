@@ -5,31 +5,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Integral
 from operator import index
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._algebra._shifted import shift_axes
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
-from .._base._unused_names import unused_names
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._dtype import not_a_tensor
-from .._kernels._extended_axis import ExtendedAxis, Extension, extended, folded
-from .._kernels._halo import Axis
+from .._kernels._extended_axis import ExtendedAxis, Extension
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator, axis_names, checked_dims
+from ._grid_operator import GridOperator, axis_names
 
 _MODES = ("same", "valid", "full")
 _PADDING = ("zeros", "circular", "reflect", "replicate")
 _METHODS = ("auto", "direct", "fft")
 
 
-class Convolution(GridOperator[Axis | ExtendedAxis]):
+class Convolution(GridOperator[ExtendedAxis]):
     r"""Convolution with a kernel,
 
     .. math:: y_n = \sum_m k_m \, x_{n - m + c},
@@ -124,7 +122,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     kernel: Tensor
     grid_keys = ("in_grid_shape", "out_grid_shape")
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -167,20 +165,10 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
                 "Convolution: the kernel must have elements, and 1, 2 or 3 dimensions behind those "
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
-        positional = {
-            "batch_shape": batch_shape,
-            "in_grid_shape": in_grid_shape,
-            "out_grid_shape": out_grid_shape,
-        }
-        names = GridNames.given("Convolution", dims, shape, to, n_dims=ndim, instead=positional)
-        if names is None:
-            why = f"a kernel of shape {tuple(kernel.shape)}"
-            default = axis_names("N", ndim)
-            here = checked_dims("Convolution", "in_grid_shape", in_grid_shape, default, why)
-            batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
-            default = unused_names(here, {*here, *batch})
-            there = checked_dims("Convolution", "out_grid_shape", out_grid_shape, default, why)
-            names = GridNames.last(batch, here, there)
+        here = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
+        there = "out_grid_shape", out_grid_shape, None
+        why = f"a kernel of shape {tuple(kernel.shape)}"
+        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, here, there, why)
         if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:
             raise ValueError(
                 f"Convolution: a dimension of the kernel's batch must be named in the batch "
@@ -211,21 +199,16 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         """Return k * x: the correlation with the flipped kernel."""
         x, kernel = linop.gathered(x), linop.aligned_kernel(x.ndim)
         flipped = kernel.flip(tuple(range(-linop.ndim, 0)))
-        axes = linop.axes_for(x)
-        if beyond := _extended_ones(axes):
-            x = extended(x, beyond)
-        return linop.scattered(correlated(x, flipped, _straight(axes), linop.method))
+        return linop.scattered(correlated(x, flipped, linop.axes_for(x), linop.method))
 
     @staticmethod
     def adj_fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
         x, kernel = linop.gathered_back(x), linop.aligned_kernel(x.ndim).conj().resolve_conj()
         axes = linop.axes_for(x, is_back=True)
-        y = correlated(x, kernel, [axis.reverse for axis in _straight(axes)], linop.method)
-        beyond = _extended_ones(axes)
-        return linop.scattered_back(folded(y, beyond) if beyond else y)
+        return linop.scattered_back(correlated(x, kernel, axes, linop.method, is_back=True))
 
-    def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[Axis | ExtendedAxis]:
+    def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.
 
         The operator keeps the axes for a kernel of one element.
@@ -244,7 +227,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
         return [axis.with_kernel(n, centre) for axis, n, centre in pairs]
 
     @property
-    def axes(self) -> Sequence[Axis | ExtendedAxis]:
+    def axes(self) -> Sequence[ExtendedAxis]:
         """The axes of the correlation with the flipped kernel; empty without ``grid_size``."""
         return self.axes_for(self.kernel) if self._axes else ()
 
@@ -261,7 +244,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     def _whole(
         self, sizes: Sequence[int], taps: Sequence[int], is_back: bool = False
-    ) -> tuple[Axis | ExtendedAxis, ...]:
+    ) -> tuple[ExtendedAxis, ...]:
         """Return the axes between the whole grids, given the sizes of one side."""
         sign = {"same": 0, "valid": -1, "full": 1}[self.mode]
         more = [sign * (n - 1) for n in taps]
@@ -275,11 +258,8 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
                 f"{self.name}: the {side} must be at least as large as the kernel {tuple(taps)} in "
                 f"mode {self.mode!r}, got {tuple(grid)}"
             )
-        if self.padding_mode in ("reflect", "replicate"):
-            kind: Extension = "reflect" if self.padding_mode == "reflect" else "replicate"
-            return tuple([ExtendedAxis(n, m, 1, 0, n, kind) for n, m in pairs])
-        is_ring = self.padding_mode == "circular"
-        return tuple([Axis(n, m, 1, 0, n if is_ring else None) for n, m in pairs])
+        mode = cast(Extension, self.padding_mode)
+        return tuple([ExtendedAxis(n, m, 1, 0, n, mode) for n, m in pairs])
 
     def aligned_kernel(self, ndim: int) -> Tensor:
         """Return a view of the kernel whose batch fits an input of ``ndim`` axes."""
@@ -300,7 +280,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and the kernel aligned to it."""
-        return linked(super().resolved_to(shape), None, _alignment=self._alignment_in(shape))
+        return linked_copy(super().resolved_to(shape), None, _alignment=self._alignment_in(shape))
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: names or sizes of the grid are missing."""
@@ -311,7 +291,7 @@ class Convolution(GridOperator[Axis | ExtendedAxis]):
 
 @shift_axes.register(Convolution)
 def _axes_of_rings(linop: Convolution) -> tuple[int, ...]:
-    is_ring = all([axis.is_ring for axis in _straight(linop.axes)])
+    is_ring = all([axis.is_ring for axis in linop.axes])
     return linop._places[linop.is_adjoint] if linop.padding_mode == "circular" and is_ring else ()
 
 
@@ -328,13 +308,3 @@ def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequen
             f"each axis, got {found}"
         )
     return tuple(map(int, found))
-
-
-def _extended_ones(axes: Sequence[Axis | ExtendedAxis]) -> list[ExtendedAxis]:
-    """Return the axes that are extended: all or none."""
-    return [axis for axis in axes if isinstance(axis, ExtendedAxis)]
-
-
-def _straight(axes: Sequence[Axis | ExtendedAxis]) -> list[Axis]:
-    """Return the axes of the correlation of an extended input."""
-    return [axis.straight if isinstance(axis, ExtendedAxis) else axis for axis in axes]

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 
 from .._algebra._identity import Identity
-from .._base._along import along
 from .._base._linop import NamedLinop
+from .._base._part_along import part_along
 from .._kernels._complex import as_parts
 from .._kernels._cosine_transform import cosine_transform, inverse_cosine_transform
-from ._fft import transformed
+from ._fft import fourier_transform
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -54,9 +54,9 @@ class DCT(GridOperator[AxisMap]):
     tensor([2., 0., 0., 0.])
     """
 
-    _is_real = True
-    _takes_any_batch = True
-    _why_mixed = "a cosine transform mixes all of its grid"
+    is_real = True
+    takes_any_batch = True
+    why_mixed = "a cosine transform mixes all of its grid"
 
     def __init__(self, dims: Dims, shape: Dims | None = None, to: Dims | None = None) -> None:
         names = GridNames.along("DCT", dims, shape, to)
@@ -75,14 +75,14 @@ class DCT(GridOperator[AxisMap]):
 
     def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         axes = self._places[0]
-        return transformed(self, x, axes, lambda: _along(transform, x, axes))
+        return fourier_transform(self, x, axes, lambda: _along(transform, x, axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""
         return Identity.on_input_of(self)
 
 
-along.register(DCT)(axis_by_axis)
+part_along.register(DCT)(axis_by_axis)
 
 
 def _along(transform: Callable[[Tensor], Tensor], x: Tensor, axes: tuple[int, ...]) -> Tensor:

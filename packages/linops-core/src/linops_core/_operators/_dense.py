@@ -9,7 +9,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, Dim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
 from .._kernels._contraction import Axes, Contraction, letters_of
@@ -60,7 +60,7 @@ class Dense(SliceableLinop):
     saved_with: ClassVar[tuple[type, ...]] = (Axes, Contraction)
 
     weight: Tensor
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -90,7 +90,7 @@ class Dense(SliceableLinop):
         if self.is_adjoint:
             sides = sides[::-1]
         forward, backward = _both_ways(shape.other_shapes["weightshape"], *sides)
-        return linked(self, shape, _forward=forward, _backward=backward)
+        return linked_copy(self, shape, _forward=forward, _backward=backward)
 
     def _check_dims(
         self, weight_dims: tuple[NamedDimension, ...], broadcast: tuple[NamedDimension, ...]

@@ -14,17 +14,17 @@ from torch.nn import Parameter
 from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
-from .._base._question import always
+from .._base._question import always_true
 from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
-from .._kernels._dtype import multiplied, not_a_tensor
-from .._kernels._powers import raised, why_not_raised
+from .._kernels._dtype import not_a_tensor, product_in_wide_dtype
+from .._kernels._powers import repeated_power, why_not_raised
 from ._grid_names import Dims
 
 _CHECKED_POWERS = Memo[TensorState]()
@@ -133,12 +133,12 @@ class Diagonal(SliceableLinop):
     @staticmethod
     def fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return w x."""
-        return multiplied(linop.aligned_weight(x.ndim), x)
+        return product_in_wide_dtype(linop.aligned_weight(x.ndim), x)
 
     @staticmethod
     def adj_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
         """Return conj(w) x."""
-        return multiplied(linop.aligned_weight(x.ndim).conj(), x)
+        return product_in_wide_dtype(linop.aligned_weight(x.ndim).conj(), x)
 
     @staticmethod
     def normal_fn(linop: Diagonal, x: Tensor, /) -> Tensor:
@@ -148,8 +148,8 @@ class Diagonal(SliceableLinop):
         if is_plain and x.is_complex() and not weight.is_complex():
             # Once, instead of in each product.
             weight = conjugate = weight.to(torch.result_type(weight, x))
-        y = multiplied(weight, x)
-        return multiplied(conjugate, y, y if is_plain else None)
+        y = product_in_wide_dtype(weight, x)
+        return product_in_wide_dtype(conjugate, y, y if is_plain else None)
 
     adj_normal_fn = normal_fn
 
@@ -160,14 +160,14 @@ class Diagonal(SliceableLinop):
         if not is_part_of(self.ishape, dims) or own & {*dims} - {*self.ishape}:
             return None
         alignment = axes_along(*letters_of(others["weight_shape"], dims))
-        return linked(self, NamedShape(dims, **others), _alignment=alignment)
+        return linked_copy(self, NamedShape(dims, **others), _alignment=alignment)
 
     def aligned_weight(self, ndim: int) -> Tensor:
         """Return a view of the weight that broadcasts against an input of ``ndim`` axes."""
         weight = self.weight_part("weight")
         if self._exponents:
             self._check_powers()
-            weight = raised(weight, self._exponents)
+            weight = repeated_power(weight, self._exponents)
         return self._alignment.view(weight, ndim)
 
     def __pow__(self, exponent: SupportsIndex | SupportsFloat) -> NamedLinop:
@@ -196,7 +196,7 @@ class Diagonal(SliceableLinop):
             return super().__pow__(exponent)  # raises a TypeError unless it is a number
         if not math.isfinite(exponent):
             raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")
-        power = linked(self, None, _exponents=(*self._exponents, float(exponent)))
+        power = linked_copy(self, None, _exponents=(*self._exponents, float(exponent)))
         power._check_powers()
         return power
 
@@ -216,4 +216,4 @@ class Diagonal(SliceableLinop):
         return " ** ".join([super().extra_repr(), *map(str, self._exponents)])
 
 
-gains_by_slices.register(Diagonal)(always)
+gains_by_slices.register(Diagonal)(always_true)

@@ -13,13 +13,13 @@ from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._algebra._identity import Identity
 from .._algebra._normal import Normal, fit_inner
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._along import along
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
-from .._base._question import always
+from .._base._part_along import part_along
+from .._base._question import always_true
 from .._base._roles import Role
-from .._kernels._dtype import multiplied
+from .._kernels._dtype import product_in_wide_dtype
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -81,8 +81,8 @@ class FFT(GridOperator[AxisMap]):
     """
 
     grid_keys = ("image_shape", "kspace_shape")
-    _takes_any_batch = True
-    _why_mixed = "a Fourier transform mixes all of its grid"
+    takes_any_batch = True
+    why_mixed = "a Fourier transform mixes all of its grid"
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class FFT(GridOperator[AxisMap]):
         """Return s^2 N x."""
         points = math.prod([x.shape[axis] for axis in linop._places[0]])  # a compiler traces it
         scale = {"ortho": 1, "backward": points, "forward": 1 / max(points, 1)}[linop.norm]
-        return multiplied(scale, x)
+        return product_in_wide_dtype(scale, x)
 
     adj_normal_fn = normal_fn
 
@@ -135,7 +135,7 @@ class FFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        y = transformed(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
+        y = fourier_transform(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
@@ -166,7 +166,7 @@ class FFT(GridOperator[AxisMap]):
             if commutes and all(fitted.role(dim) is Role.BATCH for dim in grid):
                 shifted = without_fftshift(fitted, grid)
                 if shifted is not None:
-                    return linked(linop, centered=False).normal(shifted)
+                    return linked_copy(linop, centered=False).normal(shifted)
         return super().normal(inner)
 
     def own_normal(self) -> NamedLinop:
@@ -176,7 +176,7 @@ class FFT(GridOperator[AxisMap]):
         return Normal(self, NamedShape(self.ishape), multiplies_by="number")
 
 
-def transformed(
+def fourier_transform(
     linop: NamedLinop, x: Tensor, axes: Sequence[int], transform: Callable[[], Tensor]
 ) -> Tensor:
     """Return the transform of x along some axes.
@@ -199,10 +199,10 @@ def transformed(
         ) from error
 
 
-gains_by_slices.register(FFT)(always)
+gains_by_slices.register(FFT)(always_true)
 
 
-along.register(FFT)(axis_by_axis)
+part_along.register(FFT)(axis_by_axis)
 
 
 @without_fftshift.register(FFT)
@@ -212,7 +212,7 @@ def _plain(linop: FFT, dims: Iterable[NamedDimension]) -> NamedLinop | None:
     concerned = grid & set(dims)
     if not concerned:
         return linop
-    return linked(linop, centered=False) if linop.centered and concerned == grid else None
+    return linked_copy(linop, centered=False) if linop.centered and concerned == grid else None
 
 
 def _of_last_dims(

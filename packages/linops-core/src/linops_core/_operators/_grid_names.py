@@ -9,6 +9,8 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, is_wildcard
 
+from .._base._unused_names import unused_names
+
 Dims: TypeAlias = Sequence[NamedDimension | str]
 
 
@@ -129,6 +131,45 @@ class GridNames(NamedTuple):
         return None
 
     @classmethod
+    def of(
+        cls,
+        owner: str,
+        placed: tuple[Dims | None, Dims | None, Dims | None],
+        batch_shape: Dims | None,
+        here: tuple[str, Dims | None, Dims],
+        there: tuple[str, Dims | None, Dims | None],
+        why: str,
+    ) -> Self:
+        """Return the names of :meth:`along`, or those of a grid that is last.
+
+        Parameters
+        ----------
+        placed : (dims, shape, to)
+            The arguments of :meth:`along`.
+        batch_shape : sequence of dimensions, optional
+            The dimensions before a grid that is last.
+        here, there : (argument, names, default)
+            The name of the argument for a grid that is last, in the input and in the output, the
+            names that were given and the default. Without a default, the grid has the names of the
+            input in the output, of a grid that is last the next ones.
+        why : str
+            What decides the numbers of dimensions, for messages.
+
+        Raises
+        ------
+        ValueError
+            As :meth:`given`, or if there is a wrong number of names.
+        """
+        instead = {"batch_shape": batch_shape, here[0]: here[1], there[0]: there[1]}
+        names = cls.given(owner, *placed, n_dims=len(here[2]), default_to=there[2], instead=instead)
+        if names is not None:
+            return names
+        grid = checked_dims(owner, *here, why)
+        batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
+        default = unused_names(grid, {*grid, *batch}) if there[2] is None else there[2]
+        return cls.last(batch, grid, checked_dims(owner, *there[:2], default, why))
+
+    @classmethod
     def last(cls, batch: Dims | None, grid: Dims, result: Dims) -> Self:
         """Return the names for a grid that is last on both sides, by default behind a ``...``."""
         here, there = as_dims(grid), as_dims(result)
@@ -142,14 +183,14 @@ class GridNames(NamedTuple):
     @property
     def output(self) -> tuple[NamedDimension, ...]:
         """All dimensions of the output."""
-        return replaced(self.names, self.grid, self.result)
+        return names_with_replacement(self.names, self.grid, self.result)
 
     def shape(self, **others: Dims) -> NamedShape:
         """Return the shape of the operator."""
         return NamedShape(self.names, self.output, batch_shape=self.batch, **others)
 
 
-def replaced(
+def names_with_replacement(
     names: Sequence[NamedDimension],
     here: Sequence[NamedDimension],
     there: Sequence[NamedDimension],
@@ -165,6 +206,18 @@ def replaced(
     at = next((place for place, dim in enumerate(names) if dim in here), len(names))
     rest = [dim for dim in names[at:] if dim not in here]
     return (*names[:at], *there, *rest)
+
+
+def checked_dims(
+    owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
+) -> tuple[NamedDimension, ...]:
+    """Return the given dimensions, or the default ones; check their number."""
+    found = as_dims(default if dims is None else dims)
+    if len(found) != len(default) or ELLIPSES in found:
+        raise ValueError(
+            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
+        )
+    return found
 
 
 def axes_of(dims: Sequence[NamedDimension], names: Sequence[NamedDimension]) -> tuple[int, ...]:

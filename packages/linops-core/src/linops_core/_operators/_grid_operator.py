@@ -8,19 +8,18 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, as_dims
+from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._algebra._fitting import finds_grid_by_name
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._dimensions import size_of_side
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
 from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop, only_passes_on, with_shifted_weights
 from .._base._tile import Window
-from .._kernels._halo import Axis
-from ._grid_names import Dims, axes_of, from_the_end, replaced, to_the_end
+from ._grid_names import Dims, axes_of, from_the_end, names_with_replacement, to_the_end
 
 
 class AxisMap(Protocol):
@@ -98,7 +97,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     ``adj_fn`` uses ``gathered_back`` and ``scattered_back``.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Axis, GridPart, MixedAxis)
+    saved_with: ClassVar[tuple[type, ...]] = (GridPart, MixedAxis)
 
     grid_keys: ClassVar[tuple[str, ...]] = ("from_grid", "to_grid")
     """Keys of ``shape.other_shapes`` for the dimensions of the grid and of the result."""
@@ -109,7 +108,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
     _is_axis_by_axis: ClassVar[bool] = True
     """Whether each dimension of the grid becomes one dimension, as its :class:`AxisMap` says."""
 
-    _why_mixed: ClassVar[str | None] = None
+    why_mixed: ClassVar[str | None] = None
     """Why no dimension of the grid can be sliced, for operators that mix all of the grid."""
 
     def __init__(self, shape: NamedShape, axes: Iterable[Map], is_free: bool = False) -> None:
@@ -177,12 +176,12 @@ class GridOperator(SliceableLinop, Generic[Map]):
         if not here or not {*here} <= {*dims} or {*here, *there} & taken:
             return None
         others["batch_shape"] = batch
-        sides = (*in_front[0], *dims), (*in_front[1], *replaced(dims, here, there))
+        sides = (*in_front[0], *dims), (*in_front[1], *names_with_replacement(dims, here, there))
         return self.resolved_to(NamedShape(*sides, **others))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and the places of its grid there."""
-        return linked(self, shape, _places=self._places_in(shape))
+        return linked_copy(self, shape, _places=self._places_in(shape))
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``; its length in the input if the sides differ."""
@@ -203,8 +202,8 @@ class GridOperator(SliceableLinop, Generic[Map]):
         """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
         if not any(dim in dims for dims in self.axis_dims):
             return None
-        if self._why_mixed is not None:
-            return self._why_mixed
+        if self.why_mixed is not None:
+            return self.why_mixed
         reason = why_on_both_sides(self.shape, dim)
         if self.axes:
             return reason
@@ -232,7 +231,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         for tile, window in zip(tiles, windows, strict=True):
             pieces = [[dim and window.get(dim) for dim in dims] for dims in axis_dims]
             pairs = zip(self._axes, pieces, strict=True)
-            cut.append(linked(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
+            cut.append(linked_copy(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
         return cut
 
 
@@ -254,7 +253,7 @@ def axis_by_axis(
     dims: Iterable[NamedDimension],
     ishape: tuple[NamedDimension, ...],
 ) -> NamedLinop:
-    """Return the answer to :func:`along` of operators without weights and lengths."""
+    """Return the answer to :func:`part_along` of operators without weights and lengths."""
     others, kept = dict(linop.shape.other_shapes), {*dims}
     here, there = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
     numbers = [number for number, dim in enumerate(here) if dim in kept]
@@ -262,26 +261,20 @@ def axis_by_axis(
         others[key] = tuple([others[key][number] for number in numbers])
     own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
     others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
-    return linop.resolved_to(NamedShape(ishape, replaced(ishape, own, result), **others))
-
-
-def checked_dims(
-    owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
-) -> tuple[NamedDimension, ...]:
-    """Return the given dimensions, or the default ones; check their number."""
-    found = as_dims(default if dims is None else dims)
-    if len(found) != len(default) or ELLIPSES in found:
-        raise ValueError(
-            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
-        )
-    return found
+    return linop.resolved_to(
+        NamedShape(ishape, names_with_replacement(ishape, own, result), **others)
+    )
 
 
 def axis_names(letter: str, ndim: int) -> Dims:
     """Return the letter with x, y, z, or with numbers for more axes than three."""
-    return tuple([f"{letter}{x}" for x in "xyz"[:ndim]]) if ndim <= 3 else numbered(letter, ndim)
+    return (
+        tuple([f"{letter}{x}" for x in "xyz"[:ndim]])
+        if ndim <= 3
+        else numbered_letters(letter, ndim)
+    )
 
 
-def numbered(letter: str, ndim: int) -> Dims:
+def numbered_letters(letter: str, ndim: int) -> Dims:
     """Return the letter, the letter with 1, with 2, and so on."""
     return tuple([f"{letter}{axis or ''}" for axis in range(ndim)])

@@ -18,15 +18,15 @@ from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._base._tile import Window
-from .._kernels._changes import are_counted
+from .._kernels._changes import writes_are_counted
 from .._kernels._dtype import not_a_tensor
-from .._kernels._interpolation._gridding import NeighboursInSteps, outer
+from .._kernels._interpolation._gridding import NeighboursInSteps, row_combinations
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
-from .._kernels._interpolation._weights import KaiserBessel, Spline, kernel_of
+from .._kernels._interpolation._weights import KaiserBessel, Spline, interpolation_kernel
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
-from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
+from ._grid_names import Dims, GridNames, checked_dims
+from ._grid_operator import GridOperator, GridPart, numbered_letters
 
 _ALL = slice(None)
 
@@ -158,7 +158,7 @@ class Interpolate(GridOperator[GridPart]):
     grid_keys = ("grid_shape", "points_shape")
     _is_axis_by_axis = False
     _geometry = ("locs",)
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -183,14 +183,9 @@ class Interpolate(GridOperator[GridPart]):
         factors = (1.0,) * len(sizes) if scale is None else tuple(scale)
         budget = 2**28 if table_budget is None else table_budget
         _check(locs, sizes, width, norm, pad_mode, factors, budget)
-        weigh = kernel_of(kernel, width, kernel_params, len(sizes) if norm == 1 else 1)
+        weigh = interpolation_kernel(kernel, width, kernel_params, len(sizes) if norm == 1 else 1)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
-        positional = {
-            "batch_shape": batch_shape,
-            "locs_batch_shape": locs_batch_shape,
-            "grid_shape": grid_shape,
-        }
-        default = numbered("K", locs.ndim - 1)
+        default = numbered_letters("K", locs.ndim - 1)
         given = locs_batch_shape if dims is None else to
         points = checked_dims("Interpolate", "locs_batch_shape", given, default, why)
         if dims is None:
@@ -204,14 +199,10 @@ class Interpolate(GridOperator[GridPart]):
                 "Interpolate: dimensions that are also in the batch must come first in the points, "
                 f"got {points} with {frames} in the batch; permute the locations"
             )
-        own, n_dims = points[len(frames) :], len(sizes)
-        names = GridNames.given(
-            "Interpolate", dims, shape, to, n_dims=n_dims, default_to=own, instead=positional
-        )
-        if names is None:
-            default = get_nd_shape(n_dims, kspace=True)
-            grid = checked_dims("Interpolate", "grid_shape", grid_shape, default, why)
-            names = GridNames.last(batch, grid, own)
+        own = points[len(frames) :]
+        here = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
+        there = "locs_batch_shape", None if dims is None else locs_batch_shape, own
+        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, here, there, why)
         of_locs = (*points, AnyDim(99).next_unused({*names.names, *points}))
         own_shape = names.shape(
             grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames
@@ -280,7 +271,7 @@ class Interpolate(GridOperator[GridPart]):
     def _is_kept(self, nbytes: int) -> bool:
         weight = self._weight("locs")
         has_points = self._shape_of_locs().numel() > 0
-        return has_points and nbytes <= self.table_budget and are_counted(weight)
+        return has_points and nbytes <= self.table_budget and writes_are_counted(weight)
 
     def _sums_of(self, values: Tensor) -> Neighbours | InterpolationTable | NeighboursInSteps:
         """Return the table, the weights along each axis, or these computed now."""
@@ -376,8 +367,8 @@ class Interpolate(GridOperator[GridPart]):
             frame = self._frames(locs, points)
             positions[0] = positions[0] + frame * math.prod(self.lengths)
         if self.norm == 2:
-            squares, offsets = [outer(squares, add)], [None]
-            outside = [outer(outside, or_)] if is_masked else []
+            squares, offsets = [row_combinations(squares, add)], [None]
+            outside = [row_combinations(outside, or_)] if is_masked else []
         weights = [self._weigh(*pair) for pair in zip(squares, offsets, strict=True)]
         if is_masked:
             pairs = zip(outside, weights, strict=True)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from numbers import Integral
 
-from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
+from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._base._sizes import is_size, one_dimension, per_axis
-from .._base._unused_names import unused_names
 from .._kernels._picked_axis import PickedAxis
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator
+from ._grid_operator import GridOperator, axis_names
 from ._picks import Picking
 
 
@@ -43,20 +42,12 @@ class Centred(Picking):
                 f"dimension, got {after} for {before}"
             )
         ndim = len(before)
-        positional = {"in_shape": in_shape, "out_shape": out_shape, "batch_shape": batch_shape}
-        names = GridNames.given(owner, dims, shape, to, n_dims=ndim, instead=positional)
-        if names is None:
-            batch = as_dims(("...",) if batch_shape is None else batch_shape)
-            here = get_nd_shape(ndim) if in_shape is None else as_dims(in_shape)
-            used = {*batch, *here}
-            there = unused_names(here, used) if out_shape is None else as_dims(out_shape)
-            names = GridNames.last(batch, here, there)
+        here, there = ("in_shape", in_shape, axis_names("N", ndim)), ("out_shape", out_shape, None)
+        why = f"the sizes {before}"
+        names = GridNames.of(owner, (dims, shape, to), batch_shape, here, there, why)
         own_shape = names.shape(from_grid=names.grid, to_grid=names.result)
-        if any(len(grid) != ndim or not own_shape.dims >= set(grid) for grid in names[1:3]):
-            raise ValueError(
-                f"{owner}: in_shape and out_shape must be {ndim} named dimensions each for that "
-                f"many sizes, got {own_shape}"
-            )
+        if not own_shape.dims >= {*names.grid, *names.result}:
+            raise ValueError(f"{owner}: dimensions of the grid must have names, got {own_shape}")
         axes = [
             PickedAxis(int(n), int(m), int(n) // 2 - int(m) // 2)
             for n, m in zip(before, after, strict=True)

@@ -27,8 +27,8 @@ class Picking(GridOperator[PickedAxis]):
 
     saved_with: ClassVar[tuple[type, ...]] = (PickedAxis,)
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self, dims: Dims, axes: Sequence[PickedAxis], shape: Dims | None, to: Dims | None

@@ -43,7 +43,7 @@ class RealPart(_ByEntry):
     tensor([1.+0.j, 5.+0.j])
     """
 
-    _is_real = True
+    is_real = True
 
     @staticmethod
     def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
@@ -112,6 +112,6 @@ class AsComplex(_ByEntry):
     tensor([1., 0.])
     """
 
-    _is_real = True
+    is_real = True
     fn = staticmethod(RealPart.adj_fn)
     adj_fn = staticmethod(RealPart.fn)

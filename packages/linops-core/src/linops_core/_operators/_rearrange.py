@@ -11,14 +11,14 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from .._algebra._identity import Identity
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._dimensions import size_of_side
 from .._base._linop import NamedLinop
 from .._base._sides import SIDES, Side, dims_of
 from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop, only_passes_on
 from .._base._tile import Window
-from .._kernels._pattern import RUN, Item, names_of, parsed, rearranged
+from .._kernels._pattern import RUN, Item, names_of, parsed_pattern, rearranged
 from ._grid_names import Dims
 
 
@@ -66,8 +66,8 @@ class Rearrange(SliceableLinop):
     tensor([0, 1, 2, 3, 4, 5])
     """
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class Rearrange(SliceableLinop):
         axes_lengths: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__(NamedShape(ishape, oshape))
-        self._sides = parsed(ipattern), parsed(opattern)
+        self._sides = parsed_pattern(ipattern), parsed_pattern(opattern)
         if axes_lengths is not None and not isinstance(axes_lengths, Mapping):
             raise TypeError(
                 f"{self.name}: axes_lengths must be a mapping of axis to length, "
@@ -121,7 +121,7 @@ class Rearrange(SliceableLinop):
         sides = self._sides
         if RUN not in sides[0] and len(shape.ishape) > len(sides[0]):
             sides = (RUN, *sides[0]), (RUN, *sides[1])
-        return linked(self, shape, _sides=sides)
+        return linked_copy(self, shape, _sides=sides)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operator with further dimensions in front, unless its pattern has a run."""
@@ -181,7 +181,7 @@ class Rearrange(SliceableLinop):
             for dim, piece in window.items():
                 names = [name for item in self._items(dim) for name in item if name in lengths]
                 lengths.update(dict.fromkeys(names, piece.stop - piece.start))
-            tiles.append(self if lengths == self._lengths else linked(self, _lengths=lengths))
+            tiles.append(self if lengths == self._lengths else linked_copy(self, _lengths=lengths))
         return tiles
 
 

@@ -13,7 +13,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 from .._algebra._normal import Normal, composed_normal
 from .._algebra._scalar import Scalar
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._sides import named_axes
 from .._base._sizes import by_dimension, is_size
@@ -51,8 +51,8 @@ class Expansion(GridOperator[Repetition]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Repetition,)
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self, narrow: Dims, wide: Dims, counts: Mapping[NamedDimension, int | None]
@@ -113,7 +113,7 @@ class Expansion(GridOperator[Repetition]):
         pairs = [*zip(shape.other_shapes["repeated"], self._axes, strict=True)]
         axes = tuple([axis._replace(axis=places[dim]) for dim, axis in pairs])
         new = [dim for dim, axis in pairs if axis.is_new]
-        return linked(self, shape, _axes=axes, _index=_index_of(wide, new))
+        return linked_copy(self, shape, _axes=axes, _index=_index_of(wide, new))
 
     def own_normal(self) -> NamedLinop:
         """Return the number of repetitions times x; for a sum, the sum repeated."""

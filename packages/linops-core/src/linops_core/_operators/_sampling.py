@@ -10,22 +10,22 @@ from typing import Any, ClassVar, Self
 import torch
 from torch import Tensor
 
-from nameddim import NamedDimension, NamedShape, get_nd_shape
+from nameddim import NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._centre import without_fftshift
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
-from .._base._question import always
+from .._base._question import always_true
 from .._base._sizes import is_size, per_axis
 from .._kernels._accumulate import dtype_of_sums, writing_is_safe
-from .._kernels._changes import TensorState, are_counted
-from .._kernels._dtype import multiplied, not_a_tensor, summable
+from .._kernels._changes import writes_are_counted
+from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
 from .._kernels._kept import Kept, is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator, GridPart, checked_dims, numbered
+from ._grid_operator import GridOperator, GridPart, axis_names, numbered_letters
 
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
@@ -78,10 +78,10 @@ class Sampling(GridOperator[GridPart]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
-    _takes_any_batch = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -99,28 +99,17 @@ class Sampling(GridOperator[GridPart]):
         if not all(map(is_size, sizes)):
             raise ValueError(f"Sampling: input_size must be positive integers, got {sizes}")
         _check_indices(idx, sizes)
-        samples = numbered("K", idx[0].ndim)
-        positional = {
-            "output_shape": output_shape,
-            "input_shape": input_shape,
-            "batch_shape": batch_shape,
-        }
-        names = GridNames.given(
-            "Sampling", dims, shape, to, n_dims=len(sizes), default_to=samples, instead=positional
-        )
-        if names is None:
-            default, why = get_nd_shape(len(sizes), kspace=True), f"a grid of {sizes}"
-            grid = checked_dims("Sampling", "input_shape", input_shape, default, why)
-            names = GridNames.last(
-                batch_shape, grid, samples if output_shape is None else output_shape
-            )
+        n_dims, why = len(sizes), f"a grid of {sizes} and indices of shape {tuple(idx[0].shape)}"
+        default = axis_names("K", n_dims) if n_dims <= 3 else numbered_letters("N", n_dims)
+        here = "input_shape", input_shape, default
+        there = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
+        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, here, there, why)
         own = names.shape(grid_shape=names.grid, idx_shape=names.result)
         super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
         self._counted = Kept[Tensor]()
-        self._checked: TensorState | None = TensorState(*idx)
-        self._sums: dict[torch.dtype, torch.dtype] = {}
+        self._known = Kept[Any]()
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -223,34 +212,31 @@ class Sampling(GridOperator[GridPart]):
     def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
         """Return x times the number of samples at each point."""
         x = linop.gathered(summable(x))
-        return linop.scattered_back(multiplied(linop.counts(x), x))
+        return linop.scattered_back(product_in_wide_dtype(linop.counts(x), x))
 
     def _check_again(self) -> None:
         """Check the indices if they have changed since the last check."""
-        if torch.compiler.is_compiling():
-            return  # a graph cannot depend on values
-        idx = [*map(self._weight, self._weights)]
-        if self._checked is None or not self._checked.is_current(*idx):
-            _check_indices(idx, self.input_size)
-            self._checked, self._sums = TensorState(*idx), {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the check: a copy has other tensors."""
-        return {**super().__getstate__(), "_checked": None, "_sums": {}}
+        if not torch.compiler.is_compiling():  # a graph cannot depend on values
+            idx = [*map(self._weight, self._weights)]
+            self._known.of(idx, "valid", lambda: _check_indices(idx, self.input_size))
 
     def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype in which samples of one point are added, by all indices."""
         if torch.compiler.is_compiling() or (not dtype.is_floating_point and not dtype.is_complex):
             return dtype
-        if dtype not in self._sums:
-            idx = [self._weight(name).detach().flatten() for name in self._weights]
+        idx = [*map(self._weight, self._weights)]
+
+        def chosen() -> torch.dtype:
             strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
+            parts = zip(*(own.detach().flatten().split(2**20) for own in idx), strict=True)
             places = (
                 sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
-                for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
+                for part in parts
             )
-            self._sums[dtype] = dtype_of_sums(dtype, idx[0].numel(), places)
-        return self._sums[dtype]
+            return dtype_of_sums(dtype, idx[0].numel(), places)
+
+        found: torch.dtype = self._known.of(idx, dtype, chosen)
+        return found
 
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
@@ -274,7 +260,7 @@ class Sampling(GridOperator[GridPart]):
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)
-            if is_plain(x, *idx) and are_counted(*idx):
+            if is_plain(x, *idx) and writes_are_counted(*idx):
                 counts = self._counted.of(idx, how, count, is_only=True)
             else:
                 counts = count()
@@ -297,7 +283,7 @@ class Sampling(GridOperator[GridPart]):
         return Normal(self, NamedShape(self.ishape), multiplies_by="numbers")
 
 
-gains_by_slices.register(Sampling)(always)
+gains_by_slices.register(Sampling)(always_true)
 
 
 @without_fftshift.register(Sampling)
@@ -311,10 +297,11 @@ def _at_shifted_indices(linop: Sampling, dims: Iterable[NamedDimension]) -> Name
     sizes = linop.input_size
     if linop._shifted or any(linop._axes[n].lengths != (sizes[n],) for n in axes):
         return None
-    return linked(linop, _shifted=axes)
+    return linked_copy(linop, _shifted=axes)
 
 
-def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
+def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
+    """Return True, or raise an error for indices that do not fit the grid."""
     if not isinstance(idx, Sequence):
         raise TypeError(
             "Sampling: idx must be a sequence of tensors, one per sampled dimension, "
@@ -340,3 +327,4 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
                 raise ValueError(
                     f"Sampling: indices must be from 0 to {size - 1}, got {low} to {high}"
                 )
+    return True

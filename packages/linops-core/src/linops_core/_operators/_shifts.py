@@ -15,14 +15,14 @@ from nameddim import AnyDim
 from .._algebra._identity import Identity
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
-from .._kernels._halo import Axis
+from .._kernels._extended_axis import ExtendedAxis, with_length
 from .._kernels._picked_axis import PickedAxis, picked
 from ._grid_names import Dims, GridNames
-from ._grid_operator import GridOperator
+from ._grid_operator import AxisMap, GridOperator
 from ._picks import Sizes, sizes_of
 
 
-class Roll(GridOperator[Axis]):
+class Roll(GridOperator[ExtendedAxis]):
     r"""A circular shift along some dimensions, :math:`y_n = x_{(n - s) \bmod N}`.
 
     It is :func:`torch.roll`. The adjoint shifts back, and the normal operator is the identity.
@@ -59,8 +59,8 @@ class Roll(GridOperator[Axis]):
     slice(3, 5, None)
     """
 
-    _is_real = True
-    _takes_any_batch = True
+    is_real = True
+    takes_any_batch = True
 
     def __init__(
         self,
@@ -87,13 +87,13 @@ class Roll(GridOperator[Axis]):
     def fn(linop: Roll, x: Tensor, /) -> Tensor:
         """Return x shifted."""
         x = linop.gathered(x)
-        return linop.scattered(_rolled(x, linop._axes_for(x)))
+        return linop.scattered(_rolled(x, linop._axes_for(x), 1))
 
     @staticmethod
     def adj_fn(linop: Roll, x: Tensor, /) -> Tensor:
         """Return x shifted back."""
         x = linop.gathered_back(x)
-        return linop.scattered_back(_rolled(x, [axis.reverse for axis in linop._axes_for(x)]))
+        return linop.scattered_back(_rolled(x, linop._axes_for(x), -1))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity, or for a tile the tile followed by its adjoint."""
@@ -101,15 +101,15 @@ class Roll(GridOperator[Axis]):
             return Identity.on_input_of(self)
         return super().own_normal()
 
-    def _axes_for(self, x: Tensor) -> Sequence[Axis]:
+    def _axes_for(self, x: Tensor) -> Sequence[ExtendedAxis]:
         return self._axes or self._whole(x.shape[x.ndim - len(self._shifts) :])
 
-    def _whole(self, sizes: Sequence[int]) -> list[Axis]:
+    def _whole(self, sizes: Sequence[int]) -> list[ExtendedAxis]:
         pairs = zip(sizes, self._shifts, strict=True)
-        return [Axis(size, size, 1, shift % max(size, 1), size) for size, shift in pairs]
+        return [ExtendedAxis(n, n, 1, shift % max(n, 1), n, "circular") for n, shift in pairs]
 
 
-class FourierShift(GridOperator[Axis]):
+class FourierShift(GridOperator[AxisMap]):
     r"""A circular shift along some dimensions by any distance, through the Fourier transform,
 
     .. math:: y = F^H \operatorname{diag}(e^{-2 \pi i k s / N}) F x,
@@ -158,8 +158,8 @@ class FourierShift(GridOperator[Axis]):
     """
 
     _geometry = ("shifts",)
-    _takes_any_batch = True
-    _why_mixed = "a shift through the Fourier transform mixes all of the dimension"
+    takes_any_batch = True
+    why_mixed = "a shift through the Fourier transform mixes all of the dimension"
 
     def __init__(
         self,
@@ -234,16 +234,23 @@ class FourierShift(GridOperator[Axis]):
         return Identity.on_input_of(self)
 
 
-def _rolled(x: Tensor, axes: Sequence[Axis]) -> Tensor:
-    """Return x shifted along its last axes; they may be parts of rings."""
-    rings = {number: axis.before for number, axis in enumerate(axes, -len(axes)) if axis.is_ring}
-    if rings:
+def _rolled(x: Tensor, axes: Sequence[ExtendedAxis], sign: int) -> Tensor:
+    """Return x shifted along its last axes, or shifted back; they may be parts of rings."""
+    numbered = [*enumerate(axes, -len(axes))]
+    if rings := {number: sign * axis.before for number, axis in numbered if axis.is_ring}:
         x = x.roll([*rings.values()], [*rings])
-    for number, axis in enumerate(axes, -len(axes)):
-        if number not in rings:
-            # Where nothing overlaps, all elements are moved out of the output.
-            images = axis.images or [axis.n_output]
-            rows = x.movedim(number, -1)
-            parts = [picked(rows, [PickedAxis(*axis[:2], -shift)]) for shift in images]
-            x = reduce(torch.add, parts).movedim(-1, number)
+    for number, axis in numbered:
+        if number in rings:
+            continue
+        parts = [x.new_zeros(with_length(x, number, axis.lengths[0 if sign < 0 else 1]))]
+        for stretch in axis.stretches:
+            n_input, n_output, _, before = stretch.straight
+            if sign < 0:
+                own = picked(x.movedim(number, -1), [PickedAxis(n_output, n_input, before)])
+                parts.append(stretch.put_back(own.movedim(-1, number), number))
+            else:
+                own = stretch.taken(x, number).movedim(number, -1)
+                own = picked(own, [PickedAxis(n_input, n_output, -before)])
+                parts.append(own.movedim(-1, number))
+        x = reduce(torch.add, parts)
     return x

@@ -12,11 +12,12 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal, composed_normal
 from .._algebra._threads import is_portable
-from .._base._copying import linked
+from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._sides import Side, axis_of, dims_of, lengths_by_place, occurrences
 from .._base._sizes import by_dimension
 from .._base._tile import Window
+from .._dottest import AdjointError, dottest
 from .._kernels._complex import as_complex
 from .._kernels._inner_products import norm
 from .._kernels._tracing import constant_when_compiled
@@ -211,7 +212,7 @@ class SimpleLinop(NamedLinop):
         known = self._lengths
         for window in windows:
             cut = {d: piece.stop - piece.start for d, piece in window.items() if d in known}
-            yield linked(self, None, _lengths=known | cut)
+            yield linked_copy(self, None, _lengths=known | cut)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
@@ -231,8 +232,6 @@ class SimpleLinop(NamedLinop):
         self._to_check["functions"] = False
 
     def _check(self, x: Tensor) -> None:
-        from ..testing import AdjointError, dottest
-
         dims = tuple(AnyDim(axis + 1) for axis in range(x.ndim))
         sizes = {str(dim): length for dim, length in zip(dims, x.shape, strict=True)}
         functions = self.forward_function, self.adjoint_function
@@ -265,7 +264,7 @@ class SimpleLinop(NamedLinop):
             raise AdjointError(f"{error}{by_autograd * _BY_AUTOGRAD}") from None
         if by_autograd:
             self._check_linear(z)
-        self._check_batch(z, x.ndim)
+        self._check_batch(z)
         if self.normal_function is None:
             return
         found, expected = self.normal_function(z), plain.applied_back(plain(z))
@@ -292,7 +291,7 @@ class SimpleLinop(NamedLinop):
                 "i f(x); give is_complex_linear=False if it is linear over the reals"
             )
 
-    def _check_batch(self, z: Tensor, ndim: int) -> None:
+    def _check_batch(self, z: Tensor) -> None:
         """Raise an error if the function mixes slices of a batch dimension."""
         y = self.forward_function(z)
         here, there = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]

@@ -6,7 +6,12 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from linops_core._kernels._interpolation._weights import Spline, beatty_beta, bessel, kernel_of
+from linops_core._kernels._interpolation._weights import (
+    Spline,
+    beatty_beta,
+    bessel,
+    interpolation_kernel,
+)
 from linops_core.testing.strategies._grid_operators import kernel_value
 
 KERNELS: list[tuple[str, dict[str, float] | None]] = [
@@ -27,7 +32,7 @@ def test_kernels_are_their_formulas(
     name: str, params: Mapping[str, float] | None, t: float
 ) -> None:
     t = math.sqrt(t * t)  # as the kernel sees it
-    kernel, expected = kernel_of(name, 4.0, params), kernel_value(name, t, params)
+    kernel, expected = interpolation_kernel(name, 4.0, params), kernel_value(name, t, params)
     for signed in (None, t, -t):
         along = None if signed is None else torch.tensor([signed], dtype=torch.float64)
         found = kernel(torch.tensor([t * t], dtype=torch.float64), along)
@@ -104,4 +109,4 @@ def test_what_is_no_kernel_is_refused(
     name: str, params: Mapping[str, float] | None, message: str
 ) -> None:
     with pytest.raises(ValueError, match=rf"Interpolate: {message}"):
-        kernel_of(name, 4.0, params)
+        interpolation_kernel(name, 4.0, params)

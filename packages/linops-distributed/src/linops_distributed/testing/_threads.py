@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from queue import SimpleQueue
@@ -49,11 +49,7 @@ class Ranked:
 
     def run(self, function: Callable[[int], T]) -> list[T]:
         """Return the result of a function on each rank; raise the first error."""
-        found = self.attempt(function)
-        for _, result in found:
-            if isinstance(result, BaseException):
-                raise result
-        return [cast(T, result) for _, result in sorted(found, key=lambda pair: pair[0])]
+        return _in_order(self.attempt(function))
 
     def mesh(self, **sizes: int) -> DeviceMesh:
         """Return the mesh of dimensions of these names and sizes; made once at each rank.
@@ -74,6 +70,10 @@ class Ranked:
         done = [self._done.get() for _ in range(self.n_ranks)]
         return [(rank, result if error is None else error) for rank, result, error in done]
 
+    def connect(self) -> None:
+        """Connect all ranks, and wait for them: gloo fails if one of them closes before."""
+        _in_order(self._called(self._connect))
+
     def _connect(self, rank: int) -> None:
         dist.init_process_group(
             "gloo", rank=rank, world_size=self.n_ranks, store=self._store, timeout=self._timeout
@@ -84,14 +84,22 @@ class Ranked:
         self._connect(rank)
 
     def _serve(self, rank: int) -> None:
-        self._connect(rank)
         while (function := self._work[rank].get()) is not None:
             try:
                 self._done.put((rank, function(rank), None))
             except BaseException as error:
                 self._done.put((rank, None, error))
             del function
-        dist.destroy_process_group()
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def _in_order(found: Sequence[tuple[int, T | BaseException]]) -> list[T]:
+    """Return the result of each rank; raise the first error."""
+    for _, result in found:
+        if isinstance(result, BaseException):
+            raise result
+    return [cast(T, result) for _, result in sorted(found, key=lambda pair: pair[0])]
 
 
 @contextmanager
@@ -126,6 +134,7 @@ def ranks_in_threads(n_ranks: int, timeout: float = 300.0) -> Iterator[Ranked]:
     for thread in threads:
         thread.start()
     try:
+        ranked.connect()
         yield ranked
     finally:
         for queue in ranked._work:

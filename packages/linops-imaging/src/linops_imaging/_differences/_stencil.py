@@ -98,7 +98,7 @@ class Term(NamedTuple):
         return Term(self.input, self.output, self.axis, self.factor)
 
 
-def runs_of(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
+def stencil_runs(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
     """Return the runs of a stencil along an axis, of which no two join the same two points."""
     runs = []
     for shift, factor in stencil.items():
@@ -120,7 +120,7 @@ def runs_of(stencil: Stencil, size: int, boundary: str) -> tuple[Run, ...]:
     return tuple(joined)
 
 
-class Step(NamedTuple):
+class TermRuns(NamedTuple):
     """The contribution of a term between the slices."""
 
     term: Term
@@ -129,19 +129,21 @@ class Step(NamedTuple):
     """The runs along each axis of the grid: those of the stencil, or all points."""
 
 
-class Plan(NamedTuple):
+class StencilPlan(NamedTuple):
     """How to compute a sum of terms between slices."""
 
     lengths: tuple[int, ...]
     """Length of each axis of the output, and last the number of components."""
-    steps: tuple[Step, ...]
+    steps: tuple[TermRuns, ...]
 
 
-def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequence[Run]]) -> Plan:
+def stencil_plan(
+    terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequence[Run]]
+) -> StencilPlan:
     """Return the plan for the terms; the last part is for the components."""
     *grid, (inputs, outputs) = parts
     same = [[Run(1, 0, 0, part.outputs.stop)] for part in grid]
-    steps: list[Step] = []
+    steps: list[TermRuns] = []
     for term in terms:
         if term.output not in outputs or term.input not in inputs:
             continue
@@ -150,11 +152,11 @@ def planned(terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequenc
         own = tuple([tuple([run for run in each if run.start < run.stop]) for each in within])
         if all(own):
             output, input_ = term.output - outputs.start, term.input - inputs.start
-            steps.append(Step(Term(output, input_, term.axis, term.factor), own))
-    return Plan(tuple([len(part.outputs) for part in parts]), tuple(steps))
+            steps.append(TermRuns(Term(output, input_, term.axis, term.factor), own))
+    return StencilPlan(tuple([len(part.outputs) for part in parts]), tuple(steps))
 
 
-def applied(x: Tensor, plan: Plan, axes: Sequence[int]) -> Tensor:
+def apply_stencil_plan(x: Tensor, plan: StencilPlan, axes: Sequence[int]) -> Tensor:
     """Carry out the plan for an x whose axis 0 counts components.
 
     ``axes`` are the axes of the grid in x. Only the result is allocated.

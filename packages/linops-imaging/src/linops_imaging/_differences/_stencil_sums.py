@@ -17,29 +17,28 @@ from .._checks import sizes_of_grid
 from ._stencil import (
     BOUNDARIES,
     Part,
-    Plan,
     Run,
     Stencil,
-    Step,
+    StencilPlan,
     Term,
-    applied,
-    planned,
-    runs_of,
+    apply_stencil_plan,
+    stencil_plan,
+    stencil_runs,
 )
 
 Dim: TypeAlias = NamedDimension | str
 
 
-_PLANS = {way: Memo[Plan]() for way in ("there", "back")}
+_PLANS = {way: Memo[StencilPlan]() for way in ("there", "back")}
 """The plans of the forward and of the adjoint operator."""
 
 
 class StencilSums(GridOperator[Part]):
     """The base class of finite differences; subclasses give the stencils."""
 
-    saved_with: ClassVar[tuple[type, ...]] = (Part, Plan, Run, Step, Term)
+    saved_with: ClassVar[tuple[type, ...]] = (Part, Run, Term)
 
-    _is_real = True
+    is_real = True
     grid_keys = ("grid", "result")
 
     def __init__(
@@ -76,7 +75,7 @@ class StencilSums(GridOperator[Part]):
         parts = [Part(range(n), range(n)) for n in lengths]
         axes = [*parts, Part(range(n_inputs), range(n_outputs))]
         super().__init__(whole, axes, names.is_free)
-        self._runs: list[Sequence[Run]] = [runs_of(stencil, n, boundary) for n in lengths]
+        self._runs: list[Sequence[Run]] = [stencil_runs(stencil, n, boundary) for n in lengths]
         self._terms = tuple(terms)
         factors = (*stencil.values(), *(term.factor for term in terms))
         self._keeps_integers = all(isinstance(factor, int) for factor in factors)
@@ -106,16 +105,16 @@ class StencilSums(GridOperator[Part]):
     def _there(self, x: Tensor) -> Tensor:
         of, into = self.axis_dims[-1]
         x = x if of else x.unsqueeze(0)
-        y = applied(x, self._plan("there"), self._numbers)
+        y = apply_stencil_plan(x, self._plan("there"), self._numbers)
         return y if into else y.squeeze(0)
 
     def _back(self, y: Tensor) -> Tensor:
         of, into = self.axis_dims[-1]
         y = y if into else y.unsqueeze(0)
-        x = applied(y, self._plan("back"), self._numbers)
+        x = apply_stencil_plan(y, self._plan("back"), self._numbers)
         return x if of else x.squeeze(0)
 
-    def _plan(self, way: str) -> Plan:
+    def _plan(self, way: str) -> StencilPlan:
         """Return the plan of the forward or adjoint operator; it is made once."""
         plan = _PLANS[way].of(self)
         if plan is None:
@@ -124,7 +123,7 @@ class StencilSums(GridOperator[Part]):
                 terms = tuple([term.reverse for term in terms])
                 parts = tuple([part.reverse for part in parts])
                 runs = [[run.reverse for run in each] for each in runs]
-            plan = planned(terms, parts, runs)
+            plan = stencil_plan(terms, parts, runs)
             if not is_dynamo_compiling():
                 _PLANS[way].keep(self, plan)
         return plan

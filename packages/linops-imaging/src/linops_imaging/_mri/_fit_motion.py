@@ -17,11 +17,11 @@ from .._checks import check_number
 from .._non_uniform._nufft import NUFFT
 from ._rigid_motion import (
     Dims,
+    broadcast_to_points,
     check_motion,
     moved_locations,
-    placed,
+    rotated_locations,
     rotation_derivatives,
-    turned,
     voxel_scale,
 )
 
@@ -149,7 +149,7 @@ class _Fit(NamedTuple):
         """Return the locations and phases of some poses."""
         n_dims = len(self.transform.grid_size)
         shifts, rotations = (
-            placed(part, self.names, self.of_points)
+            broadcast_to_points(part, self.names, self.of_points)
             for part in (pose[..., :n_dims], pose[..., n_dims:])
         )
         locs = self.transform.locs.double()
@@ -177,9 +177,14 @@ class _Fit(NamedTuple):
             at = torch.arange(n, dtype=self.images.real.dtype, device=self.images.device) - n // 2
             along = at.reshape(-1, *[1] * (-1 - axis if axis < 0 else self.images.ndim - 1 - axis))
             slopes.append(self.transformed(self.images * along, locs))
-        rotations = placed(pose[..., n_dims:], self.names, self.of_points)
+        rotations = broadcast_to_points(pose[..., n_dims:], self.names, self.of_points)
         for matrices in rotation_derivatives(rotations):
-            change = -2j * math.pi * turned(turns, self.scale, matrices) * phases.unsqueeze(-1)
+            change = (
+                -2j
+                * math.pi
+                * rotated_locations(turns, self.scale, matrices)
+                * phases.unsqueeze(-1)
+            )
             parts = zip(change.unbind(-1), slopes, strict=True)
             terms = [self.on_samples(own, self.of_points) * slope for own, slope in parts]
             columns.append(torch.stack(terms).sum(0))

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal, NamedLinop
-from linops_core.siblings import acts_as, not_a_tensor
+from linops_core.siblings import acts_as
 from nameddim import NamedDimension, as_dims
 
-from .._checks import check_real
+from .._checks import check_real, check_real_tensor
 from .._non_uniform._nufft import NUFFT
 
 Dims = Sequence[NamedDimension | str]
@@ -90,9 +90,13 @@ def rigid_motion(
     turns = None
     if rotations is not None:
         own = rotations if rotations.ndim > len(names) else rotations.unsqueeze(-1)
-        turns = placed(own, names, of_points)
+        turns = broadcast_to_points(own, names, of_points)
     moved, phases = moved_locations(
-        transform.locs, transform.grid_size, scale, placed(shifts, names, of_points), turns
+        transform.locs,
+        transform.grid_size,
+        scale,
+        broadcast_to_points(shifts, names, of_points),
+        turns,
     )
     other = transform.with_weights(lambda _: moved) if rotations is not None else transform
     return Diagonal.from_weight(phases, of_points, other.oshape) @ other
@@ -126,11 +130,11 @@ def moved_locations(
     phases = torch.complex(angles.cos(), angles.sin()).to(dtype.to_complex())
     if rotations is not None:
         matrices = rotation_matrices(rotations.double())
-        locs = (turned(turns, scale, matrices) * n).to(dtype)
+        locs = (rotated_locations(turns, scale, matrices) * n).to(dtype)
     return locs, phases
 
 
-def turned(turns: Tensor, scale: Tensor, matrices: Tensor) -> Tensor:
+def rotated_locations(turns: Tensor, scale: Tensor, matrices: Tensor) -> Tensor:
     """Return R^T times locations in cycles per voxel, for lengths of a voxel."""
     return ((turns / scale).unsqueeze(-2) @ matrices).squeeze(-2) * scale
 
@@ -188,13 +192,7 @@ def check_motion(
     for name, (values, shape) in own.items():
         if values is None:
             continue
-        if not isinstance(values, Tensor) or not values.is_floating_point():
-            raise not_a_tensor(owner, name, values, "a tensor of real numbers")
-        if values.shape != shape:
-            raise ValueError(
-                f"{owner}: {name} must have the shape {shape} for {names}, got "
-                f"{tuple(values.shape)}"
-            )
+        check_real_tensor(owner, name, values, shape, f" for {names}")
     return names
 
 
@@ -209,7 +207,7 @@ def voxel_scale(owner: str, transform: NUFFT, voxel_size: Sequence[float] | None
     return torch.tensor(sizes, dtype=torch.float64, device=transform.locs.device)
 
 
-def placed(
+def broadcast_to_points(
     values: Tensor, names: Sequence[NamedDimension], of_points: Sequence[NamedDimension]
 ) -> Tensor:
     """Return values (shots, V) as a view that broadcasts against those of points, (..., V)."""

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from linops_core import Dense, NamedLinop, Wrapper
-from linops_core.siblings import not_a_tensor
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
-from .._checks import check_number, check_real
+from .._checks import check_number, check_real, check_real_tensor
 from .._some_at_a_time import AT_ONCE, some_at_a_time
 from ._phase_evolution import PhaseEvolution
 
@@ -25,6 +24,7 @@ _FITTED, _CHECKED, _CHECKED_WITH_DECAY, _TIMES = (256, 16), (4096, 1), (512, 16)
 # values are left out until it is kept.
 _LARGEST_SUM, _CUTOFFS = 30.0, [10.0**power for power in range(-13, -2)]
 
+# So many segments mean that units are wrong, as the error says.
 _MOST_SEGMENTS = 200
 
 
@@ -124,11 +124,9 @@ class TimeSegments(Wrapper):
         of_times = _dims("time_dims", time_dims, times, transform.oshape)
         if r2_star is not None:
             _check_map("r2_star", r2_star)
-            if r2_star.shape != field_map.shape:
-                raise ValueError(
-                    f"TimeSegments: r2_star must have the shape {tuple(field_map.shape)} of the "
-                    f"field map, got {tuple(r2_star.shape)}"
-                )
+            check_real_tensor(
+                "TimeSegments", "r2_star", r2_star, field_map.shape, " of the field map"
+            )
         check_real("TimeSegments", "tol", tol, 0, more=True)
         if n_segments is not None:
             check_number("TimeSegments", "n_segments", n_segments, 1)
@@ -260,8 +258,7 @@ def _rates(maps: Sequence[Tensor], n_bins: Sequence[int]) -> Tensor:
 
 
 def _check_map(name: str, values: Tensor) -> None:
-    if not isinstance(values, Tensor) or not values.is_floating_point():
-        raise not_a_tensor("TimeSegments", name, values, "a tensor of real numbers")
+    check_real_tensor("TimeSegments", name, values)
     if not values.isfinite().all():
         raise ValueError(f"TimeSegments: {name} must be finite, got values that are not")
 

@@ -12,10 +12,14 @@ from linops_core import Interpolate
 from linops_core.siblings import FakeTensor, Kept, has_storage
 from nameddim import NamedDimension
 
-from ._finufft_function import computed, non_uniform_transform, transformed
+from ._finufft_function import (
+    differentiable_transform,
+    non_uniform_transform,
+    transform_of_plain_tensors,
+)
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for
 from ._kaiser_bessel import check_tol
-from ._kept import KeptByContent, Place, may_be_kept, place_of
+from ._kept import KeptByContent, Place, may_be_kept, view_key
 
 
 class FinufftTransform(Interpolate):
@@ -77,7 +81,9 @@ class FinufftTransform(Interpolate):
         of_x, own = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
         values = moved.reshape(math.prod(batch), math.prod(frames), *of_x)
         flat = locs.reshape(math.prod(frames), math.prod(points), locs.shape[-1])
-        y = transformed(values, flat, is_back, self.grid_size, self.tol, self._computed)
+        y = differentiable_transform(
+            values, flat, is_back, self.grid_size, self.tol, self._computed
+        )
         return y.reshape(*batch, *frames, *own).movedim(last, at)
 
     def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
@@ -90,11 +96,11 @@ class FinufftTransform(Interpolate):
         is_own = may_keep and locs.untyped_storage()._cdata == part.untyped_storage()._cdata
 
         def keep(of_frame: Tensor, how: Place, make: Callable[[], PlanPair]) -> PlanPair:
-            place = (*place_of(part), *place_of(of_frame), *how)
+            place = (*view_key(part), *view_key(of_frame), *how)
             return self._plans.of([weight], place, make)
 
         how = keep if is_own else self._plans_by_content.of
-        return computed(x, locs, is_back, self.grid_size, self.tol, how)
+        return transform_of_plain_tensors(x, locs, is_back, self.grid_size, self.tol, how)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: all of the image is mixed."""

@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import FakeTensor, has_values, is_made_a_graph, is_recorded
+from linops_core.siblings import FakeTensor, becomes_a_graph, can_read_values, is_recorded
 
-from ._finufft_plan import PlanPair, way_for
+from ._finufft_plan import PlanPair, fastest_plan_precision
 from ._kept import KeptByContent, Place
 
 Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
@@ -28,7 +28,7 @@ PLANS = KeptByContent[PlanPair]()
 """Plans of compiled and exported graphs."""
 
 
-def computed(
+def transform_of_plain_tensors(
     x: Tensor,
     locs: Tensor,
     is_back: bool,
@@ -45,7 +45,7 @@ def computed(
     n = 1 if x.is_cpu and torch.get_num_threads() == 1 else len(x)
     is_gpu = x.is_cuda and not isinstance(x, FakeTensor)
     runs_on = torch.cuda.current_stream(x.device) if is_gpu else torch.get_num_threads()
-    way = way_for(tol, tuple(sizes), x.dtype)
+    way = fastest_plan_precision(tol, tuple(sizes), x.dtype)
     for frame, of_frame in enumerate(locs):
         make = partial(PlanPair, of_frame, sizes, n, way)
         pair = keep(of_frame, (*sizes, n, way, runs_on), make)
@@ -53,16 +53,16 @@ def computed(
     return result.mul_(1 / math.sqrt(math.prod(sizes)))
 
 
-def transformed(
+def differentiable_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float, compute: Compute
 ) -> Tensor:
     """Return the transform with derivatives of any order; see ``Compute``.
 
     A compiler finds one opaque operation.
     """
-    if is_made_a_graph():
+    if becomes_a_graph():
         y: Tensor = non_uniform_transform(x, locs, is_back, sizes, tol)
-    elif has_values(x, locs) and not is_recorded(x, locs):
+    elif can_read_values(x, locs) and not is_recorded(x, locs):
         y = compute(x, locs, is_back)  # the function takes a quarter of a millisecond
     else:
         y = _Transform.apply(x, locs, is_back, tuple(sizes), compute)  # type: ignore[no-untyped-call]
@@ -175,7 +175,7 @@ def non_uniform_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
 ) -> Tensor:
     """Return the transform as one operation of compiled and exported graphs; see ``Compute``."""
-    return computed(x, locs, is_back, sizes, tol, PLANS.of)
+    return transform_of_plain_tensors(x, locs, is_back, sizes, tol, PLANS.of)
 
 
 @non_uniform_transform.register_fake

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from linops_core.siblings import FakeTensor, dtype_of_sums
 
-from .._extras import needed
+from .._extras import optional_module
 from ._kaiser_bessel import check_tol
 
 LIBRARIES = {"cpu": "finufft", "cuda": "cufinufft"}
@@ -59,7 +59,7 @@ _ROUNDING = {torch.complex64: 2e-3, torch.complex128: 2e-10}
 _POINTS = 2**15
 
 
-class Way(NamedTuple):
+class PlanPrecision(NamedTuple):
     """How a plan computes."""
 
     dtype: torch.dtype
@@ -90,12 +90,12 @@ class Way(NamedTuple):
         return float((1 + error) ** len(sizes) - 1 + angles + own)
 
 
-def ways(dtype: torch.dtype) -> list[Way]:
+def plan_precisions(dtype: torch.dtype) -> list[PlanPrecision]:
     """Return all ways for data of this dtype, the fastest first."""
     dtypes = dict.fromkeys((dtype, torch.complex128))  # upsampling 2 in single is slower than 1.25
     steps = {upsampling for upsampling, *_ in ACCURACY}
     return [
-        Way(precision, upsampling, width)
+        PlanPrecision(precision, upsampling, width)
         for least in sorted(steps)
         for precision in dtypes
         for upsampling, width, _ in ACCURACY
@@ -105,23 +105,23 @@ def ways(dtype: torch.dtype) -> list[Way]:
 
 def least_tol(sizes: Sequence[int]) -> float:
     """Return the smallest error of an entry that a plan can have."""
-    return min(way.largest_error(sizes) for way in ways(torch.complex128))
+    return min(way.largest_error(sizes) for way in plan_precisions(torch.complex128))
 
 
 @cache
-def way_for(tol: float, sizes: tuple[int, ...], dtype: torch.dtype) -> Way:
+def fastest_plan_precision(tol: float, sizes: tuple[int, ...], dtype: torch.dtype) -> PlanPrecision:
     """Return the fastest way for which no entry is off by more than ``tol``.
 
     Where single precision cannot keep it, the plan is in double precision.
     """
     check_tol(tol, least_tol(sizes), sizes)
-    return next(way for way in ways(dtype) if way.largest_error(sizes) <= tol)
+    return next(way for way in plan_precisions(dtype) if way.largest_error(sizes) <= tol)
 
 
 def library_for(device_type: str) -> Any:
     """Return the library that computes on such a device, if it is installed."""
     name = LIBRARIES[device_type]
-    return needed(name, "NUFFT", name)
+    return optional_module(name, "NUFFT", name)
 
 
 def is_installed(device_type: str) -> bool:
@@ -136,7 +136,7 @@ class PlanPair:
     On a GPU there is a plan for each direction; it runs on the current stream of its first call.
     """
 
-    def __init__(self, locs: Tensor, sizes: Sequence[int], n: int, way: Way) -> None:
+    def __init__(self, locs: Tensor, sizes: Sequence[int], n: int, way: PlanPrecision) -> None:
         self._sizes, self._n, self._way, self._device = tuple(sizes), n, way, locs.device
         self._is_fake = isinstance(locs, FakeTensor)
         self._lock = Lock()
@@ -218,7 +218,7 @@ class PlanPair:
 
 def adjoint_at(locs: Tensor, sizes: tuple[int, ...], tol: float) -> Callable[[Tensor], Tensor]:
     """Return the adjoint NUFFT of values (B, P) at locations (P, D), all in double precision."""
-    pair = PlanPair(locs, sizes, 1, way_for(tol, sizes, torch.complex128))
+    pair = PlanPair(locs, sizes, 1, fastest_plan_precision(tol, sizes, torch.complex128))
 
     def adjoint(values: Tensor) -> Tensor:
         images = values.new_zeros(len(values), *sizes)

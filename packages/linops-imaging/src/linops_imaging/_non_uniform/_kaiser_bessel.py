@@ -100,7 +100,7 @@ def largest_error(width: float, beta: float, size: int, padded: int) -> float:
 
 
 @lru_cache(maxsize=256)
-def chosen(tol: float, sizes: tuple[int, ...]) -> Gridding:
+def fastest_gridding(tol: float, sizes: tuple[int, ...]) -> Gridding:
     """Return the fastest way, for as many points as pixels, with errors of at most ``tol``.
 
     They are measured errors of entries, also in single precision if that is possible. Of ways for
@@ -116,7 +116,7 @@ def chosen(tol: float, sizes: tuple[int, ...]) -> Gridding:
     for dtype in dtypes:
         best: tuple[bool, float, Gridding] | None = None
         for width in _WIDTHS:
-            way = _coarsest(tol, sizes, width, dtype)
+            way = _coarsest_gridding(tol, sizes, width, dtype)
             if way is None:
                 continue
             n_weights = math.prod(sizes) * width ** len(sizes)
@@ -140,7 +140,7 @@ def check_tol(tol: float, least: float, sizes: Sequence[int]) -> None:
         )
 
 
-def _coarsest(
+def _coarsest_gridding(
     tol: float, sizes: tuple[int, ...], width: int, dtype: torch.dtype
 ) -> Gridding | None:
     """Return the way with this width and the smallest grid that is accurate enough."""

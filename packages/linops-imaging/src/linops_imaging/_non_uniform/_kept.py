@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import Cache
-from linops_core.siblings import FakeTensor, are_counted, is_plain
+from linops_core.siblings import FakeTensor, is_plain, writes_are_counted
 
 Value = TypeVar("Value")
 Place: TypeAlias = tuple[object, ...]
@@ -34,7 +34,7 @@ class KeptByContent(Cache, Generic[Value]):
 
     def of(self, tensor: Tensor, how: Place, make: Callable[[], Value]) -> Value:
         """Return the value for the numbers of a tensor; ``make`` computes it if none is kept."""
-        place = (*place_of(tensor), tensor.dtype, how)
+        place = (*view_key(tensor), tensor.dtype, how)
         with self._lock, torch.inference_mode(False), torch.no_grad():
             values = self._values.setdefault(tensor.untyped_storage(), {})
             if place in values and not _are_equal(values[place][0], tensor):
@@ -52,9 +52,11 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
     """Return whether changes of the tensors are noticed, and no transform records what is done."""
     # In memory planning x and the tensors are of one class without data.
     kinds = (Tensor, torch.nn.Parameter, type(tensors[0]))
-    return is_plain(*tensors) and are_counted(*tensors) and type(x) in kinds and not x.is_meta
+    return (
+        is_plain(*tensors) and writes_are_counted(*tensors) and type(x) in kinds and not x.is_meta
+    )
 
 
-def place_of(view: Tensor) -> Place:
+def view_key(view: Tensor) -> Place:
     """Return the place of a view in its storage."""
     return view.storage_offset(), view.shape, view.stride()

@@ -7,15 +7,15 @@ import math
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor, writing_is_safe
+from linops_core.siblings import writing_is_safe
 
+from .._checks import check_real_tensor
 from .._units import warn_of_locations
 
 
 def check_locations(owner: str, locs: Tensor, sizes: tuple[int, ...]) -> None:
     """Refuse locations that are not in the k-space of images of these sizes."""
-    if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        raise not_a_tensor(owner, "the locations", locs, "a tensor of real numbers")
+    check_real_tensor(owner, "the locations", locs)
     if locs.dtype not in (torch.float32, torch.float64):
         raise TypeError(
             f"{owner}: the locations must be of torch.float32 or torch.float64, got {locs.dtype}, "

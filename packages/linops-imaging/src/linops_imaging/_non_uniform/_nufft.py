@@ -26,7 +26,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._checks import sizes_of_grid
 from .._some_at_a_time import applied_in_parts
 from ._finufft import FinufftTransform
-from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, chosen
+from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, fastest_gridding
 from ._locations import check_locations
 from ._method import plans_are_faster
 from ._oversampled_fft import gridded_transform
@@ -106,7 +106,8 @@ class NUFFT(Wrapper):
         below 2e-5 (single precision) or 1e-11 (double precision). It is computed anew when
         locations or weights change. If these require gradients, A and A.H are applied instead.
         With a Dense that makes the frames of few coefficients, ``(A @ Dense(basis, ...)).N``
-        convolves coefficients, with a kernel for each pair of them instead of each frame.
+        convolves coefficients, with a kernel for each pair of them instead of each frame. That
+        Dense must be next to the NUFFT: ``A @ basis @ maps``, not ``A @ maps @ basis``.
     table_budget : int, optional
         Largest size of the table, in bytes; 2**28 by default.
     dims : sequence of dimensions, optional
@@ -242,7 +243,7 @@ class NUFFT(Wrapper):
         if method == "auto" and not is_given and is_faster(has_table=True):
             method = "finufft"
         if method != "finufft":
-            way = way if is_given else chosen(tol, sizes)
+            way = way if is_given else fastest_gridding(tol, sizes)
             make = partial(gridded_transform, locs, sizes, way, points, image, grid, names_of_input)
             operand = make(0 if method == "interpolate" else table_budget)
             interpolate = _interpolate_of(operand)

@@ -34,8 +34,8 @@ class OversampledFFT(GridOperator[MixedAxis]):
 
     saved_with: ClassVar[tuple[type, ...]] = (Gridding, Kept)
     grid_keys = ("image", "grid")
-    _takes_any_batch = True
-    _why_mixed = "a Fourier transform mixes all of its grid; cut along points, frames or coils"
+    takes_any_batch = True
+    why_mixed = "a Fourier transform mixes all of its grid; cut along points, frames or coils"
 
     def __init__(self, names: GridNames, sizes: Sequence[int], way: Gridding) -> None:
         axes = map(MixedAxis, sizes, way.padded)

@@ -38,7 +38,7 @@ class Phases(NamedTuple):
         return torch.polar(self.weights[points].to(angles.dtype).expand_as(angles), angles)
 
 
-class Kernel(NamedTuple):
+class KernelTransform(NamedTuple):
     """The transform of a kernel, of the sizes of :func:`convolution_sizes`."""
 
     real: Tensor
@@ -46,19 +46,19 @@ class Kernel(NamedTuple):
     """None for a transform that is real: of weights that are real."""
     is_conjugate: bool = False
 
-    def with_axis(self) -> Kernel:
+    def with_axis(self) -> KernelTransform:
         """Return it with an axis of size 1 behind."""
         imag = None if self.imag is None else self.imag.unsqueeze(-1)
-        return Kernel(self.real.unsqueeze(-1), imag, self.is_conjugate)
+        return KernelTransform(self.real.unsqueeze(-1), imag, self.is_conjugate)
 
-    def lines(self) -> Kernel:
+    def lines(self) -> KernelTransform:
         """Return views as lines along the first axis."""
         length = len(self.real)
         views = (
             None if part is None else part.movedim(0, -1).reshape(-1, length)
             for part in (self.real, self.imag)
         )
-        return Kernel(*cast(tuple[Tensor, Tensor], tuple(views)), self.is_conjugate)
+        return KernelTransform(*cast(tuple[Tensor, Tensor], tuple(views)), self.is_conjugate)
 
     def add_product(self, spectrum: Tensor, lines: slice, total: Tensor) -> None:
         """Add the product with some of the lines to ``total``."""
@@ -73,7 +73,7 @@ def convolution_sizes(sizes: Sequence[int]) -> tuple[int, ...]:
     return tuple([padded_size(2 * size - 1, 1.0) for size in sizes])
 
 
-def kernel_of(
+def kernel_transform(
     locs: Tensor,
     weights: Tensor,
     sizes: Sequence[int],
@@ -142,8 +142,8 @@ def _at_a_time(x: Tensor, axis: int) -> int:
     return max(1, nbytes * x.shape[axis] // (x.numel() * x.element_size()))
 
 
-def convolved(
-    x: Tensor, kernels: Sequence[Sequence[Kernel]], sizes: Sequence[int], into: Tensor
+def write_convolutions(
+    x: Tensor, kernels: Sequence[Sequence[KernelTransform]], sizes: Sequence[int], into: Tensor
 ) -> None:
     """Write sums of convolutions of images, some at a time: row i of ``kernels`` makes result i.
 
@@ -163,7 +163,7 @@ def convolved(
     """
     if len(sizes) == 1:
         longer = [[kernel.with_axis() for kernel in row] for row in kernels]
-        return convolved(x.unsqueeze(-1), longer, (*sizes, 1), into.unsqueeze(-1))
+        return write_convolutions(x.unsqueeze(-1), longer, (*sizes, 1), into.unsqueeze(-1))
     size, *others = sizes
     length, *padded = kernels[0][0].real.shape
     factors = [[kernel.lines() for kernel in row] for row in kernels]
@@ -190,7 +190,7 @@ def convolved(
     return None
 
 
-def _mixed(spectrum: Tensor, factors: Sequence[Sequence[Kernel]], lines: slice) -> Tensor:
+def _mixed(spectrum: Tensor, factors: Sequence[Sequence[KernelTransform]], lines: slice) -> Tensor:
     """Return the products of spectra (B, J, lines, length) and kernels, summed over J."""
     if len(factors) == len(factors[0]) == 1:
         return spectrum.mul_(factors[0][0].real[lines])

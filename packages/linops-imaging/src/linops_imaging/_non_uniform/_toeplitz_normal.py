@@ -16,11 +16,11 @@ from linops_core.siblings import Kept, acts_as, normal_around
 from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
-from ._kaiser_bessel import chosen
-from ._kept import Place, may_be_kept, place_of
+from ._kaiser_bessel import fastest_gridding
+from ._kept import Place, may_be_kept, view_key
 from ._normal_parts import NormalParts
 from ._oversampled_fft import gridded_transform
-from ._toeplitz import Kernel, Phases, convolved, kernel_of
+from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
 
 # Points that are gridded at a time for a kernel, at least: their weights are in memory.
 _POINTS = 2**12
@@ -73,7 +73,7 @@ class ToeplitzNormal(Wrapper):
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _check_vector = NamedLinop._check_vector  # the operand is mostly not asked
 
-    def kernels(self, dtype: torch.dtype) -> Iterator[Sequence[Sequence[Kernel]]]:
+    def kernels(self, dtype: torch.dtype) -> Iterator[Sequence[Sequence[KernelTransform]]]:
         """Yield the kernels of each frame in a real dtype, the last frame fastest.
 
         Row i has the kernels from each coefficient to coefficient i.
@@ -99,11 +99,13 @@ class ToeplitzNormal(Wrapper):
 
     def _kernel(
         self, tensors: Sequence[Tensor], frame: _Frame, row: _Column | None, column: _Column | None
-    ) -> Kernel:
+    ) -> KernelTransform:
         """Return the kernel of the weights conj(row) column of points."""
         place = frame.place()
         if row is None or column is None:
-            return Kernel(self._kept.of(tensors, place, lambda: frame.kernel(frame.ones())))
+            return KernelTransform(
+                self._kept.of(tensors, place, lambda: frame.kernel(frame.ones()))
+            )
         is_conjugate = row.place() > column.place()  # one kernel serves both orders
         first, second = (row, column) if is_conjugate else (column, row)
         at = (*place, first.place(), second.place())
@@ -116,9 +118,9 @@ class ToeplitzNormal(Wrapper):
         if row.place() == column.place() or not (
             row.values.is_complex() or column.values.is_complex()
         ):
-            return Kernel(real)
+            return KernelTransform(real)
         imag = self._kept.of(tensors, (*at, "imag"), lambda: part(torch.imag))
-        return Kernel(real, imag, is_conjugate)
+        return KernelTransform(real, imag, is_conjugate)
 
     def _convolved(self, x: Tensor) -> Tensor:
         parts = self._parts()
@@ -134,7 +136,7 @@ class ToeplitzNormal(Wrapper):
         for frame, kernels in enumerate(self.kernels(x.real.dtype)):
             if result is None:
                 result = x.new_empty(len(images), len(kernels), *images.shape[2:])
-            convolved(images[:, :, frame], kernels, sizes, into=result[:, :, frame])
+            write_convolutions(images[:, :, frame], kernels, sizes, into=result[:, :, frame])
         assert result is not None
         n_rows = result.shape[1 : 1 + has_coefficients]
         result = result.reshape(*batch, *n_rows, *frames, *sizes)
@@ -182,7 +184,7 @@ class _Column(NamedTuple):
 
     def place(self) -> Place:
         """Return what tells it from other coefficients."""
-        return self.number, *place_of(self.values), self.values.is_conj()
+        return self.number, *view_key(self.values), self.values.is_conj()
 
 
 def _columns(
@@ -212,8 +214,8 @@ class _Frame:
 
     def place(self) -> Place:
         """Return what tells this frame from others of the same tensors."""
-        weights = None if self._weights is None else place_of(self._weights)
-        return (place_of(self._locs), weights, self._dtype)
+        weights = None if self._weights is None else view_key(self._weights)
+        return (view_key(self._locs), weights, self._dtype)
 
     def ones(self) -> Tensor:
         """Return the number 1 for all points."""
@@ -229,7 +231,7 @@ class _Frame:
                 weights = weights.to(torch.complex128).abs().square()
             weights = weights * factors
         at, adjoint = self._adjoint
-        return kernel_of(at, weights.reshape(-1), self._sizes, adjoint, self._dtype)
+        return kernel_transform(at, weights.reshape(-1), self._sizes, adjoint, self._dtype)
 
     @cached_property
     def _adjoint(self) -> tuple[Tensor, Callable[[Phases], Tensor]]:
@@ -240,7 +242,7 @@ class _Frame:
         at = at - grid_size * (at / grid_size).round()  # the same values, and smaller phases
         tol = 1e-11 if dtype == torch.float64 else 2e-5
         of_values = adjoint_at(at, sizes, tol) if is_installed(at.device.type) else None
-        way = chosen(tol, sizes)
+        way = fastest_gridding(tol, sizes)
         image, grid = get_nd_shape(len(sizes)), get_nd_shape(len(sizes), kspace=True)
         # Adding up grids then takes less than gridding, and points less memory than the grid.
         step = max(_POINTS, math.prod(way.padded) // 64)

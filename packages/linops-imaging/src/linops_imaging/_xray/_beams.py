@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from ._rays import Near, Number, Rays, Tables, centred, hat, tables_at_once, value_of
+from ._rays import NearRays, Number, Rays, ViewTables, centred, hat, tables_at_once, value_of
 
 
 class ParallelRays(NamedTuple):
@@ -44,7 +44,7 @@ class ParallelRays(NamedTuple):
             offset = centred(self.n_detectors, angles) * self.spacing + self.offset
             yield Rays(angles.cos(), angles.sin(), offset.unsqueeze(0))
 
-    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
+    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> ViewTables:
         """Return the place among the detectors and the place across the rays, and their step."""
         angles, middle = self.angles.double().unsqueeze(1), (self.n_detectors - 1) / 2
         cosine, sine = angles.cos(), angles.sin()
@@ -59,9 +59,9 @@ class ParallelRays(NamedTuple):
             self.spacing / main,
         )
         start = first_rays(angles, self.n_detectors + 2 * reach)
-        return Tables(by_pixel(numbers, dtype), start)
+        return ViewTables(by_pixel(numbers, dtype), start)
 
-    def near(self, tables: Tables, reach: int) -> Near:
+    def near(self, tables: ViewTables, reach: int) -> NearRays:
         """Return the rays near pixels."""
         p0, p1, t0, t1, step = tables.numbers
         before = _before(p0 + p1, self.n_detectors)
@@ -73,7 +73,7 @@ class ParallelRays(NamedTuple):
         def weight(k: int) -> Tensor:
             return hat(torch.add(at, step, alpha=reach - k))
 
-        return Near(index, weight)
+        return NearRays(index, weight)
 
 
 class FanRays(NamedTuple):
@@ -149,7 +149,7 @@ class FanRays(NamedTuple):
         at = tangent.atan() if self.is_curved else tangent
         return at * step + ((self.n_detectors - 1) / 2 - self.offset / self.spacing)
 
-    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
+    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> ViewTables:
         """Return s and the distance from the source along t, and a share of each ray."""
         fan, angles = self.fan(), self.angles.double().unsqueeze(1)
         main = torch.maximum((angles - fan).cos().abs(), (angles - fan).sin().abs())
@@ -161,9 +161,9 @@ class FanRays(NamedTuple):
         numbers = (x0 * cosine, x1 * sine, self.source - x0 * sine, x1 * cosine)
         start = first_rays(angles, shares.shape[1])
         others = tangents.flatten() if self.is_curved else None
-        return Tables(by_pixel(numbers, dtype), start, shares.flatten(), others)
+        return ViewTables(by_pixel(numbers, dtype), start, shares.flatten(), others)
 
-    def near(self, tables: Tables, reach: int) -> Near:
+    def near(self, tables: ViewTables, reach: int) -> NearRays:
         """Return the rays near pixels."""
         s0, s1, t0, t1 = tables.numbers
         s, away, shares = s0 + s1, t0 + t1, tables.shares
@@ -185,7 +185,7 @@ class FanRays(NamedTuple):
             across = torch.addcmul(s, away, tangent, value=-1)
             return hat(across * shares[k:].index_select(0, index.flatten()).view_as(s))
 
-        return Near(index, weight)
+        return NearRays(index, weight)
 
 
 def radius_of(sizes: Sequence[int], origin: Sequence[Number]) -> float:
@@ -211,7 +211,7 @@ def _before(place: Tensor, n_detectors: int) -> Tensor:
     return torch.clamp(place.detach(), 0, n_detectors - 1).floor_()
 
 
-def _index(before: Tensor, tables: Tables) -> Tensor:
+def _index(before: Tensor, tables: ViewTables) -> Tensor:
     """Return the index of the last detector whose ray is not behind a pixel, less the reach."""
     index = before.int()
     return index if tables.start is None else index + tables.start

@@ -8,9 +8,9 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from linops_core.siblings import has_values
+from linops_core.siblings import can_read_values
 
-from .._checks import check_real
+from .._checks import check_real, check_real_tensor
 from ._beams import radius_of
 from ._fan_beam import check_detector
 from ._line_integrals import Names, check_angles
@@ -132,18 +132,10 @@ class ConeBeam(VolumeTransform):
         self.register_lengths("detector_spacing", detector_spacing, 2, 0, more=True)
         self.register_lengths("detector_offset", detector_offset, 2)
         if heights is not None:
-            if not isinstance(heights, Tensor) or not heights.is_floating_point():
-                raise TypeError(
-                    f"ConeBeam: heights must be a tensor of real numbers, got {heights}"
-                )
-            if heights.shape != angles.shape:
-                raise ValueError(
-                    f"ConeBeam: heights must have the shape of angles, {tuple(angles.shape)}, got "
-                    f"{tuple(heights.shape)}"
-                )
+            check_real_tensor("ConeBeam", "heights", heights, angles.shape, " of angles")
             self.register_weight("heights", heights, "angles_shape")
         self.detector = check_detector("ConeBeam", detector)
-        if all(has_values(self.weight_part(name)) for name in self._weights):
+        if all(can_read_values(self.weight_part(name)) for name in self._weights):
             axis = self.origin_of_tile(angles.double())[:2].unbind()
             radius = radius_of(self.grid_size[:2], axis) + 1
             if self.source_distance <= radius:
@@ -185,7 +177,7 @@ class ConeBeam(VolumeTransform):
         names = input_shape, output_shape, batch_shape
         self = cls.of_poses(poses, n_detectors, grid_size, origin, names)
         self.detector = check_detector("ConeBeam", detector)
-        if all(has_values(self.weight_part(name)) for name in self._weights):
+        if all(can_read_values(self.weight_part(name)) for name in self._weights):
             at = source.detach().double()
             at = at + self.origin_of_tile(at)
             is_inside = ((at > -1) & (at < at.new_tensor(self.grid_size))).all(1)
@@ -201,7 +193,7 @@ class ConeBeam(VolumeTransform):
         if "source" in self._weights:
             return self.given_poses("source")
         across, along, up = axes_at(self.weight_part("angles").double())
-        (dv, du), (v, u) = (self.pair(name) for name in ("detector_spacing", "detector_offset"))
+        (dv, du), (v, u) = map(self.length, ("detector_spacing", "detector_offset"))
         height = 0.0 * up
         if "heights" in self._weights:
             height = self.weight_part("heights").double()[:, None] * up

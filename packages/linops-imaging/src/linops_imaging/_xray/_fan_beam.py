@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from linops_core.siblings import has_values
+from linops_core.siblings import can_read_values
 
 from .._checks import check_real
 from ._beams import FanRays, radius_of
@@ -102,7 +102,7 @@ class FanBeam(XRayTransform):
         self.source_distance = check_real("FanBeam", "source_distance", source_distance, 0)
         self.detector_distance = check_real("FanBeam", "detector_distance", detector_distance, 0)
         self.detector = check_detector("FanBeam", detector)
-        if not all(has_values(self.weight_part(name)) for name in self._weights):
+        if not all(can_read_values(self.weight_part(name)) for name in self._weights):
             return  # whose values cannot be read
         beam = self.beam()
         radius = radius_of(self.grid_size, beam.origin) + 1
@@ -120,12 +120,14 @@ class FanBeam(XRayTransform):
 
     def beam(self) -> FanRays:
         """Return the geometry of the rays for the current weights."""
+        names = "detector_spacing", "detector_offset", "origin"
+        spacing, offset, origin = map(self.length, names)
         return FanRays(
             self.weight_part("angles"),
             self.n_detectors,
-            self._length("detector_spacing"),
-            self._length("detector_offset"),
-            self._origin(),
+            spacing,
+            offset,
+            origin,
             self.source_distance,
             self.detector_distance,
             self.detector == "curved",

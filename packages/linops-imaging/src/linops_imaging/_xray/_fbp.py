@@ -131,22 +131,24 @@ def fbp(
     beam = A.beam()
     weights, n_missing = scan_weights(beam, A.grid_size, allow_gaps)
     weights = weights.to(sinogram.real.dtype)
-    spacing, bend = value_of(beam.spacing), 0.0
+    spacing, angular_spacing = value_of(beam.spacing), 0.0
     if isinstance(beam, FanRays):
         # The detectors are scaled to the origin.
         weights = weights * beam.fan().cos().to(weights.dtype)
-        bend = spacing / (beam.source + beam.detector) if beam.is_curved else 0.0
+        angular_spacing = spacing / (beam.source + beam.detector) if beam.is_curved else 0.0
         spacing *= beam.source / (beam.source + beam.detector)
     else:
         weights = weights * spacing
     sizes, zeros = A.grid_size, (max(-n_missing, 0), max(n_missing, 0))
     beam = beam.with_more_detectors(*zeros)
-    ramp = response(beam.n_detectors, spacing, window, bend).to(sinogram.device, weights.dtype)
+    ramp = response(beam.n_detectors, spacing, window, angular_spacing).to(
+        sinogram.device, weights.dtype
+    )
 
     def weighted(lines: Tensor) -> Tensor:
         """Return lines (B, A, D) with weights, convolved with the ramp filter."""
         lines = lines * weights
-        return filtered(pad(lines, zeros) if n_missing else lines, ramp)
+        return filtered_lines(pad(lines, zeros) if n_missing else lines, ramp)
 
     lines = sinogram.reshape(-1, *sinogram.shape[-2:])
     may_cut = images_and_beam_are_fixed(lines, beam)
@@ -227,7 +229,7 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     return torch.cat(parts, 1)
 
 
-def filtered(lines: Tensor, ramp: Tensor) -> Tensor:
+def filtered_lines(lines: Tensor, ramp: Tensor) -> Tensor:
     """Return lines convolved along their last axis; ``ramp`` is the frequency response."""
     n, n_samples = len(ramp), lines.shape[-1]
     if lines.is_complex():
@@ -238,16 +240,16 @@ def filtered(lines: Tensor, ramp: Tensor) -> Tensor:
     return found[..., :n_samples]
 
 
-def response(n: int, spacing: float, window: str, bend: float) -> Tensor:
+def response(n: int, spacing: float, window: str, angular_spacing: float) -> Tensor:
     """Return the frequency response of the ramp filter for lines of n samples.
 
-    ``bend`` is the angle between neighbouring detectors on a circle, or 0.
+    ``angular_spacing`` is the angle between neighbouring detectors on a circle, or 0.
     """
     padded = 2 ** math.ceil(math.log2(max(2 * n, 2)))  # so that no projection wraps around
     at = torch.arange(padded // 2 + 1, dtype=torch.float64, device="cpu")
     odd = (at % 2 == 1).double()
     ramp = -odd / (math.pi * at.clamp(min=1) * spacing).square()
-    ramp /= torch.sinc(at.clamp(max=n) * (bend / math.pi)).square()
+    ramp /= torch.sinc(at.clamp(max=n) * (angular_spacing / math.pi)).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
     found: Tensor = torch.fft.fft(whole).real * spacing

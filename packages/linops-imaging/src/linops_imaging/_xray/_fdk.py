@@ -11,7 +11,7 @@ from linops_core.siblings import acts_as, not_a_tensor
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
-from ._fbp import check_finite, check_window, filtered, of_chain, response
+from ._fbp import check_finite, check_window, filtered_lines, of_chain, response
 from ._plane_by_plane import is_constant
 from ._rays import centred, value_of
 from ._scan_weights import scan_weights
@@ -110,7 +110,7 @@ def fdk(
         parts = torch.stack([sinogram.real, sinogram.resolve_conj().imag])
         return torch.complex(*fdk(parts, A, window, allow_gaps=allow_gaps))
     lines = sinogram.reshape(-1, *sinogram.shape[-3:])
-    (dv, du), (v, u) = A.pair("detector_spacing"), A.pair("detector_offset")
+    (dv, du), (v, u) = A.length("detector_spacing"), A.length("detector_offset")
     origin = A.origin_of_tile(angles.double())
     lengths = A.source_distance, A.detector_distance
     whole = [at + part.start for at, part in zip(origin[:2], A.axes, strict=False)]
@@ -125,8 +125,10 @@ def fdk(
     cosine = radius / (across.square() + at_v.square() + radius**2).sqrt()
     zeros = max(-n_missing, 0), max(n_missing, 0)
     beam = beam.with_more_detectors(*zeros)
-    spacing, bend = value_of(du), value_of(du) / radius if beam.is_curved else 0.0
-    ramp = response(beam.n_detectors, spacing * beam.source / radius, window, bend).to(lines)
+    spacing, angular_spacing = value_of(du), value_of(du) / radius if beam.is_curved else 0.0
+    ramp = response(beam.n_detectors, spacing * beam.source / radius, window, angular_spacing).to(
+        lines
+    )
     weights, cosine = weights.to(lines.dtype), cosine.to(lines.dtype)
     z = (torch.arange(sizes[2], dtype=torch.float64, device=angles.device) - origin[2]).to(lines)
     at_0 = (-2 * v / (dv * shape[0]) + torch.zeros_like(origin[:1])).to(lines)
@@ -142,7 +144,7 @@ def fdk(
     places = lines.new_empty(rows[0].stop if may_write else 0, *sizes[1:], 2)
     for view in range(len(angles)):
         shadow = lines[:, view] * (weights[view] * cosine)
-        shadow = filtered(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
+        shadow = filtered_lines(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
         ((s, away),) = beam.at_angles(angles[view : view + 1]).distances(x0, x1, lines.dtype)
         distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
         column = beam.place(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)

@@ -26,14 +26,14 @@ from torch.nn.functional import pad
 
 from ._rays import (
     Beam,
-    Tables,
+    ViewTables,
+    axes_of_rows,
     coordinates,
-    followed,
     images_and_beam_are_fixed,
     paths,
     views_at_once,
 )
-from ._side_by_side import Images, blocks, integrals_of_many, onto_rows_of_many
+from ._side_by_side import Images, back_projection_onto_rows_of_many, blocks, line_integrals_of_many
 
 MOST_IMAGES = 16
 """Images computed at a time: they share the geometry of the rays, and each has a padded copy."""
@@ -41,7 +41,7 @@ _BYTES = 2**21
 """Bytes of rows that are computed at a time, even if the images have fewer: less takes longer."""
 
 
-class Whole(NamedTuple):
+class WholeImages(NamedTuple):
     """Images as they are, (B, N0, N1)."""
 
     images: Tensor
@@ -62,12 +62,12 @@ def line_integrals(x: Tensor, beam: Beam) -> Tensor:
     if not x.numel():
         return x.new_zeros(len(x), len(beam.angles), beam.n_detectors)
     if not images_and_beam_are_fixed(x, beam):
-        return of_rows(Whole(x), beam, x)
-    parts = [of_rows(Whole(part), beam, part) for part in x.split(MOST_IMAGES)]
+        return line_integrals_of_rows(WholeImages(x), beam, x)
+    parts = [line_integrals_of_rows(WholeImages(part), beam, part) for part in x.split(MOST_IMAGES)]
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
+def line_integrals_of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     """Return the line integrals of at most MOST_IMAGES images, from some rows of pixels at a time.
 
     ``like`` has the dtype and device of the images, and what records them. The rows at a time have
@@ -78,11 +78,11 @@ def of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
     longest = max(size0, size1)
     width = longest + 3
     is_known = images_and_beam_are_fixed(like, beam)
-    axes = followed(beam) if is_known else (0, 1)
+    axes = axes_of_rows(beam) if is_known else (0, 1)
     if not axes:
         return like.new_zeros(n_images, 0, beam.n_detectors)
     if is_known and like.is_cpu and _are_many(like, n_images):
-        return integrals_of_many(images, beam, axes, like)
+        return line_integrals_of_many(images, beam, axes, like)
     n_rows = longest
     if is_known:
         n_numbers = 2 * len(like) * (size0 + 3) * (size1 + 3)
@@ -149,16 +149,16 @@ def back_projection(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
     if not y.numel():
         return y.new_zeros(len(y), *sizes)
     if not images_and_beam_are_fixed(y, beam):
-        ((_, images),) = onto_rows(y, beam, sizes, 1)
+        ((_, images),) = back_projection_onto_rows(y, beam, sizes, 1)
         return images
     result = y.new_empty(len(y), *sizes)
     for some, images in zip(y.split(MOST_IMAGES), result.split(MOST_IMAGES), strict=True):
-        for rows, part in onto_rows(some, beam, sizes, len(some)):
+        for rows, part in back_projection_onto_rows(some, beam, sizes, len(some)):
             images[:, rows] = part
     return result
 
 
-def onto_rows(
+def back_projection_onto_rows(
     y: Tensor, beam: Beam, sizes: Sequence[int], n_at_once: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Return places along axis 0 and the back projection there, (B, R, N1), one after the other.
@@ -171,7 +171,7 @@ def onto_rows(
     x0, x1 = coordinates(beam, sizes)
     is_known = images_and_beam_are_fixed(y, beam)
     if is_known and _are_many(y, len(y)):
-        return onto_rows_of_many(y, lengths.to(y.dtype), beam, x0, x1, reach)
+        return back_projection_onto_rows_of_many(y, lengths.to(y.dtype), beam, x0, x1, reach)
     lines = pad(y * lengths.to(y.dtype), (reach, reach))
     n_rows = sizes[0]
     if is_known:
@@ -183,7 +183,7 @@ def onto_rows(
     )
 
 
-def _onto_few(lines: Tensor, beam: Beam, tables: Tables, shape: Sequence[int]) -> Tensor:
+def _onto_few(lines: Tensor, beam: Beam, tables: ViewTables, shape: Sequence[int]) -> Tensor:
     """Return the back projection of values of rays, (B, A, reach + D + reach), for few images."""
     reach = (lines.shape[2] - beam.n_detectors) // 2
     may_write = images_and_beam_are_fixed(lines, beam)

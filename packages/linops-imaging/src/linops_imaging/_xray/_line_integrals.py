@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop, linear_function
-from linops_core.siblings import has_values, is_recorded, not_a_tensor, unused_names
+from linops_core.siblings import can_read_values, is_recorded, unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
-from .._checks import check_real
+from .._checks import check_real, check_real_tensor
 from .._units import warn_of_degrees
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -24,13 +24,11 @@ Names: TypeAlias = Sequence[NamedDimension | str]
 class LineIntegrals(SliceableLinop):
     """Line integrals of an image or a volume along the rays of all views of a scan."""
 
-    _is_real = True
-    _geometry: ClassVar[tuple[str, ...]] = (
-        "angles",
-        "detector_spacing",
-        "detector_offset",
-        "origin",
-    )
+    is_real = True
+
+    @property
+    def _geometry(self) -> tuple[str, ...]:
+        return tuple(self._weights)
 
     @abstractmethod
     def functions(self) -> tuple[Function, Function]:
@@ -65,6 +63,10 @@ class LineIntegrals(SliceableLinop):
         y = y.reshape(*parts.shape[:-n_axes], *y.shape[1:])
         return (torch.complex(y[0], y[1]) if x.is_complex() else y[0]).to(dtype)
 
+    def length(self, name: str) -> Any:
+        """Return numbers that are attributes, or the tensor of a weight in double precision."""
+        return self.weight_part(name).double() if name in self._weights else getattr(self, name)
+
     def register_lengths(
         self,
         name: str,
@@ -77,14 +79,8 @@ class LineIntegrals(SliceableLinop):
         """Set one number or n as an attribute, or register a tensor of them as a weight."""
         owner = type(self).__name__
         if isinstance(value, Tensor):
-            shape = () if n is None else (n,)
-            if not value.is_floating_point():
-                raise TypeError(f"{owner}: {name} must have real numbers, got {value.dtype}")
-            if value.shape != shape:
-                raise ValueError(
-                    f"{owner}: {name} must have the shape {shape}, got {tuple(value.shape)}"
-                )
-            if has_values(value):
+            check_real_tensor(owner, name, value, () if n is None else (n,))
+            if can_read_values(value):
                 for number in value.detach().reshape(-1).tolist():
                     check_real(owner, name, number, least, more=more)
             self.register_weight(name, value, f"{name}_shape")
@@ -129,8 +125,7 @@ def shape_of(
 
 def check_angles(owner: str, angles: Tensor, stacklevel: int) -> None:
     """Raise an error unless they are a list of real numbers; warn of degrees."""
-    if not isinstance(angles, Tensor) or not angles.is_floating_point():
-        raise not_a_tensor(owner, "angles", angles, "a tensor of real numbers")
+    check_real_tensor(owner, "angles", angles)
     if angles.ndim != 1:
         raise ValueError(
             f"{owner}: angles must have one dimension, got shape {tuple(angles.shape)}"

@@ -83,5 +83,5 @@ class ParallelBeam(XRayTransform):
 
     def beam(self) -> ParallelRays:
         """Return the geometry of the rays for the current angles."""
-        lengths = self._length("detector_spacing"), self._length("detector_offset")
-        return ParallelRays(self.weight_part("angles"), self.n_detectors, *lengths, self._origin())
+        lengths = map(self.length, ("detector_spacing", "detector_offset", "origin"))
+        return ParallelRays(self.weight_part("angles"), self.n_detectors, *lengths)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Self
 
+import torch
 from torch import Tensor
 
 from ._cone_beam import VIEWS, VOLUME, Pair
@@ -56,7 +57,6 @@ class ParallelBeam3D(VolumeTransform):
     tensor([0., 0., 3.])
     """
 
-    _geometry = (*VolumeTransform._geometry, "tilt")
     tilt: float | Tensor
 
     def __init__(
@@ -120,11 +120,10 @@ class ParallelBeam3D(VolumeTransform):
         if "direction" in self._weights:
             return self.given_poses("direction")
         across, along, up = axes_at(self.weight_part("angles").double())
-        is_weight = "tilt" in self._weights
-        tilt = self.weight_part("tilt").double() if is_weight else up.new_tensor(self.tilt)
+        tilt = torch.as_tensor(self.length("tilt"), dtype=up.dtype, device=up.device)
         direction = tilt.cos() * along + tilt.sin() * up
         up = tilt.cos() * up - tilt.sin() * along
-        (dv, du), (v, u) = (self.pair(name) for name in ("detector_spacing", "detector_offset"))
+        (dv, du), (v, u) = map(self.length, ("detector_spacing", "detector_offset"))
         return Poses(direction, u * across + v * up, du * across, dv * up)
 
     def rays(self, pose: Poses, along_u: Tensor, along_v: Tensor) -> tuple[Tensor, Tensor]:

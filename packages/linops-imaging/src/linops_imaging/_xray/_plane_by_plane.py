@@ -17,13 +17,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import grid_sample, pad
 
-from linops_core.siblings import has_values, is_plain, is_recorded
+from linops_core.siblings import can_read_values, is_plain, is_recorded
 
 _AT_ONCE, _ON_GPU = 2**18, 2**22
 """Numbers of places in planes that are computed at a time."""
 
 
-class Lines(NamedTuple):
+class RayLines(NamedTuple):
     """The lines of the rays of some views, in float64; index 0 is at the first voxel of an axis."""
 
     start: Tensor
@@ -32,7 +32,7 @@ class Lines(NamedTuple):
     """Direction of each ray, (R, 3), of any length."""
 
 
-class Followed(NamedTuple):
+class AxisRays(NamedTuple):
     """Rays that are followed along one axis, in the dtype of the volume."""
 
     axis: int
@@ -46,11 +46,11 @@ class Followed(NamedTuple):
     """Of a ray between two planes, (R,); 0 for rays that are closer to another axis."""
 
 
-def followed(lines: Lines, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[Followed]:
+def rays_by_axis(lines: RayLines, sizes: Sequence[int], dtype: torch.dtype) -> Iterator[AxisRays]:
     """Yield the rays along each axis; those that cross the volume if their values are known."""
     start, step = (t.unbind(1) for t in lines)
     norm = torch.linalg.vector_norm(lines.step, dim=1)
-    is_known = has_values(*lines) and is_constant(*lines)
+    is_known = can_read_values(*lines) and is_constant(*lines)
     size_0, size_1, size_2 = (t.abs() for t in step)
     is_last = (size_2 > size_0) & (size_2 > size_1)
     is_second = (size_1 > size_0) & ~is_last
@@ -81,17 +81,17 @@ def followed(lines: Lines, sizes: Sequence[int], dtype: torch.dtype) -> Iterator
             places.append(((first + 0.5) * scale - 1).nan_to_num().to(dtype))
             shifts.append((slope * scale).nan_to_num().to(dtype))
         length = (own_norm * inverse.abs()).to(dtype)
-        own = Followed(axis, rays, torch.stack(places, 1), torch.stack(shifts, 1), length)
+        own = AxisRays(axis, rays, torch.stack(places, 1), torch.stack(shifts, 1), length)
         if rays is not None:
             crosses = (~(misses[0] | misses[1])).nonzero().squeeze(1)
             if not len(crosses):
                 continue
             if len(crosses) < len(rays):
-                own = Followed(axis, *(t.index_select(0, crosses) for t in (rays, *own[2:])))
+                own = AxisRays(axis, *(t.index_select(0, crosses) for t in (rays, *own[2:])))
         yield own
 
 
-def _planes(own: Followed, size: int) -> Iterator[tuple[slice, Tensor]]:
+def _planes(own: AxisRays, size: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield some planes at a time, all in a graph, and the places of the rays there, (P, R, 2)."""
     most = _AT_ONCE if own.first.is_cpu else _ON_GPU
     n = size if torch.compiler.is_compiling() else max(1, most // (2 * len(own.first)))
@@ -102,11 +102,11 @@ def _planes(own: Followed, size: int) -> Iterator[tuple[slice, Tensor]]:
         yield slice(at, at + len(part)), places
 
 
-def integrals(x: Tensor, lines: Lines) -> Tensor:
+def volume_line_integrals(x: Tensor, lines: RayLines) -> Tensor:
     """Return the line integrals of volumes (B, X, Y, Z), (B, R)."""
     function = _interpolated if is_constant(x, *lines) else _interpolated_and_recorded
     found = x.new_zeros(len(x), len(lines.start))
-    for own in followed(lines, x.shape[1:], x.dtype):
+    for own in rays_by_axis(lines, x.shape[1:], x.dtype):
         by_plane = x.movedim(own.axis + 1, 0)
         parts = [
             function(by_plane[planes], places).sum(0)
@@ -117,11 +117,11 @@ def integrals(x: Tensor, lines: Lines) -> Tensor:
     return found
 
 
-def add_back(volume: Tensor, y: Tensor, lines: Lines) -> Tensor:
+def add_back_projection(volume: Tensor, y: Tensor, lines: RayLines) -> Tensor:
     """Return volumes (B, X, Y, Z) plus the back projection of values of rays (B, R)."""
     may_write = is_constant(volume, y, *lines)
     function = _spread if may_write else _spread_and_recorded
-    for own in followed(lines, volume.shape[1:], volume.dtype):
+    for own in rays_by_axis(lines, volume.shape[1:], volume.dtype):
         values = (y if own.rays is None else y.index_select(1, own.rays)) * own.length
         sizes = [size for axis, size in enumerate(volume.shape[1:]) if axis != own.axis]
         for planes, places in _planes(own, volume.shape[own.axis + 1]):

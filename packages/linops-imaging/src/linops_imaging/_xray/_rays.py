@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, Self, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import has_values, is_recorded
+from linops_core.siblings import can_read_values, is_recorded
 
 _VIEWS, _VIEWS_ON_GPU = 16, 256
 """Views computed at a time; each needs a float64 number for each ray."""
@@ -39,7 +39,7 @@ class Rays(NamedTuple):
         return torch.where(self.is_turned(), self.sine, self.cosine)
 
 
-class Tables(NamedTuple):
+class ViewTables(NamedTuple):
     """Numbers of views, of their rows and of their columns of pixels.
 
     They broadcast to (V, R, C), or to (R, C, V) after :meth:`views_last`.
@@ -53,7 +53,7 @@ class Tables(NamedTuple):
     tangents: Tensor | None = None
     """Another number for each ray, where rays are not equally spaced on a line."""
 
-    def of_views(self, views: slice) -> Tables:
+    def of_views(self, views: slice) -> ViewTables:
         """Return the tables of some views, whose first ray has the index 0."""
         numbers = tuple([table[views] for table in self.numbers])
         n_views, n_own = len(self.numbers[0]), len(numbers[0])
@@ -62,13 +62,13 @@ class Tables(NamedTuple):
             for of_rays in (self.shares, self.tangents)
         )
         start = None if n_own == 1 or self.start is None else self.start[:n_own]
-        return Tables(numbers, start, shares, tangents)
+        return ViewTables(numbers, start, shares, tangents)
 
-    def of_rows(self, rows: slice) -> Tables:
+    def of_rows(self, rows: slice) -> ViewTables:
         """Return the tables of some rows of pixels."""
         return self._replace(numbers=_parts(self.numbers, 1, rows))
 
-    def views_last(self) -> Tables:
+    def views_last(self) -> ViewTables:
         """Return the tables with their first axis last.
 
         Numbers of views are repeated for all columns, because operations on long rows are faster.
@@ -83,7 +83,7 @@ class Tables(NamedTuple):
         ]
         return self._replace(numbers=tuple(numbers), start=start)
 
-    def part(self, rows: slice, views: slice) -> Tables:
+    def part(self, rows: slice, views: slice) -> ViewTables:
         """Return the tables of some rows and some views, which are last."""
         assert self.start is not None
         numbers = _parts(_parts(self.numbers, 0, rows), 2, views)
@@ -96,7 +96,7 @@ def _parts(tables: Sequence[Tensor], axis: int, part: slice) -> tuple[Tensor, ..
     return tuple([t if t.shape[axis] in (1, n) else t.narrow(axis, part.start, n) for t in tables])
 
 
-class Near(NamedTuple):
+class NearRays(NamedTuple):
     """The rays near pixels, of some views."""
 
     before: Tensor
@@ -140,10 +140,10 @@ class Beam(Protocol):
     def rays(self) -> Iterator[Rays]:
         """Yield the rays, of some views at a time."""
 
-    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> Tables:
+    def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> ViewTables:
         """Return the tables for pixels at coordinates x0 of rows and x1 of columns, in float64."""
 
-    def near(self, tables: Tables, reach: int) -> Near:
+    def near(self, tables: ViewTables, reach: int) -> NearRays:
         """Return the rays near pixels."""
 
 
@@ -185,7 +185,7 @@ def paths(
             yield path
 
 
-def followed(beam: Beam) -> tuple[int, ...]:
+def axes_of_rows(beam: Beam) -> tuple[int, ...]:
     """Return the axes of the rows of pixels that the rays cross: 0, 1, both or none."""
     turned = torch.cat([rays.is_turned().flatten() for rays in beam.rays()])
     return tuple(turned.int().unique().tolist())
@@ -195,7 +195,7 @@ def images_and_beam_are_fixed(images: Tensor, beam: Beam) -> bool:
     """Return whether neither autograd nor a transform records the images and the angles."""
     numbers = (beam.angles, beam.spacing, beam.offset, *beam.origin)
     tensors = [images, *[number for number in numbers if isinstance(number, Tensor)]]
-    return has_values(*tensors) and not is_recorded(*tensors)
+    return can_read_values(*tensors) and not is_recorded(*tensors)
 
 
 def hat(t: Tensor) -> Tensor:

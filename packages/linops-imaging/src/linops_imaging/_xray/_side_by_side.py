@@ -36,7 +36,7 @@ class Images(Protocol):
         """Return pixels along ``axis``, of some places along the other axis, of each: (R, N)."""
 
 
-def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Tensor) -> Tensor:
+def line_integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Tensor) -> Tensor:
     """Return the line integrals of images along rays that cross rows along ``axes``, (B, A, D)."""
     n_images, size0, size1 = images.shape
     n_views, n_detectors, longest = len(beam.angles), beam.n_detectors, max(size0, size1)
@@ -68,7 +68,7 @@ def integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like: Ten
     return sums.permute(2, 0, 1).contiguous()
 
 
-def onto_rows_of_many(
+def back_projection_onto_rows_of_many(
     lines: Tensor, lengths: Tensor, beam: Beam, x0: Tensor, x1: Tensor, reach: int
 ) -> Iterator[tuple[slice, Tensor]]:
     """Yield rows and the back projection there of lines, (B, A, D), with lengths: (B, R, C)."""

@@ -23,7 +23,13 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from ._joseph import MOST_IMAGES, back_projection, line_integrals, of_rows, onto_rows
+from ._joseph import (
+    MOST_IMAGES,
+    back_projection,
+    back_projection_onto_rows,
+    line_integrals,
+    line_integrals_of_rows,
+)
 from ._rays import Beam, images_and_beam_are_fixed, tables_at_once, value_of
 from ._side_by_side import blocks
 
@@ -31,7 +37,7 @@ from ._side_by_side import blocks
 _BYTES = 2**24
 
 
-def projected(x: Tensor, beam: Beam) -> Tensor:
+def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
     """Return the line integrals of real images (B, N0, N1), (B, A, D)."""
     shared = _shared_views(beam, x, x.shape[1:])
     if shared is None:
@@ -39,7 +45,7 @@ def projected(x: Tensor, beam: Beam) -> Tensor:
     few = beam.at_angles(shared.angles)
     parts = []
     for images in x.split(shared.n_images):
-        found = of_rows(Posed(images, shared.poses), few, images)
+        found = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
         found = found.unflatten(0, (len(images), -1)).flatten(1, 2)
         part = found.new_empty(len(images), len(shared.place), beam.n_detectors)
         for views in blocks(len(shared.place), tables_at_once(found)):
@@ -49,15 +55,17 @@ def projected(x: Tensor, beam: Beam) -> Tensor:
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
 
-def back_projected(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
-    """Return the adjoint of :func:`projected` applied to (B, A, D): images (B, *sizes)."""
+def back_projection_by_symmetry(y: Tensor, beam: Beam, sizes: Sequence[int]) -> Tensor:
+    """Return the adjoint of :func:`line_integrals_by_symmetry`: images (B, *sizes)."""
     shared = _shared_views(beam, y, sizes)
     if shared is None:
         return back_projection(y, beam, sizes)
     few, n_poses = beam.at_angles(shared.angles), len(shared.poses)
     result = y.new_zeros(len(y), *sizes)
     for lines, images in zip(y.split(shared.n_images), result.split(shared.n_images), strict=True):
-        for rows, posed in onto_rows(_by_pose(lines, shared), few, sizes, len(lines)):
+        for rows, posed in back_projection_onto_rows(
+            _by_pose(lines, shared), few, sizes, len(lines)
+        ):
             owns = posed.unflatten(0, (-1, n_poses)).unbind(1)
             for pose, own in zip(shared.poses, owns, strict=True):
                 pose.at(images, 0, rows).add_(pose.back(own))
@@ -100,7 +108,7 @@ class Pose(NamedTuple):
         return images.narrow(own, size - stop if is_reversed else start, stop - start)
 
 
-class Posed(NamedTuple):
+class PosedImages(NamedTuple):
     """Images (B, N0, N1) in each of some poses, the poses of an image in turn."""
 
     images: Tensor

@@ -14,12 +14,12 @@ import torch
 from torch import Tensor
 
 from linops_core import GridOperator, Side, SliceableLinop
-from linops_core.siblings import GridPart, not_a_tensor, steps_that_differ
+from linops_core.siblings import GridPart, steps_that_differ
 from nameddim import NamedDimension, NamedShape
 
-from .._checks import sizes_of_grid
+from .._checks import check_real_tensor, sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, shape_of
-from ._plane_by_plane import Lines, add_back, integrals, is_constant
+from ._plane_by_plane import RayLines, add_back_projection, is_constant, volume_line_integrals
 from ._rays import centred
 from ._side_by_side import blocks
 
@@ -45,15 +45,6 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
 
     grid_keys = ("grid",)
     _is_axis_by_axis = False
-    _geometry = (
-        *LineIntegrals._geometry,
-        "heights",
-        "source",
-        "direction",
-        "detector_middle",
-        "u",
-        "v",
-    )
 
     angles: Tensor
     detector_spacing: Tensor | tuple[float, ...]
@@ -83,8 +74,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 3)
         for name, value in (poses or {}).items():
-            if not isinstance(value, Tensor) or not value.is_floating_point():
-                raise not_a_tensor(owner, name, value, "a tensor of real numbers")
+            check_real_tensor(owner, name, value)
             if value.ndim != 2 or value.shape[1] != 3:
                 raise ValueError(
                     f"{owner}: {name} must have the shape (views, 3), got {tuple(value.shape)}"
@@ -112,12 +102,6 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         """Return the poses that are weights, of which the first one has this name."""
         names = (first, "detector_middle", "u", "v")
         return Poses(*[self.weight_part(name).double() for name in names])
-
-    def pair(self, name: str) -> tuple[float | Tensor, float | Tensor]:
-        """Return two lengths, which may be tensors with gradients."""
-        value = self.weight_part(name).double() if name in self._weights else getattr(self, name)
-        first, second = value
-        return first, second
 
     @property
     def grid_size(self) -> tuple[int, ...]:
@@ -151,7 +135,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         parts of the pose are (A, 1, 1, 3).
         """
 
-    def lines(self, poses: Poses) -> Lines:
+    def lines(self, poses: Poses) -> RayLines:
         """Return the rays of some views, in indices of the voxels of the tile."""
         rows, columns = (
             centred(part.size, poses.u)[part.start : part.stop] for part in self._axes[3:]
@@ -161,7 +145,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
         point, step = self.rays(of_views, columns[:, None], rows[:, None, None])
         shape = len(poses.u), len(rows), len(columns), 3
         start = (point + self.origin_of_tile(poses.u)).expand(shape)
-        return Lines(start.reshape(-1, 3), step.expand(shape).reshape(-1, 3))
+        return RayLines(start.reshape(-1, 3), step.expand(shape).reshape(-1, 3))
 
     def origin_of_tile(self, like: Tensor) -> Tensor:
         """Return the index of the voxel of the tile that is at the origin, (3,)."""
@@ -180,20 +164,20 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
             poses = self.poses()
             steps = self._some_views(x, poses)
             if not is_constant(x, *poses) and len(x) and len(poses.u):
-                parts = [integrals(x, self.lines(some)) for _, some in steps]
+                parts = [volume_line_integrals(x, self.lines(some)) for _, some in steps]
                 lines: Tensor = torch.cat(parts, 1).unflatten(1, (-1, *shape))
                 return lines
             found = x.new_empty(len(x), len(poses.u), *shape)
             for views, some in steps_that_differ(x, steps, _n_views):
                 own = found[:, views]
-                own.copy_(integrals(x, self.lines(some)).view_as(own))
+                own.copy_(volume_line_integrals(x, self.lines(some)).view_as(own))
             return found
 
         def adjoint(y: Tensor) -> Tensor:
             poses = self.poses()
             volume = y.new_zeros(len(y), *self.grid_size)
             for views, some in steps_that_differ(y, self._some_views(y, poses), _n_views):
-                volume = add_back(volume, y[:, views].flatten(1), self.lines(some))
+                volume = add_back_projection(volume, y[:, views].flatten(1), self.lines(some))
             return volume
 
         return forward, adjoint

@@ -12,7 +12,7 @@ from nameddim import NamedDimension
 from .._checks import check_number, sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, check_angles, shape_of
 from ._rays import Beam, Number
-from ._symmetry import back_projected, projected
+from ._symmetry import back_projection_by_symmetry, line_integrals_by_symmetry
 
 
 class XRayTransform(LineIntegrals):
@@ -51,14 +51,6 @@ class XRayTransform(LineIntegrals):
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 2)
 
-    def _length(self, name: str) -> Number:
-        return self.weight_part(name).double() if name in self._weights else getattr(self, name)
-
-    def _origin(self) -> Sequence[Number]:
-        if isinstance(self.origin, Tensor):
-            return self.weight_part("origin").double().unbind()
-        return self.origin
-
     @abstractmethod
     def beam(self) -> Beam:
         """Return the geometry of the rays for the current weights."""
@@ -71,10 +63,10 @@ class XRayTransform(LineIntegrals):
         """Return the transform along the rays of a beam, and its adjoint."""
 
         def forward(x: Tensor) -> Tensor:
-            return projected(x, beam)
+            return line_integrals_by_symmetry(x, beam)
 
         def adjoint(y: Tensor) -> Tensor:
-            return back_projected(y, beam, self.grid_size)
+            return back_projection_by_symmetry(y, beam, self.grid_size)
 
         return forward, adjoint
 

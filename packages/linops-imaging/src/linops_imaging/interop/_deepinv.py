@@ -13,7 +13,7 @@ from torch import Tensor
 from linops_core import NamedLinop
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
-from .._extras import needed
+from .._extras import optional_module
 
 if TYPE_CHECKING:
     from deepinv.physics import LinearPhysics
@@ -58,7 +58,7 @@ def to_deepinv(
     """
     if not isinstance(A, NamedLinop):
         raise TypeError(f"to_deepinv: the operator must be a NamedLinop, got {type(A)}")
-    base = needed("deepinv.physics", "to_deepinv", "deepinv").LinearPhysics
+    base = optional_module("deepinv.physics", "to_deepinv", "deepinv").LinearPhysics
     return _physics_class(base)(A, complex_channels, options)
 
 
@@ -143,7 +143,7 @@ def from_deepinv(
         If ``...`` is at the front of one shape only. When called, if ``complex_channels`` is set
         and the physics does not return two real channels.
     """
-    kind = needed("deepinv.physics", "from_deepinv", "deepinv").LinearPhysics
+    kind = optional_module("deepinv.physics", "from_deepinv", "deepinv").LinearPhysics
     if not isinstance(physics, kind):
         raise TypeError(f"from_deepinv: physics must be a LinearPhysics, got {type(physics)}")
     shape = NamedShape(ishape, oshape)

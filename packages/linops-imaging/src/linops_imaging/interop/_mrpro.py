@@ -11,7 +11,7 @@ from torch import Tensor
 from linops_core import NamedLinop
 from nameddim import NamedDimension, NamedShape
 
-from .._extras import needed
+from .._extras import optional_module
 
 if TYPE_CHECKING:
     from mrpro.operators import LinearOperator
@@ -40,7 +40,9 @@ def to_mrpro(A: NamedLinop) -> LinearOperator:
     """
     if not isinstance(A, NamedLinop):
         raise TypeError(f"to_mrpro: the operator must be a NamedLinop, got {type(A)}")
-    return _operator_class(needed("mrpro.operators", "to_mrpro", "mrpro").LinearOperator)(A)
+    return _operator_class(optional_module("mrpro.operators", "to_mrpro", "mrpro").LinearOperator)(
+        A
+    )
 
 
 @cache
@@ -100,7 +102,7 @@ def from_mrpro(
     TypeError
         If ``operator`` is not a LinearOperator of mrpro.
     """
-    kind = needed("mrpro.operators", "from_mrpro", "mrpro").LinearOperator
+    kind = optional_module("mrpro.operators", "from_mrpro", "mrpro").LinearOperator
     if not isinstance(operator, kind):
         raise TypeError(f"from_mrpro: the operator must be a LinearOperator, got {type(operator)}")
     return _MrproLinop(NamedShape(ishape, oshape), operator, name or type(operator).__name__)

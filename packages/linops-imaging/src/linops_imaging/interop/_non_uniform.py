@@ -13,9 +13,9 @@ from torch import Tensor
 from linops_core import Dense, Diagonal, Identity, NamedLinop, Roll, Scalar
 from nameddim import ELLIPSES, NamedDimension
 
-from .._extras import needed
+from .._extras import optional_module
 from .._non_uniform._nufft import NUFFT
-from ._agreed import agreed
+from ._matching_operator import matching_operator
 
 if TYPE_CHECKING:
     from finufft import Plan
@@ -140,7 +140,7 @@ def from_finufft(plan: Plan, **options: Unpack[NufftOptions]) -> NamedLinop:
         If it is of type 3, has no points, or computes something else.
     """
     owner = "from_finufft"
-    kind = needed("finufft", owner, "finufft").Plan
+    kind = optional_module("finufft", owner, "finufft").Plan
     if not isinstance(plan, kind):
         raise TypeError(f"{owner}: plan must be a finufft.Plan, got {type(plan)}")
     axes = [getattr(plan, f"_{axis}j", None) for axis in "xyz"[: plan.dim]]
@@ -166,7 +166,7 @@ def from_finufft(plan: Plan, **options: Unpack[NufftOptions]) -> NamedLinop:
         y = torch.as_tensor(plan.execute(many.contiguous().numpy()))
         return y[0] if plan.n_trans > 1 else y
 
-    return agreed(owner, candidates(), theirs, lengths, dtype, _TOL)
+    return matching_operator(owner, candidates(), theirs, lengths, dtype, _TOL)
 
 
 def from_pytorch_finufft(
@@ -224,7 +224,9 @@ def from_pytorch_finufft(
         return function(points.detach(), x, *shape, isign=isign, modeord=modeord)
 
     lengths = sizes if kind == 2 else [len(omega)]
-    return agreed(owner, [A if kind == 2 else A.H], theirs, lengths, _COMPLEX[points.dtype], _TOL)
+    return matching_operator(
+        owner, [A if kind == 2 else A.H], theirs, lengths, _COMPLEX[points.dtype], _TOL
+    )
 
 
 def from_mrinufft(
@@ -264,7 +266,7 @@ def from_mrinufft(
         If it computes something else, as the operators of stacks and of off-resonance do.
     """
     owner = "from_mrinufft"
-    kind = needed("mrinufft.operators.base", owner, "mrinufft").FourierOperatorBase
+    kind = optional_module("mrinufft.operators.base", owner, "mrinufft").FourierOperatorBase
     if not isinstance(operator, kind):
         raise TypeError(f"{owner}: operator must be a FourierOperatorBase, got {type(operator)}")
     sizes = [int(size) for size in operator.shape]
@@ -286,7 +288,7 @@ def from_mrinufft(
         return operator.op(x.reshape(*n_batch, *coils, *sizes).numpy())
 
     lengths = (*n_batch, *(coils if maps is None else []), *sizes)
-    return agreed(owner, candidates(), theirs, lengths, _COMPLEX[samples.dtype], _TOL)
+    return matching_operator(owner, candidates(), theirs, lengths, _COMPLEX[samples.dtype], _TOL)
 
 
 def from_torchkbnufft(
@@ -334,7 +336,7 @@ def from_torchkbnufft(
         If ``norm`` is unknown, or the module computes something else.
     """
     owner = "from_torchkbnufft"
-    library = needed("torchkbnufft", owner, "torchkbnufft")
+    library = optional_module("torchkbnufft", owner, "torchkbnufft")
     if not isinstance(module, library.KbNufft | library.KbNufftAdjoint):
         raise TypeError(f"{owner}: module must be a KbNufft or KbNufftAdjoint, got {type(module)}")
     if norm not in (None, "ortho"):
@@ -360,7 +362,7 @@ def from_torchkbnufft(
         return y
 
     dtype = _COMPLEX[numbers.table_0.real.dtype]
-    A = agreed(owner, [A.H if is_adjoint else A], theirs, lengths, dtype, _TOL)
+    A = matching_operator(owner, [A.H if is_adjoint else A], theirs, lengths, dtype, _TOL)
     if smaps is None:
         return A
     maps = smaps[0] if smaps.ndim > 1 + len(sizes) else smaps
@@ -396,7 +398,7 @@ def from_pynufft(nufft: PyNUFFT, **options: Unpack[NufftOptions]) -> NamedLinop:
         If it has no plan, or computes something else.
     """
     owner = "from_pynufft"
-    kind = needed("pynufft", owner, "pynufft").NUFFT
+    kind = optional_module("pynufft", owner, "pynufft").NUFFT
     if not isinstance(nufft, kind):
         raise TypeError(f"{owner}: nufft must be a pynufft.NUFFT, got {type(nufft)}")
     found: Any = nufft
@@ -407,4 +409,6 @@ def from_pynufft(nufft: PyNUFFT, **options: Unpack[NufftOptions]) -> NamedLinop:
     given: NufftOptions = {"tol": 1e-6, **options}
     omega = torch.as_tensor(plan["om"])
     A = transform(omega, sizes, given, middle=[size / 2 for size in sizes])
-    return agreed(owner, [A], lambda x: found.forward(x.numpy()), sizes, torch.complex128, _TOL)
+    return matching_operator(
+        owner, [A], lambda x: found.forward(x.numpy()), sizes, torch.complex128, _TOL
+    )

@@ -14,9 +14,9 @@ from linops_core.siblings import unused_names
 from nameddim import NamedDimension, NamedShape, as_dims
 
 from .._checks import sizes_of_grid
-from .._extras import needed
+from .._extras import optional_module
 from .._wavelet import Wavelet, lowpass_filters
-from ._agreed import agreed
+from ._matching_operator import matching_operator
 
 if TYPE_CHECKING:
     from pywt import Wavelet as PyWavelet
@@ -210,20 +210,20 @@ def from_ptwt(
     ValueError
         As in :func:`from_pywt`, and if ptwt computes something else.
     """
-    ptwt = needed("ptwt", "from_ptwt", "ptwt")
+    ptwt = optional_module("ptwt", "from_ptwt", "ptwt")
     A = _filter_bank("from_ptwt", wavelet, dims, sizes, mode, level, out_dims, batch_shape)
     n_axes, n_levels = len(as_dims(dims)), A.n_levels if isinstance(A, FilterBank) else level
     if n_axes > 3:
         raise ValueError(f"from_ptwt: dims must be one to three, got {dims}")
     transform = (ptwt.wavedec, ptwt.wavedec2, ptwt.wavedec3)[n_axes - 1]
-    pywt = needed("pywt", "from_ptwt", "ptwt")
+    pywt = optional_module("pywt", "from_ptwt", "ptwt")
 
     def theirs(x: Tensor) -> Tensor:
         first, *details = transform(x.unsqueeze(0), wavelet, mode=mode, level=n_levels)
         packed, _ = pywt.coeffs_to_array([first[0].numpy(), *map(_arrays, details)])
         return torch.from_numpy(packed)
 
-    return agreed("from_ptwt", [A], theirs, sizes, torch.float64, 1e-6)
+    return matching_operator("from_ptwt", [A], theirs, sizes, torch.float64, 1e-6)
 
 
 def _arrays(part: Any) -> Any:
@@ -245,8 +245,8 @@ def _filter_bank(
     out_dims: Names | None,
     batch_shape: Names | None,
 ) -> NamedLinop:
-    pywt = needed("pywt", owner, owner.removeprefix("from_"))
-    numpy = needed("numpy", owner, owner.removeprefix("from_"))
+    pywt = optional_module("pywt", owner, owner.removeprefix("from_"))
+    numpy = optional_module("numpy", owner, owner.removeprefix("from_"))
     grid = as_dims(dims)
     lengths = sizes_of_grid(owner, sizes, len(grid), name="sizes")
     filters = pywt.Wavelet(wavelet) if isinstance(wavelet, str) else wavelet

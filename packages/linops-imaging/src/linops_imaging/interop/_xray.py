@@ -18,10 +18,10 @@ from linops_core import Embed, NamedLinop, Rearrange, Scalar, Slice, from_scipy
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
 from .._checks import sizes_of_grid
-from .._extras import needed
+from .._extras import optional_module
 from .._xray._fan_beam import FanBeam
 from .._xray._parallel_beam import ParallelBeam
-from ._agreed import agreed
+from ._matching_operator import matching_operator
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,7 +158,7 @@ def from_astra(
         )
     if isinstance(projector, Mapping) and volume is not None:
         return _of_geometries(projector, volume, **names)
-    astra = needed("astra", "from_astra", "astra")
+    astra = optional_module("astra", "from_astra", "astra")
     rays = astra.projector.projection_geometry(projector)
     pixels = astra.projector.volume_geometry(projector)
     if astra.projector.is_cuda(projector):
@@ -182,7 +182,7 @@ def from_astra(
         astra.data2d.delete(number)
         return torch.from_numpy(sinogram)
 
-    return agreed("from_astra", candidates(), theirs, sizes, torch.float32, 1e-4)
+    return matching_operator("from_astra", candidates(), theirs, sizes, torch.float32, 1e-4)
 
 
 def _of_geometries(

@@ -15,10 +15,10 @@ from torch import Tensor
 from linops_core import Slice
 
 from .._checks import check_number, sizes_of_grid
-from .._extras import needed
-from ._damaged import damaged
-from ._hdf5 import check_stored, header_in, member, plain
+from .._extras import optional_module
+from ._hdf5 import check_stored, header_in, member, numbers_for_torch
 from ._ismrmrd_header import Encoding, encodings_of
+from ._reader_errors import reader_errors
 
 Array = np.ndarray[Any, Any]
 
@@ -118,9 +118,9 @@ def read_fastmri(path: str | os.PathLike[str], slices: Sequence[int] | None = No
     2 (2020).
     """
     path = Path(path)
-    h5py = needed("h5py", _OWNER, "ismrmrd")
+    h5py = optional_module("h5py", _OWNER, "ismrmrd")
     path.stat()
-    with damaged(_OWNER, path.name, "a fastMRI file"), h5py.File(path, "r") as file:
+    with reader_errors(_OWNER, path.name, "a fastMRI file"), h5py.File(path, "r") as file:
         header = header_in(_OWNER, member(_OWNER, h5py, file, "ismrmrd_header", h5py.Dataset))
         table = member(_OWNER, h5py, file, "kspace", h5py.Dataset)
         if table.dtype.kind != "c" or table.ndim not in (3, 4) or not table.size:
@@ -176,7 +176,7 @@ def _of_slices(h5py: Any, file: Any, name: str, n_slices: int) -> Any:
 def _slices(table: Any, chosen: Sequence[int]) -> Tensor:
     """Return some slices of a table; only these are read."""
     check_stored(_OWNER, table)
-    kind = plain(_OWNER, table.name, np.empty(0, table.dtype)).dtype
+    kind = numbers_for_torch(_OWNER, table.name, np.empty(0, table.dtype)).dtype
     found = np.empty((len(chosen), *table.shape[1:]), kind)
     for at, number in enumerate(chosen):
         found[at] = table[number]

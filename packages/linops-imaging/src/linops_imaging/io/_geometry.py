@@ -61,7 +61,7 @@ def affine_of(
     return affine
 
 
-def place_of(owner: str, affine: Tensor, sizes: Sequence[int]) -> dict[str, Tensor]:
+def geometry_fields(owner: str, affine: Tensor, sizes: Sequence[int]) -> dict[str, Tensor]:
     """Return ``position``, directions and ``field_of_view`` of a volume, as headers have them."""
     affine = affine.detach().to("cpu", torch.float64).clone()
     if affine.shape != (4, 4) or not affine.isfinite().all() or not affine[:3, :3].det():

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from ._damaged import MOST_DEFLATED
+from ._reader_errors import MOST_DEFLATED
 
 Array = np.ndarray[Any, Any]
 
 
-def parts_of(owner: str, dataset: object) -> list[str]:
+def group_names(owner: str, dataset: object) -> list[str]:
     """Return the names of nested groups in a path; none for ``""``, which is the file itself."""
     if not isinstance(dataset, str):
         raise TypeError(f"{owner}: dataset must be the name of a group, got {dataset!r}")
@@ -26,7 +26,7 @@ def parts_of(owner: str, dataset: object) -> list[str]:
 def group_at(owner: str, h5py: Any, file: Any, dataset: str, *, make: bool = False) -> Any:
     """Return the group of a dataset, which is made if it may be."""
     group = file
-    for name in parts_of(owner, dataset):
+    for name in group_names(owner, dataset):
         if make and name not in group:
             group.create_group(name)
         group = member(owner, h5py, group, name, h5py.Group)
@@ -69,18 +69,18 @@ def header_in(owner: str, dataset: Any) -> str:
     return text.decode("utf-8")
 
 
-def torch_can(dtype: np.dtype[Any]) -> np.dtype[Any]:
+def dtype_for_torch(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """Return the dtype for values of a file; torch computes with few unsigned integers."""
     kinds = {"u2": np.int32, "u4": np.int64, "u8": np.int64}
     return np.dtype(kinds.get(dtype.str[1:], dtype.newbyteorder("=")))
 
 
-def plain(owner: str, name: str, values: Array) -> Array:
+def numbers_for_torch(owner: str, name: str, values: Array) -> Array:
     """Return an array of numbers with a dtype that torch computes with."""
     dtype = values.dtype
     if dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]:  # ISMRMRD's complex
         values = np.ascontiguousarray(values).view(f"{dtype['real'].byteorder}c{dtype.itemsize}")
-    own = torch_can(values.dtype)
+    own = dtype_for_torch(values.dtype)
     if own.kind not in "biufc" or own.itemsize > {"c": 16}.get(own.kind, 8):
         raise ValueError(f"{owner}: {name} must be numbers, got {dtype}")
     if values.dtype.str[1:] == "u8" and (values > np.iinfo(np.int64).max).any():

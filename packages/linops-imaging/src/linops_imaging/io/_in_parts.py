@@ -10,7 +10,7 @@ AT_ONCE = 2**18
 """Numbers in a part."""
 
 
-def in_parts(shape: Sequence[int]) -> Iterator[tuple[int | slice | EllipsisType, ...]]:
+def indices_in_parts(shape: Sequence[int]) -> Iterator[tuple[int | slice | EllipsisType, ...]]:
     """Yield the indices of parts of an array, in the order of its elements (last axis first)."""
     n_outer, n_inner = len(shape), 1
     while n_outer and n_inner * shape[n_outer - 1] <= AT_ONCE:

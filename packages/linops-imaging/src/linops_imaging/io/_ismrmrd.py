@@ -10,24 +10,24 @@ from typing import Any
 
 import numpy as np
 
-from .._extras import needed
+from .._extras import optional_module
 from . import _mrd_stream
-from ._damaged import damaged
-from ._hdf5 import check_stored, group_at, header_in, member, parts_of
+from ._hdf5 import check_stored, group_at, group_names, header_in, member
 from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import (
     KINDS,
     SELECTABLE,
+    FileLines,
     IsmrmrdGroup,
-    Lines,
     Rows,
     Where,
     groups_of,
     numbers_of,
-    scan_of,
+    scan_from_lines,
 )
 from ._ismrmrd_scan import IsmrmrdScan
+from ._reader_errors import reader_errors
 
 Array = np.ndarray[Any, Any]
 
@@ -103,7 +103,7 @@ def read_ismrmrd(
         raise ValueError(f"read_ismrmrd: lines must be one of {KINDS}, got {lines!r}")
     numbers = numbers_of("read_ismrmrd", where, SELECTABLE)
     with _opened(path, dataset) as source:
-        return scan_of(source, lines, encoding, numbers)
+        return scan_from_lines(source, lines, encoding, numbers)
 
 
 def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> list[IsmrmrdGroup]:
@@ -132,22 +132,22 @@ def ismrmrd_groups(path: str | os.PathLike[str], dataset: str = "dataset") -> li
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[Lines]:
+def _opened(path: str | os.PathLike[str], dataset: str) -> Iterator[FileLines]:
     """Give the lines of a file while it is open."""
     path = Path(path)
-    parts_of("read_ismrmrd", dataset)
+    group_names("read_ismrmrd", dataset)
     if _mrd_stream.is_stream(path):
         yield _mrd_stream.lines_in(path)
         return
-    h5py = needed("h5py", "read_ismrmrd", "ismrmrd")
+    h5py = optional_module("h5py", "read_ismrmrd", "ismrmrd")
     size = path.stat().st_size
-    with damaged("read_ismrmrd", path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
+    with reader_errors("read_ismrmrd", path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
         group = group_at("read_ismrmrd", h5py, file, dataset)
         header = header_in("read_ismrmrd", member("read_ismrmrd", h5py, group, "xml", h5py.Dataset))
         encodings = encodings_of(header)
         table = member("read_ismrmrd", h5py, group, "data", h5py.Dataset)
         heads = _heads(h5py, table, size)
-        yield Lines(header, encodings, heads, lambda chosen: _rows(table, heads, chosen))
+        yield FileLines(header, encodings, heads, lambda chosen: _rows(table, heads, chosen))
 
 
 def _heads(h5py: Any, table: Any, size: int) -> Array:

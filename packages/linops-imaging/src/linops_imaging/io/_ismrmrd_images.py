@@ -12,14 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._extras import needed
+from .._extras import optional_module
 from . import _mrd_stream
-from ._damaged import damaged
-from ._geometry import affine_of, place_of
-from ._hdf5 import check_stored, group_at, member, parts_of, plain
+from ._geometry import affine_of, geometry_fields
+from ._hdf5 import check_stored, group_at, group_names, member, numbers_for_torch
 from ._ismrmrd_fields import IMAGE_HEAD, REPEATED
-from ._ismrmrd_lines import Where, is_one_of, numbers_of, tensors_of
-from ._write_ismrmrd import fill
+from ._ismrmrd_lines import Where, field_tensors, is_one_of, numbers_of
+from ._reader_errors import reader_errors
+from ._write_ismrmrd import write_field
 
 Array = np.ndarray[Any, Any]
 
@@ -100,7 +100,7 @@ class IsmrmrdImages:
             data = data.unsqueeze(1)
         data = data[(None,) * (5 - data.ndim)]
         n = len(data)
-        place = place_of("IsmrmrdImages", affine, data.shape[:1:-1])
+        place = geometry_fields("IsmrmrdImages", affine, data.shape[:1:-1])
         header = {name: one.float().expand(n, 3) for name, one in place.items()}
         header["image_index"] = torch.arange(1, n + 1, device="cpu")
         header["image_type"] = torch.full((n,), _KINDS[kind], device="cpu")
@@ -177,7 +177,7 @@ def read_ismrmrd_images(
     """
     owner, path = "read_ismrmrd_images", Path(path)
     numbers = numbers_of(owner, where, _SELECTABLE)
-    parts_of(owner, dataset)
+    group_names(owner, dataset)
 
     def choose(header: Mapping[str, Array]) -> Array:
         n = len(next(iter(header.values()), ()))
@@ -194,8 +194,8 @@ def read_ismrmrd_images(
     if _mrd_stream.is_stream(path):
         header, attributes, data = _mrd_stream.images_in(path, choose)
         return _images(owner, header, attributes, data)
-    h5py = needed("h5py", owner, "ismrmrd")
-    with damaged(owner, path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
+    h5py = optional_module("h5py", owner, "ismrmrd")
+    with reader_errors(owner, path.name, "an ISMRMRD file"), h5py.File(path, "r") as file:
         parent = group_at(owner, h5py, file, dataset)
         group = member(owner, h5py, parent, name or _only_name(h5py, parent), h5py.Group)
         heads = member(owner, h5py, group, "header", h5py.Dataset)
@@ -235,7 +235,7 @@ def _images(
 ) -> IsmrmrdImages:
     found: Tensor | None = None
     for number, values in enumerate(data):
-        one = torch.from_numpy(plain(owner, "data", values))
+        one = torch.from_numpy(numbers_for_torch(owner, "data", values))
         if found is None:
             found = one.new_empty(len(attributes), *one.shape)
         if one.shape != found.shape[1:] or one.dtype != found.dtype:
@@ -245,7 +245,7 @@ def _images(
             )
         found[number] = one
     assert found is not None  # at least one was chosen
-    return IsmrmrdImages(found, tensors_of("in the header of images", header), tuple(attributes))
+    return IsmrmrdImages(found, field_tensors("in the header of images", header), tuple(attributes))
 
 
 def write_ismrmrd_images(
@@ -281,7 +281,7 @@ def write_ismrmrd_images(
     owner = "write_ismrmrd_images"
     if not isinstance(images, IsmrmrdImages):
         raise TypeError(f"{owner}: images must be IsmrmrdImages, got {type(images)}")
-    h5py = needed("h5py", owner, "ismrmrd")
+    h5py = optional_module("h5py", owner, "ismrmrd")
     data = images.data.detach().resolve_conj().resolve_neg()
     if data.ndim != 5 or max(data.shape[1:]) > 2**16 - 1 or not data.numel():
         raise ValueError(
@@ -303,7 +303,7 @@ def write_ismrmrd_images(
     for field_, values in images.header.items():
         if field_ in _OF_DATA:
             raise ValueError(f"{owner}: header must not have {field_}, which data tell, got one")
-        fill(owner, heads, field_, values)
+        write_field(owner, heads, field_, values)
     heads["version"], heads["data_type"] = 1, _DTYPES.index(code) + 1
     heads["channels"], heads["matrix_size"] = data.shape[1], data.shape[:1:-1]
     heads["attribute_string_len"] = [len(text.encode()) for text in images.attributes]
@@ -311,8 +311,8 @@ def write_ismrmrd_images(
     if stored.kind == "c":
         half = f"<f{stored.itemsize // 2}"
         stored = np.dtype([("real", half), ("imag", half)])
-    parts_of(owner, dataset)
-    if len(parts_of(owner, name)) != 1:
+    group_names(owner, dataset)
+    if len(group_names(owner, name)) != 1:
         raise ValueError(f"{owner}: name must be that of one group, got {name!r}")
     path = Path(path)
     if path.exists() and not h5py.is_hdf5(path):

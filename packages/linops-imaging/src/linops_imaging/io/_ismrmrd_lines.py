@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_number, check_real
-from ._hdf5 import plain
+from ._hdf5 import numbers_for_torch
 from ._ismrmrd_fields import COUNTERS, DIRECTIONS
 from ._ismrmrd_header import Encoding
 from ._ismrmrd_scan import IsmrmrdScan
@@ -22,6 +22,7 @@ Where = Mapping[str, float | Sequence[float]]
 ALIKE = ("number_of_samples", "active_channels", "trajectory_dimensions", "sample_time_us")
 """Fields of the header in which the lines of a scan agree."""
 SELECTABLE = (*ALIKE, "center_sample", *COUNTERS)
+# Numbers of flags in the header of a line, counted from 1 as in ismrmrd.h.
 _NOISE, _CALIBRATION, _CALIBRATION_AND_IMAGING, _REVERSED = 19, 20, 21, 22
 _OTHER_KINDS = {
     23: "navigation",
@@ -53,7 +54,7 @@ _DETAILS = (
 )
 
 
-class Lines(NamedTuple):
+class FileLines(NamedTuple):
     """The lines in a file, whose samples are read when they are asked for."""
 
     header: str
@@ -136,8 +137,8 @@ def is_one_of(values: Array, numbers: Sequence[float]) -> Array:
     return found
 
 
-def scan_of(
-    source: Lines, lines: str, encoding: int, where: Mapping[str, Sequence[float]]
+def scan_from_lines(
+    source: FileLines, lines: str, encoding: int, where: Mapping[str, Sequence[float]]
 ) -> IsmrmrdScan:
     """Return the lines of one kind and encoding whose headers have the numbers of ``where``."""
     heads, encodings = source.heads, source.encodings
@@ -207,7 +208,7 @@ def _counted(kinds: Array) -> dict[str, int]:
     return {str(kind): int((kinds == kind).sum()) for kind in dict.fromkeys(kinds)}
 
 
-def _samples(source: Lines, chosen: Array) -> tuple[Tensor, Tensor | None]:
+def _samples(source: FileLines, chosen: Array) -> tuple[Tensor, Tensor | None]:
     """Return the samples (C, L, X) and the trajectory (L, X, D) of lines of one length."""
     n_samples, n_coils, n_dims = (_only(source.heads, chosen, name) for name in ALIKE[:3])
     _only(source.heads, chosen, "sample_time_us")
@@ -245,13 +246,14 @@ def _details(heads: Array) -> dict[str, Tensor]:
     found = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
     if "user" in (heads["idx"].dtype.names or ()):
         found["user"] = heads["idx"]["user"]
-    return tensors_of("in the header of lines", found)
+    return field_tensors("in the header of lines", found)
 
 
-def tensors_of(where: str, fields: Mapping[str, Array]) -> dict[str, Tensor]:
+def field_tensors(where: str, fields: Mapping[str, Array]) -> dict[str, Tensor]:
     """Return fields of headers as tensors, integers as int64."""
     found = {
-        name: plain("read_ismrmrd", f"{name} {where}", values) for name, values in fields.items()
+        name: numbers_for_torch("read_ismrmrd", f"{name} {where}", values)
+        for name, values in fields.items()
     }
     return {
         name: _integers(values) if values.dtype.kind in "ui" else torch.from_numpy(values + 0.0)

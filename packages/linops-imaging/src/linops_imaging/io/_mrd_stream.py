@@ -11,11 +11,11 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from .._extras import needed
-from ._damaged import damaged
+from .._extras import optional_module
 from ._ismrmrd_fields import COUNTERS, HEAD
 from ._ismrmrd_header import Encoding, encodings_of, header_of
-from ._ismrmrd_lines import Lines, Rows
+from ._ismrmrd_lines import FileLines, Rows
+from ._reader_errors import reader_errors
 
 Array = np.ndarray[Any, Any]
 Columns = dict[str, Array]
@@ -37,7 +37,7 @@ def is_stream(path: Path) -> bool:
         return file.read(len(_MAGIC)) == _MAGIC
 
 
-def lines_in(path: Path) -> Lines:
+def lines_in(path: Path) -> FileLines:
     """Return the lines in a stream. It is read twice: the headers first, then what is chosen."""
     owner = "read_ismrmrd"
     header, *_ = _items(path, owner, only_header=True)
@@ -62,7 +62,7 @@ def lines_in(path: Path) -> Lines:
             n_samples = line.data.shape[1]
             yield number, line.data, line.trajectory.T.reshape(n_samples, -1)
 
-    return Lines(text, encodings_of(text), heads, rows, dict(others))
+    return FileLines(text, encodings_of(text), heads, rows, dict(others))
 
 
 def images_in(
@@ -84,12 +84,12 @@ def images_in(
 
 def _items(path: Path, owner: str, *, only_header: bool = False) -> Iterator[Any]:
     """Yield the items of a stream, or its header."""
-    mrd = needed("mrd", owner, "mrd")
+    mrd = optional_module("mrd", owner, "mrd")
     kind = (
         f"an MRD stream for mrd-python {version('mrd-python')} (each version reads the streams "
         "that it wrote)"
     )
-    with damaged(owner, path.name, kind), path.open("rb") as file:
+    with reader_errors(owner, path.name, kind), path.open("rb") as file:
         reader = mrd.BinaryMrdReader(file)
         header = reader.read_header()
         if header is None:

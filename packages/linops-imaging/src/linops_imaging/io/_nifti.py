@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._extras import needed
-from ._damaged import MOST_DEFLATED, MOST_IN_BZIP2, damaged
-from ._hdf5 import torch_can
-from ._in_parts import in_parts
+from .._extras import optional_module
+from ._hdf5 import dtype_for_torch
+from ._in_parts import indices_in_parts
+from ._reader_errors import MOST_DEFLATED, MOST_IN_BZIP2, reader_errors
 
 Array = np.ndarray[Any, Any]
 
@@ -107,14 +107,14 @@ def read_nifti(
     path = Path(path)
     if form not in (None, "sform", "qform"):
         raise ValueError(f"read_nifti: form must be 'sform', 'qform' or None, got {form!r}")
-    nibabel = needed("nibabel", "read_nifti", "nifti")
+    nibabel = optional_module("nibabel", "read_nifti", "nifti")
     path.stat()
     is_single = path.name.lower().endswith(_SINGLE)
     if not is_single and not path.name.lower().endswith(_PAIR):
         raise ValueError(
             f"read_nifti: {path.name} must be named .nii, .hdr or .img, also with .gz or .bz2"
         )
-    with damaged("read_nifti", path.name, "a NIfTI file"):
+    with reader_errors("read_nifti", path.name, "a NIfTI file"):
         name = "Image" if is_single else "Pair"
         kinds = [getattr(nibabel, f"Nifti{version}{name}") for version in (1, 2)]
         kind = next((kind for kind in kinds if kind.path_maybe_image(path)[0]), kinds[0])
@@ -188,11 +188,11 @@ def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
     is_scaled, is_complex = (slope, inter) != (1, 0), dtype.kind == "c"
     if is_complex:
         inter *= 1 + 1j
-    kind = np.dtype("c16" if is_complex else "f8") if is_scaled else torch_can(dtype)
+    kind = np.dtype("c16" if is_complex else "f8") if is_scaled else dtype_for_torch(dtype)
     image = np.empty(shape, kind)
     with nibabel.openers.ImageOpener(path) as file:
         file.seek(data.offset)
-        for index in in_parts(shape[::-1]):
+        for index in indices_in_parts(shape[::-1]):
             own = image.T[index]
             raw = file.read(own.size * dtype.itemsize)
             if len(raw) != own.size * dtype.itemsize:

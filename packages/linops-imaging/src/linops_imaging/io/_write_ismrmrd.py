@@ -13,8 +13,8 @@ import torch
 from torch import Tensor
 
 from .._checks import check_real
-from .._extras import needed
-from ._hdf5 import group_at, parts_of
+from .._extras import optional_module
+from ._hdf5 import group_at, group_names
 from ._ismrmrd_fields import COUNTERS, HEAD, IDX
 from ._ismrmrd_header import encodings_of
 from ._ismrmrd_lines import FLAG_OF
@@ -77,8 +77,8 @@ def write_ismrmrd(
     """
     if not isinstance(scan, IsmrmrdScan):
         raise TypeError(f"write_ismrmrd: scan must be an IsmrmrdScan, got {type(scan)}")
-    h5py = needed("h5py", "write_ismrmrd", "ismrmrd")
-    parts_of("write_ismrmrd", dataset)
+    h5py = optional_module("h5py", "write_ismrmrd", "ismrmrd")
+    group_names("write_ismrmrd", dataset)
     tables = [*_others(scan, others), (_heads(scan), scan)]
     floats = h5py.vlen_dtype(np.dtype("<f4"))
     row = np.dtype([("head", HEAD), ("traj", floats), ("data", floats)])
@@ -171,14 +171,16 @@ def _heads(scan: IsmrmrdScan) -> Array:
     """Return the headers of the lines of a scan, without the sizes of their data."""
     heads = np.zeros(scan.kspace.shape[1], HEAD)
     for name, values in _fields(scan):
-        fill("write_ismrmrd", heads["idx"] if name in (IDX.names or ()) else heads, name, values)
+        write_field(
+            "write_ismrmrd", heads["idx"] if name in (IDX.names or ()) else heads, name, values
+        )
     heads["flags"] = np.where(scan.is_reversed.cpu().numpy(), _REVERSED, 0)
     heads["sample_time_us"] = scan.dwell_time
     heads["encoding_space_ref"] = _check(scan)
     return heads
 
 
-def fill(owner: str, heads: Array, name: str, values: Tensor) -> None:
+def write_field(owner: str, heads: Array, name: str, values: Tensor) -> None:
     """Write numbers into a field of headers; raise an error unless it holds all of them."""
     if name not in (heads.dtype.names or ()):
         raise ValueError(f"{owner}: details must be fields of the standard, got {name!r}")

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._checks import check_real
-from .._extras import needed
+from .._extras import optional_module
 
 _SUFFIXES = (".nii", ".nii.gz")
 _STORED = {
@@ -20,8 +20,8 @@ _STORED = {
     torch.complex32: torch.complex64,
 }
 """What holds all values of a dtype that NIfTI lacks."""
-_MOST_NIFTI1 = 2**15 - 1
-_SCANNER = 1
+_MOST_NIFTI1 = 2**15 - 1  # lengths of axes are int16 in the header
+_SCANNER = 1  # NIFTI_XFORM_SCANNER_ANAT: positions are those in the scanner
 
 
 def write_nifti(
@@ -72,7 +72,7 @@ def write_nifti(
     (torch.Size([4, 3, 2]), torch.float32, [2.0, 2.0, 5.0, 1.0])
     """
     path = Path(path)
-    nibabel = needed("nibabel", "write_nifti", "nifti")
+    nibabel = optional_module("nibabel", "write_nifti", "nifti")
     if not path.name.lower().endswith(_SUFFIXES):
         raise ValueError(f"write_nifti: {path.name} must end with .nii or .nii.gz")
     if not isinstance(image, Tensor) or image.layout != torch.strided:

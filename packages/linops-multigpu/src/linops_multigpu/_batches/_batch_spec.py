@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from nameddim import ND, NamedDimension
 
-from .._devices._device_spec import DeviceSpec, Value, as_device, refuse_to_pickle, stream_of
+from .._devices._device_spec import DeviceSpec, Immutable, as_device, refuse_to_pickle, stream_of
 from .._devices._streams import Stream, as_stream
 
 DeviceMatrix: TypeAlias = (
@@ -25,7 +25,7 @@ DeviceMatrix: TypeAlias = (
 
 
 @dataclass(frozen=True, init=False)
-class BatchSpec(Value):
+class BatchSpec(Immutable):
     """How to cut an operator, and on which devices its tiles work.
 
     A spec is an immutable value, like a :class:`DeviceSpec`.

@@ -26,7 +26,7 @@ from .._execution._execute import execute
 from .._execution._plan import Kind, Plan
 from .._execution._planner import check_window, planned
 from .._execution._timeline import Timeline, timeline
-from .._weights._broadcast import sent_by_itself
+from .._weights._broadcast import with_weights_sent
 from .._weights._training import MOVING, DeviceCopies
 
 
@@ -234,7 +234,7 @@ def applied_on_device(part: Part, x: Tensor) -> Tensor:
 
 def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
     """Return an operator with its weights on the device; they are sent if they are elsewhere."""
-    return sent_by_itself(linop, device) if others_with_weights(linop, device) else linop
+    return with_weights_sent(linop, device) if others_with_weights(linop, device) else linop
 
 
 def others_with_weights(linop: NamedLinop, device: torch.device) -> set[str]:

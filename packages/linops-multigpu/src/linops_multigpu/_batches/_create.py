@@ -15,7 +15,7 @@ from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
 from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
 
-from .._devices._device_spec import DeviceSpec, as_device, probed
+from .._devices._device_spec import DeviceSpec, as_device, existing_device
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DevicePair, DeviceTiles
 from .._execution._planner import check_window
@@ -114,7 +114,7 @@ def create_batched_linop(
         if (devices := spec.devices()) is not None:
             named |= {*devices.flat}
     for device in named:
-        probed(device)
+        existing_device(device)
     placed = _placed(tiles, base)
     batched = BatchedLinop(placed, base, max_in_flight, known, tqdm_kwargs, whole=linop)
     return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched

@@ -22,11 +22,11 @@ def as_device(device: torch.device | str) -> torch.device:
         return torch.device(found.type)
     if found.index is None:
         # "cuda" means the current device; a tensor on it says "cuda:0".
-        return probed(found)
+        return existing_device(found)
     return found
 
 
-def probed(device: torch.device) -> torch.device:
+def existing_device(device: torch.device) -> torch.device:
     """Return the device of a tensor made on ``device``; raise if the device does not exist."""
     try:
         return torch.empty(0, device=device).device
@@ -35,7 +35,7 @@ def probed(device: torch.device) -> torch.device:
         raise ValueError(f"the device {device} must exist to be used: {reason}") from error
 
 
-class Value:
+class Immutable:
     """An immutable object; copies are the object itself, including its streams."""
 
     def __copy__(self) -> Self:
@@ -46,7 +46,7 @@ class Value:
 
 
 @dataclass(frozen=True, init=False)
-class DeviceSpec(Value):
+class DeviceSpec(Immutable):
     """A device, and streams to use on it instead of the default ones.
 
     Tiles on the base device of a :class:`BatchSpec` always work on the base stream. A spec is an

@@ -20,7 +20,7 @@ PIECE_NBYTES = 1 << 25
 """The largest piece in bytes; so large that starting a copy costs nothing in comparison."""
 
 
-class Buffer:
+class PinnedBuffer:
     """Pinned memory for one piece, used repeatedly."""
 
     def __init__(self) -> None:
@@ -53,12 +53,12 @@ class Buffer:
 @kept_with_backend
 def _buffers(
     backend: StreamBackend, device: torch.device
-) -> tuple[threading.Lock, Iterator[Buffer]]:
-    return threading.Lock(), itertools.cycle([Buffer(), Buffer()])
+) -> tuple[threading.Lock, Iterator[PinnedBuffer]]:
+    return threading.Lock(), itertools.cycle([PinnedBuffer(), PinnedBuffer()])
 
 
 @contextmanager
-def buffers_for(device: torch.device, backend: StreamBackend) -> Iterator[Iterator[Buffer]]:
+def buffers_for(device: torch.device, backend: StreamBackend) -> Iterator[Iterator[PinnedBuffer]]:
     """Lend the two buffers of a device to one transfer, as an endless alternating iterator."""
     lock, turns = _buffers(backend, device)
     with lock:

@@ -71,8 +71,8 @@ class HostBackend:
         return device == peer
 
     def empty_pinned(self, like: Tensor) -> Tensor:
-        """Return host memory for a contiguous copy of ``like`` that the device can reach."""
-        return torch.empty(like.shape, dtype=like.dtype, device="cpu")
+        """Return host memory for a copy of ``like``, without gaps, that the device can reach."""
+        return torch.empty_like(like, device="cpu")
 
 
 class _AcceleratorBackend:
@@ -109,7 +109,7 @@ class _AcceleratorBackend:
         return device.type != "cuda" or torch.cuda.can_device_access_peer(device, peer)
 
     def empty_pinned(self, like: Tensor) -> Tensor:
-        return torch.empty(like.shape, dtype=like.dtype, device="cpu", pin_memory=True)
+        return torch.empty_like(like, device="cpu", pin_memory=True)
 
 
 StreamBackend: TypeAlias = HostBackend | _AcceleratorBackend

@@ -103,7 +103,7 @@ class ToDevice(SliceableLinop):
             raise ValueError(f"{linop.name}: the input must be on {here.device}, got {x.device}")
         if here.device == there.device:
             return x
-        return sent(x, here, there)
+        return copy_on_device(x, here, there)
 
     adj_fn = staticmethod(of_adjoint)
 
@@ -116,7 +116,7 @@ class ToDevice(SliceableLinop):
         return Identity(self.ishape)
 
 
-class _Sent(Function):
+class _CopyOnDevice(Function):
     """A copy to another device that autograd, forward mode and vmap can follow."""
 
     @staticmethod
@@ -134,23 +134,27 @@ class _Sent(Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         # This runs in a thread of autograd, which waits for the streams that are current there.
-        return sent(gradient, *ctx.way_back), None, None
+        return copy_on_device(gradient, *ctx.way_back), None, None
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
         there, here = ctx.way_back
-        return sent(tangent, here, there)
+        return copy_on_device(tangent, here, there)
 
     @staticmethod
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, here: DeviceSpec, there: DeviceSpec
     ) -> tuple[Tensor, int | None]:
-        return sent(x, here, there), in_dims[0]
+        return copy_on_device(x, here, there), in_dims[0]
 
 
-def sent(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
+def copy_on_device(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
     """Return a copy of ``x`` on another device; torch.compile breaks the graph here."""
     # Streams cannot be part of a graph. The compiler is used only while it is compiling, because
     # importing it takes a second and adds a warning filter.
-    apply = torch.compiler.disable(_Sent.apply) if torch.compiler.is_compiling() else _Sent.apply
+    apply = (
+        torch.compiler.disable(_CopyOnDevice.apply)
+        if torch.compiler.is_compiling()
+        else _CopyOnDevice.apply
+    )
     return cast(Tensor, apply(x, here, there))

@@ -18,7 +18,7 @@ from torch import Tensor
 from linops_split.siblings import memory_order
 
 from .._private_torch import FakeTensor, active_fake_mode
-from ._device_spec import probed
+from ._device_spec import existing_device
 from ._staging import buffers_for, pieces
 from ._stream_pool import DeviceStreams
 from ._streams import (
@@ -60,7 +60,7 @@ def _route(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Rout
     is_from_host = isinstance(here, HostBackend)
     is_to_host = isinstance(backend_of(destination), HostBackend)
     if is_from_host and is_to_host:
-        probed(destination)
+        existing_device(destination)
     if is_from_host or is_to_host:
         if is_from_host is is_to_host or "cpu" not in (source.type, destination.type):
             return Route.TORCH
@@ -215,14 +215,7 @@ def _through_pinned(
 
 def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:
     # Make new pinned memory each time, because the caller may keep the result.
-    order = memory_order(x)
-    there = source.backend.empty_pinned(x.permute(order))
-    if not x.is_contiguous():
-        strides = there.permute(sorted(order, key=order.__getitem__)).stride()
-        # Not a view, because autograd would not let the caller write to it.
-        there = torch.empty(0, dtype=x.dtype, device="cpu").set_(
-            there.untyped_storage(), 0, x.shape, strides
-        )
+    there = source.backend.empty_pinned(x)
     with source.backend.using(source.outgoing):
         there.copy_(x, non_blocking=True)
     return there, recorded_on(source.outgoing, source.backend)

@@ -31,7 +31,7 @@ def one_call() -> Iterator[None]:
         _CALL.reset(token)
 
 
-def once_a_call(key: Hashable, make: Callable[[], T]) -> T | None:
+def made_once_per_call(key: Hashable, make: Callable[[], T]) -> T | None:
     """Return the object for a key, made once per call; return None outside of a call."""
     call = None if torch.compiler.is_compiling() else _CALL.get()
     if call is None:

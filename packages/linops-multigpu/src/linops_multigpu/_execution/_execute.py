@@ -14,7 +14,7 @@ from .._devices._stream_pool import follow_caller, let_caller_follow, streams_on
 from .._devices._streams import Event, HostBackend, HostEvent, Stream, backend_of, recorded_on
 from .._devices._transfer import Transfer, issue
 from ._device_tiles import DeviceTiles
-from ._output import Lane, WiderDtype, output_on
+from ._output import StreamsBetween, WiderDtype, output_on
 from ._plan import Action, Kind, Plan
 
 
@@ -67,7 +67,7 @@ class _Execution:
         self.lane_of, pairs = where.lanes, where.pairs
         self.base = streams_on(plan.base, where.base)
         self.lanes = [
-            Lane(
+            StreamsBetween(
                 streams_on(plan.base, pair.base, pair.device.device),
                 streams_on(pair.device.device, pair.device, plan.base),
             )
@@ -153,7 +153,7 @@ class _Execution:
             after = [self.done[n] for n in action.after if n in self.done]
             self.output.take(result, action, after)
 
-    def lane(self, action: Action) -> Lane:
+    def lane(self, action: Action) -> StreamsBetween:
         return self.lanes[cast(int, self.lane_of[action.tile])]
 
     def note(self, number: int, event: Event | None) -> None:

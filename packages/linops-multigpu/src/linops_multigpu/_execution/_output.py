@@ -18,7 +18,7 @@ from ._plan import Action, Plan
 
 
 @dataclass(frozen=True)
-class Lane:
+class StreamsBetween:
     """The streams between the base device and another one."""
 
     here: DeviceStreams
@@ -83,7 +83,9 @@ class DeviceOutput(Output):
         self.slots = [y.new_empty(length) for length in lengths]
         self.vacant = recorded_on(self.base.compute, self.base.backend)
 
-    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
+    def collect(
+        self, result: Tensor, action: Action, lane: StreamsBetween, ready: Event | None
+    ) -> Transfer:
         """Start the copy of a result to its slice, or to a buffer."""
         into = self.slices[action.tile] if action.slot is None else self.buffer(action)
         return issue(result, lane.there, lane.here, ready=ready, into=into, vacant=self.vacant)
@@ -121,7 +123,9 @@ class HostOutput(DeviceOutput):
         # Not the transfers, which would keep memory of the devices.
         self.on_the_way: deque[tuple[Tensor, Event | None, Action]] = deque()
 
-    def collect(self, result: Tensor, action: Action, lane: Lane, ready: Event | None) -> Transfer:
+    def collect(
+        self, result: Tensor, action: Action, lane: StreamsBetween, ready: Event | None
+    ) -> Transfer:
         """Start the copy of a result to pinned memory."""
         self.make_room()
         transfer = issue(result, lane.there, lane.here, ready=ready)

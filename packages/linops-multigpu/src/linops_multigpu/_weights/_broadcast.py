@@ -14,11 +14,11 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.siblings import WeightParts, held_by, read_by, reading
+from linops_split.siblings import WeightParts, with_tensors_read
 
 from .._devices._device_spec import DeviceSpec
-from .._devices._to_device import sent
-from ._gradient_sums import DeviceGradientSums, returned
+from .._devices._to_device import copy_on_device
+from ._gradient_sums import DeviceGradientSums, gradients_at_weights
 
 
 class Broadcast:
@@ -29,11 +29,9 @@ class Broadcast:
 
     def __init__(self, sources: Iterable[tuple[NamedLinop, Sequence[Tensor]]]) -> None:
         self._parts = WeightParts()
-        self._sources: list[tuple[NamedLinop, list[tuple[int | None, Tensor]]]] = []
-        for source, copies in sources:
-            tensors = zip(held_by(source), read_by(source), copies, strict=True)
-            read = [(self._parts.add(*found), found[-1]) for found in tensors]
-            self._sources.append((source, read))
+        self._sources = [
+            (source, self._parts.add_read_by(source, copies)) for source, copies in sources
+        ]
 
     @property
     def can_be_kept(self) -> bool:
@@ -45,21 +43,21 @@ class Broadcast:
         own = self._parts.weights
         parts = _BroadcastWeights.apply(self._parts, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
-            reading(source, [copy if of is None else parts[of] for of, copy in read])
+            with_tensors_read(source, [copy if of is None else parts[of] for of, _, copy in read])
             for source, read in self._sources
         ]
 
 
-def sent_by_itself(source: NamedLinop, device: torch.device) -> NamedLinop:
+def with_weights_sent(source: NamedLinop, device: torch.device) -> NamedLinop:
     """Return an operator whose weights are sent to a device in a way that transforms can follow."""
-    return source.with_weights(lambda tensor: _sent(tensor, device))
+    return source.with_weights(lambda tensor: _followed_copy(tensor, device))
 
 
-def _sent(tensor: Tensor, device: torch.device) -> Tensor:
+def _followed_copy(tensor: Tensor, device: torch.device) -> Tensor:
     """Return a tensor on a device so that autograd follows it."""
     if tensor.device == device:
         return tensor
-    return sent(tensor, DeviceSpec(tensor.device), DeviceSpec(device))
+    return copy_on_device(tensor, DeviceSpec(tensor.device), DeviceSpec(device))
 
 
 class _BroadcastWeights(Function):
@@ -88,22 +86,23 @@ class _ReduceAdd(Function):
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)
-        found = returned(parts, [sums])
-        return tuple(found.get(number) for number in range(len(parts.roots)))
+        found = gradients_at_weights(parts, [sums])
+        return tuple(found.get(number) for number in range(len(parts.layouts)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
-        ctx.parts = inputs[0]
+        ctx.parts, *gradients = inputs
+        ctx.are_given = [gradient is not None for gradient in gradients]
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
         found: list[Tensor | None] = [None]
-        for part in ctx.parts.parts:
-            root, gradient = ctx.parts.roots[part.root], gradients[part.root]
-            if gradient is None:
+        for part, is_given in zip(ctx.parts.parts, ctx.are_given, strict=True):
+            layout, gradient = ctx.parts.layouts[part.weight_number], gradients[part.weight_number]
+            if gradient is None or not is_given:
                 found.append(None)
             else:
-                own = part.of(root.laid_out(gradient))
-                found.append(_sent(own, part.copy.device))
+                own = part.of(layout.laid_out(gradient))
+                found.append(_followed_copy(own, part.copy.device))
         return tuple(found)

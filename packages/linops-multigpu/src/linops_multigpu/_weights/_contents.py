@@ -13,7 +13,7 @@ from torch import Tensor
 
 from memmap import tensor_memory_span
 
-from .._execution._call import once_a_call
+from .._execution._call import made_once_per_call
 from .._private_torch import FakeTensor, active_fake_mode
 
 _LENGTH = 1 << 15
@@ -31,7 +31,7 @@ def fingerprint(tensor: Tensor) -> tuple[int, ...]:
 
     The probability that they miss a change is below 2**-31.
     """
-    found = once_a_call(("contents", id(tensor)), lambda: (_fingerprint_of(tensor), tensor))
+    found = made_once_per_call(("contents", id(tensor)), lambda: (_fingerprint_of(tensor), tensor))
     return _fingerprint_of(tensor) if found is None else found[0]
 
 

@@ -14,7 +14,7 @@ from linops_core import NamedLinop, Window, Wrapper
 from linops_core.siblings import is_renamed_by, tile_of, without_fftshift
 from nameddim import NamedDimension, NamedShape
 
-from .._devices._device_spec import as_device, probed
+from .._devices._device_spec import as_device, existing_device
 from ._replica import Replica, ReplicaPart
 
 
@@ -66,7 +66,7 @@ class DeviceReplica(Wrapper):
         super().__init__(source)
         self.device = as_device(device)
         if copy is None:
-            copy = ReplicaPart(Replica([source], probed(self.device)), 0)
+            copy = ReplicaPart(Replica([source], existing_device(self.device)), 0)
         self.copy = copy  # not a module, so that the copies are neither trained nor saved
 
     @property

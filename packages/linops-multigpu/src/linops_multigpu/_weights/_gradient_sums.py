@@ -35,14 +35,14 @@ class DeviceGradientSums(GradientSums):
     def add(self, number: int, gradient: Tensor) -> None:
         """Add the gradient of a part, on the current stream."""
         part = self.parts.parts[number]
-        if self.parts.roots[part.root].device == part.copy.device:
+        if self.parts.layouts[part.weight_number].device == part.copy.device:
             super().add(number, gradient)
             return
         if number not in self._views:
             group = self._group_of[number]
             total = gradient.new_zeros(_length(self.parts, group))
             self.totals.append((group, total))
-            self._views.update(zip(group, views(self.parts, group, total), strict=True))
+            self._views.update(zip(group, views_of_group(self.parts, group, total), strict=True))
         self._views[number].add_(gradient)
 
 
@@ -60,7 +60,7 @@ def _span(parts: WeightParts, group: list[int]) -> tuple[int, int]:
     return min(first for first, _ in found), max(last for _, last in found) + 1
 
 
-def views(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
+def views_of_group(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
     """Return the view of a sum, or of a copy of it, for each part."""
     copies = [parts.parts[number].copy for number in group]
     if len(group) == 1:
@@ -72,7 +72,9 @@ def views(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
     ]
 
 
-def returned(parts: WeightParts, sums: Iterable[DeviceGradientSums]) -> dict[int, Tensor]:
+def gradients_at_weights(
+    parts: WeightParts, sums: Iterable[DeviceGradientSums]
+) -> dict[int, Tensor]:
     """Return the gradients of weights, by number, each on the device of its weight.
 
     This works on the current streams, which must already wait for the streams that made the sums.
@@ -84,11 +86,11 @@ def returned(parts: WeightParts, sums: Iterable[DeviceGradientSums]) -> dict[int
         for tensor in (*own.whole.values(), *(total for _, total in own.totals)):
             backend = backend_of(tensor.device)
             backend.record_use(tensor, backend.current_stream(tensor.device))
-        for root, gradient in own.whole.items():
-            found.add_whole(root, gradient)
+        for number, gradient in own.whole.items():
+            found.add_whole(number, gradient)
     under_way = deque[tuple[list[int], Transfer]]()
     for group, total in totals:
-        here, there = parts.roots[parts.parts[group[0]].root].device, total.device
+        here, there = parts.layouts[parts.parts[group[0]].weight_number].device, total.device
         ends = streams_on(there, peer=here), streams_on(here, peer=there)
         if len(under_way) == _N_UNDER_WAY:
             _land(found, *under_way.popleft())
@@ -103,14 +105,14 @@ def _land(found: GradientSums, group: list[int], transfer: Transfer) -> None:
     arrived = transfer.receive()
     transfer.release()
     members = [found.parts.parts[number] for number in group]
-    root = found.parts.roots[members[0].root]
-    own = views(found.parts, group, arrived)
+    layout = found.parts.layouts[members[0].weight_number]
+    own = views_of_group(found.parts, group, arrived)
     if len(group) > 1:
-        whole = root.empty_like(arrived).zero_()
+        whole = layout.empty_like(arrived).zero_()
         for part, values in zip(members, own, strict=True):
             part.of(whole).copy_(values)  # overlapping parts write the same values
-        found.add_whole(members[0].root, whole)
-    elif (members[0].size, members[0].stride) == (root.shape, root.stride):
-        found.add_whole(members[0].root, own[0])
+        found.add_whole(members[0].weight_number, whole)
+    elif (members[0].size, members[0].stride) == (layout.shape, layout.stride):
+        found.add_whole(members[0].weight_number, own[0])
     else:
         found.add(group[0], own[0])

@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from linops_core import NamedLinop
 from linops_core.siblings import is_transformed
-from linops_split.siblings import read_by, reading
+from linops_split.siblings import tensors_read_by, with_tensors_read
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
-from .._execution._call import once_a_call, one_call
-from ._broadcast import Broadcast, sent_by_itself
+from .._execution._call import made_once_per_call, one_call
+from ._broadcast import Broadcast, with_weights_sent
 from ._snapshot import Snapshot
 
 # One thread at a time, so that outdated weights are sent once if two threads find them.
@@ -36,8 +36,8 @@ class Replica:
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
         self._sources = tuple(sources)
         self._device = device
-        self._copies: Copies | None = None
-        self.now()
+        self._copies: CopiedOperators | None = None
+        self.current_copies()
 
     def copy_of(self, position: int) -> NamedLinop:
         """Return the copy of a source with the current values of its tensors.
@@ -45,36 +45,34 @@ class Replica:
         Within a call (:func:`one_call`), the copies are checked only once, for all sources.
         """
         if is_transformed():
-            return sent_by_itself(self._sources[position], self._device)
+            return with_weights_sent(self._sources[position], self._device)
         # Separately for each stream, because each waits for what was sent before.
         stream = backend_of(self._device).current_stream(self._device)
-        of_call = once_a_call(
-            (self, torch.is_grad_enabled(), stream), lambda: self._linops(range(len(self._sources)))
-        )
-        return self._linops([position])[0] if of_call is None else of_call[position]
+        of_call = made_once_per_call((self, torch.is_grad_enabled(), stream), self._linops)
+        return (self._linops() if of_call is None else of_call)[position]
 
-    def now(self, positions: Sequence[int] | None = None) -> Copies:
-        """Return the copies of all sources; those at the positions (or all) are up to date."""
+    def current_copies(self) -> CopiedOperators:
+        """Return the up-to-date copies of all sources."""
         with _SENDING:
-            if self._copies is None or not self._copies.show(positions):
+            if self._copies is None or not self._copies.snapshot.is_current():
                 # Free the outdated copies first, so that the device never holds both.
                 self._copies = None
-                self._copies = Copies(self._sources, self._device)
+                self._copies = CopiedOperators(self._sources, self._device)
             self._copies.use()
             return self._copies
 
-    def _linops(self, positions: Sequence[int]) -> list[NamedLinop]:
-        copies = self.now(positions)
-        if torch.is_grad_enabled() and any(copies.recorded()):
-            return copies.broadcast(positions).linops()
-        return [copies.linops[position] for position in positions]
+    def _linops(self) -> list[NamedLinop]:
+        copies = self.current_copies()
+        if torch.is_grad_enabled() and any(copies.snapshot.requires_grad()):
+            return copies.broadcast().linops()
+        return copies.linops
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the copies, which are made again when needed."""
         return {**vars(self), "_copies": None}
 
 
-class Copies:
+class CopiedOperators:
     """Copies of the tensors that operators read, with the operators that read the copies."""
 
     def __init__(self, sources: Sequence[NamedLinop], device: torch.device) -> None:
@@ -82,33 +80,21 @@ class Copies:
         # Tensors made in inference mode could never be used with autograd.
         with torch.inference_mode(False), torch.no_grad(), one_call():
             self.snapshot = Snapshot(sources, device)
-            self._snapshots = [Snapshot([source], device) for source in sources]
-            read = [[tensor.detach() for tensor in read_by(source)] for source in sources]
-            there = _sent([tensor for tensors in read for tensor in tensors], device)
+            read = [[tensor.detach() for tensor in tensors_read_by(source)] for source in sources]
+            there = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
             self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
-            self.linops = list(map(reading, sources, self._tensors))
+            self.linops = list(map(with_tensors_read, sources, self._tensors))
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
-        self._broadcasts: dict[tuple[object, ...], Broadcast] = {}
+        self._broadcasts: dict[tuple[bool, ...], Broadcast] = {}
 
-    def show(self, positions: Sequence[int] | None = None) -> bool:
-        """Whether the tensors that the operators, or some of them, read have not changed."""
-        if positions is None or len(positions) == len(self._snapshots):
-            return self.snapshot.shows()
-        return all(self._snapshots[position].shows() for position in positions)
-
-    def recorded(self) -> tuple[bool, ...]:
-        """Return for each tensor of the operators whether it requires gradients now."""
-        return self.snapshot.recorded()
-
-    def broadcast(self, positions: Sequence[int]) -> Broadcast:
+    def broadcast(self) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""
-        key = tuple(positions), self.recorded()
+        key = self.snapshot.requires_grad()
         found = self._broadcasts.get(key)
         if found is None:
-            pairs = [(self._sources[position], self._tensors[position]) for position in positions]
-            found = Broadcast(pairs)
+            found = Broadcast(zip(self._sources, self._tensors, strict=True))
             if found.can_be_kept:
                 self._broadcasts[key] = found
         return found
@@ -124,7 +110,7 @@ class Copies:
         self._users.append(stream)
 
 
-def _sent(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
+def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[int, Tensor]:
     """Return the tensors on a device, by the id of the original tensor."""
     away = nn.Module()
     for number, tensor in enumerate(tensors):

@@ -32,20 +32,24 @@ class Snapshot:
         self._held = [*{id(own): own for own in held}.values()]
         members = [value for own in self._held for value in own.values()]
         self._members = [None if value is None else weakref.ref(value) for value in members]
-        tensors = {id(value): value for value in members if isinstance(value, Tensor)}
-        self._tensors = [_Seen(tensor, device) for tensor in tensors.values()]
+        tensors = [*{id(value): value for value in members if isinstance(value, Tensor)}.values()]
+        self._tensors = [weakref.ref(tensor) for tensor in tensors]
+        self._state, self._device = TensorState(*tensors), device
+        compared = [n for n, tensor in enumerate(tensors) if self._must_be_compared(tensor)]
+        self._contents = {n: fingerprint(tensors[n]) for n in compared}
 
-    def shows(self) -> bool:
+    def is_current(self) -> bool:
         """Whether no tensor was written to, replaced, moved or cast since."""
-        return self._holds_same() and self.sees_same()
+        return self._members_are_current() and self.tensors_are_current()
 
-    def sees_same(self) -> bool:
+    def tensors_are_current(self) -> bool:
         """Whether no tensor was written to, moved or cast since."""
-        return all(seen.looks_same() for seen in self._tensors) and all(
-            seen.holds_same() for seen in self._tensors
-        )
+        now = self._alive()
+        # torch does not count writes to tensors made in inference mode.
+        is_current = self._state.counts_writes and self._state.is_current(*now)
+        return is_current and all([self._has_same_contents(n, each) for n, each in enumerate(now)])
 
-    def _holds_same(self) -> bool:
+    def _members_are_current(self) -> bool:
         """Whether the modules still hold the same objects."""
         now = [value for own in self._held for value in own.values()]
         return len(now) == len(self._members) and all(
@@ -53,44 +57,27 @@ class Snapshot:
             for value, member in zip(now, self._members, strict=True)
         )
 
-    def recorded(self) -> tuple[bool, ...]:
+    def requires_grad(self) -> tuple[bool, ...]:
         """Return for each tensor whether it requires gradients now."""
-        return tuple([seen.requires_grad() for seen in self._tensors])
+        return tuple([tensor.requires_grad for tensor in self._alive()])
 
+    def _alive(self) -> list[Tensor]:
+        found = [tensor() for tensor in self._tensors]
+        return [tensor for tensor in found if tensor is not None]
 
-class _Seen:
-    """A tensor and its state at one moment."""
-
-    def __init__(self, tensor: Tensor, device: torch.device | None) -> None:
-        self._tensor = weakref.ref(tensor)
-        self._state = TensorState(tensor)
-        self._is_read_elsewhere = tensor.device != device
-        self._contents = fingerprint(tensor) if self._must_be_compared(tensor) else None
-
-    def looks_same(self) -> bool:
-        tensor = self._tensor()
-        # torch does not count writes to tensors made in inference mode.
-        return tensor is not None and self._state.counts_writes and self._state.is_current(tensor)
-
-    def holds_same(self) -> bool:
-        tensor = self._tensor()
-        if tensor is None:
-            return False
+    def _has_same_contents(self, number: int, tensor: Tensor) -> bool:
         must_be_compared = self._must_be_compared(tensor)
-        if self._contents is None:
+        if number not in self._contents:
             # Gradients were switched on since, so an optimizer may have written before this call.
             return not must_be_compared
-        if has_contents(tensor) and fingerprint(tensor) != self._contents:
+        if has_contents(tensor) and fingerprint(tensor) != self._contents[number]:
             return False
         if not must_be_compared and has_contents(tensor):
-            self._contents = None  # gradients were switched off, so this was the last comparison
+            # Gradients were switched off, so this was the last comparison.
+            del self._contents[number]
         return True
 
     def _must_be_compared(self, tensor: Tensor) -> bool:
         """Whether an optimizer may write to the tensor now, or its gradient is still there."""
         is_trained = tensor.requires_grad or tensor.grad is not None
-        return is_trained and self._is_read_elsewhere and has_contents(tensor)
-
-    def requires_grad(self) -> bool:
-        tensor = self._tensor()
-        return tensor is not None and tensor.requires_grad
+        return is_trained and tensor.device != self._device and has_contents(tensor)

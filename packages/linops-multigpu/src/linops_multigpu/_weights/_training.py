@@ -11,13 +11,19 @@ from torch import Tensor
 from linops_core import NamedLinop
 from linops_core.siblings import all_parts_of
 from linops_split import Tiled
-from linops_split.siblings import GradientSums, PartCopies, RecordedByAutograd, held_by, read_by
+from linops_split.siblings import (
+    GradientSums,
+    PartCopies,
+    RecordedByAutograd,
+    tensors_read_by,
+    weights_held_by,
+)
 
 from .._devices._to_device import ToDevice
 from .._execution._call import one_call
 from .._execution._device_tiles import DeviceTiles
 from ._device_replica import DeviceReplica
-from ._gradient_sums import DeviceGradientSums, returned
+from ._gradient_sums import DeviceGradientSums, gradients_at_weights
 
 MOVING = (DeviceReplica, Tiled, ToDevice)
 """Operators that read weights on several devices, or move vectors between devices."""
@@ -35,17 +41,19 @@ class DeviceCopies(PartCopies):
             if moves or any(tensor.device != device for tensor in tensors):
                 raise RecordedByAutograd
         replicas = [lin.copy.replica if isinstance(lin, DeviceReplica) else None for lin in linops]
-        sent = {replica: replica.now() for replica in {*replicas} if replica is not None}
+        sent = {replica: replica.current_copies() for replica in {*replicas} if replica is not None}
         self._sent = [None if replica is None else sent[replica] for replica in replicas]
-        self._weights = list(map(held_by, sources))  # alive after `functional_call`
+        self._weights = list(map(weights_held_by, sources))  # alive after `functional_call`
         with torch.no_grad():
             there = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
-        super().__init__(where.tiles, sources, list(map(read_by, there)))
+        super().__init__(where.tiles, sources, list(map(tensors_read_by, there)))
 
     def have_changed(self) -> bool:
         """Whether a weight was written to or moved, including writes that torch does not count."""
         with one_call():
-            seen = all(sent.snapshot.sees_same() for sent in {*self._sent} if sent is not None)
+            seen = all(
+                sent.snapshot.tensors_are_current() for sent in {*self._sent} if sent is not None
+            )
             return not seen or super().have_changed()
 
     def trained(self, number: int) -> tuple[NamedLinop, dict[int, Tensor]]:
@@ -63,6 +71,6 @@ class DeviceCopies(PartCopies):
         """Return empty sums of gradients, for the parts of one place, on their device."""
         return DeviceGradientSums(self.parts)
 
-    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights, each on the device of its weight."""
-        return returned(self.parts, cast(Collection[DeviceGradientSums], sums))
+        return gradients_at_weights(self.parts, cast(Collection[DeviceGradientSums], sums))

@@ -79,9 +79,9 @@ class World(Machine):
             self.memory_of(tensor.device).record_use(tensor, stream)
 
     def empty_pinned(self, like: Tensor) -> Tensor:
-        """Return pinned host memory for a contiguous copy of ``like``."""
+        """Return pinned host memory for a copy of ``like``, without gaps."""
         with self.entered():
-            return self.host_memory.pin(torch.empty(like.shape, dtype=like.dtype))
+            return self.host_memory.pin(torch.empty_like(like, device="cpu"))
 
     def is_pinned(self, tensor: Tensor) -> bool:
         """Whether copies between devices and ``tensor``, on the host, run asynchronously."""

@@ -106,6 +106,22 @@ def test_what_was_recorded_before_the_costs_were_set_is_past() -> None:
         world.synchronize()
 
 
+def test_an_engine_goes_on_while_earlier_work_of_another_stream_waits() -> None:
+    with simulated(2) as world:
+        x, y, there = (torch.zeros(2, device=device) for device in ("sim:0", "sim:0", "sim:1"))
+        side = world.new_stream("sim:0")
+        world.synchronize()
+        world.set_cost(kernel=lambda name, nbytes: 10.0 if "mul" in name else 1.0)
+        there.mul_(2)
+        side.wait_stream(world.current_stream("sim:1"))
+        with world.using(side):
+            x.add_(1)
+        y.add_(1)
+        starts = [part.start for part in world.timeline() if part.engine == "compute of sim:0"]
+        assert starts == [0.0, 10.0]
+        world.synchronize()
+
+
 def test_nothing_takes_no_time() -> None:
     with simulated(1) as world:
         assert (world.timeline(), world.makespan(), world.busiest()) == ([], 0.0, ("", 0.0))

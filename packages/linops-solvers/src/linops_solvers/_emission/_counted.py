@@ -14,11 +14,10 @@ from linops_core.siblings import check_vector
 from .._proximals._poisson import checked_counts, divergence, no_counts
 from .._proximals._proximal import fitted_weight
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import Operator, check_like, check_output, finite
-from .._shared._precision import OperatorPair, widened
-from .._shared._products import free
-from .._shared._space import Space, added
-from .._shared._stacked import StackedOperators, of_each
+from .._shared._checks import Operator, check_finite, check_like, check_output
+from .._shared._precision import OperatorPair, at_least_single
+from .._shared._space import Space, summed_over_processes
+from .._shared._stacked import StackedOperators, one_per_operator
 
 Backgrounds: TypeAlias = float | Tensor | Sequence[float | Tensor]
 """Of one operator, or of each of a sequence of operators."""
@@ -35,25 +34,26 @@ class Counted:
         y: Tensor,
         background: float | Tensor,
         name: str = "",
-        beside: Space | None = None,
+        input_space: Space | None = None,
     ) -> None:
         check_vector(owner, f"y{name}", y)
         self.owner, self.name = owner, name
-        self.y = widened(y)
+        self.y = at_least_single(y)
         b = checked_counts(owner, f"background{name}", background)
         self.background = fitted_weight(owner, b, self.y, f"background{name}")
-        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", beside=beside)
+        self.pair = OperatorPair(owner, A, adjoint, y.dtype, f"A{name}", input_space=input_space)
         largest = check_counts(owner, f"y{name}", self.pair.output, self.y)
         ones = torch.ones_like(self.y)
         seen = self.pair.adjoint(ones)
-        check_real(owner, f"A{name}", seen)
+        check_keeps_real(owner, f"A{name}", seen)
         check_adjoint(self.pair, ones, seen)
-        self.total_seen = float(added(self.pair.input.terms(torch.sum, seen.detach()))[0])
+        self.total_seen = float(
+            summed_over_processes(self.pair.input.terms(torch.sum, seen.detach()))[0]
+        )
         floor = self._noise(self.pair.input, f"the adjoint of A{name}, applied to ones,", seen)
         self.sensitivity = torch.where(seen > floor, seen, math.inf)
         """A^H 1, infinite where x is not seen, so that x becomes 0 there."""
         self._least = (largest or 1.0) * math.sqrt(torch.finfo(self.y.dtype).tiny)
-        self._memory: Tensor | None = None
 
     def image(self, x: Tensor) -> tuple[Tensor, float]:
         """Return A x, and the least mean that is above its rounding and can divide y."""
@@ -62,32 +62,23 @@ class Counted:
         what = f"the output of A{self.name} for x >= 0"
         return image, max(self._noise(self.pair.output, what, image), self._least)
 
-    def quotient(self, image: Tensor, floor: float) -> Tensor:
-        """Return y / (A x + b), in memory that later calls write into; 0 / 0 is 0."""
-        mean = torch.add(image, self.background, out=free(self._memory, image, *self._tensors))
-        mean = torch.clamp(mean, min=floor, out=free(mean, mean))
-        self._memory = torch.div(self.y, mean, out=free(mean, mean, self.y))
-        return self._memory
-
-    def updated(self, x: Tensor, image: Tensor, floor: float, into: Tensor | None) -> Tensor:
-        """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; in the memory of ``into``."""
-        back = self.pair.adjoint(self.quotient(image, floor))
+    def updated(self, x: Tensor, image: Tensor, floor: float) -> Tensor:
+        """Return x / (A^H 1) * A^H (y / (A x + b)), given A x; 0 / 0 is 0."""
+        back = self.pair.adjoint(self.y / (image + self.background).clamp(min=floor))
         check_like(self.owner, "the output of the adjoint", back, "x", x)
-        new = torch.div(x, self.sensitivity, out=free(into, x, self.sensitivity))
-        new = torch.mul(new, back, out=free(new, new, back))
-        return torch.clamp(new, min=0, out=free(new, new))  # rounding of the adjoint
+        return (x / self.sensitivity * back).clamp(min=0)  # rounding of the adjoint
 
     @torch.no_grad()
     def objective(self, image: Tensor, floor: float) -> float:
         """Return the divergence of y from A x + b."""
         mean = (image + self.background).clamp(min=floor)
-        return float(added(self.pair.output.terms(divergence, self.y, mean))[0])
+        return float(summed_over_processes(self.pair.output.terms(divergence, self.y, mean))[0])
 
     @torch.no_grad()
     def check_explained(self, image: Tensor, floor: float) -> None:
         """Raise an error if there are counts where no x >= 0 makes any."""
         dark = self.y * (image + self.background <= floor)
-        lost = float(added(self.pair.output.terms(torch.sum, dark))[0])
+        lost = float(summed_over_processes(self.pair.output.terms(torch.sum, dark))[0])
         if lost:
             raise ValueError(
                 f"{self.owner}: y{self.name} must be 0 where A x0 + background is 0, got counts "
@@ -108,21 +99,17 @@ class Counted:
             )
         return 4 * low
 
-    @property
-    def _tensors(self) -> list[Tensor]:
-        return [self.background] if isinstance(self.background, Tensor) else []
 
-
-def of_operators(
+def one_background_each(
     owner: str, background: Backgrounds, A: StackedOperators
 ) -> Sequence[float | Tensor]:
     """Return the background of each operator; a number is that of all."""
     if isinstance(background, (int, float)):
         return [background] * len(A.operators)
-    return of_each(owner, "background", cast(Backgrounds, background), A, "background")
+    return one_per_operator(owner, "background", cast(Backgrounds, background), A, "background")
 
 
-def check_real(owner: str, name: str, image: Tensor) -> None:
+def check_keeps_real(owner: str, name: str, image: Tensor) -> None:
     """Raise an error if an operator makes complex numbers of real ones."""
     if image.is_complex():
         raise TypeError(
@@ -143,8 +130,8 @@ def check_counts(owner: str, name: str, space: Space, x: Tensor) -> float:
 
 def extremes(owner: str, space: Space, x: Tensor) -> tuple[float, float]:
     """Return max(-x, 0) and max(x, 0); of a vector in parts the sums of those of the parts."""
-    low, high = added(space.terms(_extremes, x.detach()))[0].tolist()
-    return finite(owner, low), finite(owner, high)
+    low, high = summed_over_processes(space.terms(_extremes, x.detach()))[0].tolist()
+    return check_finite(owner, low), check_finite(owner, high)
 
 
 def _extremes(x: Tensor) -> Tensor:

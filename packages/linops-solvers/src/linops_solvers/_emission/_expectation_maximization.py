@@ -10,20 +10,16 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checkpoint import probed
+from .._shared._checkpoint import operator_sketch
 from .._shared._checks import check_like, checked_number
-from .._shared._precision import in_given_precision, rounding_of, widened
-from .._shared._products import scaled_sum
+from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Checkpointed, Measured, Progress, reason_of
-from .._shared._space import Space, added
+from .._shared._space import Space, summed_over_processes
 from ._counted import Counted, check_counts
 
 
 class ExpectationMaximization:
     """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
-
-    _spare: Tensor | None = None
-    """Memory that the next step writes into."""
 
     def __init__(
         self,
@@ -59,23 +55,22 @@ class ExpectationMaximization:
             own = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
             found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            found |= probed(own, self.x)
+            found |= operator_sketch(own, self.x)
         return found
 
     def step(self) -> Measured:
         """Use every set of counts in turn."""
         first, others, before = self.first, self.others, self.x
         dtype, is_watched = first.pair.dtype, self.progress.is_watched
-        x = first.updated(before, self.image, self.floor, into=self._spare)
+        x = first.updated(before, self.image, self.floor)
         for subset in others:
-            x = subset.updated(x, *subset.image(x), into=x)
+            x = subset.updated(x, *subset.image(x))
         objective = 0.0
         if is_watched:
             objective = sum(subset.objective(*subset.image(x)) for subset in others)
         self.x = x
         self.image, self.floor = first.image(x)
-        self._spare = scaled_sum(x, -1, before, before)
-        length, size = first.pair.magnitudes([self._spare, x])
+        length, size = first.pair.magnitudes([x - before, x])
         reason = None
         if length <= max(self.tol, torch.finfo(dtype).eps) * size:
             reason = reason_of(length, self.tol * size, rounding_of(dtype) * size)
@@ -96,8 +91,11 @@ def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:
     if x0 is not None:
         check_vector(owner, "x0", x0)
         check_counts(owner, "x0", subsets[0].pair.input, x0)
-        check_like(owner, "x0", widened(x0), "the output of the adjoint", like)
-        return widened(x0).clone()
-    totals = [added(each.pair.output.terms(torch.sum, each.y.detach()))[0] for each in subsets]
+        check_like(owner, "x0", at_least_single(x0), "the output of the adjoint", like)
+        return at_least_single(x0).clone()
+    totals = [
+        summed_over_processes(each.pair.output.terms(torch.sum, each.y.detach()))[0]
+        for each in subsets
+    ]
     seen = sum(each.total_seen for each in subsets)
     return torch.full_like(like.detach(), float(sum(totals)) / seen if seen else 0.0)

@@ -16,9 +16,9 @@ from .._shared._stacked import (
     StackedOperators,
     Vectors,
     one_vector,
-    stacked,
+    stacked_operator,
 )
-from ._counted import Backgrounds, Counted, of_operators
+from ._counted import Backgrounds, Counted, one_background_each
 from ._expectation_maximization import ExpectationMaximization
 
 
@@ -93,7 +93,7 @@ def mlem(
     tensor([3.0000, 4.0000])
     """
     owner = "mlem"
-    A, adjoint = stacked(owner, "A", A, adjoint)
+    A, adjoint = stacked_operator(owner, "A", A, adjoint)
     vector = one_vector(owner, "y", y, A)
     if isinstance(A, StackedOperators):
         background, space = _joined(owner, background, y, A), A.spaces()[0]
@@ -109,7 +109,7 @@ def mlem(
 def _joined(owner: str, background: Backgrounds, y: Vectors, A: StackedOperators) -> float | Tensor:
     """Return the background of the joined outputs."""
     whole = []
-    for given, own in zip(of_operators(owner, background, A), y, strict=True):
+    for given, own in zip(one_background_each(owner, background, A), y, strict=True):
         number = checked_counts(owner, "background", given)
         whole.append(fitted_weight(owner, number, own, "background") + torch.zeros_like(own))
     return A.joined(whole)

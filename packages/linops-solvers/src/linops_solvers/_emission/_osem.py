@@ -13,8 +13,14 @@ from nameddim import ND
 
 from .._shared._checks import Operator, check_count
 from .._shared._progress import Checkpointed, with_options
-from .._shared._stacked import Operators, StackedOperators, Vectors, of_each, stacked
-from ._counted import Backgrounds, Counted, of_operators
+from .._shared._stacked import (
+    Operators,
+    StackedOperators,
+    Vectors,
+    one_per_operator,
+    stacked_operator,
+)
+from ._counted import Backgrounds, Counted, one_background_each
 from ._expectation_maximization import ExpectationMaximization
 
 _NAME = "osem"
@@ -91,20 +97,20 @@ def osem(
     """
     if subsets is not None:
         A, y, background = _along(A, y, background, subsets)
-    stack, _ = stacked(_NAME, "A", A, adjoint)
+    stack, _ = stacked_operator(_NAME, "A", A, adjoint)
     if not isinstance(stack, StackedOperators):
         raise TypeError(
             f"{_NAME}: A must be a sequence with an operator for each subset, got {A!r}; for one "
             'operator give subsets=, as {"A": 8}, or use mlem'
         )
-    counts = of_each(_NAME, "y", y, stack, "tensor")
-    backgrounds = of_operators(_NAME, background, stack)
+    counts = one_per_operator(_NAME, "y", y, stack, "tensor")
+    backgrounds = one_background_each(_NAME, background, stack)
     space = stack.spaces()[0]
 
     def counted() -> list[Counted]:
         parts = zip(stack.operators, stack.adjoints, counts, backgrounds, strict=True)
         return [
-            Counted(_NAME, *part, name=f"[{number}]", beside=space)
+            Counted(_NAME, *part, name=f"[{number}]", input_space=space)
             for number, part in enumerate(parts)
         ]
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._shared._adjoint_check import adjoint_rounding
-from .._shared._checks import check_like, check_scale, finite
+from .._shared._checks import check_finite, check_like, check_scale
 from .._shared._precision import OperatorPair
 from .._shared._space import Space
 
@@ -42,17 +42,10 @@ class Bidiagonalization:
             unit = A.output.unit_of(A.owner, self.image, is_output=True)
             check_scale(A.owner, unit, self.dtype)
             self.alpha, self.unit = self.alpha * (self.unit / unit), unit
-            self._check_adjoint(self.image / unit)
-
-    def _check_adjoint(self, image: Tensor) -> None:
-        """Compare u^H A v with |A^H u|; set alpha to 0 if that is only rounding."""
-        back = self.A.output
-        along = back.inner(self.u, image)
-        product = complex((along if self.A.is_complex_linear else along.real).item())
-        length = back.norm(image).item()
-        rounding, size = adjoint_rounding(self.A, self.v, self.alpha, product, length, self.unit)
-        if self.alpha <= rounding:
-            self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
+            of_adjoint = A, self.u, self.v, self.alpha, self.image / unit, unit
+            rounding, size = adjoint_rounding(*of_adjoint)
+            if self.alpha <= rounding:  # A^H u is only rounding
+                self.unseen, self.alpha = self.alpha / (size or 1.0), 0.0
 
     def step(self, *others: Tensor) -> list[float]:
         """Go on to the next u and v; return the norms of other vectors of the same reduction."""
@@ -76,7 +69,7 @@ class Bidiagonalization:
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
         numbers = torch.stack(scalars).tolist()
-        return [finite(self.A.owner, number, self.u.dtype) for number in numbers]
+        return [check_finite(self.A.owner, number, self.u.dtype) for number in numbers]
 
 
 def _normalize(x: Tensor, space: Space) -> Tensor:

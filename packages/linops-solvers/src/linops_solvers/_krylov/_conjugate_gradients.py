@@ -24,7 +24,7 @@ from .._shared._graphs import solved_in_steps
 from .._shared._progress import Callback, Checkpointed, Progress, reading_options
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._conjugate_steps import ConjugateSteps
-from ._implicit import attach
+from ._implicit import attach_gradient
 
 _NAME = "conjugate_gradients"
 
@@ -198,7 +198,9 @@ def conjugate_gradients(
             return x
         again = Progress(_NAME, max_num_iters, goals=goals)
         operators = (A,) if preconditioner is None else (A, preconditioner)
-        return attach(x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint)
+        return attach_gradient(
+            x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint
+        )
 
     def solve_in_graph() -> Tensor:
         steps = ConjugateSteps(A, preconditioner, batch, y, x0, is_read=False)

@@ -6,17 +6,18 @@ The numbers of one system are floats, those of many, of autograd and of compiler
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner, is_followed, norm, squared_norm
+from linops_core.siblings import inner, is_differentiated, squared_norm
 
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
-from .._shared._precision import in_given_precision, in_own_space, narrowed, widened
-from .._shared._products import free, is_moderate, is_pure, scaled_sum
+from .._shared._precision import at_least_single, in_given_precision, in_own_space, to_half
+from .._shared._products import is_moderate, reusable_memory, scaled_sum
 from .._shared._progress import Measured, Progress, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
@@ -25,9 +26,9 @@ from ._convergence_check import (
     Numbers,
     StepNumbers,
     is_any,
-    largest,
+    largest_number,
     on_host,
-    over,
+    safe_ratio,
 )
 
 _NAME = "conjugate_gradients"
@@ -50,8 +51,6 @@ class ConjugateSteps:
     factor: Numbers = 0.0
     """Factor of the direction in the next direction."""
     norm_of_A: Numbers = 0.0
-    length: Numbers = 0.0
-    """Norm of the direction."""
     image: Tensor | None = None
     """A times the next direction, or None. If it is given, ``direction`` is the next direction."""
     _searched: Tensor | None = None
@@ -75,26 +74,24 @@ class ConjugateSteps:
             given = _NAME, preconditioner, y.dtype, "the preconditioner"
             self.preconditioner = in_own_space(*given)
         self.is_guessed, self.is_read = x0 is not None, is_read
-        self.derives_norms = self.writes = False
-        y = widened(y)
-        residual = y if x0 is None else y - self.A(widened(x0))
+        self._is_plain = is_read and space.is_whole and not space.systems and y.is_cpu
+        y = at_least_single(y)
+        residual = y if x0 is None else y - self.A(at_least_single(x0))
         unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
-        memory = None if x0 is None else free(residual, residual)
+        memory = None if x0 is None else reusable_memory(residual, residual)
         residual = torch.div(residual, unit, out=memory)
-        x = torch.zeros_like(residual) if x0 is None else widened(x0) / unit
+        x = torch.zeros_like(residual) if x0 is None else at_least_single(x0) / unit
         self.x, self.residual, self.unit = x, residual, unit
         self.direction = torch.empty_like(residual)
         length = size = space.norm(residual)
         loss = image_size = 0.0 * length
         if x0 is not None:
-            scaled = torch.div(y, unit, out=free(self.direction, y))
+            scaled = torch.div(y, unit, out=reusable_memory(self.direction, y))
             size = space.norm(scaled)
             # x^H A x / 2 - Re x^H y, where A x is y less the residual.
             loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
         if space.systems or not is_read:
             self.norm_of_A = torch.zeros_like(length)
-        else:
-            self.derives_norms = norms_follow(space, preconditioner, self._y)
         numbers = size, loss, length, image_size
         if is_read:
             size, loss, length, image_size = on_host(*numbers)
@@ -169,7 +166,7 @@ class ConjugateSteps:
         for _ in range(count):
             self.advance()
         x = torch.where(self.check.refused, torch.nan, self.x * self.own_unit())
-        return narrowed(x, self._y.dtype)
+        return to_half(x, self._y.dtype)
 
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
@@ -177,17 +174,17 @@ class ConjugateSteps:
         vectors = {"y": y, "x0": self.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
-                vectors[name] = operator(space.random_like(widened(y.detach())))
+                vectors[name] = operator(space.random_like(at_least_single(y.detach())))
         check_not_recorded(_NAME, *vectors.values(), advice="pass implicit=True, or call it")
         return {name: (space, vector) for name, vector in vectors.items()}
 
     def begin(self) -> None:
         """Make the first direction z, and A times it."""
         self._searched = searched = self.preconditioned()
-        energy, length = self.space.inner(self.residual, searched), self.space.norm(searched)
-        self.check.begin(*(on_host(energy, length) if self.is_read else (energy, length)))
-        (self.energy,) = self.scalars(energy.real)
-        memory = free(self.direction, searched)
+        numbers = self.numbers([(self.residual, searched)], [searched])
+        self.check.begin(*(on_host(*numbers) if self.is_read else numbers))
+        self.energy = numbers[0].real
+        memory = reusable_memory(self.direction, searched)
         self.direction = searched.clone() if memory is None else memory.copy_(searched)
         self.factor = 0.0
         image = self.forward(self.direction)
@@ -199,64 +196,36 @@ class ConjugateSteps:
         check = self.check
         p, q, z = self.direction, self.image, self._searched
         assert z is not None
-        self.writes = not is_pure(z, p)
         if q is None:
-            p = self.direction = self.sum(z, self.factor, p, into=p)
+            p = self.direction = scaled_sum(z, self.factor, p, p)
             q = self.forward(p)
-        self.writes &= not q.requires_grad
-        numbers = self.derived(p, q) or self.measured(p, q, z)
-        curvature, cross, length, image_length, is_at_once = numbers
-        norm = self.norm_of_A
-        if image_length is not None:
-            norm = largest_ratio(norm, image_length, length)
-        before = self.energy
+        curvature, cross, length, image_length, is_at_once = self.measured_numbers(p, q, z)
+        norm, before = largest_ratio(self.norm_of_A, image_length, length), self.energy
         step = self.ratio(before, curvature, curvature.real > check.noise * norm * length * length)
-        self.x = self.sum(self.x, step, p, into=self.x)
-        self.residual = self.sum(self.residual, -step, q, into=self.residual)
+        self.x = scaled_sum(self.x, step, p, self.x)
+        self.residual = scaled_sum(self.residual, -step, q, self.residual)
         self.image = self._searched = None
         del q, z  # freed before the next ones are made
         self._searched = self.preconditioned()
         found = is_at_once and self.next_energy(step, cross.real, image_length)
         energy, residual, searched = found or self.energies()
-        if image_length is None:  # because r^H A p is p^H A p
-            image_length = math.sqrt(before + energy) / step
-            norm = max(norm, image_length / length)
         cross = cross if self.iteration < N_CHECKED else None
         found = curvature, energy, step, length, image_length, norm, residual, searched, cross
-        if self.is_read and (isinstance(curvature, Tensor) or isinstance(energy, Tensor)):
+        if self.is_read:
             found = on_host(*found)
         check.step(StepNumbers(*found))
         self.factor = self.ratio(energy, before, before.real > 0)
-        self.energy, self.norm_of_A, self.length = energy.real, norm, length
+        self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
 
-    def derived(self, p: Tensor, q: Tensor) -> list[Any] | None:
-        """Return the numbers of a step of one vector of which norms follow from the last step.
-
-        The residual r is orthogonal to the last direction p', so |p|^2 = |r|^2 + (factor |p'|)^2.
-        As r^H A p is p^H A p, the next residual r' has |A p|^2 = (|r|^2 + |r'|^2) / step^2. The
-        first steps measure r^H A p and |A p| instead, for the checks. None if the curvature is not
-        surely positive, or autograd follows.
-        """
-        if not (self.derives_norms and self.writes):
-            return None
-        squared = self.energy + (self.factor * self.length) ** 2
-        curvature = self.number(inner(p, q))
-        if not curvature.real > self.check.noise * self.norm_of_A * squared:
-            return None
-        cross = image_length = None
-        if self.iteration < N_CHECKED:
-            cross, image_length = self.number(inner(self.residual, q)), norm(q).item()
-        return [curvature, cross, math.sqrt(squared), image_length, False]
-
-    def measured(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
+    def measured_numbers(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
         """Return the numbers of a step, of which each is measured."""
         space = self.space
         # If several processes have parts of the vectors, a step has one reduction.
         is_at_once = space.totals.add is not None and self.preconditioner is None
         pairs = [(p, q), (z, q)][: 1 + (self.iteration < N_CHECKED or is_at_once)]
         lengths = [p, q] + [self.residual] * is_at_once
-        curvature, *others = self.scalars(*space.measured(pairs, lengths))
+        curvature, *others = self.numbers(pairs, lengths)
         cross = others.pop(0) if len(pairs) > 1 else None
         length, image_length, *known = others
         if known:
@@ -267,24 +236,20 @@ class ConjugateSteps:
         """Return r^H z, |r| and |z|."""
         r, z = self.residual, self._searched
         assert z is not None
-        if self.derives_norms and self.writes:
-            energy = squared_norm(r).item()
-            return [energy, size := math.sqrt(energy), size]
         sizes = (r, z) if self.preconditioner or not self.is_read else ()
-        energy, *norms = self.scalars(*self.space.measured([(r, z)], sizes))
+        energy, *norms = self.numbers([(r, z)], sizes)
         return [energy, *(norms or [energy.real**0.5] * 2)]
 
-    def number(self, product: Tensor) -> Numbers:
-        """Return an inner product of one system on the host."""
-        found = product.item()
-        return found if self.space.has_complex_products else found.real
-
-    def sum(self, x: Tensor, scale: Numbers, z: Tensor, into: Tensor) -> Tensor:
-        """Return x + scale z; in the memory of ``into``, unless autograd or a compiler follows."""
-        out = into if self.writes else None
-        if isinstance(scale, Tensor):
-            return torch.addcmul(x, scale.to(z.dtype), z, out=out)
-        return torch.add(x, z, alpha=scale, out=out)
+    def numbers(
+        self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
+    ) -> list[Numbers]:
+        """Return inner products of pairs and norms; one by one is faster for a vector on a CPU."""
+        if not self._is_plain or is_differentiated(*pairs[0]):
+            return self.scalars(*self.space.measured(pairs, vectors))
+        products = [inner(*pair).item() for pair in pairs]
+        if not self.space.has_complex_products:
+            products = [product.real for product in products]
+        return products + [math.sqrt(squared_norm(vector).item()) for vector in vectors]
 
     def next_energy(self, step: float, cross: float, image_length: float) -> list[Numbers] | None:
         """Return |r - s q|^2 by Meurant, from |r|^2, Re r^H q and |q|^2, and a bound of its root.
@@ -314,7 +279,7 @@ class ConjugateSteps:
         exact, length = self.x.detach(), self.space.norm
         if self.unit_of_A is None and x.dtype == exact.dtype:
             return
-        lost = length(widened(x.detach()) / self.own_unit() - exact)
+        lost = length(at_least_single(x.detach()) / self.own_unit() - exact)
         if not bool((lost <= torch.finfo(x.dtype).eps * length(exact)).all()):
             raise ArithmeticError(
                 f"{_NAME}: the scale of A must be such that the solution is in the range of "
@@ -344,23 +309,23 @@ class ConjugateSteps:
 
     def scalars(self, *found: Tensor) -> list[Numbers]:
         """Return numbers for the next vectors: floats of one system, unless autograd follows."""
-        is_kept = not self.is_read or self.space.systems or is_followed(*found)
+        is_kept = not self.is_read or self.space.systems or is_differentiated(*found)
         return [*found] if is_kept else on_host(*found)
 
-    def ratio(self, over: Numbers, under: Numbers, is_valid: Numbers) -> Numbers:
+    def ratio(self, numerator: Numbers, denominator: Numbers, is_valid: Numbers) -> Numbers:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""
         if not isinstance(is_valid, Tensor):
-            return over.real / under.real if is_valid else 0.0
+            return numerator.real / denominator.real if is_valid else 0.0
         if isinstance(active := self.check.active, Tensor):
-            is_valid = is_valid & active.reshape(over.shape).to(over.device)
-        return torch.where(is_valid, over.real / torch.where(is_valid, under.real, 1), 0)
+            is_valid = is_valid & active.reshape(numerator.shape).to(numerator.device)
+        return torch.where(is_valid, numerator.real / torch.where(is_valid, denominator.real, 1), 0)
 
     def verify(self) -> None:
         """Compute the residual of the x that would be returned, without the recurrence."""
         self._searched = None  # freed, because it keeps the memory of the residual
-        x = widened(narrowed(self.x, self._y.dtype))
-        image, y = self.forward(x), widened(self._y)
-        residual = torch.div(y, self.unit, out=free(self.residual, y, image))
+        x = at_least_single(to_half(self.x, self._y.dtype))
+        image, y = self.forward(x), at_least_single(self._y)
+        residual = torch.div(y, self.unit, out=reusable_memory(self.residual, y, image))
         self.residual = scaled_sum(residual, -1, image, residual)
         self.check.verify(*on_host(self.space.norm(self.residual), self.space.norm(x)))
 
@@ -369,23 +334,20 @@ class ConjugateSteps:
         check = self.check
         if not self.is_shown and None in check.reasons:
             return {}
-        values = {"residual": largest(over(check.residual, check.size))}
+        values = {"residual": largest_number(safe_ratio(check.residual, check.size))}
         if self.is_shown:
             unit, own_unit = on_host(self.unit, self.own_unit())
             losses = check.loss * own_unit * unit
             values["objective"] = float(losses.sum() if isinstance(losses, Tensor) else losses)
         if "decrease" in self.progress.goals:
-            values["decrease"] = largest(check.drop)
+            values["decrease"] = largest_number(check.drop)
         return values
 
 
-def norms_follow(space: Space, preconditioner: Operator | None, y: Tensor) -> bool:
-    """Whether norms of a step follow from others: half precision has too few digits."""
-    return space.is_whole and preconditioner is None and widened(y) is y
-
-
-def largest_ratio(largest: Numbers, over: Numbers, under: Numbers) -> Numbers:
+def largest_ratio(largest: Numbers, numerator: Numbers, denominator: Numbers) -> Numbers:
     """Return the larger of a number and a ratio; 0 / 0 is ignored."""
-    if isinstance(over, Tensor):
-        return torch.fmax(over / under, torch.as_tensor(largest, device=over.device)).detach()
-    return max(largest, over / under) if under else largest
+    if isinstance(numerator, Tensor):
+        return torch.fmax(
+            numerator / denominator, torch.as_tensor(largest, device=numerator.device)
+        ).detach()
+    return max(largest, numerator / denominator) if denominator else largest

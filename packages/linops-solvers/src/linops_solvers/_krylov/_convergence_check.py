@@ -129,7 +129,7 @@ class ConvergenceCheck:
             self.stop(is_still, StopReason.STALLED)
         if not self.is_read or is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
-        self.drop = over(decrease, abs(self.loss))
+        self.drop = safe_ratio(decrease, abs(self.loss))
         if self.n_steps <= N_CHECKED:
             self._note_rounding(measured)
         self.energy, self.searched = measured.energy.real, measured.searched
@@ -160,7 +160,7 @@ class ConvergenceCheck:
     def complaint(self) -> str | None:
         """Return the warning if a residual misses its tolerance by far, else None."""
         tolerance = self.gtol if self.gtol >= 64 * self.precision else max(self.gtol, self.root)
-        growth = over(self.norm * self.length, self.size)
+        growth = safe_ratio(self.norm * self.length, self.size)
         systems = zip(self.reasons, *map(_list, (self.residual, self.size, growth)), strict=True)
         for index, (reason, residual, size, grown) in enumerate(systems):
             is_over = reason is StopReason.ROUNDING or grown * self.root > 1
@@ -217,7 +217,7 @@ class ConvergenceCheck:
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
         who = "A or the preconditioner" if self.has_preconditioner else "A"
-        self._refuse(bad, who, found, cross, curvature, over(apart, image * lengths))
+        self._refuse(bad, who, found, cross, curvature, safe_ratio(apart, image * lengths))
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
@@ -234,10 +234,10 @@ class ConvergenceCheck:
         # The rounding of the residual is that of the larger term of its difference. The rounding of
         # the step is that of the curvature, in which larger terms may cancel.
         curvature = abs(measured.curvature.real)
-        cancelled = 1 + over(measured.norm * measured.direction**2, curvature)
-        scaling = over(measured.searched, measured.residual)
+        cancelled = 1 + safe_ratio(measured.norm * measured.direction**2, curvature)
+        scaling = safe_ratio(measured.searched, measured.residual)
         rounded = measured.searched + measured.step * measured.image * scaling * cancelled
-        factor = abs(over(measured.energy.real, self.energy))
+        factor = abs(safe_ratio(measured.energy.real, self.energy))
         self.unconjugate = self.noise * factor * measured.image * rounded
 
     def _check_finite(self, *numbers: Numbers) -> None:
@@ -265,7 +265,7 @@ class ConvergenceCheck:
             )
 
 
-def over(numbers: Numbers, others: Numbers) -> Numbers:
+def safe_ratio(numbers: Numbers, others: Numbers) -> Numbers:
     """Return the ratio, 0 where the denominator is 0."""
     return numbers / (others + (others == 0)) * (others != 0)
 
@@ -292,7 +292,7 @@ def _list(numbers: Numbers) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
 
 
-def largest(numbers: Numbers) -> float:
+def largest_number(numbers: Numbers) -> float:
     """Return the largest real number of all systems."""
     return max(_list(numbers), default=0.0)
 

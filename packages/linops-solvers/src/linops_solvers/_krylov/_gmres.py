@@ -13,7 +13,7 @@ from linops_core.siblings import inner_products, squared_norm
 from .._shared._checks import Operator, check_count
 from .._shared._precision import in_own_space, rounding_of
 from .._shared._progress import Measured, Watching, with_options
-from ._square_system import SquareSteps, SquareSystem, solved
+from ._square_system import SquareSteps, SquareSystem, solution_with_gradient
 
 
 @with_options(Watching)
@@ -76,7 +76,7 @@ def gmres(
     check_count("gmres", "restart", restart, 1)
 
     method, operators = partial(_Steps, restart), (A, adjoint, preconditioner)
-    return solved("gmres", method, operators, y, x0, max_num_iters, tol, watching)
+    return solution_with_gradient("gmres", method, operators, y, x0, max_num_iters, tol, watching)
 
 
 class _Steps(SquareSteps):

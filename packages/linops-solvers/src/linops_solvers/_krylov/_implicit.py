@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 from linops_core import NamedLinop
-from linops_core.siblings import TensorState, is_followed, is_transformed
+from linops_core.siblings import TensorState, is_differentiated, is_transformed
 
 from .._shared._checks import Operator
 
@@ -71,7 +71,7 @@ class _Last(torch.autograd.Function):
 
 def has_gradient(owner: str, defect: Tensor) -> bool:
     """Whether a gradient of the solution is recorded; refuse derivatives that it does not have."""
-    has_tangent = is_followed() and forward_ad.unpack_dual(defect).tangent is not None
+    has_tangent = is_differentiated() and forward_ad.unpack_dual(defect).tangent is not None
     if has_tangent or (defect.requires_grad and is_transformed()):
         raise RuntimeError(
             f"{owner}: implicit gradients must be taken by torch.autograd.grad or backward(), got "
@@ -81,7 +81,7 @@ def has_gradient(owner: str, defect: Tensor) -> bool:
     return defect.requires_grad
 
 
-def attach(
+def attach_gradient(
     x: Tensor,
     defect: Tensor,
     adjoint: Callable[[Tensor], tuple[Tensor, str | None]],

@@ -8,16 +8,16 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed
+from linops_core.siblings import check_vector, is_differentiated
 
-from .._shared._checkpoint import probed
+from .._shared._checkpoint import operator_sketch
 from .._shared._checks import Operator, check_like, check_output, checked_number
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import FAR, Checkpointed, Measured, Progress, StopReason, warn
 from .._shared._space import Space
-from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
+from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from ._bidiagonal import Bidiagonalization
-from ._implicit import attach, has_gradient
+from ._implicit import attach_gradient, has_gradient
 
 _MOST_DAMPED = 200  # exponent of the largest ratio of damp and A, whose 4th power is in range
 
@@ -66,7 +66,7 @@ def least_squares(
     watching: Checkpointed,
 ) -> Tensor:
     """Return the solution, with the gradients of the exact solution."""
-    A, adjoint = stacked(owner, "A", A, adjoint)
+    A, adjoint = stacked_operator(owner, "A", A, adjoint)
     y = one_vector(owner, "y", y, A)
     check_vector(owner, "y", y)
     pair = OperatorPair(owner, A, adjoint, y.dtype)
@@ -87,7 +87,7 @@ def least_squares(
 
     with torch.no_grad():
         x = solve(_Steps(pair, y, x0, options), watching)
-    if not (torch.is_grad_enabled() or is_followed()):
+    if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     if x.is_complex() and pair.is_complex_linear:
         y = y.to(y.dtype.to_complex())
@@ -129,7 +129,7 @@ def least_squares(
         found = solve(_Steps(second, z, None, undamped))
         return torch.stack([found, g - back(z)] if has_free else [found]), None
 
-    return attach(x, torch.stack(defects), to_defects, owner, pair.given)
+    return attach_gradient(x, torch.stack(defects), to_defects, owner, pair.given)
 
 
 def _times(factor: float) -> Operator:
@@ -142,7 +142,7 @@ class _Steps:
     def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
         self.A, self.options, self.dtype, self.owner = A, options, A.dtype, A.owner
         self.precision = torch.finfo(self.dtype).eps
-        self.y, self.x0 = widened(y), None if x0 is None else widened(x0)
+        self.y, self.x0 = at_least_single(y), None if x0 is None else at_least_single(x0)
         residual = self.y.clone() if self.x0 is None else self.y - self.A.forward(self.x0)
         check_output(A.owner, A, residual, self.y)
         self.unit = A.output.unit_of(A.owner, residual)
@@ -200,7 +200,7 @@ class _Steps:
 
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
-        found = {"y": (self.A.output, self.y), **probed(self.A, self.x)}
+        found = {"y": (self.A.output, self.y), **operator_sketch(self.A, self.x)}
         return found if self.x0 is None else found | {"x0": (self.A.input, self.x0)}
 
     def reason_at_start(self) -> StopReason:
@@ -258,7 +258,7 @@ class _Steps:
 
     def measured(self, norms: Norms, with_gradient: bool) -> tuple[Norms, float]:
         """Return the norms of x itself, and a bound of the rounding of its residual."""
-        x = widened(self.result())
+        x = at_least_single(self.result())
         residual = (self.y - self.A.forward(x)) / self.unit
         damping = self.options.damp / self.pair.unit
         vectors = [self.x, x / self.unit]

@@ -11,7 +11,7 @@ from torch import Tensor
 from .._shared._checks import Operator
 from .._shared._progress import Measured, Watching, with_options
 from ._bidiagonal import rotation
-from ._square_system import SquareSteps, SquareSystem, solved
+from ._square_system import SquareSteps, SquareSystem, solution_with_gradient
 
 
 @with_options(Watching)
@@ -58,7 +58,9 @@ def minres(
     >>> torch.round(minres(A.mv, torch.tensor([2.0, 5.0])), decimals=4)
     tensor([1., 1.])
     """
-    return solved("minres", _Steps, (A, A, None), y, x0, max_num_iters, tol, watching)
+    return solution_with_gradient(
+        "minres", _Steps, (A, A, None), y, x0, max_num_iters, tol, watching
+    )
 
 
 class _Steps(SquareSteps):

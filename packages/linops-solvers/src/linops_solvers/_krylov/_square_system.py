@@ -9,26 +9,26 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_followed
+from linops_core.siblings import check_vector, is_differentiated
 
 from .._shared._checks import (
     Operator,
     check_complex_linear,
+    check_finite,
     check_like,
     check_square,
     checked_number,
-    finite,
 )
 from .._shared._precision import (
     OperatorPair,
+    at_least_single,
     in_given_precision,
     in_own_space,
     rounding_of,
-    widened,
 )
-from .._shared._progress import Progress, Steps, StopReason, Watching, warn
+from .._shared._progress import Progress, SolverSteps, StopReason, Watching, warn
 from .._shared._space import magnitudes, spaces_of
-from ._implicit import attach, has_gradient
+from ._implicit import attach_gradient, has_gradient
 
 
 class SquareSystem:
@@ -39,11 +39,15 @@ class SquareSystem:
         self.owner, self.tol, self.dtype = owner, tol, y.dtype
         self.forward = in_own_space(owner, A, y.dtype)
         self.space, _ = spaces_of(owner, A)
-        residual = widened(y) if x0 is None else widened(y) - self.forward(widened(x0))
-        check_like(owner, "the output of A", residual, "y", widened(y))
-        self.unit = self.space.unit_of(owner, widened(y), residual)
-        self.y, self.residual = widened(y) / self.unit, residual / self.unit
-        self.x = torch.zeros_like(self.y) if x0 is None else widened(x0) / self.unit
+        residual = (
+            at_least_single(y)
+            if x0 is None
+            else at_least_single(y) - self.forward(at_least_single(x0))
+        )
+        check_like(owner, "the output of A", residual, "y", at_least_single(y))
+        self.unit = self.space.unit_of(owner, at_least_single(y), residual)
+        self.y, self.residual = at_least_single(y) / self.unit, residual / self.unit
+        self.x = torch.zeros_like(self.y) if x0 is None else at_least_single(x0) / self.unit
         self.size, self.length, self.moved = self.lengths(self.y, self.residual, self.x)
         self.size = self.size or self.length
         self.norm = 0.0
@@ -58,7 +62,7 @@ class SquareSystem:
 
     def note_norm(self, norm: float) -> None:
         """Raise the estimate of |A| to |A v| of a unit vector v."""
-        self.norm = max(self.norm, finite(self.owner, norm, self.dtype))
+        self.norm = max(self.norm, check_finite(self.owner, norm, self.dtype))
 
     def values(self, length: float) -> dict[str, float]:
         """Return the values of a step, given the norm of the residual."""
@@ -90,7 +94,7 @@ class SquareSystem:
             self.x, self.residual, self.length, self.moved = x, residual, length, moved
         return length, self._noise_of(moved)
 
-    def moved_to(self, x: Tensor, said: float) -> StopReason | None:
+    def moved_to(self, x: Tensor, length_by_recurrence: float) -> StopReason | None:
         """Take x if its residual, computed anew, is smaller; return the reason to stop, or None."""
         before = self.length
         length, noise = self.take(x)
@@ -101,7 +105,7 @@ class SquareSystem:
         coarse = max(self.tol, math.sqrt(torch.finfo(self.dtype).eps)) * self.size
         if length > noise or self.length > coarse:
             self.complain()
-        is_rounding = length <= noise or said < 0.5 * length
+        is_rounding = length <= noise or length_by_recurrence < 0.5 * length
         return StopReason.ROUNDING if is_rounding else StopReason.STALLED
 
     def complain(self) -> None:
@@ -113,9 +117,9 @@ class SquareSystem:
             "lsqr solves least squares"
         )
 
-    def settled(self, x: Tensor, said: float) -> StopReason | None:
+    def settled(self, x: Tensor, length_by_recurrence: float) -> StopReason | None:
         """Take x of a Hermitian A; return the reason to stop, which may be LEAST_SQUARES."""
-        reason = self.moved_to(x, said)
+        reason = self.moved_to(x, length_by_recurrence)
         if reason is StopReason.CONVERGED:
             return reason
         (slope,) = self.lengths(self.forward(self.residual))
@@ -129,7 +133,7 @@ class SquareSystem:
         return in_given_precision(self.owner, x * self.unit, self.dtype)
 
 
-class SquareSteps(Steps, Protocol):
+class SquareSteps(SolverSteps, Protocol):
     """The steps of a system, which has the last x whose residual was computed anew."""
 
     system: SquareSystem
@@ -142,7 +146,7 @@ class SquareSteps(Steps, Protocol):
         return self.system.result(self.x())
 
 
-def solved(
+def solution_with_gradient(
     owner: str,
     method: Callable[[SquareSystem, Operator | None], SquareSteps],
     operators: tuple[Operator, Operator | None, Operator | None],
@@ -180,7 +184,7 @@ def solved(
     complaint = system.complaint
     if complaint is not None and not system.is_least_squares:
         warn(complaint)
-    if not (torch.is_grad_enabled() or is_followed()):
+    if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     defect = y - A(x)
     if not has_gradient(owner, defect):
@@ -191,4 +195,4 @@ def solved(
         z, other = solve(back, gradient, None, None)
         return z, other.complaint
 
-    return attach(x, defect, to_y, owner, (A, back), complaint)
+    return attach_gradient(x, defect, to_y, owner, (A, back), complaint)

@@ -16,6 +16,7 @@ from ._proximal import Proximal, ProximalMap
 from ._quadratics import l2_squared
 from ._shrinkage import group_soft_threshold, l0, nuclear_norm, soft_threshold
 
+# On both sides of 1: with a step of 1 alone, a map that ignores its step would pass.
 _STEPS = (0.4, 1.7)
 
 
@@ -127,16 +128,16 @@ def from_proximal(
     """
     name = getattr(proximal, "__qualname__", repr(proximal))
     source = Source("from_proximal", name, value, proximal)
-    return of_source(source, tuple(shape), dtype, by_value)
+    return map_of_source(source, tuple(shape), dtype, by_value)
 
 
-def of_source(
+def map_of_source(
     source: Source, shape: tuple[int, ...], dtype: torch.dtype, by_value: bool
 ) -> ProximalMap:
     """Return the map of :func:`from_proximal`."""
     if dtype not in (torch.float64, torch.complex128):
         raise TypeError(f"{source.owner}: dtype must be float64 or complex128, got {dtype}")
-    points, generator = points_of_tests(shape, dtype), torch.Generator().manual_seed(1)
+    points, generator = random_points(shape, dtype), torch.Generator().manual_seed(1)
     ours = _known(source, points)
     complaint = _what_is_wrong(source, points, generator)
     if ours is not None:
@@ -160,7 +161,7 @@ def of_source(
     )
 
 
-def points_of_tests(shape: tuple[int, ...], dtype: torch.dtype) -> list[Tensor]:
+def random_points(shape: tuple[int, ...], dtype: torch.dtype) -> list[Tensor]:
     """Return random points of several scales."""
     generator = torch.Generator().manual_seed(0)
     scales = (0.5, 1.0, 2.0, 4.0)

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import checked_number
-from .._shared._precision import widened
-from ._proximal import ProximalMap, fitted_weight, summed
+from .._shared._precision import at_least_single
+from ._proximal import ProximalMap, fitted_weight, sum_over_parts
 
 
 def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0) -> ProximalMap:
@@ -82,7 +82,7 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
         y, b = fitted(x)
         return divergence(y, x + b)
 
-    return ProximalMap(proximal, owner=owner, value_in=summed(value))
+    return ProximalMap(proximal, owner=owner, value_in=sum_over_parts(value))
 
 
 def checked_counts(owner: str, name: str, given: float | Tensor) -> float | Tensor:
@@ -93,7 +93,7 @@ def checked_counts(owner: str, name: str, given: float | Tensor) -> float | Tens
         raise TypeError(f"{owner}: {name} must be real, got {given.dtype}; give real counts")
     if not bool(((given >= 0) & given.isfinite()).all()):
         raise no_counts(owner, name, float(given.min()))
-    return widened(given)
+    return at_least_single(given)
 
 
 def no_counts(owner: str, name: str, least: float) -> ValueError:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import checked_number
-from .._shared._precision import widened
+from .._shared._precision import at_least_single
 from .._shared._space import Space
 from ._proximal import (
     Proximal,
@@ -17,8 +17,8 @@ from ._proximal import (
     axes_of,
     checked_axes,
     fitted_weight,
-    of_set,
-    outside,
+    indicator,
+    indicator_value,
 )
 
 
@@ -60,7 +60,7 @@ def box(lower: float | Tensor | None = None, upper: float | Tensor | None = None
             raise TypeError(f"box: x must be real, got {x.dtype}")
         return (x - proximal(x, 0.0)).abs() / x.abs().clamp(min=torch.finfo(x.dtype).tiny)
 
-    return ProximalMap(proximal, owner="box", value_in=of_set(excess))
+    return ProximalMap(proximal, owner="box", value_in=indicator(excess))
 
 
 def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
@@ -93,8 +93,8 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
         return proximal
 
     def value(x: Tensor, space: Space) -> Tensor:
-        _, _, length = measured(widened(x), space)
-        return outside(length / radius - 1 if radius else length)
+        _, _, length = measured(at_least_single(x), space)
+        return indicator_value(length / radius - 1 if radius else length)
 
     return ProximalMap(in_space(Space()), None, in_space, owner="l2_ball", value_in=value)
 
@@ -134,7 +134,7 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
         total = x.abs().sum(axes_of("l1_ball", dims, x))
         return total / radius - 1 if radius else total
 
-    return ProximalMap(proximal, dims, owner="l1_ball", value_in=of_set(excess))
+    return ProximalMap(proximal, dims, owner="l1_ball", value_in=indicator(excess))
 
 
 def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> ProximalMap:
@@ -169,7 +169,7 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
         away = (x.sum(axes_of("simplex", dims, x)) / total - 1).abs()
         return torch.cat([away.flatten(), -x.flatten() / total])
 
-    return ProximalMap(proximal, dims, owner="simplex", value_in=of_set(excess))
+    return ProximalMap(proximal, dims, owner="simplex", value_in=indicator(excess))
 
 
 def _above_level(x: Tensor, total: float, axes: tuple[int, ...]) -> Tensor:

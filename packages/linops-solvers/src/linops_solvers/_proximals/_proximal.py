@@ -15,8 +15,8 @@ from torch import Tensor
 from linops_core.siblings import is_transformed
 
 from .._shared._checks import check_callable, checked_number
-from .._shared._precision import applied_in_half, narrowed, widened
-from .._shared._space import Space, added
+from .._shared._precision import applied_in_half, at_least_single, to_half
+from .._shared._space import Space, summed_over_processes
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -42,7 +42,7 @@ class ProximalMap:
         if self.owner is None:
             return self.proximal(z, step)
         check_arguments(self.owner, z, step)
-        return narrowed(self.proximal(widened(z), step), z.dtype)
+        return to_half(self.proximal(at_least_single(z), step), z.dtype)
 
     def value(self, x: Tensor) -> Tensor:
         """Return g(x), a real number: the function whose proximal map this is.
@@ -64,23 +64,25 @@ class ProximalMap:
         return self.value_in(x, Space())
 
 
-def summed(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+def sum_over_parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return the value of a function of which the numbers of all parts of a vector are added."""
-    return lambda x, space: added(space.terms(lambda part: function(widened(part)), x))[0]
+    return lambda x, space: summed_over_processes(
+        space.terms(lambda part: function(at_least_single(part)), x)
+    )[0]
 
 
-def of_set(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
+def indicator(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return 0 if the relative ``excess`` of each part is that of rounding, else infinity."""
-    return summed(lambda part: outside(excess(part)))
+    return sum_over_parts(lambda part: indicator_value(excess(part)))
 
 
-def outside(excess: Tensor) -> Tensor:
+def indicator_value(excess: Tensor) -> Tensor:
     """Return 0 if no relative excess is more than rounding, else infinity."""
     is_within = (excess <= 64 * torch.finfo(excess.dtype).eps).all()  # NaN is not
     return torch.where(is_within, 0.0, math.inf).to(excess)
 
 
-def value_of(proximal: Proximal, space: Space) -> Callable[[Tensor], Tensor] | None:
+def function_of_map(proximal: Proximal, space: Space) -> Callable[[Tensor], Tensor] | None:
     """Return the function of a proximal map, of vectors in a space; None if it is not known."""
     value = proximal.value_in if isinstance(proximal, ProximalMap) else None
     return None if value is None else lambda x: value(x, space)
@@ -113,7 +115,7 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
     if value is not None:
         check_callable("separable", "value", value)
     known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal)
-    value_in = known.value_in if value is None else summed(partial(_checked_value, value))
+    value_in = known.value_in if value is None else sum_over_parts(partial(_checked_value, value))
     return ProximalMap(proximal, is_convex=known.is_convex, value_in=value_in)
 
 
@@ -130,7 +132,7 @@ def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
     return found
 
 
-def on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
+def map_on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
     """Return the map for parts of vectors; raise an error if it needs the whole vector."""
     if space.is_whole:
         return proximal
@@ -206,7 +208,7 @@ def checked_proximal(
             f"{owner}: the function of {name} must be convex, got a map that is made of l0, with "
             "which the steps may not converge; linops_solvers.proximal_gradient takes it"
         )
-    proximal = on_parts(owner, name, proximal, space or Space())
+    proximal = map_on_parts(owner, name, proximal, space or Space())
     return applied_in_half(owner, proximal, dtype, name, may_write=True)
 
 
@@ -222,7 +224,7 @@ def reusable(argument: Tensor, proximal: Proximal, found: Tensor) -> Tensor | No
     return argument if is_apart else None
 
 
-def probe(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:
+def map_sketch(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:
     """Return a sum of results for z at scales from 1e-7 to 1e7, which differs between maps.
 
     At one scale alone, thresholds above it would all give 0, and bounds above it would give z.
@@ -243,7 +245,7 @@ def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
         return checked_number(owner, "weight", weight)
     if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
         raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
-    return widened(weight)
+    return at_least_single(weight)
 
 
 def check_arguments(owner: str, z: Tensor, step: float) -> None:

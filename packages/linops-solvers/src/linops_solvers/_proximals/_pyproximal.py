@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import needed
+from linops_core.siblings import optional_module
 
-from ._from_values import Source, has_values_of, of_source, points_of_tests
+from ._from_values import Source, has_values_of, map_of_source, random_points
 from ._projections import box, l1_ball, l2_ball
 from ._proximal import ProximalMap
 from ._quadratics import l2_squared
@@ -94,7 +94,9 @@ def from_pyproximal(
         With ``by_value``, if ``prox`` is not the map of the function.
     """
     owner = "from_pyproximal"
-    if not isinstance(operator, needed("pyproximal", owner, package="linops-solvers").ProxOperator):
+    if not isinstance(
+        operator, optional_module("pyproximal", owner, package="linops-solvers").ProxOperator
+    ):
         raise TypeError(f"{owner}: operator must be a ProxOperator, got {type(operator)}")
     source = Source(
         owner,
@@ -102,10 +104,10 @@ def from_pyproximal(
         lambda x: operator(x.reshape(-1)),
         lambda z, step: operator.prox(z.reshape(-1), step),
     )
-    ours, points = _ours(operator, tuple(shape)), points_of_tests(tuple(shape), torch.float64)
+    ours, points = _ours(operator, tuple(shape)), random_points(tuple(shape), torch.float64)
     if ours is not None and has_values_of(source, ours, points):
         return ours
-    return of_source(source, tuple(shape), dtype, by_value)
+    return map_of_source(source, tuple(shape), dtype, by_value)
 
 
 def to_pyproximal(proximal: ProximalMap, shape: Sequence[int]) -> ProxOperator:
@@ -135,9 +137,9 @@ def to_pyproximal(proximal: ProximalMap, shape: Sequence[int]) -> ProxOperator:
     owner = "to_pyproximal"
     if not isinstance(proximal, ProximalMap):
         raise TypeError(f"{owner}: proximal must be a ProximalMap, got {type(proximal)}")
-    return _operator_class(needed("pyproximal", owner, package="linops-solvers").ProxOperator)(
-        proximal, tuple(shape)
-    )
+    return _operator_class(
+        optional_module("pyproximal", owner, package="linops-solvers").ProxOperator
+    )(proximal, tuple(shape))
 
 
 @cache

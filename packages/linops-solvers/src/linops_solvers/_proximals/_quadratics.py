@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ._proximal import ProximalMap, checked_weight, fitted_weight, summed
+from ._proximal import ProximalMap, checked_weight, fitted_weight, sum_over_parts
 
 
 def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> ProximalMap:
@@ -29,7 +29,7 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
         offset = (x - fitted_weight("l2_squared", center, x, "center")).abs()
         return (fitted_weight("l2_squared", weight, offset) * offset.square()).sum() / 2
 
-    return ProximalMap(proximal, owner="l2_squared", value_in=summed(value))
+    return ProximalMap(proximal, owner="l2_squared", value_in=sum_over_parts(value))
 
 
 def no_penalty() -> ProximalMap:
@@ -41,5 +41,5 @@ def no_penalty() -> ProximalMap:
     >>> no_penalty()(torch.tensor([2.0]), 1.0)
     tensor([2.])
     """
-    zero = summed(lambda x: x.abs().new_zeros(()))
+    zero = sum_over_parts(lambda x: x.abs().new_zeros(()))
     return ProximalMap(lambda z, step: z, owner="no_penalty", value_in=zero)

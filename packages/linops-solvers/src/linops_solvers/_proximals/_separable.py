@@ -10,14 +10,14 @@ from torch import Tensor
 
 from .._shared._checks import Operator, check_like
 from .._shared._space import Space
-from .._shared._stacked import StackedOperators, of_each
-from ._proximal import Proximal, ProximalMap, checked_proximal, value_of
+from .._shared._stacked import StackedOperators, one_per_operator
+from ._proximal import Proximal, ProximalMap, checked_proximal, function_of_map
 
 Proximals: TypeAlias = Proximal | Sequence[Proximal]
 """One proximal map, or a sequence of one for each operator."""
 
 
-def of_all_blocks(
+def map_of_all_blocks(
     owner: str, name: str, proximal: Proximals, A: Operator, space: Space
 ) -> Proximal:
     """Return one map; if A is several operators, it acts on each block of the output.
@@ -27,7 +27,7 @@ def of_all_blocks(
     if not isinstance(A, StackedOperators):
         return cast(Proximal, proximal)  # which is checked as one
     maps = maps_of_blocks(owner, name, proximal, A, space, torch.float32)
-    given = of_each(owner, name, proximal, A, "proximal map")
+    given = one_per_operator(owner, name, proximal, A, "proximal map")
     spaces = space.blocks
 
     def of_sum(z: Tensor, step: float) -> Tensor:
@@ -41,7 +41,7 @@ def of_all_blocks(
             found.append(new)
         return A.joined(found)
 
-    values = [value_of(each, own) for each, own in zip(given, spaces, strict=True)]
+    values = [function_of_map(each, own) for each, own in zip(given, spaces, strict=True)]
 
     def value(x: Tensor, _: Space) -> Tensor:
         blocks = zip(values, A.split(x), A.units, strict=True)
@@ -60,7 +60,7 @@ def maps_of_blocks(
     dtype: torch.dtype,
 ) -> list[Proximal]:
     """Return the map of each block of the output, in the order of the operators."""
-    given = of_each(owner, name, proximal, A, "proximal map")
+    given = one_per_operator(owner, name, proximal, A, "proximal map")
     spaces = space.blocks
     return [
         checked_proximal(owner, f"{name}[{number}]", each, dtype, own)

@@ -17,7 +17,7 @@ from ._proximal import (
     checked_axes,
     checked_weight,
     fitted_weight,
-    summed,
+    sum_over_parts,
 )
 from ._singular_values import shrunk_singular_values, singular_values
 
@@ -73,7 +73,7 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
         size = x.abs()
         return (fitted_weight(owner, weight, size) * size).sum()
 
-    return ProximalMap(proximal, owner=owner, value_in=summed(value))
+    return ProximalMap(proximal, owner=owner, value_in=sum_over_parts(value))
 
 
 def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] = 0) -> ProximalMap:
@@ -123,7 +123,7 @@ def group_soft_threshold(weight: float | Tensor = 1.0, dim: int | Sequence[int] 
         size = _norms_along(x, axes_of(owner, dims, x))
         return (fitted_weight(owner, weight, size) * size).sum()
 
-    return ProximalMap(proximal, dims, owner=owner, value_in=summed(value))
+    return ProximalMap(proximal, dims, owner=owner, value_in=sum_over_parts(value))
 
 
 def l0(weight: float | Tensor = 1.0) -> ProximalMap:
@@ -154,7 +154,7 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     def value(x: Tensor) -> Tensor:
         return (fitted_weight("l0", weight, x) * (x != 0).to(x.dtype.to_real())).sum()
 
-    return ProximalMap(proximal, is_convex=False, owner="l0", value_in=summed(value))
+    return ProximalMap(proximal, is_convex=False, owner="l0", value_in=sum_over_parts(value))
 
 
 def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
@@ -191,7 +191,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
         each = torch.where(size <= delta, size.square() / 2, delta * (size - delta / 2))
         return (fitted_weight("huber", weight, size) * each).sum()
 
-    return ProximalMap(proximal, owner="huber", value_in=summed(value))
+    return ProximalMap(proximal, owner="huber", value_in=sum_over_parts(value))
 
 
 def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> ProximalMap:
@@ -246,7 +246,7 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
     def value(x: Tensor) -> Tensor:
         return weight * singular_values(x.movedim(axes_of(owner, dims, x), (-2, -1))).sum()
 
-    return ProximalMap(proximal, dims, owner=owner, value_in=summed(value))
+    return ProximalMap(proximal, dims, owner=owner, value_in=sum_over_parts(value))
 
 
 def _norms_along(x: Tensor, axes: Sequence[int]) -> Tensor:

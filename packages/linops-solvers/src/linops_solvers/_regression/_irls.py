@@ -14,9 +14,9 @@ from linops_core.siblings import check_vector
 
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
-from .._shared._space import Space, added
+from .._shared._space import Space, summed_over_processes
 
 _NAME = "irls"
 _LENGTHS = (0.0, *(2.0**n for n in range(-5, 4)))
@@ -127,14 +127,16 @@ class _Steps:
         damp: float,
     ) -> None:
         self.pair, self.inner, self.tol, self.p = pair, inner, tol, p
-        self.unit = unit = pair.output.unit_of(_NAME, widened(y))
-        scaled, self.damping = widened(y) / unit, damp**2 * unit ** (2 - p)
+        self.unit = unit = pair.output.unit_of(_NAME, at_least_single(y))
+        scaled, self.damping = at_least_single(y) / unit, damp**2 * unit ** (2 - p)
         (self.size,) = pair.magnitudes([], [scaled])
         self.count = max(pair.output.count(y), 1)
         self.softer = (self.size or 1.0) / math.sqrt(self.count)
         """The e of the weights."""
         self.misfit = _Misfit(p, epsilon * self.softer)
-        self.x = torch.zeros_like(pair.adjoint(scaled)) if x0 is None else widened(x0) / unit
+        self.x = (
+            torch.zeros_like(pair.adjoint(scaled)) if x0 is None else at_least_single(x0) / unit
+        )
         image = pair.forward(self.x)
         check_like(_NAME, "the output of A", image, "y", scaled)
         self.residual = scaled - image
@@ -186,7 +188,7 @@ class _Steps:
             ahead = (torch.add(x, step, alpha=each) for each in _LENGTHS)
             return torch.stack([self.damping * _products(step, x).sum() for x in ahead])
 
-        totals = added(
+        totals = summed_over_processes(
             self.pair.output.terms(of_misfit, residual, image),
             self.pair.input.terms(of_square, x, step),
         )
@@ -208,7 +210,7 @@ class _Steps:
         slope, error, length, moved, pull, misfit_size = pair.magnitudes(
             [descent, defect, x, step], [forces, residual]
         )
-        height, square, distance = added(
+        height, square, distance = summed_over_processes(
             pair.output.terms(misfit.total, residual.detach()),
             pair.input.terms(lambda x: x.abs().square().sum(), x.detach()),
             pair.output.terms(misfit.distance, residual.detach(), dual.detach()),

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checks import check_callable, check_count, checked_number, finite
-from .._shared._precision import in_given_precision, narrowed, widened
+from .._shared._checks import check_callable, check_count, check_finite, checked_number
+from .._shared._precision import at_least_single, in_given_precision, to_half
 from .._shared._progress import Measured, Progress, StopReason, Watching, with_options
 from .._shared._space import Space, magnitudes
 
@@ -82,7 +82,9 @@ class _Steps:
     ) -> None:
         self.function, self.dtype, self.tol = function, x0.dtype, tol
         with torch.inference_mode(False):  # so that x records gradients there, too
-            x = widened(x0).detach().clone(memory_format=torch.contiguous_format)  # torch views it
+            x = (
+                at_least_single(x0).detach().clone(memory_format=torch.contiguous_format)
+            )  # torch views it
             self.x = x.requires_grad_()
         self.optimizer = torch.optim.LBFGS(
             [self.x],
@@ -100,7 +102,7 @@ class _Steps:
         """Return the function at x, and compute its gradient."""
         self.optimizer.zero_grad()
         with torch.inference_mode(False), torch.enable_grad():
-            loss = self.function(narrowed(self.x, self.dtype))
+            loss = self.function(to_half(self.x, self.dtype))
             if not isinstance(loss, Tensor) or loss.ndim or loss.is_complex():
                 found = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss)
                 raise ValueError(
@@ -117,7 +119,7 @@ class _Steps:
 
     def measure(self) -> None:
         """Note the function and the norm of its gradient at x."""
-        self.loss = finite(_NAME, float(self.loss_of()))
+        self.loss = check_finite(_NAME, float(self.loss_of()))
         assert self.x.grad is not None
         (self.slope,) = magnitudes(_NAME, (Space(), [self.x.grad]))
 

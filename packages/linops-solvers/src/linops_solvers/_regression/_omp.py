@@ -13,11 +13,11 @@ from linops_core.siblings import check_vector, inner_products
 from .._shared._checks import (
     Operator,
     check_complex_linear,
+    check_finite,
     check_like,
     checked_number,
-    finite,
 )
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
 
 _NAME = "omp"
@@ -84,8 +84,8 @@ class _Steps:
     """The columns so far, their orthonormal basis, and the residual."""
 
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:
-        self.unit = A.output.unit_of(_NAME, widened(y))
-        y = widened(y) / self.unit
+        self.unit = A.output.unit_of(_NAME, at_least_single(y))
+        y = at_least_single(y) / self.unit
         self.A, self.y, self.tol = A, y, tol
         self.residual = y
         (self.size,) = A.magnitudes([], [y])
@@ -99,7 +99,7 @@ class _Steps:
                     f"{_NAME}: column_norms must be at least 0 and of the shape of x, "
                     f"{tuple(self.correlation.shape)}, got shape {tuple(norms.shape)}"
                 )
-            norms = widened(norms)
+            norms = at_least_single(norms)
         self.norms = norms
         self.chosen: list[int | None] = []
         """Entries of x; None for one that another process has."""
@@ -123,7 +123,7 @@ class _Steps:
         score = score.flatten()
         score[[entry for entry in self.chosen if entry is not None]] = -1.0
         best, highest = self._best(score)
-        if not finite(_NAME, highest) > 0:
+        if not check_finite(_NAME, highest) > 0:
             return False
         unit_vector = torch.zeros_like(self.correlation)
         if best is not None:

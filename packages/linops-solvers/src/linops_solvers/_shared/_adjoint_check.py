@@ -31,20 +31,20 @@ def check_adjoint(pair: OperatorPair, u: Tensor, back: Tensor | None = None) -> 
     alpha = size / length
     image = pair.forward(back / size) / alpha
     check_like(pair.owner, f"the output of {pair.name}", image, "y", u)
-    along = pair.output.inner(u, image) / length
-    product = complex((along if pair.is_complex_linear else along.real).item())
-    (bent,) = pair.magnitudes([], [image])
-    adjoint_rounding(pair, back, 1.0, product, bent, alpha)
+    adjoint_rounding(pair, u / length, back, 1.0, image, alpha)
 
 
 def adjoint_rounding(
-    pair: OperatorPair, v: Tensor, alpha: float, product: complex, length: float, unit: float
+    pair: OperatorPair, u: Tensor, v: Tensor, alpha: float, image: Tensor, unit: float
 ) -> tuple[float, float]:
     """Return bounds of the rounding of alpha and of |A|, or zeros where alpha is far above it.
 
-    For unit vectors u and v = A^H u / alpha, ``product`` is <u, A v> and ``length`` is |A v|, over
-    the unit as alpha is. A ValueError is raised if the product is not alpha.
+    For unit vectors u and v = A^H u / alpha, the image is A v, over the unit as alpha is. A
+    ValueError is raised if <u, A v> is not alpha.
     """
+    along = pair.output.inner(u, image)
+    product = complex((along if pair.is_complex_linear else along.real).item())
+    (length,) = pair.magnitudes([], [image])
     apart, precision = abs(product - alpha), torch.finfo(pair.dtype).eps
     if apart <= precision ** (1 / 3) * length < alpha:
         return 0.0, 0.0

@@ -14,7 +14,7 @@ from torch import Tensor
 from linops_core.siblings import Processes, is_recorded
 
 from ._checks import check_count
-from ._precision import OperatorPair, widened
+from ._precision import OperatorPair, at_least_single
 from ._space import Space
 
 State: TypeAlias = Mapping[str, Any]
@@ -73,7 +73,7 @@ class Checkpoint:
             **options,
         }
         for name, (space, vector) in vectors.items():
-            problem[name] = _sketch(self.owner, space, widened(vector))
+            problem[name] = _sketch(self.owner, space, at_least_single(vector))
         state = self.load(problem, min(64 * precision, precision**0.5))
         self.parts = parts
         if state is not None:
@@ -146,18 +146,18 @@ class Checkpoint:
                 "iteration": iteration,
                 "state": state,
             }
-            beside = self.newest.with_name(f"{self.newest.name}.writing")
+            temporary = self.newest.with_name(f"{self.newest.name}.writing")
             try:
-                with beside.open("wb") as file:
+                with temporary.open("wb") as file:
                     torch.save(content, file)
                     file.flush()
                     os.fsync(file.fileno())
             except BaseException:
-                beside.unlink(missing_ok=True)
+                temporary.unlink(missing_ok=True)
                 raise
             if self.newest.exists():
                 self.newest.replace(self.previous)
-            beside.replace(self.newest)
+            temporary.replace(self.newest)
             if os.name == "posix":  # the names are in the folder
                 folder = os.open(self.newest.parent, os.O_RDONLY)
                 try:
@@ -214,7 +214,7 @@ class Checkpoint:
                 ) from failure
 
     def _of_all(self, value: Any, what: str) -> list[Any]:
-        return [value] if self.processes is None else self.processes.told(value, what)
+        return [value] if self.processes is None else self.processes.all_gather(value, what)
 
 
 def checkpoint_of(
@@ -229,7 +229,7 @@ def checkpoint_of(
     return Checkpoint(owner, path, every, processes)
 
 
-def probed(pair: OperatorPair, like: Tensor) -> dict[str, tuple[Space, Tensor]]:
+def operator_sketch(pair: OperatorPair, like: Tensor) -> dict[str, tuple[Space, Tensor]]:
     """Return what an operator and its adjoint make of a random vector."""
     image = pair.forward(pair.input.random_like(like.detach()))
     back = pair.adjoint(image)

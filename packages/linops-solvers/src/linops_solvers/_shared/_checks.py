@@ -130,7 +130,7 @@ def check_square(owner: str, A: Operator, advice: str) -> None:
         )
 
 
-def finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
+def check_finite(owner: str, value: float, dtype: torch.dtype | None = None) -> float:
     """Return the value; raise an error unless it is finite."""
     if not math.isfinite(value):
         why = "" if dtype is None else f"; the scale of A may be past what {dtype} holds"

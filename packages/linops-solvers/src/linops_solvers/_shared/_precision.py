@@ -32,7 +32,7 @@ class OperatorPair:
     """An operator and its adjoint, for tensors in single precision where the dtype is half.
 
     Give ``like`` for functions that are made of the operators of another pair. They have its spaces
-    unless ``spaces`` are given. Vectors of the input may also be in a space ``beside``.
+    unless ``spaces`` are given. Vectors of the input may also be in a space ``input_space``.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class OperatorPair:
         *,
         like: OperatorPair | None = None,
         spaces: tuple[Space, Space] | None = None,
-        beside: Space | None = None,
+        input_space: Space | None = None,
     ) -> None:
         self.owner, self.dtype, self.name = owner, dtype, name
         # It cannot be seen of functions that are made of an operator.
@@ -62,15 +62,15 @@ class OperatorPair:
         if spaces is None and like is not None:
             spaces = like.input, like.output
         elif spaces is None and isinstance(A, StackedOperators):
-            spaces = A.spaces(beside)
+            spaces = A.spaces(input_space)
         self.input: Space
         self.output: Space
-        self.input, self.output = spaces or spaces_of(owner, A, beside)
+        self.input, self.output = spaces or spaces_of(owner, A, input_space)
         self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
 
     def in_moderate_unit(self, unit: float, image: Tensor) -> tuple[OperatorPair, float]:
         """Return A over its unit, and the unit, if it is extreme; ``image`` is an output of A."""
-        check_scale(self.owner, unit, narrowed(image, self.dtype).dtype)
+        check_scale(self.owner, unit, to_half(image, self.dtype).dtype)
         if is_moderate(unit):
             return self, 1.0
         forward, adjoint = lambda x: self.forward(x) / unit, lambda y: self.adjoint(y) / unit
@@ -122,13 +122,13 @@ def applied_in_half(
         return A if may_write else kept
 
     def apply(x: Tensor, *others: object) -> Tensor:
-        image = A(narrowed(x, dtype), *others)
+        image = A(to_half(x, dtype), *others)
         if image.dtype not in _WIDE:
             raise ValueError(
                 f"{owner}: {name} must return the precision that it is given, {dtype}, "
                 f"got {image.dtype}"
             )
-        return widened(image)
+        return at_least_single(image)
 
     return apply
 
@@ -157,12 +157,12 @@ def in_own_space(owner: str, A: Operator, dtype: torch.dtype, name: str = "A") -
     return apply
 
 
-def widened(x: Tensor) -> Tensor:
+def at_least_single(x: Tensor) -> Tensor:
     """Return x in single precision where it is in half precision, else x itself."""
     return x.to(_WIDE[x.dtype]) if x.dtype in _WIDE else x
 
 
-def narrowed(x: Tensor, dtype: torch.dtype) -> Tensor:
+def to_half(x: Tensor, dtype: torch.dtype) -> Tensor:
     """Return x in the half precision of a dtype, complex if x is; x itself for other dtypes."""
     if dtype not in _WIDE:
         return x
@@ -178,7 +178,7 @@ def in_given_precision(
     rule: str = "the scale of A must be such that the solution is",
 ) -> Tensor:
     """Return a result in the precision of a dtype; raise an error if it is out of range."""
-    found = narrowed(x, dtype)
+    found = to_half(x, dtype)
     if (may_be_extreme or found is not x) and not found.isfinite().all():
         raise ArithmeticError(f"{owner}: {rule} in the range of {found.dtype}, got infinity")
     return found

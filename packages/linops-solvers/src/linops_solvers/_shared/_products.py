@@ -9,22 +9,24 @@ import torch
 from torch import Tensor
 from torch.compiler import is_compiling
 
-from linops_core.siblings import is_followed, real_parts
+from linops_core.siblings import is_differentiated, real_parts
 
 
-def scaled_sum(x: Tensor, scale: float, z: Tensor, into: Tensor | None) -> Tensor:
+def scaled_sum(x: Tensor, scale: float | Tensor, z: Tensor, into: Tensor | None) -> Tensor:
     """Return x + scale z; in the memory of ``into``, if there is some, unless autograd follows."""
-    return torch.add(x, z, alpha=scale, out=free(into, x, z))
+    if isinstance(scale, Tensor):
+        return torch.addcmul(x, scale.to(z.dtype), z, out=reusable_memory(into, x, scale, z))
+    return torch.add(x, z, alpha=scale, out=reusable_memory(into, x, z))
 
 
-def free(memory: Tensor | None, *operands: Tensor) -> Tensor | None:
+def reusable_memory(memory: Tensor | None, *operands: Tensor) -> Tensor | None:
     """Return the memory for a result, or None if it must be new."""
     return None if memory is None or is_pure(memory, *operands) else memory
 
 
 def is_pure(*tensors: Tensor) -> bool:
     """Whether results need new memory: autograd follows, or a compiler plans the memory."""
-    return is_compiling() or is_followed(*tensors)
+    return is_compiling() or is_differentiated(*tensors)
 
 
 def is_moderate(units: float | Tensor) -> bool:

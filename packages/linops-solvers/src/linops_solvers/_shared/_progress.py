@@ -1,6 +1,6 @@
 """The loop of every solver: steps, callbacks, and the reason to stop.
 
-A solver checks its options, makes its :class:`Steps`, and follows them by :class:`Progress`.
+A solver checks its options, makes its :class:`SolverSteps`, and follows them by :class:`Progress`.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def reading_options(watching: Checkpointed) -> dict[str, object]:
     return {name: watching.get(name) for name in [*_DEFAULTS][:-1]}
 
 
-class Steps(Protocol):
+class SolverSteps(Protocol):
     """One solve: what it needs to know, and how it goes on.
 
     All that a step needs from the step before is in public attributes: a checkpoint has their
@@ -250,7 +250,7 @@ class Progress:
         if self.checkpoint is not None:
             self.checkpoint.begin({"max_num_iters": int(self.limit), **options}, known(), **parts)
 
-    def follow(self, steps: Steps, start: Measured) -> Tensor:
+    def follow(self, steps: SolverSteps, start: Measured) -> Tensor:
         """Do steps until there is a reason to stop; return the result.
 
         ``start`` is measured before the first step.

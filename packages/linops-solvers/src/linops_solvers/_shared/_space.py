@@ -31,15 +31,16 @@ from linops_core.siblings import (
 )
 from nameddim import NamedDimension
 
-from ._checks import Operator, finite
+from ._checks import Operator, check_finite
 from ._products import largest_part, safe_norms
+from ._tall import factors
 
 Terms: TypeAlias = Sequence[tuple[Totals, Tensor]]
 """Numbers of the pieces of a vector, and how each is added up over processes."""
 _MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds that all agree on
 
 
-def added(*numbers: Terms) -> list[Tensor]:
+def summed_over_processes(*numbers: Terms) -> list[Tensor]:
     """Return the sums of terms of one shape over the processes, in one reduction."""
     found: dict[int, Tensor] = {}
     of_parts: dict[Hashable, list[tuple[int, Tensor]]] = defaultdict(list)
@@ -102,7 +103,7 @@ class Space:
 
     def total(self, *numbers: Tensor) -> list[Tensor]:
         """Return numbers of whole vectors, given the numbers of the parts, in one reduction."""
-        return added(*([(self.totals, number)] for number in numbers))
+        return summed_over_processes(*([(self.totals, number)] for number in numbers))
 
     def scalars_shape(self, x: Tensor) -> list[int]:
         """Return the shape of one number for each vector, which broadcasts to x."""
@@ -121,7 +122,7 @@ class Space:
             products = [inner(x, z, systems).reshape(self.scalars_shape(x)) for x, z in pairs]
             lengths = [norm(x, systems).reshape(self.scalars_shape(x)) for x in vectors]
         else:
-            found = added(
+            found = summed_over_processes(
                 *(self.terms(inner, *pair) for pair in pairs),
                 *(self.terms(squared_norm, vector) for vector in vectors),
             )
@@ -158,7 +159,7 @@ class Space:
         def numel(piece: Tensor) -> Tensor:
             return torch.tensor(float(piece.numel()), dtype=torch.float64, device=piece.device)
 
-        return round(added(self.terms(numel, x))[0].item())
+        return round(summed_over_processes(self.terms(numel, x))[0].item())
 
     def bounds(self, x: Tensor) -> tuple[float, float]:
         """Return the range of norms whose squares neither overflow nor vanish; all parts agree."""
@@ -179,14 +180,16 @@ class Space:
         """Return the unit of one vector on the host; raise an error unless all are finite."""
         dtype = vectors[0].dtype
         found = self._largest(*vectors)
-        largest = max(finite(owner, one.item(), dtype if is_output else None) for one in found)
+        largest = max(
+            check_finite(owner, one.item(), dtype if is_output else None) for one in found
+        )
         # The inverse must be in range as well, because some devices multiply by it.
         lowest = torch.finfo(dtype).tiny
         return min(max(2.0 ** (math.frexp(largest)[1] - 1), lowest), 1 / lowest) if largest else 1.0
 
     def _largest(self, *vectors: Tensor) -> list[Tensor]:
         if not self.is_whole:
-            return added(*(self.terms(_largest, vector) for vector in vectors))
+            return summed_over_processes(*(self.terms(_largest, vector) for vector in vectors))
         return [_largest(x, self.systems) for x in vectors]
 
     def random_like(
@@ -202,14 +205,8 @@ class Space:
         return drawn[0] if len(drawn) == 1 else torch.cat([one.flatten() for one in drawn])
 
     def qr(self, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows of Q of this part, and R, with Q R = columns (rows, columns).
-
-        References
-        ----------
-        J. Demmel, L. Grigori, M. Hoemmen and J. Langou, "Communication-optimal parallel and
-        sequential QR and LU factorizations", SIAM Journal on Scientific Computing 34 (2012): TSQR.
-        """
-        basis, triangle = torch.linalg.qr(columns)
+        """Return the rows of Q of this part, and R, with Q R = columns (rows, columns)."""
+        basis, triangle = factors(torch.linalg.qr, columns)
         if self.is_whole:
             return basis, triangle
         height, width = triangle.shape
@@ -252,7 +249,7 @@ def magnitudes(
         space.terms(norm if space.is_whole else squared_norm, vector) for space, vector in vectors
     ]
     pairs = [space.terms(_real_inner, x.detach(), z.detach()) for space, x, z in products]
-    numbers = added(*terms, *pairs)
+    numbers = summed_over_processes(*terms, *pairs)
     found: list[float] = torch.stack(numbers).tolist()
     for place, (space, vector) in enumerate(vectors):
         if not space.is_whole:
@@ -265,11 +262,11 @@ def magnitudes(
     return found
 
 
-def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Space, Space]:
+def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tuple[Space, Space]:
     """Return the spaces of the input and of the output of an operator.
 
-    If ``beside`` is given, vectors of the input are also in that space. Then an operator of one
-    process is applied to the parts.
+    If ``input_space`` is given, vectors of the input are also in that space. Then an operator of
+    one process is applied to the parts.
     """
     found = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
     if isinstance(A, NamedLinop) and found != [None, None]:
@@ -277,21 +274,21 @@ def spaces_of(owner: str, A: Operator, beside: Space | None = None) -> tuple[Spa
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
             for side, totals in zip(SIDES, found, strict=True)
         )
-        if beside is not None and _parts(there) != _parts(beside):
+        if input_space is not None and _parts(there) != _parts(input_space):
             raise NotImplementedError(
                 f"{owner}: all operators must have the same parts of x, got {A.signature} with "
                 "other parts; place the dimensions of the input in the same way for all operators"
             )
         return there, back
-    if beside is None or beside.is_whole:
+    if input_space is None or input_space.is_whole:
         return Space(), Space()
     if not isinstance(A, NamedLinop):
         raise NotImplementedError(
             f"{owner}: an operator must be a NamedLinop if x is cut over several processes, got "
             f"{A!r}"
         )
-    check_parts_pass(A, beside.totals)
-    return beside, Space(beside.totals, _axes(A, "output", beside.totals.cut))
+    check_parts_pass(A, input_space.totals)
+    return input_space, Space(input_space.totals, _axes(A, "output", input_space.totals.cut))
 
 
 def _parts(space: Space) -> tuple[object, ...]:

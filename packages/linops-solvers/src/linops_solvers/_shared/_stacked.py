@@ -83,9 +83,9 @@ class StackedOperators(nn.Module):
         """Whether all of them are linear over the complex numbers."""
         return all([is_complex_linear(A) for A in self.operators])
 
-    def spaces(self, beside: Space | None = None) -> tuple[Space, Space]:
+    def spaces(self, input_space: Space | None = None) -> tuple[Space, Space]:
         """Return the space of the input and the space of the joined output."""
-        there = common_input(self.owner, self.operators) if beside is None else beside
+        there = common_input(self.owner, self.operators) if input_space is None else input_space
         blocks = tuple(spaces_of(self.owner, A, there)[1] for A in self.operators)
         return there, Space(blocks=blocks, split=self.split)
 
@@ -141,7 +141,7 @@ class StackedOperators(nn.Module):
         return [(real_part(z) if is_real else z).reshape(s) for z, s, is_real in parts]
 
 
-def stacked(
+def stacked_operator(
     owner: str, name: str, A: Operators, adjoint: Operators | None
 ) -> tuple[Operator, Operator | None]:
     """Return one operator, and its adjoint if that is given or there were several."""
@@ -159,13 +159,13 @@ def one_vector(owner: str, name: str, y: Vectors, A: Operator) -> Tensor:
     """Return an output of A as one vector: a sequence where A is several operators."""
     if not isinstance(A, StackedOperators):
         return cast(Tensor, y)  # which is checked as one
-    parts = of_each(owner, name, y, A, "tensor")
+    parts = one_per_operator(owner, name, y, A, "tensor")
     for number, part in enumerate(parts):
         check_vector(owner, f"{name}[{number}]", part)
     return A.joined(parts)
 
 
-def of_each(
+def one_per_operator(
     owner: str, name: str, given: Item | Sequence[Item], A: StackedOperators, kind: str
 ) -> Sequence[Item]:
     """Return the sequence; raise an error unless it has one entry for each operator."""

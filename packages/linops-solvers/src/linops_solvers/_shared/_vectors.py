@@ -58,7 +58,7 @@ def input_or_random(
         raise TypeError(f"{owner}: a function must come with a first vector, got {A!r} alone")
     shape, dtype, device = input_space(A, sizes, default=torch.get_default_dtype())
     if space.totals.processes is not None:  # a rank without work has no weights that show the dtype
-        dtypes = space.totals.processes.told(dtype, "dtype of random vectors")
+        dtypes = space.totals.processes.all_gather(dtype, "dtype of random vectors")
         dtype = reduce(torch.promote_types, cast(list[torch.dtype], dtypes))
     if not A.is_complex_linear:  # a real part and an imaginary part see other parts of x
         dtype = dtype.to_complex()

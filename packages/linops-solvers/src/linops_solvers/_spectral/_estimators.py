@@ -11,8 +11,8 @@ from torch import Tensor
 
 from linops_core.siblings import inner, inner_products
 
-from .._shared._checks import Operator, check_complex_linear, finite
-from .._shared._precision import in_own_space, widened
+from .._shared._checks import Operator, check_complex_linear, check_finite
+from .._shared._precision import at_least_single, in_own_space
 from .._shared._progress import Measured, Progress, Watching, with_options
 from .._shared._space import Space, spaces_of
 from .._shared._vectors import input_or_random
@@ -149,7 +149,7 @@ class _Steps:
 
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
         self.owner, self.A = owner, in_own_space(owner, A, like.dtype)
-        self.like, self.generator = widened(like), generator
+        self.like, self.generator = at_least_single(like), generator
         self.space, _ = spaces_of(owner, A)
         self.known: Tensor | int = 0
         self.count = 0
@@ -221,7 +221,7 @@ class _Steps:
         size = self.mean.detach().abs().sum()
         if self.mean.ndim:
             (size,) = self.space.total(size)
-        finite(self.owner, float(size.item()))
+        check_finite(self.owner, float(size.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
         return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)

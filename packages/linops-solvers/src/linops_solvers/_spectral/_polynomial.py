@@ -16,7 +16,7 @@ from linops_core.siblings import own_window
 from nameddim import NamedDimension
 
 from .._shared._checks import Operator, check_count, checked_number
-from .._shared._precision import applied_in_half, in_given_precision, widened
+from .._shared._precision import applied_in_half, at_least_single, in_given_precision
 
 _NAME = "polynomial_preconditioner"
 Norm: TypeAlias = Literal["l_2", "l_inf"]
@@ -107,7 +107,7 @@ class ChebyshevSeries:
     def applied(self, T: Operator, x: Tensor) -> Tensor:
         """Return the sum for T, times x. In half precision only T is applied in half."""
         dtype = x.dtype
-        T, x = applied_in_half(_NAME, T, dtype, "T"), widened(x)
+        T, x = applied_in_half(_NAME, T, dtype, "T"), at_least_single(x)
         center, half = (self.upper + self.lower) / 2, (self.upper - self.lower) / 2
         total = self.coefficients[0] * x
         previous, current = x, x

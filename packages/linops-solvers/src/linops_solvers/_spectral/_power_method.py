@@ -10,9 +10,9 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checks import Operator, check_count, checked_number, finite
+from .._shared._checks import Operator, check_count, check_finite, checked_number
 from .._shared._graphs import solved_in_steps
-from .._shared._precision import OperatorPair, in_own_space, narrowed, rounding_of, widened
+from .._shared._precision import OperatorPair, at_least_single, in_own_space, rounding_of, to_half
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -94,7 +94,7 @@ def power_method(
     def solve() -> tuple[Tensor, Tensor]:
         goals, count = {"change": tol}, ("max_iters", 1)
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
-        first = widened(v_init)
+        first = at_least_single(v_init)
         steps = _Steps(wide, first, tol, batch, dtype)
 
         def known() -> dict[str, tuple[Space, Tensor]]:
@@ -106,11 +106,11 @@ def power_method(
         return steps.v, steps.eigenvalue
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
-        return _fixed_steps(wide, widened(v_init), batch, max_iters)
+        return _fixed_steps(wide, at_least_single(v_init), batch, max_iters)
 
     reading = {"tol": tol, **reading_options(watching)}
     v, eigenvalue = solved_in_steps(owner, reading, solve, solve_in_graph)
-    return narrowed(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
+    return to_half(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
 class _Steps:
@@ -128,7 +128,7 @@ class _Steps:
         self.A, self.tol, self.batch, self.dtype, self.unit = A, tol, batch, dtype, unit
         length, numbers = batch.magnitude(v)
         if not (numbers > 0).all():
-            finite("power_method", float(numbers.sum()))
+            check_finite("power_method", float(numbers.sum()))
             raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
         self.v, self.eigenvalue = v / length, torch.zeros_like(length)
         self.numbers = torch.zeros_like(numbers)
@@ -142,7 +142,7 @@ class _Steps:
         precision, rounding = torch.finfo(self.dtype).eps, rounding_of(self.dtype)
         image = self.A(self.v)
         eigenvalue, numbers = batch.magnitude(image)
-        finite(owner, float(numbers.sum()), image.dtype)
+        check_finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
             if self.may_restart:  # v is in the null space, and only it if A is not zero
@@ -175,7 +175,7 @@ class _Steps:
 
     def result(self) -> Tensor:
         """Return a copy of v in the precision of v_init."""
-        return narrowed(self.v, self.dtype).clone()
+        return to_half(self.v, self.dtype).clone()
 
 
 def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
@@ -237,7 +237,7 @@ def operator_norm(
     goals, count = {"change": tol}, ("max_iters", 1)
     progress = Progress(owner, max_iters, watching, goals=goals, count=count)
     v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)
-    dtype, v = v.dtype, widened(v)
+    dtype, v = v.dtype, at_least_single(v)
     pair = OperatorPair(owner, A, adjoint, dtype)
     return norm_of(pair, v, max_iters, tol, progress)
 

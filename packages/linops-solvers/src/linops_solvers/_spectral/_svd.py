@@ -12,8 +12,8 @@ from torch import Generator, Tensor
 
 from linops_core.siblings import inner_products, norm, real_part
 
-from .._shared._checks import Operator, check_count, checked_number, finite
-from .._shared._precision import OperatorPair, narrowed, rounding_of, widened
+from .._shared._checks import Operator, check_count, check_finite, checked_number
+from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
 from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
 from .._shared._space import Space
 from .._shared._vectors import input_or_random
@@ -98,7 +98,11 @@ def svd(
     goals, count = {"residual": tol}, ("max_num_iters", 1)
     progress = Progress(_NAME, max_num_iters, watching, goals=goals, count=count)
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
-    pair, dtype, like = OperatorPair(_NAME, A, adjoint, like.dtype), like.dtype, widened(like)
+    pair, dtype, like = (
+        OperatorPair(_NAME, A, adjoint, like.dtype),
+        like.dtype,
+        at_least_single(like),
+    )
     output = pair.forward(pair.input.random_like(like))
     if pair.is_complex_linear:
         like = like.to(torch.promote_types(like.dtype, output.dtype))
@@ -108,8 +112,8 @@ def svd(
         like = like.to(back.dtype) if back.is_complex() else real_part(like)
         output = pair.forward(pair.input.random_like(like))
         has_parts = output.is_complex(), like.is_complex()
-        pair = on_parts(pair, *has_parts)
-        output, like = map(parts_of, (output, like))
+        pair = on_real_tensors(pair, *has_parts)
+        output, like = map(as_real_tensor, (output, like))
     most = min(pair.input.count(like), pair.output.count(output))
     if k > most:
         raise ValueError(
@@ -124,8 +128,8 @@ def svd(
     steps = _Steps(pair, left, right, generator, k, unit, tol, noise)
     progress.follow(steps, ({}, None))
     U, V = left.combined(steps.P.mT), right.combined(steps.Qh.conj())
-    U, V = (of_parts(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
-    return SVD(narrowed(U, dtype), steps.S, narrowed(V, dtype))
+    U, V = (as_complex_tensor(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
+    return SVD(to_half(U, dtype), steps.S, to_half(V, dtype))
 
 
 @dataclass
@@ -179,24 +183,24 @@ class _Steps:
         return torch.clone(self.S)
 
 
-def parts_of(x: Tensor) -> Tensor:
+def as_real_tensor(x: Tensor) -> Tensor:
     """Return a complex tensor as a real one with one more axis; a real one as it is."""
     return torch.view_as_real(x.resolve_conj()) if x.is_complex() else x
 
 
-def of_parts(x: Tensor, has_parts: bool) -> Tensor:
+def as_complex_tensor(x: Tensor, has_parts: bool) -> Tensor:
     """Return the tensor that has these parts."""
     return torch.view_as_complex(x.contiguous()) if has_parts else x
 
 
-def on_parts(pair: OperatorPair, output_has: bool, input_has: bool) -> OperatorPair:
+def on_real_tensors(pair: OperatorPair, output_has: bool, input_has: bool) -> OperatorPair:
     """Return the operators between real tensors that hold real and imaginary parts."""
 
     def forward(x: Tensor) -> Tensor:
-        return parts_of(pair.forward(of_parts(x, input_has)))
+        return as_real_tensor(pair.forward(as_complex_tensor(x, input_has)))
 
     def adjoint(y: Tensor) -> Tensor:
-        return parts_of(pair.adjoint(of_parts(y, output_has)))
+        return as_real_tensor(pair.adjoint(as_complex_tensor(y, output_has)))
 
     spaces = pair.input, pair.output
     return OperatorPair(pair.owner, forward, adjoint, torch.float64, spaces=spaces)
@@ -251,7 +255,7 @@ class _Basis:
 
     def length(self, rows: Tensor) -> float:
         """Return the norm of all rows together; raise an error unless it is finite."""
-        return finite(_NAME, self.space.norm(rows).item(), rows.dtype)
+        return check_finite(_NAME, self.space.norm(rows).item(), rows.dtype)
 
     def combined(self, weights: Tensor) -> Tensor:
         """Return sums of the first vectors: weights (sums, vectors)."""

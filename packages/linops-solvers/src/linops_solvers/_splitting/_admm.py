@@ -9,11 +9,9 @@ import torch
 from torch import Tensor
 
 from .._krylov._conjugate_steps import ConjugateSteps
-from .._proximals._proximal import reusable
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import (
-    Operator,
     check_count,
     check_like,
     check_unchanged,
@@ -21,7 +19,6 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import rounding_of
-from .._shared._products import free, scaled_sum
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -66,7 +63,7 @@ def admm(
     Conjugate gradients solve for x', starting at x, as exactly as the residuals require. A and L
     must not have a common null space.
 
-    The solver keeps eight vectors of the input (five of them for conjugate gradients) and four of
+    The solver keeps seven vectors of the input (five of them for conjugate gradients) and four of
     the output of L. Gradients flow through the steps, and autograd then keeps all steps.
 
     Parameters
@@ -142,9 +139,6 @@ class _Steps:
     primal = dual = math.inf
     norm = primal_size = dual_size = 0.0
     iteration = 0
-    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-    _right: Tensor | None = None
-    _argument: Tensor | None = None
 
     def __init__(self, problem: PenalizedProblem, progress: Progress, options: _Options) -> None:
         self.problem, self.progress, self.options = problem, progress, options
@@ -171,30 +165,25 @@ class _Steps:
         problem, options, target, rho = self.problem, self.options, self._target, self.rho
         pair, split = problem.A, problem.L
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-        self._argument = scaled_sum(self.z, -1, self.u, self._argument)
-        self._right = scaled_sum(target, rho, split.adjoint(self._argument), self._right)
-        check_like(_NAME, "the output of the adjoint of L", self._right, "x", self.x)
+        right = torch.add(target, split.adjoint(self.z - self.u), alpha=rho)
+        check_like(_NAME, "the output of the adjoint of L", right, "x", self.x)
         gtol = max(0.1 * min(1.0, self.primal, self.dual), precision)
-        norm, x = self.solve_for_x(self._right, gtol), self.x
+        norm, x = self.solve_for_x(right, gtol), self.x
         image = split.forward(x)
-        self._argument = scaled_sum(image, 1, self.u, self._argument)
-        self.z = z = problem.proximal(self._argument, 1 / rho)
+        self.z = z = problem.proximal(image + self.u, 1 / rho)
         check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
-        self._argument = reusable(self._argument, problem.proximal, z)
-        u = scaled_sum(self.u, 1, image, self.u)
-        self.u = u = scaled_sum(u, -1, z, u)
+        self.u = u = self.u + image - z
         back = split.adjoint(u)
         product = self.normal(x)
         check_unchanged(_NAME, "the adjoint of A", target, self.version, product)
-        self._right = scaled_sum(product, -1, target, self._right)
-        del product
-        seen = self.objective(self._right) if self.progress.is_watched else {}
-        self._right = scaled_sum(self._right, rho, back, self._right)
-        self._argument = scaled_sum(image, -1, z, self._argument)
+        slopes = product - target
+        del right, product
+        seen = self.objective(slopes) if self.progress.is_watched else {}
+        slopes = torch.add(slopes, back, alpha=rho)
         slope, back_size, target_size, x_size, gap, u_size, *sizes = magnitudes(
             _NAME,
-            (pair.input, [self._right, back, target, x]),
-            (split.output, [self._argument, u, image, z]),
+            (pair.input, [slopes, back, target, x]),
+            (split.output, [image - z, u, image, z]),
         )
         of_primal, of_dual, least = max(sizes), max(rho * back_size, target_size), 0.0
         if not target_size:  # only the steps show scales: all of a solution may be 0
@@ -220,8 +209,11 @@ class _Steps:
 
     def solve_for_x(self, right: Tensor, gtol: float) -> float:
         """Solve for the next x; return the norm of the system, once a step has shown it."""
-        weighted = _Weighted(self.normal, self.normal_of_L, self.rho)
         pair, limit = self.problem.A, Progress(_NAME, self.options.max_cg_iters)
+
+        def weighted(x: Tensor) -> Tensor:
+            return torch.add(self.normal(x), self.normal_of_L(x), alpha=self.rho)
+
         system = ConjugateSteps(
             weighted, None, self.vectors, right, self.x, (gtol, 0.0), pair.dtype
         )
@@ -237,7 +229,7 @@ class _Steps:
         rho = self.rho * factor
         # A residual of zero would double it until it overflows.
         if factor != 1 and first / _MOST <= rho <= first * _MOST:
-            self.rho, self.u = rho, torch.div(self.u, factor, out=free(self.u, self.u))
+            self.rho, self.u = rho, self.u / factor
 
     @torch.no_grad()
     def objective(self, slope: Tensor) -> dict[str, float]:
@@ -251,16 +243,3 @@ class _Steps:
     def result(self) -> Tensor:
         """Return x in the unit of y."""
         return self.problem.result(self.x)
-
-
-class _Weighted:
-    """A^H A + rho L^H L; all results lie in the same memory, unless autograd follows."""
-
-    def __init__(self, normal: Operator, normal_of_L: Operator, rho: float) -> None:
-        self.normal, self.normal_of_L, self.rho = normal, normal_of_L, rho
-        self.result: Tensor | None = None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return the weighted sum of both normals of x."""
-        self.result = scaled_sum(self.normal(x), self.rho, self.normal_of_L(x), self.result)
-        return self.result

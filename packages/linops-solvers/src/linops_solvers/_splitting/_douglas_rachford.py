@@ -12,7 +12,7 @@ from linops_core.siblings import check_vector
 
 from .._proximals._proximal import Proximal, reusable
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
-from .._shared._precision import in_given_precision, rounding_of, widened
+from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
 from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
 from .._shared._space import Space, magnitudes
@@ -100,7 +100,7 @@ class _Steps:
     ) -> None:
         self.functions, self.progress, self.dtype = functions, progress, x0.dtype
         self.tol, self.length, self.relaxation = tol, length, relaxation
-        self.z = widened(x0).clone()
+        self.z = at_least_single(x0).clone()
         self.x = functions.f(self.z.clone(), length)  # the map may write into its argument
         check_like(_NAME, "what the proximal map of f returns", self.x, "x0", self.z)
 

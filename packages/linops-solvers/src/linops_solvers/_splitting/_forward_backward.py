@@ -7,7 +7,6 @@ import math
 import torch
 from torch import Tensor
 
-from .._proximals._proximal import reusable
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import (
     Operator,
@@ -18,17 +17,12 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._products import free, scaled_sum
 from .._shared._progress import Checkpointed, Measured, Progress, reason_of
 from ._problem import PenalizedProblem
 
 
 class ForwardBackward:
     """The steps of FISTA, whose options these are, or without momentum."""
-
-    # Memory that later steps write into. Proximal maps of the user get none: they may keep it.
-    _argument: Tensor | None = None
-    _change: Tensor | None = None
 
     def __init__(
         self,
@@ -80,18 +74,15 @@ class ForwardBackward:
         x, gradient, z, z_gradient = self.x, self.gradient, self.z, self.z_gradient
         step, version_of_x = self.length, version_of(x)
         while True:
-            self._argument = scaled_sum(z, -step, z_gradient, self._argument)
-            found = problem.proximal(self._argument, step)
+            found = problem.proximal(torch.sub(z, z_gradient, alpha=step), step)
             check_like(owner, "what the proximal map returns", found, "x", x)
             check_unchanged(owner, "the proximal map", x, version_of_x, found)
-            self._argument = reusable(self._argument, problem.proximal, found)
             image = self.normal(found)
             check_unchanged(owner, "A", self._target, self.version, image)
             found_gradient = image - self._target
             del image
-            self._argument = move = scaled_sum(found, -1, z, self._argument)
-            self._change = scaled_sum(found_gradient, -1, z_gradient, self._change)
-            products = [(move, self._change)]
+            move = found - z
+            products = [(move, found_gradient - z_gradient)]
             if self.has_momentum and self.restart:
                 products.append((move, found - x))
             length, size, z_size, bent, *slope = pair.magnitudes(
@@ -117,11 +108,11 @@ class ForwardBackward:
             self.age = 1.0
         before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2
         momentum = 1 + (before - 1) / self.age
-        self.z = torch.lerp(x, found, momentum, out=free(z, x, found))
-        into = free(z_gradient, gradient, found_gradient)
-        self.z_gradient = torch.lerp(gradient, found_gradient, momentum, out=into)
+        del z, z_gradient  # like others below, before more vectors are made
+        self.z = torch.lerp(x, found, momentum)
+        self.z_gradient = torch.lerp(gradient, found_gradient, momentum)
         self.x, self.gradient, self.length = found, found_gradient, step
-        del found, found_gradient, x, gradient, z, z_gradient, into  # before others are made
+        del found, found_gradient, x, gradient
         return self.values(length / (size or 1.0)), reason
 
     def values(self, change: float) -> dict[str, float]:

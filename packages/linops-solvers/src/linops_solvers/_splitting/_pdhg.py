@@ -10,13 +10,12 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, probe, reusable
-from .._proximals._separable import Proximals, of_all_blocks
+from .._proximals._proximal import Proximal, map_sketch
+from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import probed
+from .._shared._checkpoint import operator_sketch
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
-from .._shared._precision import OperatorPair, in_given_precision, rounding_of, widened
-from .._shared._products import free, scaled_sum
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import (
     Checkpointed,
     Measured,
@@ -26,7 +25,7 @@ from .._shared._progress import (
     with_options,
 )
 from .._shared._space import Space
-from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked
+from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from .._spectral._power_method import norm_of
 from ._problem import TwoFunctions, floors_of
 from ._scales import first_sigma
@@ -123,10 +122,10 @@ def pdhg(
     eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
     eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
     dtype = x0.dtype
-    K, adjoint = stacked(_NAME, "K", K, adjoint)
+    K, adjoint = stacked_operator(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
     progress = Progress(_NAME, max_num_iters, watching, space=pair.input)
-    penalty = of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
+    penalty = map_of_all_blocks(_NAME, "proximal_f", proximal_f, K, pair.output)
     maps = (penalty, pair.output), (proximal_g, pair.input)
     functions = TwoFunctions(_NAME, *maps, dtype)
     if p0 is not None:
@@ -138,7 +137,7 @@ def pdhg(
     )
     options = _Options(tau, sigma, eps_abs, eps_rel)
     if tau is None and sigma is None:
-        sigma = first_sigma(pair, functions.f, proximal_f, functions.g, widened(x0))
+        sigma = first_sigma(pair, functions.f, proximal_f, functions.g, at_least_single(x0))
         if p0 is not None and isinstance(K, StackedOperators):
             p0 = K.in_units(K.split(p0), -1)
     steps = _Steps(pair, functions, progress, options, x0, p0, sigma)
@@ -158,11 +157,6 @@ class _Options(NamedTuple):
 class _Steps:
     """x and the dual variable p, with the images of x and of 2 x less the x before."""
 
-    # Memory that all steps write into. Proximal maps of the user get none: they may keep it.
-    _of_p: Tensor | None = None
-    _of_x: Tensor | None = None
-    _argument: Tensor | None = None
-
     def __init__(
         self,
         pair: OperatorPair,
@@ -174,7 +168,7 @@ class _Steps:
         sigma: float | None,
     ) -> None:
         self.pair, self.functions, self.progress, self.options = pair, functions, progress, options
-        self.are_given, x = None not in options[:2], widened(x0).clone()
+        self.are_given, x = None not in options[:2], at_least_single(x0).clone()
         image = pair.forward(pair.input.random_like(x.detach())).clone()
         back = pair.adjoint(image)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
@@ -184,7 +178,7 @@ class _Steps:
         if self.are_given:
             _check_lengths(*lengths)
         image = pair.forward(x)
-        p = torch.zeros_like(image) if p0 is None else widened(p0).clone()
+        p = torch.zeros_like(image) if p0 is None else at_least_single(p0).clone()
         check_like(_NAME, "p0", p, "the output of K", image)
         self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
         self.tau, self.sigma, self.norm = lengths
@@ -194,9 +188,12 @@ class _Steps:
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, functions, x = self.pair, self.functions, self.x
-        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **probed(pair, x)}
+        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **operator_sketch(pair, x)}
         image, random = found["K"][1], pair.input.random_like(x)
-        of_f, of_g = probe(functions.f, image, pair.dtype), probe(functions.g, random, pair.dtype)
+        of_f, of_g = (
+            map_sketch(functions.f, image, pair.dtype),
+            map_sketch(functions.g, random, pair.dtype),
+        )
         maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
         return found | {f"the proximal map of {name}": known for name, known in maps.items()}
 
@@ -207,32 +204,30 @@ class _Steps:
             _check_lengths(self.tau, self.sigma, self.norm)
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
         x, p, image, ahead = self.x, self.p, self.image, self.ahead
+        del self.ahead  # like others below, because later vectors need the memory
         versions = version_of(x), version_of(image)
         tau, sigma, norm = self.tau, self.sigma, self.norm
-        self._of_p = scaled_sum(p, sigma, ahead, self._of_p)
         # The proximal map of the conjugate of f, by the identity of Moreau.
-        self._argument = torch.div(self._of_p, sigma, out=free(self._argument, self._of_p))
-        found = functions.f(self._argument, 1 / sigma)
+        p_new = torch.add(p, ahead, alpha=sigma)
+        found = functions.f(p_new / sigma, 1 / sigma)
         check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
-        self._argument = reusable(self._argument, functions.f, found)
-        p_new = scaled_sum(self._of_p, -sigma, found, self._of_p)
-        del found
+        self.p = p_new = torch.sub(p_new, found, alpha=sigma)
+        of_p = p - p_new
+        del found, p
         back = pair.adjoint(p_new)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
-        self._of_x = scaled_sum(x, -tau, back, self._of_x)
-        x_new = functions.g(self._of_x, tau)
-        self._of_x = reusable(self._of_x, functions.g, x_new)
-        del back  # freed here, because the next vectors need the memory
+        x_new = functions.g(torch.sub(x, back, alpha=tau), tau)
+        del back
         check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
         check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
         image_new = pair.forward(x_new)
         check_unchanged(_NAME, "K", image, versions[1], image_new)
-        self._of_p, self._of_x = scaled_sum(p, -1, p_new, p), scaled_sum(x, -1, x_new, self._of_x)
-        self._argument = scaled_sum(image, -1, image_new, self._argument)
-        ahead = scaled_sum(ahead, -1, image_new, ahead)
-        ahead = scaled_sum(ahead, 1 / sigma, self._of_p, ahead)
+        ahead = torch.add(ahead - image_new, of_p, alpha=1 / sigma)
+        self.ahead, change = torch.lerp(image, image_new, 2.0), image - image_new
+        self.image = image_new
+        del image, image_new
         moved, x_size, bent, dual, p_size, p_moved = pair.magnitudes(
-            [self._of_x, x_new], [self._argument, ahead, p_new, self._of_p]
+            [x - x_new, x_new], [change, ahead, p_new, of_p]
         )
         primal = moved / tau
         weight = self.options.eps_rel * norm
@@ -243,9 +238,8 @@ class _Steps:
         reason = reason_of_both((primal, dual), goals, (of_primal, of_dual))
         if moved <= precision * x_size and p_moved <= precision * p_size:
             reason = reason or StopReason.ROUNDING
-        self.ahead = torch.lerp(image, image_new, 2.0, out=free(ahead, image, image_new))
-        self.x, self.p, self.image = x_new, p_new, image_new
-        del x, p, image, ahead, x_new, p_new, image_new
+        self.x = x_new
+        del x, ahead, change, x_new, p_new, of_p
         # At the level of rounding, the ratio of two moves does not show the norm.
         shown = 0.0
         if moved > 16 * precision * x_size:

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, checked_proximal, probe, value_of
-from .._proximals._separable import Proximals, of_all_blocks
-from .._shared._checkpoint import probed
-from .._shared._precision import OperatorPair, in_given_precision, widened
+from .._proximals._proximal import Proximal, checked_proximal, function_of_map, map_sketch
+from .._proximals._separable import Proximals, map_of_all_blocks
+from .._shared._checkpoint import operator_sketch
+from .._shared._precision import OperatorPair, at_least_single, in_given_precision
 from .._shared._products import is_moderate
 from .._shared._space import Space
-from .._shared._stacked import Operators, Vectors, one_vector, stacked
+from .._shared._stacked import Operators, Vectors, one_vector, stacked_operator
 
 
 class PenalizedProblem:
@@ -35,42 +35,42 @@ class PenalizedProblem:
         *,
         needs_convex: bool = True,
     ) -> None:
-        A, adjoint = stacked(owner, "A", A, adjoint)
+        A, adjoint = stacked_operator(owner, "A", A, adjoint)
         y = one_vector(owner, "y", y, A)
         check_vector(owner, "y", y)
         self.owner, self.dtype = owner, y.dtype
         self.A = OperatorPair(owner, A, adjoint, y.dtype)
-        self.y, self.x0, self.unit = widened(y), None, 1.0
+        self.y, self.x0, self.unit = at_least_single(y), None, 1.0
         space = self.A.input
         if L is None:
             self.L = OperatorPair(owner, _itself, _itself, self.y.dtype, spaces=(space, space))
         else:
-            L, L_adjoint = stacked(owner, "L", L, L_adjoint)
-            self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", beside=space)
-            proximal = of_all_blocks(owner, "proximal", proximal, L, self.L.output)
+            L, L_adjoint = stacked_operator(owner, "L", L, L_adjoint)
+            self.L = OperatorPair(owner, L, L_adjoint, y.dtype, "L", input_space=space)
+            proximal = map_of_all_blocks(owner, "proximal", proximal, L, self.L.output)
         one = cast(Proximal, proximal)  # which is checked as one
         self.proximal = given = checked_proximal(
             owner, "proximal", one, y.dtype, self.L.output, needs_convex=needs_convex
         )
-        self._value = value_of(one, self.L.output)
+        self._value = function_of_map(one, self.L.output)
         unit = self.A.output.unit_of(owner, self.y)
         if not is_moderate(unit):
             self.y, self.unit = self.y / unit, unit
             self.proximal = lambda z, step: given(z * unit, step) / unit
         if x0 is not None:
             check_vector(owner, "x0", x0)
-            self.x0 = widened(x0) / self.unit
+            self.x0 = at_least_single(x0) / self.unit
 
     def known(self, x: Tensor) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, split = self.A, self.L
-        found = {"y": (pair.output, self.y), **probed(pair, x)}
+        found = {"y": (pair.output, self.y), **operator_sketch(pair, x)}
         if self.x0 is not None:
             found["x0"] = pair.input, self.x0
         if split.name == "L":
-            found |= probed(split, x)
+            found |= operator_sketch(split, x)
         image = split.forward(pair.input.random_like(x.detach()))
-        known = probe(self.proximal, image, self.dtype, self.unit)
+        known = map_sketch(self.proximal, image, self.dtype, self.unit)
         return {**found, "the proximal map": (split.output, known)}
 
     @torch.no_grad()
@@ -95,7 +95,7 @@ class TwoFunctions:
         g: tuple[Proximal, Space],
         dtype: torch.dtype,
     ) -> None:
-        self._values = value_of(*f), value_of(*g)
+        self._values = function_of_map(*f), function_of_map(*g)
         (map_of_f, space_of_f), (map_of_g, space_of_g) = f, g
         self.f = checked_proximal(owner, "proximal_f", map_of_f, dtype, space_of_f)
         self.g = checked_proximal(owner, "proximal_g", map_of_g, dtype, space_of_g)

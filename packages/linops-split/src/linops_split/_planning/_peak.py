@@ -14,22 +14,22 @@ from torch import Tensor
 from linops_core.siblings import choosing_steps
 
 from .._private_torch import FakeTensor, TorchDispatchMode
-from ._peak_inside import inside_nbytes
 from ._structure import Structures
+from ._workspace import workspace_nbytes
 
 _Counts: TypeAlias = dict[torch.device, tuple[int, int]]
 """For each device: the highest number of bytes during a step, and those left behind."""
 
 
 def peak_nbytes(work: Callable[[], object]) -> dict[torch.device, int]:
-    """Return the peak of the bytes that ``work`` allocates, by device; see `Count`."""
-    count = Count()
+    """Return the peak of the bytes that ``work`` allocates, by device; see `AllocationCount`."""
+    count = AllocationCount()
     with count, choosing_steps(count.differing):
         work()
     return dict(count.peaks)
 
 
-class Count(TorchDispatchMode):
+class AllocationCount(TorchDispatchMode):
     """Tracks the storages that operations make, until they are freed.
 
     Counts storages, each once however many views it has, from the operation that makes or enlarges
@@ -59,17 +59,17 @@ class Count(TorchDispatchMode):
         self, func: Any, args: Sequence[Any], kwargs: Mapping[str, Any], run: Callable[[], Any]
     ) -> Any:
         """Return the results of an operation, and count what it allocates."""
-        given = [*tensors_in((args, [*kwargs.values()]))]
+        given = [*tensors_in((args, kwargs))]
         before = dict(map(_storage_of, given))
         results = run()
-        made = [*tensors_in((results,))]
+        made = [*tensors_in([results])]
         before.update(map(_storage_of, _stand_ins(given, made)))
         for tensor in made:
             key, nbytes = _storage_of(tensor)
             if more := nbytes - before.get(key, 0):
                 self.add(tensor, more)
         if made:
-            self.note(made[0].device, inside_nbytes(func, given, made, args))
+            self.note(made[0].device, workspace_nbytes(func, given, made, args))
         return results
 
     def add(self, tensor: Tensor, more: int) -> None:
@@ -133,10 +133,10 @@ def _stand_ins(given: Iterable[Tensor], made: Sequence[Tensor]) -> list[Tensor]:
     return [mode.from_tensor(tensor) for tensor in given if not isinstance(tensor, FakeTensor)]
 
 
-def tensors_in(values: Iterable[Any]) -> Iterator[Tensor]:
-    """Yield the tensors in the arguments or results of an operation."""
-    for value in values:
+def tensors_in(nested: Iterable[Any]) -> Iterator[Tensor]:
+    """Yield the tensors in nested lists, tuples and dictionaries."""
+    for value in nested.values() if isinstance(nested, dict) else nested:
         if isinstance(value, Tensor):
             yield value
-        elif isinstance(value, (list, tuple)):
+        elif isinstance(value, (list, tuple, dict)):
             yield from tensors_in(value)

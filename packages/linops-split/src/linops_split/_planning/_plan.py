@@ -12,15 +12,15 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from linops_core import NamedLinop, Role, SplitError
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import all_parts_of, bytes_text
 from memmap import html_table
 from nameddim import NamedDimension
 
 from .._slices import Sizes, slices_along
-from ._plan_budget import Memory, budget_on, bytes_text
+from ._plan_budget import Memory, budget_on
 from ._plan_input import device_of, dims_to_cut, input_of
 from ._plan_search import Counts, Search
-from ._plan_trial import WORKS, Trial
+from ._plan_trial import WORK_OPERATORS, Trial
 
 _QUIET_S = 2.0
 """Seconds after which a search shows its progress."""
@@ -144,7 +144,7 @@ def plan_batches(
     >>> A = FFT(2) @ Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
     >>> plan = plan_batches(A, 2**18, work="adjoint")
     >>> print(plan)
-    cut C into 4 tiles of 2: adjoint takes 224 KiB of 256 KiB on cpu; uncut 320 KiB
+    cut C into 4 tiles of 2: adjoint takes 224.0 KiB of 256.0 KiB on cpu; uncut 320.0 KiB
     >>> A_batched = batch_linop(A, plan.batch_sizes)
     """
     works = _works(work)
@@ -207,10 +207,10 @@ def plan_batches(
 
 def _works(work: object) -> tuple[str, ...]:
     works = tuple(work) if isinstance(work, Iterable) and not isinstance(work, str) else (work,)
-    known = tuple(name for name in works if isinstance(name, str) and name in WORKS)
+    known = tuple(name for name in works if isinstance(name, str) and name in WORK_OPERATORS)
     if not works or known != works:
         raise ValueError(
-            f"plan_batches: work must be one or several of {list(WORKS)}, got {work!r}"
+            f"plan_batches: work must be one or several of {list(WORK_OPERATORS)}, got {work!r}"
         )
     return known
 

@@ -1,4 +1,4 @@
-"""Memory budgets: the free memory of a device, and bytes as text."""
+"""Memory budgets: the given bytes, or the free memory of a device."""
 
 from __future__ import annotations
 
@@ -75,12 +75,3 @@ def free_nbytes(device: torch.device) -> int:
         f"plan_batches: memory must be given in bytes for a device whose free memory is not known, "
         f"got {device}"
     )
-
-
-def bytes_text(n_bytes: int) -> str:
-    """Return a number of bytes as readable text, as in ``1.5 KiB``."""
-    value, units = float(n_bytes), ["B", "KiB", "MiB", "GiB", "TiB"]
-    while value >= 1000 and len(units) > 1:
-        value /= 1024
-        del units[0]
-    return f"{n_bytes} B" if units[0] == "B" else f"{value:.3g} {units[0]}"

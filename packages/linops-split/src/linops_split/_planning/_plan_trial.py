@@ -17,11 +17,11 @@ from nameddim import NamedDimension
 
 from .._batch import cut_into_tiles
 from .._slices import Sizes
-from ._peak import Count
+from ._peak import AllocationCount
 from ._plan_input import refuse_several
 from ._without_data import QuickFakeMode
 
-WORKS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
+WORK_OPERATORS: Mapping[str, Callable[[NamedLinop], NamedLinop]] = {
     "forward": lambda linop: linop,
     "adjoint": lambda linop: linop.H,
     "normal": lambda linop: linop.N,
@@ -124,12 +124,14 @@ class Trial:
     def peak(self, batch_sizes: Mapping[NamedDimension, int]) -> int:
         """Return the largest peak in bytes of the computations, for these tiles."""
         with self._without_data.running():
-            counts = list[Count]()
+            counts = list[AllocationCount]()
             for work, x in self._inputs.items():
-                counts.append(count := Count())
+                counts.append(count := AllocationCount())
                 # With empty caches, because the first call counts, and equal tiles only once.
                 fresh, same = self._without_data.of(self._linop), count.structures.first_of
-                run = WORKS[work](cut_into_tiles(fresh, batch_sizes, self._sizes, same=same))
+                run = WORK_OPERATORS[work](
+                    cut_into_tiles(fresh, batch_sizes, self._sizes, same=same)
+                )
                 self._without_data.mode.count = count
                 with choosing_steps(count.differing):
                     run(x)

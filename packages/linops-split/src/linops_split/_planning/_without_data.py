@@ -15,8 +15,8 @@ from .._private_torch import (
     in_kernel_invocation_manager,
     may_return_an_argument,
 )
-from ._peak import Count, tensors_in
-from ._peak_inside import aten, inside_nbytes
+from ._peak import AllocationCount, tensors_in
+from ._workspace import aten, workspace_nbytes
 
 _Look: TypeAlias = tuple[torch.Size, tuple[int, ...], torch.dtype, torch.device, bool, bool]
 
@@ -43,7 +43,7 @@ class QuickFakeMode(FakeTensorMode):
         # Tensors inside plain functions do not need data either.
         super().__init__(allow_non_fake_inputs=True)
         self._likes: dict[torch.device, dict[str, Any]] = {}
-        self.count: Count | None = None
+        self.count: AllocationCount | None = None
         """Counts what operations allocate."""
 
     def __torch_dispatch__(
@@ -62,7 +62,7 @@ class QuickFakeMode(FakeTensorMode):
                 made = func(*args, **kwargs)
             return self._on_device(made, args[0].fake_device)
         own = self._key((*args, kwargs), is_pointwise) if is_known else None
-        look, given = (id(func), own, torch.get_default_dtype()), (args, [*kwargs.values()])
+        look, given = (id(func), own, torch.get_default_dtype()), (args, kwargs)
         if look in _RESULTS:
             return self._like_before(*_RESULTS[look], given)
         before = [*tensors_in(given)]
@@ -75,7 +75,7 @@ class QuickFakeMode(FakeTensorMode):
         if own is not None and self._key((*args, kwargs), is_pointwise) == own:
             looks = _looks_of_new(made, before)
             if looks:
-                inside = inside_nbytes(func, before, [*tensors_in([made])], args)
+                inside = workspace_nbytes(func, before, [*tensors_in([made])], args)
                 _RESULTS[look] = looks, type(made), inside
         return made
 

@@ -18,13 +18,15 @@ class GradientSums:
     def add(self, number: int, gradient: Tensor) -> None:
         """Add the gradient of one part of a weight, on the device of the gradient."""
         part = self.parts.parts[number]
-        if part.root not in self.whole:
-            self.whole[part.root] = self.parts.roots[part.root].empty_like(gradient).zero_()
-        part.of(self.whole[part.root]).add_(gradient)
+        if part.weight_number not in self.whole:
+            self.whole[part.weight_number] = (
+                self.parts.layouts[part.weight_number].empty_like(gradient).zero_()
+            )
+        part.of(self.whole[part.weight_number]).add_(gradient)
 
-    def add_whole(self, root: int, gradient: Tensor) -> None:
+    def add_whole(self, weight_number: int, gradient: Tensor) -> None:
         """Add the gradient of a whole weight; the tensor must have no other user."""
-        if root in self.whole:
-            self.whole[root].add_(gradient)
+        if weight_number in self.whole:
+            self.whole[weight_number].add_(gradient)
         else:
-            self.whole[root] = self.parts.roots[root].laid_out(gradient)
+            self.whole[weight_number] = self.parts.layouts[weight_number].laid_out(gradient)

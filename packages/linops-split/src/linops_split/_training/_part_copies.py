@@ -13,7 +13,7 @@ from .._tiles import Tiles
 from ._gradient_sums import GradientSums
 from ._hooks import add_hooks_of, with_hooks_of
 from ._weight_parts import WeightParts
-from ._weights import held_by, reading
+from ._weights import with_tensors_read
 
 
 class PartCopies:
@@ -39,27 +39,18 @@ class PartCopies:
         self.tiles, self.parts = tiles, WeightParts()
         self._sources = tiles.linops if sources is None else sources
         # For each part: the number of each weight part that it reads, the tensor, and the copy.
-        self._read: list[list[tuple[int | None, Tensor, Tensor]]] = []
-        self._frozen = [
-            self._made_frozen(number, None if copies is None else copies[number])
-            for number in range(len(self._sources))
+        self._read = [
+            self.parts.add_read_by(source, None if copies is None else copies[number])
+            for number, source in enumerate(self._sources)
         ]
+        self._frozen = [self._made_frozen(number) for number in range(len(self._sources))]
         self._held = TensorState(*tiles.all_tensors())
         self._state = TensorState(*self._tensors())
 
-    def _made_frozen(self, number: int, copies: Sequence[Tensor] | None) -> NamedLinop:
-        read: list[tuple[int | None, Tensor, Tensor]] = []
-        held = held_by(self._sources[number])
-
-        def frozen(tensor: Tensor) -> Tensor:
-            copy = tensor if copies is None else copies[len(read)]
-            of = self.parts.add(held[len(read)], tensor, copy)
-            read.append((of, tensor, copy))
-            return copy if of is None else copy.detach()
-
-        linop = self._sources[number].with_weights(frozen)
-        self._read.append(read)
-        return self._with_hooks(linop, number)
+    def _made_frozen(self, number: int) -> NamedLinop:
+        read = self._read[number]
+        frozen = [copy if of is None else copy.detach() for of, _, copy in read]
+        return self._with_hooks(with_tensors_read(self._sources[number], frozen), number)
 
     def _with_hooks(self, copy: NamedLinop, number: int) -> NamedLinop:
         """Let a copy of the operator of a part call the operator's hooks."""
@@ -77,7 +68,7 @@ class PartCopies:
         """Return the operator of a part on leaf tensors, and the leaves by their part numbers."""
         read = self._read[number]
         leaves = {of: copy.detach().requires_grad_() for of, _, copy in read if of is not None}
-        linop = reading(
+        linop = with_tensors_read(
             self._sources[number], [copy if of is None else leaves[of] for of, _, copy in read]
         )
         return self._with_hooks(linop, number), leaves
@@ -98,7 +89,7 @@ class PartCopies:
         """Return the table for other weights, which autograd follows."""
         linops = iter(
             [
-                reading(
+                with_tensors_read(
                     source,
                     [
                         tensor if of is None else self.parts.read(of, weights)
@@ -114,7 +105,7 @@ class PartCopies:
         """Return empty sums of gradients, for the parts of one place."""
         return GradientSums(self.parts)
 
-    def returned(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
+    def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradient of each weight, by the number of the weight."""
         found = GradientSums(self.parts)
         for own in sums:

@@ -41,7 +41,7 @@ class Recording:
         """Return the gradients to the input and to the weights, computed part by part."""
         work = Backward(self.copies, x.detach(), gradient.detach(), of_input)
         of_x = self.run(work)
-        found = self.copies.returned(work.sums.values())
+        found = self.copies.gradients_at_weights(work.sums.values())
         return [of_x, *(found.get(number) for number in range(len(self.copies.parts.weights)))]
 
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:

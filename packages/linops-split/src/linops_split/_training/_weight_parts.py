@@ -9,13 +9,16 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
+from linops_core import NamedLinop
 from memmap import has_internal_overlap, overlapping_pairs
+
+from ._weights import tensors_read_by, weights_held_by
 
 _PLAIN = (Tensor, torch.nn.Parameter, torch.nn.Buffer)
 
 
 @dataclass(frozen=True)
-class Root:
+class WeightLayout:
     """The memory layout, without gaps, of a weight that autograd follows."""
 
     device: torch.device
@@ -34,10 +37,10 @@ class Root:
 
 
 @dataclass(frozen=True, eq=False)
-class WeightPart:
+class WeightView:
     """A part of a weight, as a strided view of its memory, and a copy of this part."""
 
-    root: int
+    weight_number: int
     size: torch.Size
     stride: tuple[int, ...]
     offset: int
@@ -53,9 +56,9 @@ class WeightParts:
 
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
-        self.roots: list[Root] = []
-        self.parts: list[WeightPart] = []
-        self._root_of: dict[int, int] = {}
+        self.layouts: list[WeightLayout] = []
+        self.parts: list[WeightView] = []
+        self._number_of: dict[int, int] = {}
         self._part_at: dict[tuple[object, ...], int] = {}
 
     def add(self, weight: Tensor, tensor: Tensor, copy: Tensor) -> int | None:
@@ -69,38 +72,46 @@ class WeightParts:
             return None
         if not is_dense(weight) or not _is_part(tensor, weight):
             stride = torch.empty(tensor.shape, device="meta").stride()
-            self._add_root(tensor, stride)
-            self.parts.append(WeightPart(len(self.roots) - 1, tensor.shape, stride, 0, copy))
+            self._add_layout(tensor, stride)
+            self.parts.append(WeightView(len(self.layouts) - 1, tensor.shape, stride, 0, copy))
             return len(self.parts) - 1
-        root = self._root_of.setdefault(id(weight), len(self.roots))
-        if root == len(self.roots):
-            self._add_root(weight, weight.stride())
+        number = self._number_of.setdefault(id(weight), len(self.layouts))
+        if number == len(self.layouts):
+            self._add_layout(weight, weight.stride())
         offset = int(tensor.storage_offset() - weight.storage_offset())
-        place = root, tensor.shape, tensor.stride(), offset
+        place = number, tensor.shape, tensor.stride(), offset
         number = self._part_at.setdefault((*place, copy.device), len(self.parts))
         if number == len(self.parts):
-            self.parts.append(WeightPart(*place, copy))
+            self.parts.append(WeightView(*place, copy))
         return number
 
-    def _add_root(self, weight: Tensor, stride: tuple[int, ...]) -> None:
+    def add_read_by(
+        self, linop: NamedLinop, copies: Sequence[Tensor] | None = None
+    ) -> list[tuple[int | None, Tensor, Tensor]]:
+        """Add what an operator reads: return the number of each part, the tensor and its copy."""
+        tensors = tensors_read_by(linop)
+        found = zip(weights_held_by(linop), tensors, copies or tensors, strict=True)
+        return [(self.add(*each), *each[1:]) for each in found]
+
+    def _add_layout(self, weight: Tensor, stride: tuple[int, ...]) -> None:
         self.weights.append(weight)  # keeps the object alive, so that its identity stays valid
-        self.roots.append(Root(weight.device, weight.shape, stride))
+        self.layouts.append(WeightLayout(weight.device, weight.shape, stride))
 
     def read(self, number: int, weights: Sequence[Tensor]) -> Tensor:
         """Return a part of its weight, given tensors in place of all weights."""
         part = self.parts[number]
-        root, weight = self.roots[part.root], weights[part.root]
-        is_whole = (part.size, part.stride, part.offset) == (root.shape, root.stride, 0)
+        layout, weight = self.layouts[part.weight_number], weights[part.weight_number]
+        is_whole = (part.size, part.stride, part.offset) == (layout.shape, layout.stride, 0)
         return weight if is_whole else part.of(weight)
 
     @cached_property
     def groups(self) -> list[list[int]]:
         """Groups of part numbers whose parts overlap; use it after all parts were added."""
         group_of = {number: [number] for number in range(len(self.parts))}
-        of_root: dict[int, list[int]] = {}
+        of_weight: dict[int, list[int]] = {}
         for number, part in enumerate(self.parts):
-            of_root.setdefault(part.root, []).append(number)
-        for numbers in of_root.values():
+            of_weight.setdefault(part.weight_number, []).append(number)
+        for numbers in of_weight.values():
             for i, j in overlapping_pairs([self.parts[number].copy for number in numbers]):
                 less, more = sorted((group_of[numbers[i]], group_of[numbers[j]]), key=len)
                 if less is not more:

@@ -10,7 +10,7 @@ from linops_core import NamedLinop
 from linops_core.siblings import OwnTile, PerClass, parts_of
 
 
-def read_by(linop: NamedLinop) -> list[Tensor]:
+def tensors_read_by(linop: NamedLinop) -> list[Tensor]:
     """Return the tensors that an operator reads: its own slice of each weight."""
     found: list[Tensor] = []
 
@@ -23,25 +23,25 @@ def read_by(linop: NamedLinop) -> list[Tensor]:
 
 
 @PerClass
-def held_by(module: nn.Module) -> list[Tensor]:
-    """Return the weights that an operator holds, in the order of :func:`read_by`."""
+def weights_held_by(module: nn.Module) -> list[Tensor]:
+    """Return the weights that an operator holds, in the order of :func:`tensors_read_by`."""
     own = [*module._parameters.values(), *module._buffers.values()]
     found = [tensor for tensor in own if tensor is not None]
-    return found + [tensor for part in parts_of(module) for tensor in held_by(part)]
+    return found + [tensor for part in parts_of(module) for tensor in weights_held_by(part)]
 
 
-@held_by.register(OwnTile)
+@weights_held_by.register(OwnTile)
 def _held_by_whole(linop: OwnTile) -> list[Tensor]:
     """Return the weight of which each tensor of the tile is a view, or the tensor itself."""
-    held, found = held_by.default(linop), []
-    for own in read_by(linop):
+    held, found = weights_held_by.default(linop), []
+    for own in tensors_read_by(linop):
         bases = (own, own if own._base is None else own._base)
         of = (w for w in held if any(base is w or base is w._base for base in bases))
         found.append(next(of, own))
     return found
 
 
-def reading(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:
-    """Return the operator with other tensors, given in the order of :func:`read_by`."""
+def with_tensors_read(linop: NamedLinop, tensors: Iterable[Tensor]) -> NamedLinop:
+    """Return the operator with other tensors, given in the order of :func:`tensors_read_by`."""
     others = iter(tensors)
     return linop.with_weights(lambda _: next(others))

@@ -14,16 +14,16 @@ from typing import IO, cast
 import torch
 
 from .._copies._buffers import Part, copied, parts_of
-from .._copies._plan import plan_of
-from .._copies._spans import Span
+from .._copies._plan import copy_plan
+from .._copies._spans import ByteSpan
 from .._errors import CheckpointError
-from .._modules._traverse import Found
+from .._modules._traverse import FoundTensor
 from .._reports._archive import PORTION, Portions, data_start, portions_of, write_record
 from .._reports._checkpoint import kind_of_file, open_archive, read_checkpoint
 from .._reports._checkpoint_pickle import Node, PlacedInt, PlacingUnpickler
 from .._reports._checkpoint_tensors import Storage, TensorWalk
+from .._reports._garbage_collection import collector_paused
 from .._reports._numbers import Entry, storages_of
-from .._reports._uncollected import uncollected
 
 _CPU = torch.device("cpu")
 _ALIGNMENT = 64  # of each part of a storage that moves alone
@@ -33,7 +33,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-@uncollected()
+@collector_paused()
 def compact_checkpoint(
     source: str | PathLike[str], target: str | PathLike[str], *, overwrite: bool = False
 ) -> None:
@@ -179,9 +179,9 @@ class _CompactStorage:
             sizes = [int(size) for size in view.sizes]
             strides = [stride // view.itemsize for stride in view.strides]
             tensor = empty.set_(storage, view.offset // view.itemsize, sizes, strides)
-            found.append(Found(tensor, (None, entry.names[0])))
+            found.append(FoundTensor(tensor, (None, entry.names[0])))
             self._nodes[id(tensor)] = node
-        (self._group,) = plan_of(found).groups
+        (self._group,) = copy_plan(found).groups
         self._parts: list[tuple[int, Part]] = []
         self.nbytes = 0
         for part in parts_of(self._group, "close"):
@@ -198,7 +198,7 @@ class _CompactStorage:
         for start, part in self._parts:
             yield bytes(start - reached)
             if part.nbytes:
-                if isinstance(part, Span):
+                if isinstance(part, ByteSpan):
                     data = part.gathered()
                 else:
                     data = copied(part, self._group, _CPU).data

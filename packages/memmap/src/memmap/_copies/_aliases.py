@@ -12,10 +12,10 @@ import torch
 from .._errors import AliasError, AliasWarning
 from .._modules._named import Source
 from .._modules._refcounts import held_bases, one_at_a_time, outside_references
-from .._modules._traverse import Found, path_text, traverse
+from .._modules._traverse import FoundTensor, path_text, traverse
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
 from .._views._footprint import union_nbytes
-from ._plan import Group, Plan
+from ._plan import CopyPlan, Group
 
 _MAX_NAMES = 8
 _MOVE = (
@@ -26,7 +26,9 @@ _MOVE = (
 
 
 def held_outside(
-    plans: Iterable[Plan], kept: Iterable[torch.Tensor] = (), unshared: Iterable[Found] = ()
+    plans: Iterable[CopyPlan],
+    kept: Iterable[torch.Tensor] = (),
+    unshared: Iterable[FoundTensor] = (),
 ) -> dict[int, int]:
     """`outside_references` to the storages of some plans, except references of `kept` tensors.
 
@@ -76,7 +78,7 @@ def _storages_held_whole(groups: Iterable[Group], module: Source) -> set[int]:
     return {base.untyped_storage()._cdata for base in bases if id(base) not in inside}
 
 
-def warn_of_copy(plan: Plan, unshared: Iterable[Found]) -> None:
+def warn_of_copy(plan: CopyPlan, unshared: Iterable[FoundTensor]) -> None:
     """Warn if a copy does not share memory that its source shares."""
     # torch copies elements below a byte, and keeps them with the storages copied here.
     kept = [

@@ -13,7 +13,7 @@ import torch
 # take less than half the time, but the first one in a process three to four times as long. (With
 # huge pages from 8 MiB on, the first copy of GPT-2 took 1.6 times the processor time.)
 HUGE_FROM = 256 << 20
-_MADV_HUGEPAGE = 14
+_MADV_HUGEPAGE = 14  # in mman.h of Linux
 
 
 def empty_bytes(nbytes: int, device: torch.device) -> torch.Tensor:

@@ -14,17 +14,17 @@ from ._allocate import empty_bytes
 from ._cast import Cast
 from ._compact import Box, box_of
 from ._plan import Group, Piece, components
-from ._spans import Pack, Span, spans_of
+from ._spans import ByteSpan, Pack, spans_of
 
 # The most temporary memory for a transfer between devices. torch allocates a temporary for strided
 # copies and casts between devices, as large as the bytes that move at once.
 UNDER_WAY = 1 << 26
 
-Part: TypeAlias = Span | Box
+Part: TypeAlias = ByteSpan | Box
 """Bytes of a group that are copied together. A box leaves out untouched bytes."""
 
 
-class Buffer(NamedTuple):
+class PartBuffer(NamedTuple):
     """The copy of a part of a group; its bytes are a tensor of uint8."""
 
     part: Part
@@ -52,7 +52,7 @@ def new_buffers(
     pack: Pack,
     cast: Cast | None = None,
     non_blocking: bool = False,
-) -> list[Buffer]:
+) -> list[PartBuffer]:
     """Copies of the needed bytes of a group on a device; with a cast, gaps are not closed."""
     return [copied(part, group, device, non_blocking) for part in parts_of(group, pack, cast)]
 
@@ -65,7 +65,7 @@ def parts_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Part]:
     return parts
 
 
-def _closer(span: Span, group: Group) -> list[Part]:
+def _closer(span: ByteSpan, group: Group) -> list[Part]:
     """Move the views of a span as close together as their overlaps allow."""
     bounded = [(piece, layout) for piece in span.pieces if (layout := piece.view.layout())]
     rest = [piece for piece in span.pieces if piece.view.span is None]
@@ -94,7 +94,9 @@ def _closer(span: Span, group: Group) -> list[Part]:
     return parts if sum(part.nbytes for part in parts) < span.nbytes else [span]
 
 
-def copied(part: Part, group: Group, device: torch.device, non_blocking: bool = False) -> Buffer:
+def copied(
+    part: Part, group: Group, device: torch.device, non_blocking: bool = False
+) -> PartBuffer:
     """The copy of a part of a group on a device; with `non_blocking`, bytes may arrive later."""
     # Meta and fake tensors have no bytes. Copies of fake tensors are fake, too.
     tensor = group.pieces[0].tensor
@@ -103,7 +105,7 @@ def copied(part: Part, group: Group, device: torch.device, non_blocking: bool = 
         if len(data) and device.type != "meta" and has_data(tensor):
             with one_at_a_time:
                 _fill(part, data, non_blocking)
-    return Buffer(part, data)
+    return PartBuffer(part, data)
 
 
 def _fill(part: Part, data: torch.Tensor, non_blocking: bool) -> None:

@@ -6,13 +6,15 @@ in 8 bits stay in 8 bits. So ``Tensor.to`` of the class casts the whole tensor.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import torch
 
 from .._errors import CastError, MoveError
-from .._modules._traverse import Found, is_step_count, path_text
+from .._modules._traverse import FoundTensor, path_text
 from .._views._address import is_wrapper
 from ._cast import new_type
-from ._plan import Plan
+from ._plan import CopyPlan
 
 
 def is_cast_by_class(tensor: torch.Tensor, dtype: torch.dtype | None) -> bool:
@@ -28,12 +30,15 @@ def is_cast_by_class(tensor: torch.Tensor, dtype: torch.dtype | None) -> bool:
     )
 
 
-def add_casts_by_class(plan: Plan, dtype: torch.dtype | None) -> None:
-    """Let the classes of wrappers cast them; raise `CastError` if that would end shared memory."""
+def add_casts_by_class(plan: CopyPlan, dtype: torch.dtype | None, uncast: Container[int]) -> None:
+    """Let the classes of wrappers cast them, except those with the `uncast` ids.
+
+    Raises `CastError` if that would end shared memory.
+    """
     wholes = {id(item.tensor): composite for item, composite in plan.composites}
     parts: set[int] = set()
     for item in plan.found:
-        is_cast = is_cast_by_class(item.tensor, dtype) and not is_step_count(item.path)
+        is_cast = is_cast_by_class(item.tensor, dtype) and id(item.tensor) not in uncast
         if is_cast and id(item.tensor) in wholes:
             plan.unknown.append(item)
             todo = [wholes[id(item.tensor)]]
@@ -54,7 +59,7 @@ def add_casts_by_class(plan: Plan, dtype: torch.dtype | None) -> None:
 
 
 def sent_by_class(
-    item: Found,
+    item: FoundTensor,
     tensor: torch.Tensor,
     device: torch.device | None,
     dtype: torch.dtype | None = None,

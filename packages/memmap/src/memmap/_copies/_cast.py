@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
 from itertools import combinations
-from math import gcd
 from typing import NamedTuple, TypeAlias
 
 import torch
@@ -23,10 +21,10 @@ _PACKED = frozenset(getattr(torch, name) for name in ("float4_e2m1fn_x2",) if ha
 
 
 class Cast(NamedTuple):
-    """New types for the types in a group; every element grows by the fraction `ratio`."""
+    """New types for the types in a group; every element grows by the factor `ratio`."""
 
     types: dict[torch.dtype, torch.dtype]
-    ratio: tuple[int, int]
+    ratio: float
 
     def unit(self, old: torch.dtype) -> Unit:
         """The unit in which a type is converted: complex numbers are two reals."""
@@ -44,7 +42,7 @@ def cast_of(group: Group, dtype: torch.dtype) -> Cast | None:
             raise CastError(
                 f"{', '.join(path_text(piece.path) for piece in group.pieces)}: tensors must share "
                 "no memory with one that keeps its type (a part of a tensor that its class casts, "
-                "a count of steps of an optimizer), but they do"
+                "a count of steps of an optimizer, a tensor that its module keeps), but they do"
             )
     return cast_by(group, types)
 
@@ -64,7 +62,7 @@ def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
                 f"{path_text(piece.path)}: a cast must be from and to types of whole bytes, "
                 f"got {old} to {new}"
             )
-    ratios = {_ratio(new.itemsize, old.itemsize) for old, new in types.items()}
+    ratios = {new.itemsize / old.itemsize for old, new in types.items()}
     cast = Cast(types, ratios.pop())
     if ratios or not _disjoint(group, cast):
         raise CastError(
@@ -73,13 +71,6 @@ def cast_by(group: Group, types: dict[torch.dtype, torch.dtype]) -> Cast | None:
             f"{', '.join(f'{old} to {new}' for old, new in types.items())}"
         )
     return cast
-
-
-@cache
-def _ratio(larger: int, smaller: int) -> tuple[int, int]:
-    """A fraction in lowest terms. A `Fraction` takes as long as all the rest of a small cast."""
-    common = gcd(larger, smaller)
-    return larger // common, smaller // common
 
 
 def new_type(tensor: torch.Tensor, dtype: torch.dtype) -> torch.dtype:

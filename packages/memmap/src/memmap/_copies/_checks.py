@@ -11,7 +11,7 @@ from torch.nn.parameter import is_lazy
 from .._errors import MoveError
 from .._modules._named import Source, modules_in
 from .._modules._traverse import Path, path_text
-from ._plan import Group, Plan
+from ._plan import CopyPlan, Group
 
 
 def device_of(device: torch.device | str | int) -> torch.device:
@@ -65,7 +65,7 @@ def _is_sharded(module: torch.nn.Module) -> bool:
     )
 
 
-def check_initialized(plan: Plan) -> None:
+def check_initialized(plan: CopyPlan) -> None:
     """Raise a `MoveError` if a tensor is lazy."""
     for item in plan.unknown:
         if is_lazy(item.tensor):
@@ -75,7 +75,7 @@ def check_initialized(plan: Plan) -> None:
             )
 
 
-def check_arrival(plan: Plan, groups: Iterable[Group], target: torch.device | None) -> None:
+def check_arrival(plan: CopyPlan, groups: Iterable[Group], target: torch.device | None) -> None:
     """Raise a `MoveError` if a tensor cannot exist on the target device, or has no data to move."""
     if target is None:
         return

@@ -16,9 +16,10 @@ from typing import NamedTuple
 import torch
 
 from .._modules._rebuild import strided, view_like
+from .._views._boxes import boxes_of
 from .._views._view import View
 from ._plan import Group, Piece
-from ._spans import Span, Transfer
+from ._spans import ByteSpan, Transfer
 
 # Word sizes in bytes: a transfer uses the largest that divides all offsets, lengths and steps.
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
@@ -37,7 +38,7 @@ class Axis(NamedTuple):
 class Box(NamedTuple):
     """The bytes of a span whose digits lie in a box; the first of `axes` counts single bytes."""
 
-    span: Span
+    span: ByteSpan
     origin: int  # address whose digits are all 0
     axes: tuple[Axis, ...]
 
@@ -70,7 +71,7 @@ class Box(NamedTuple):
 
     def holds(self, piece: Piece) -> bool:
         """Whether the box has a place for all bytes of a piece, and strides for its elements."""
-        digits = self._digits(piece.view)
+        digits = self._digits(piece)
         return digits is not None and all(
             axis.first <= low and high <= axis.past
             for (low, high), axis in zip(digits, self.axes, strict=True)
@@ -78,7 +79,7 @@ class Box(NamedTuple):
 
     def view(self, piece: Piece, data: torch.Tensor) -> torch.Tensor:
         """The same view in the copy, with the steps of the box as strides."""
-        digits = self._digits(piece.view) or []
+        digits = self._digits(piece) or []
         offset = sum(
             (low - axis.first) * axis.step for (low, _), axis in zip(digits, self.axes, strict=True)
         )
@@ -89,67 +90,49 @@ class Box(NamedTuple):
         ]
         return view_like(piece.tensor, data, offset, strides)
 
-    def _digits(self, view: View) -> list[tuple[int, int]] | None:
-        return _digits(view, self.origin, [axis.period for axis in self.axes])
+    def _digits(self, piece: Piece) -> list[tuple[int, int]] | None:
+        found = _digits([piece.view], self.origin, [axis.period for axis in self.axes])
+        return None if found is None else found[0]
 
 
-def box_of(span: Span, group: Group) -> Box | None:
+def box_of(span: ByteSpan, group: Group) -> Box | None:
     """The smallest box around the nonempty pieces of a span; None unless it saves bytes."""
-    origins = dict.fromkeys([group.start, *[piece.view.address for piece in span.pieces]])
-    for origin in list(origins)[:_MAX_ORIGINS]:
-        axes = _axes_of(span, origin)
-        if axes is not None:
-            box = Box(span, origin, axes)
+    views = [piece.view for piece in span.pieces]
+    periods = sorted({1}.union(*map(_strides, views)))
+    for origin in [*dict.fromkeys([group.start, *[view.address for view in views]])][:_MAX_ORIGINS]:
+        found = _digits(views, origin, periods)
+        if found is None:
+            continue
+        axes: list[Axis] = []
+        step = 1
+        first = last = origin
+        for period, digits in zip(periods, zip(*found, strict=True), strict=True):
+            low, high = min(low for low, _ in digits), max(high for _, high in digits)
+            axes.append(Axis(period, low, high, step))
+            step *= high - low
+            first += period * low
+            last += period * (high - 1)
+        # Steps must be multiples of the element size, because strides count whole elements.
+        whole = all(axis.step % view.itemsize == 0 for axis in axes[1:] for view in views)
+        if whole and span.start <= first and last < span.stop:
+            box = Box(span, origin, tuple(axes))
             return box if box.nbytes < span.nbytes else None
     return None
 
 
-def _axes_of(span: Span, origin: int) -> tuple[Axis, ...] | None:
-    """Axes of the smallest box around all pieces; None if it does not lie within the span."""
-    periods = {1}
-    for piece in span.pieces:
-        for size, stride in zip(piece.view.sizes, piece.view.strides, strict=True):
-            if size > 1 and stride:
-                periods.add(stride)
-    ordered = sorted(periods)
-    ranges = [_digits(piece.view, origin, ordered) for piece in span.pieces]
-    axes: list[Axis] = []
-    step = 1
-    first = last = origin
-    if None in ranges:
+def _strides(view: View) -> set[int]:
+    return {stride for size, stride in zip(view.sizes, view.strides, strict=True) if size > 1} - {0}
+
+
+def _digits(
+    views: Sequence[View], origin: int, periods: Sequence[int]
+) -> list[list[tuple[int, int]]] | None:
+    """First and past-the-last value of every digit of the bytes of views; None if digits carry."""
+    layouts = [layout for view in views if (layout := view.layout())]
+    if len(layouts) < len(views) or not set().union(*map(_strides, views)) <= {*periods}:
         return None
-    for position, period in enumerate(ordered):
-        low = min(digits[position][0] for digits in ranges if digits)
-        high = max(digits[position][1] for digits in ranges if digits)
-        axes.append(Axis(period, low, high, step))
-        step *= high - low
-        first += period * low
-        last += period * (high - 1)
-    itemsizes = {piece.view.itemsize for piece in span.pieces}
-    # Steps must be multiples of the element size, because strides count whole elements.
-    whole = all(axis.step % itemsize == 0 for axis in axes[1:] for itemsize in itemsizes)
-    inside = span.start <= first and last < span.stop
-    return tuple(axes) if whole and inside else None
-
-
-def _digits(view: View, origin: int, periods: Sequence[int]) -> list[tuple[int, int]] | None:
-    """First and past-the-last value of every digit of the bytes of a view; None if digits carry."""
-    rest = view.address - origin
-    widths = dict.fromkeys(periods, 0)
-    widths[1] = view.itemsize - 1
-    for size, stride in zip(view.sizes, view.strides, strict=True):
-        if size > 1 and stride:
-            if stride not in widths:
-                return None
-            widths[stride] += size - 1
-    digits = []
-    for period in reversed(periods):
-        digit, rest = divmod(rest, period)
-        digits.append((digit, digit + widths[period] + 1))
-    digits.reverse()
-    reach = 0
-    for (_, high), period, after in zip(digits, periods, periods[1:], strict=False):
-        reach += period * (high - 1)
-        if reach >= after:
-            return None
-    return digits
+    boxes = boxes_of(layouts, (origin,), periods)
+    if not boxes.is_box.all():
+        return None
+    places = zip(boxes.low.tolist(), boxes.high.tolist(), strict=True)
+    return [list(zip(low, high, strict=True)) for low, high in places]

@@ -14,13 +14,13 @@ from .._modules._gradients import give_gradient
 from .._modules._named import Source
 from .._modules._rebuild import with_class_of
 from .._modules._reconstruct import reconstruct
-from .._modules._traverse import Found, attributes_of, path_text, traverse
+from .._modules._traverse import FoundTensor, attributes_of, path_text, traverse
 from .._torch import swap_memory
 from ._aliases import warn_of_copy
 from ._by_class import sent_by_class
 from ._checks import check_module_type
 from ._deepcopy_memo import CopiedStorages
-from ._plan import Plan, plan_of
+from ._plan import CopyPlan, copy_plan
 from ._unshared import split_unshared
 
 M = TypeVar("M", bound=Source)
@@ -114,7 +114,7 @@ def memory_aware_deepcopy(
         cloned = _cloned_by_torch(found, memo, storages)
         found = [item for item in found if id(item.tensor) not in memo or id(item.tensor) in cloned]
     unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
-    plan = plan_of(others, detach)
+    plan = copy_plan(others, detach)
     if is_outermost:
         warn_of_copy(plan, unshared)
     # Objects that were met only for a moment stay alive, so that no other one gets their ids.
@@ -128,10 +128,9 @@ def memory_aware_deepcopy(
     sources += put_copies(plan, plain, memo, storages.counters, cloned=cloned)
     storages.made |= {id(source): memo[id(source)] for source in sources}
     storages.reached |= reached.seen
-    attributed = [source for source in sources if hooks or id(source) in reached.attributed]
 
     def complete() -> None:
-        for source in attributed:
+        for source in sources:
             copy_attachments(source, memo[id(source)], memo, hooks)
         for item in plan.unknown if is_outermost else []:
             try:
@@ -144,7 +143,7 @@ def memory_aware_deepcopy(
 
 
 def put_copies(
-    plan: Plan,
+    plan: CopyPlan,
     plain: dict[int, torch.Tensor],
     memo: dict[int, Any],
     counters: Counters,
@@ -177,7 +176,7 @@ def put_copies(
 
 
 def _cloned_by_torch(
-    found: list[Found], memo: dict[int, Any], storages: CopiedStorages
+    found: list[FoundTensor], memo: dict[int, Any], storages: CopiedStorages
 ) -> set[int]:
     """Parameters that an outer copy met before, and that torch has cloned out of their storage.
 

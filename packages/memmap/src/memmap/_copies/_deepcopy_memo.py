@@ -19,7 +19,7 @@ from .._modules._traverse import path_text
 from ._buffers import copied
 from ._placement import Region, Regions
 from ._plan import Group, Piece
-from ._spans import Pack, Span
+from ._spans import ByteSpan, Pack
 
 
 class CopiedStorages(dict[int, torch.UntypedStorage]):
@@ -118,10 +118,14 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         pieces = made + more
         start = min(piece.view.storage_span[0] for piece in pieces)
         stop = max(piece.view.storage_span[1] for piece in pieces)
-        full = copied(Span(start, stop, pieces), region.span._replace(pieces=pieces), region.device)
+        full = copied(
+            ByteSpan(start, stop, pieces), region.span._replace(pieces=pieces), region.device
+        )
         with torch.no_grad():
             for buffer in region.buffers:
-                assert isinstance(buffer.part, Span)  # a deep copy moves nothing closer together
+                assert isinstance(
+                    buffer.part, ByteSpan
+                )  # a deep copy moves nothing closer together
                 place = buffer.part.start - start
                 full.data[place : place + len(buffer.data)].copy_(buffer.data)
         for piece in pieces:

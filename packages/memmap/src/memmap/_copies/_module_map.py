@@ -11,7 +11,7 @@ import torch
 from .._modules._at_once import attribute_set, keeps_grad_mode
 from .._modules._named import Source
 from .._modules._reconstruct import reconstruct
-from .._modules._traverse import Found, path_text, traverse
+from .._modules._traverse import FoundTensor, path_text, traverse
 from .._reports._report import MemoryReport
 from .._views._footprint import union_nbytes
 from .._views._view import View
@@ -21,7 +21,7 @@ from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
 from ._move_steps import Target
 from ._placement import Copied, DeviceMemory, properties_of
-from ._plan import Group, plan_of
+from ._plan import Group, copy_plan
 from ._spans import Pack
 
 M = TypeVar("M", bound=Source)
@@ -103,7 +103,7 @@ class ModuleMemoryMap:
     @property
     def groups(self) -> list[StorageGroup]:
         """Tensors of the registered modules as they are now, grouped by the memory they share."""
-        groups = plan_of(self._known.found(None, named=True), detach=True).groups
+        groups = copy_plan(self._known.found(None, named=True), detach=True).groups
         return [
             StorageGroup(
                 tuple(path_text(piece.path) for piece in group.pieces),
@@ -243,7 +243,7 @@ class ModuleMemoryMap:
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Copy every tensor, also those in objects that copy themselves.
-        plan = plan_of([item._replace(owned=True) for item in missing], detach)
+        plan = copy_plan([item._replace(owned=True) for item in missing], detach)
         check_arrival(plan, plan.groups, target)
         place = known.filler(target, pack, non_blocking)
         plain: dict[int, torch.Tensor] = {}
@@ -284,9 +284,9 @@ class _Known:
         there = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
         return _Known(modules, self.devices | {device: there})
 
-    def found(self, device: torch.device | None, named: bool = False) -> list[Found]:
+    def found(self, device: torch.device | None, named: bool = False) -> list[FoundTensor]:
         """Tensors of all modules, or of those that may go to a device, each once."""
-        found: dict[int, Found] = {}
+        found: dict[int, FoundTensor] = {}
         for number, (module, meant_for) in enumerate(self.modules):
             prefix = (None, f".{number}") if named and len(self.modules) > 1 else None
             if device is None or meant_for in (None, device):
@@ -304,7 +304,7 @@ class _Known:
             """The group of all registered tensors that share its memory."""
             nonlocal registered
             if registered is None:
-                groups = plan_of(self.found(device), detach=True).groups
+                groups = copy_plan(self.found(device), detach=True).groups
                 registered = {storage: group for group in groups for storage in group.storages}
             # Memory made only now (for tensors without memory of their own) is not registered.
             return registered.get(group.storages[0], group)

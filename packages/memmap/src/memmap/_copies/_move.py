@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
 import torch
@@ -10,13 +10,13 @@ import torch
 from .._modules._at_once import Call, keeps_grad_mode
 from .._modules._composite import take_apart
 from .._modules._named import Source, modules_in, tensors_of
-from .._modules._traverse import Found, traverse
+from .._modules._traverse import FoundTensor, is_step_count, traverse
 from .._torch import TORCH_APPLY
 from .._views._address import is_wrapper
 from ._aliases import held_outside, warn_of_move
 from ._buffers import new_views
 from ._by_class import add_casts_by_class
-from ._cast import cast_of, new_type
+from ._cast import cast_of
 from ._checks import (
     check_arrival,
     check_dtype,
@@ -26,7 +26,7 @@ from ._checks import (
     device_of,
 )
 from ._move_steps import Filler, Target, carry_out, move_steps
-from ._plan import Group, Plan, plan_of
+from ._plan import CopyPlan, Group, copy_plan
 
 M = TypeVar("M", bound=Source)
 
@@ -120,7 +120,8 @@ def memory_aware_to(
 
     If a class overrides the method with which ``Module.to`` converts tensors (metrics do, to keep
     more tensors in step), it is called after the move. An error that it raises is raised after the
-    tensors have moved.
+    tensors have moved. Before a cast, it is also called with a function that only notes which
+    tensors the class converts: the others keep their type, as in ``Module.to``.
 
     The state of an optimizer (momentum, say) is not part of the module. After a move, load it
     again with ``optimizer.load_state_dict(optimizer.state_dict())``.
@@ -159,7 +160,7 @@ def move(
     strict: bool,
     low_memory: bool,
     attributes: bool = False,
-    others: Iterable[Found] = (),
+    others: Iterable[FoundTensor] = (),
     kept: Iterable[object] = (),
     further: Iterable[tuple[Call, Call]] = (),
 ) -> None:
@@ -169,35 +170,36 @@ def move(
     `carry_out` for `kept` and `further`.
     """
     check_holds_its_tensors(module)
+    parts = [part for _, part in modules_in(module, attributes)]
+    uncast = set() if target.dtype is None else _uncast(module, parts, Target(None, target.dtype))
     found = tensors_of(module)
     if attributes:
         known = {id(item.tensor) for item in found}
         found += [item for item in traverse(module).found if id(item.tensor) not in known]
         wrappers = [item.tensor for item in found if is_wrapper(item.tensor)]
-        parts = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
-        found = [item for item in found if id(item.tensor) not in parts]
+        inner = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
+        found = [item for item in found if id(item.tensor) not in inner]
     # No other name may refer to the memory that moves, or it could not be freed before the end.
-    steps, held = _planned(module, found, target, others, strict, low_memory)
+    steps, held = _planned(module, found, target, others, strict, low_memory, uncast)
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
-        _call_overrides(module, target)
+        _call_overrides(parts, target.converted)
     finally:
-        for _, part in modules_in(module):
+        for part in parts:
             if isinstance(part, torch.nn.RNNBase):
                 part._init_flat_weights()
 
 
-def _call_overrides(source: Source, target: Target) -> None:
-    """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for further tensors."""
-    parts = [part for _, part in modules_in(source)]
+def _call_overrides(
+    parts: Sequence[torch.nn.Module], convert: Callable[[torch.Tensor], torch.Tensor]
+) -> list[torch.nn.Module]:
+    """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for some tensors.
+
+    Returns the modules that were asked; their own methods ask the modules in them.
+    """
     if all(getattr(part._apply, "__func__", None) in TORCH_APPLY for part in parts):
-        return
+        return []
     inner = {id(child) for part in parts for child in part.modules() if child is not part}
-
-    def convert(tensor: torch.Tensor) -> torch.Tensor:
-        # A tensor that has moved already is returned unchanged.
-        return tensor.to(target.device, target.dtype and new_type(tensor, target.dtype))
-
     # torch would replace wrappers, which drops their attributes. It leaves out parameters of None.
     hidden = [
         (part._parameters, name, parameter)
@@ -205,35 +207,55 @@ def _call_overrides(source: Source, target: Target) -> None:
         for name, parameter in part._parameters.items()
         if parameter is not None and is_wrapper(parameter)
     ]
+    outermost = [part for part in parts if id(part) not in inner]
     try:
         for parameters, name, _ in hidden:
             parameters[name] = None
-        for part in parts:
-            if id(part) not in inner:  # its own _apply calls those of the modules in it
-                part._apply(convert)
+        for part in outermost:
+            part._apply(convert)
     finally:
         for parameters, name, parameter in hidden:
             parameters[name] = parameter
+    return outermost
+
+
+def _uncast(source: Source, parts: Sequence[torch.nn.Module], cast: Target) -> set[int]:
+    """The ids of tensors whose type the overridden ``_apply`` of their module does not change."""
+    asked: set[int] = set()
+    own: set[int] = set()
+
+    def ask(tensor: torch.Tensor) -> torch.Tensor:
+        if not own:  # most modules override nothing, and are never asked
+            own.update(traverse(source).seen)
+        if id(tensor) not in own:
+            return cast.converted(tensor)  # a new one, with which the class learns the new type
+        asked.add(id(tensor))
+        return tensor
+
+    found = [item.tensor for part in _call_overrides(parts, ask) for item in tensors_of(part)]
+    return {id(tensor) for tensor in found if not is_wrapper(tensor)} - asked
 
 
 def _planned(
     module: Source,
-    found: list[Found],
+    found: list[FoundTensor],
     target: Target,
-    others: Iterable[Found],
+    others: Iterable[FoundTensor],
     strict: bool,
     low_memory: bool,
-) -> tuple[list[Plan], Iterable[object]]:
+    uncast: set[int],
+) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
-    plan = plan_of([item._replace(owned=True) for item in found])
+    uncast |= {id(item.tensor) for item in found if is_step_count(item.path)}
+    plan = copy_plan([item._replace(owned=True) for item in found], uncast=uncast)
     check_initialized(plan)
-    add_casts_by_class(plan, target.dtype)
+    add_casts_by_class(plan, target.dtype, uncast)
     groups = [group for group in plan.groups if _is_to_move(group, target)]
     check_arrival(plan, groups, target.device)
     held = outside = held_outside([plan])
     if held:
         known = {id(item.tensor) for item in found}
-        rest = plan_of([item for item in others if id(item.tensor) not in known], detach=True)
+        rest = copy_plan([item for item in others if id(item.tensor) not in known], detach=True)
         outside = held_outside([plan, rest])
     warn_of_move(groups, outside, strict, module)
     return move_steps(plan, groups, all_at_once=not low_memory), held

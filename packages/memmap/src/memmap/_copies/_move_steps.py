@@ -18,16 +18,16 @@ import torch
 from .._errors import MoveError
 from .._modules._at_once import Call, at_once, attribute_set
 from .._modules._commit import Changes, commit
-from .._modules._traverse import Found, path_text
+from .._modules._traverse import FoundTensor, path_text
 from ._buffers import has_data, new_views
 from ._by_class import sent_by_class
 from ._cast import cast_by, is_exact, new_type
-from ._plan import Group, Plan, components, plan_of
+from ._plan import CopyPlan, Group, components, copy_plan
 
 Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
 """Makes the plain tensors of a group on a device, by the id of their source."""
 
-_Done: TypeAlias = list[tuple[list[Found], Callable[[], None]]]
+_Done: TypeAlias = list[tuple[list[FoundTensor], Callable[[], None]]]
 """The tensors of each step that has begun, and the function that undoes the step."""
 
 
@@ -37,8 +37,12 @@ class Target(NamedTuple):
     device: torch.device | None
     dtype: torch.dtype | None
 
+    def converted(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor with this device and precision; the same object if it has both."""
+        return tensor.to(self.device, self.dtype and new_type(tensor, self.dtype))
 
-def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[Plan]:
+
+def move_steps(plan: CopyPlan, groups: Sequence[Group], all_at_once: bool) -> list[CopyPlan]:
     """Plans of steps. Groups of one tensor, or of a tensor and its gradient, share a step."""
     n = len(groups) + len(plan.unknown)
     home = {id(piece.tensor): at for at, group in enumerate(groups) for piece in group.pieces}
@@ -55,7 +59,7 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
         if id(item.tensor) in home and id(gradient) in home:
             together.append([home[id(item.tensor)], home[id(gradient)]])
     number = components(n, (pair for homes in together for pair in pairwise(homes)))
-    steps: dict[int, Plan] = defaultdict(Plan)
+    steps: dict[int, CopyPlan] = defaultdict(CopyPlan)
     for at, group in enumerate(groups):
         steps[number[at]].groups.append(group)
     for at, item in enumerate(plan.unknown, len(groups)):
@@ -71,7 +75,7 @@ def move_steps(plan: Plan, groups: Sequence[Group], all_at_once: bool) -> list[P
 
 
 def carry_out(
-    steps: list[Plan],
+    steps: list[CopyPlan],
     target: Target,
     fill: Filler,
     kept: Container[object],
@@ -83,7 +87,7 @@ def carry_out(
     with the `kept` identities. The calls in `further` are made together with the last step.
     """
     done: _Done = []
-    stranded: list[Found] = []
+    stranded: list[FoundTensor] = []
     if not steps:
         at_once([call for call, _ in further])
     try:
@@ -114,7 +118,7 @@ def carry_out(
         raise
 
 
-def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
+def _change(step: CopyPlan, target: Target, fill: Filler, changes: Changes) -> None:
     """Fill new memory for all tensors of a step and give it to the tensors."""
     plain: dict[int, torch.Tensor] = {}
     with torch.no_grad():
@@ -142,7 +146,7 @@ def _change(step: Plan, target: Target, fill: Filler, changes: Changes) -> None:
 
 
 def _send(
-    item: Found, tensor: torch.Tensor, plain: dict[int, torch.Tensor], target: Target
+    item: FoundTensor, tensor: torch.Tensor, plain: dict[int, torch.Tensor], target: Target
 ) -> None:
     """Let the class of a tensor move and cast it; a tensor that needs neither stays as it is."""
     dtype = target.dtype and new_type(tensor, target.dtype)
@@ -158,7 +162,7 @@ class _Origin(NamedTuple):
     types: dict[torch.dtype, torch.dtype]
 
 
-def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin | None:
+def _origin_of(step: CopyPlan, target: Target, kept: Container[object]) -> _Origin | None:
     """The origin of a step that can be moved back without loss; None if it must be kept."""
     devices = {group.device for group in step.groups}
     if step.unknown or len(devices) != 1 or (target.device and target.device.type == "meta"):
@@ -185,7 +189,7 @@ def _origin_of(step: Plan, target: Target, kept: Container[object]) -> _Origin |
 class _MoveBack:
     """Moves tensors back after their old memory was freed."""
 
-    def __init__(self, found: list[Found], origin: _Origin) -> None:
+    def __init__(self, found: list[FoundTensor], origin: _Origin) -> None:
         self._found = found
         self._origin = origin
         self.is_done = False
@@ -193,7 +197,7 @@ class _MoveBack:
     def __call__(self) -> None:
         if self.is_done:
             return
-        plan = plan_of(self._found)
+        plan = copy_plan(self._found)
         changes = Changes([attribute_set(self, "is_done", True, False)])
         _change(plan, Target(self._origin.device, None), self._fill, changes)
 
@@ -204,7 +208,7 @@ class _MoveBack:
         return new_views(group, device, False, cast_by(group, types))
 
 
-def _undo_steps(done: _Done, stranded: list[Found]) -> None:
+def _undo_steps(done: _Done, stranded: list[FoundTensor]) -> None:
     """Undo steps, the last one first; tensors of steps that cannot be undone become `stranded`.
 
     The list is emptied on the way. A step may be undone again if it was interrupted.

@@ -12,13 +12,13 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .._errors import StorageError
 from .._modules._composite import place_of
 from .._modules._counters import Counters
-from .._modules._traverse import Found, path_text
+from .._modules._traverse import FoundTensor, path_text
 from .._views._footprint import Footprint, footprint
 from .._views._layout import run_layout
 from .._views._layout_index import LayoutIndex
 from .._views._view import View
-from ._buffers import Buffer, new_buffers
-from ._plan import Group, Piece, plan_of
+from ._buffers import PartBuffer, new_buffers
+from ._plan import Group, Piece, copy_plan
 from ._spans import Pack
 
 _HINT = "(register all modules before the first of them is placed)"
@@ -32,8 +32,8 @@ class Region:
     ) -> None:
         self.span = group._replace(pieces=[])
         self.device = device
-        self.buffers: list[Buffer] = []
-        self.buffer_of: dict[View, Buffer] = {}  # for the views whose bytes were copied
+        self.buffers: list[PartBuffer] = []
+        self.buffer_of: dict[View, PartBuffer] = {}  # for the views whose bytes were copied
         self.sources: dict[int, StorageWeakRef] = {}  # the weak references reserve the identities
         self._pack: Pack = pack
         self._non_blocking = non_blocking
@@ -76,7 +76,7 @@ class Region:
         """Whether a source storage still exists, so that the source addresses are still valid."""
         return not all(source.expired() for source in self.sources.values())
 
-    def _buffer(self, piece: Piece) -> Buffer | None:
+    def _buffer(self, piece: Piece) -> PartBuffer | None:
         buffer = self.buffer_of.get(piece.view)
         if buffer is None:
             buffer = next((buffer for buffer in self.buffers if buffer.part.holds(piece)), None)
@@ -205,7 +205,7 @@ def properties_of(source: torch.Tensor) -> list[object]:
         properties += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
         place = place_of(tensor)
         parts = [(tensor, place)] if isinstance(place, View) else []
-        for piece in [] if parts else plan_of([Found(tensor, None)], detach=True).pieces:
+        for piece in [] if parts else copy_plan([FoundTensor(tensor, None)], detach=True).pieces:
             parts.append((piece.tensor, piece.view))
         for part, view in parts:
             properties += [part.dtype, StorageWeakRef(part.untyped_storage()), view]

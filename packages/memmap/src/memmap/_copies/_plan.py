@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Container, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
 
 from .._errors import NonLeafError, StorageError
-from .._modules._composite import Composite, place_of
-from .._modules._traverse import Found, Path, is_step_count, path_text
+from .._modules._composite import CompositeTensor, place_of
+from .._modules._traverse import FoundTensor, Path, path_text
 from .._views._address import is_wrapper, sharing_memory
 from .._views._view import View
 
@@ -18,8 +18,8 @@ from .._views._view import View
 class Piece(NamedTuple):
     """A strided tensor to copy (a found tensor or a part of one), and where it lies.
 
-    A cast leaves the type of some: the class of a wrapper casts its parts, and counts of steps of
-    optimizers are exact only in their own type.
+    A cast leaves the type of some: the class of a wrapper casts its parts, counts of steps of
+    optimizers are exact only in their own type, and classes of modules keep the type of some.
     """
 
     tensor: torch.Tensor
@@ -52,7 +52,7 @@ class Group(NamedTuple):
 
 
 @dataclass
-class Plan:
+class CopyPlan:
     """The work of a copy, a move, or one step of a move.
 
     Each tensor in `found` is a piece in `groups`, or is made again from pieces (`composites`), or
@@ -61,9 +61,9 @@ class Plan:
     """
 
     groups: list[Group] = field(default_factory=list)
-    composites: list[tuple[Found, Composite]] = field(default_factory=list)
-    unknown: list[Found] = field(default_factory=list)
-    found: list[Found] = field(default_factory=list)
+    composites: list[tuple[FoundTensor, CompositeTensor]] = field(default_factory=list)
+    unknown: list[FoundTensor] = field(default_factory=list)
+    found: list[FoundTensor] = field(default_factory=list)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -80,9 +80,14 @@ class Plan:
             plain[id(item.tensor)] = composite.assemble([*map(part_of, composite.parts)])
 
 
-def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
-    """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor."""
-    plan = Plan()
+def copy_plan(
+    found: Iterable[FoundTensor], detach: bool = False, uncast: Container[int] = ()
+) -> CopyPlan:
+    """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
+
+    A cast leaves the type of tensors with the `uncast` ids.
+    """
+    plan = CopyPlan()
     pieces: list[Piece] = []
     for item in found:
         if not item.tensor.is_leaf and not detach:
@@ -93,13 +98,13 @@ def plan_of(found: Iterable[Found], detach: bool = False) -> Plan:
                 f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
             )
         plan.found.append(item)
-        _add_pieces(item, pieces, plan, is_step_count(item.path))
+        _add_pieces(item, pieces, plan, id(item.tensor) in uncast)
     groups = _grouped(pieces)
     plan.groups = [group for group in groups if any(piece.owned for piece in group.pieces)]
     return plan
 
 
-def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, keeps_type: bool) -> None:
+def _add_pieces(item: FoundTensor, pieces: list[Piece], plan: CopyPlan, keeps_type: bool) -> None:
     """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
     place = place_of(item.tensor)
     if isinstance(place, View):
@@ -113,7 +118,7 @@ def _add_pieces(item: Found, pieces: list[Piece], plan: Plan, keeps_type: bool) 
     else:
         keeps_type = keeps_type or (is_wrapper(item.tensor) and not item.tensor.is_nested)
         for part, name in zip(place.parts, place.names, strict=True):
-            _add_pieces(Found(part, (item.path, f".{name}")), pieces, plan, keeps_type)
+            _add_pieces(FoundTensor(part, (item.path, f".{name}")), pieces, plan, keeps_type)
         # Inner composites come first, so that they are there when the outer one is assembled.
         plan.composites.append((item, place))
 

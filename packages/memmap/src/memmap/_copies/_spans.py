@@ -9,7 +9,7 @@ import torch
 
 from .._modules._rebuild import bytes_of, strided, view_like
 from .._views._footprint import footprint
-from .._views._runs import joined
+from .._views._runs import connected_intervals
 from ._cast import Cast, Unit
 from ._plan import Group, Piece
 
@@ -26,7 +26,7 @@ Transfer: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """A view of new memory, and the view of old memory to copy into it."""
 
 
-class Span(NamedTuple):
+class ByteSpan(NamedTuple):
     """All bytes in an interval of source addresses; a cast scales their distances in the copy."""
 
     start: int
@@ -73,10 +73,8 @@ class Span(NamedTuple):
 
     def _scaled(self, nbytes: int) -> int:
         """A distance in the source as one in the copy, rounded up."""
-        if self.cast is None:
-            return nbytes
-        larger, smaller = self.cast.ratio
-        return -(-nbytes * larger // smaller)
+        ratio = self.cast.ratio if self.cast else 1.0  # sizes of elements are powers of two
+        return nbytes * int(ratio) if ratio >= 1 else -(-nbytes // int(1 / ratio))
 
     def _sources(self) -> Iterator[tuple[int, torch.Tensor]]:
         """Address and bytes (a view) of each storage, without bytes of the storages before it."""
@@ -116,7 +114,7 @@ class Span(NamedTuple):
                     yield first - self.start, ((past - first) // itemsize,), (1,), unit
 
 
-def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
+def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[ByteSpan]:
     """Intervals that a copy of a group needs, ascending: one, unless `pack` leaves out gaps.
 
     With ``pack="close"``, spans that touch stay together, because their pieces may move closer
@@ -132,14 +130,14 @@ def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Span]:
             # Rounded down, this start may lie in the span before; then the two are joined.
             start, stop = piece.view.span
             bounded.append((start - (start - group.start) % _ALIGNMENT, stop + touching, piece))
-    spans: list[Span] = []
-    for part in joined(bounded) if pack or not bounded else [bounded]:
+    spans: list[ByteSpan] = []
+    for part in connected_intervals(bounded) if pack or not bounded else [bounded]:
         starts, stops, pieces = zip(*part, strict=True)
-        spans.append(Span(min(starts), max(stops) - touching, list(pieces), cast))
+        spans.append(ByteSpan(min(starts), max(stops) - touching, list(pieces), cast))
     for piece in empty:
         home = next((span for span in spans if span.holds(piece)), None)
         if home is None:
-            spans.append(Span(piece.view.address, piece.view.address, [piece], cast))
+            spans.append(ByteSpan(piece.view.address, piece.view.address, [piece], cast))
         else:
             home.pieces.append(piece)
     spans.sort(key=lambda span: span.start)

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 import torch
 
-from .._modules._traverse import Found
+from .._modules._traverse import FoundTensor
 from .._torch import data_address, n_holders
 from .._views._address import PLAIN_TENSORS, SUB_BYTE_DTYPES
-from .._views._runs import joined
+from .._views._runs import connected_intervals
 from ._allocate import HUGE_FROM
 
 
-def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
+def split_unshared(found: Sequence[FoundTensor]) -> tuple[list[FoundTensor], list[FoundTensor]]:
     """Split tensors into those that fill a storage alone (a clone copies it) and the others."""
     places: list[tuple[int, int, int]] = []
     are_filled = [False] * len(found)
@@ -26,9 +26,9 @@ def split_unshared(found: Sequence[Found]) -> tuple[list[Found], list[Found]]:
         places.append((start, start + nbytes, position))
         are_filled[position] = start != 0 and owned and _fills(tensor, storage, nbytes)
     # Equal addresses on two devices only cost time.
-    apart = {part[0][2] for part in joined(places) if len(part) == 1}
-    unshared: list[Found] = []
-    others: list[Found] = []
+    apart = {part[0][2] for part in connected_intervals(places) if len(part) == 1}
+    unshared: list[FoundTensor] = []
+    others: list[FoundTensor] = []
     for position, item in enumerate(found):
         (unshared if are_filled[position] and position in apart else others).append(item)
     return unshared, others

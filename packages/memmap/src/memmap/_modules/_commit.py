@@ -17,10 +17,10 @@ from ._counters import Counters, is_counted
 from ._gradients import give_gradient, is_of_other_layout
 from ._rebuild import with_class_of
 from ._refcounts import known_uses, n_uses_inside
-from ._traverse import Found, path_text
+from ._traverse import FoundTensor, path_text
 
 
-def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Changes) -> None:
+def commit(found: Sequence[FoundTensor], plain: dict[int, torch.Tensor], changes: Changes) -> None:
     """Give tensors, gradients included, new memory in place.
 
     `plain` has the new tensor for the id of each tensor; tensors without an entry stay. The
@@ -66,7 +66,7 @@ def commit(found: Sequence[Found], plain: dict[int, torch.Tensor], changes: Chan
 
 
 def _owners_to_join(
-    found: Sequence[Found], exchanged: Container[int]
+    found: Sequence[FoundTensor], exchanged: Container[int]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Tensors and their gradients if at least one of the two is exchanged as a whole."""
     owners = []
@@ -102,7 +102,7 @@ def _can_be_pointed(tensor: torch.Tensor, new: torch.Tensor, n_known: int) -> bo
     )
 
 
-def _check_exchange(item: Found, n_known: int) -> None:
+def _check_exchange(item: FoundTensor, n_known: int) -> None:
     """Check that no graph uses the tensor, because its gradient would be lost."""
     tensor = item.tensor
     if not tensor.requires_grad or n_uses_inside(tensor) <= n_known:

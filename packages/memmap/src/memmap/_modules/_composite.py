@@ -20,7 +20,7 @@ _COMPRESSED = {
 }
 
 
-class Composite(NamedTuple):
+class CompositeTensor(NamedTuple):
     """The strided tensors that another tensor is made of; they share its memory.
 
     `assemble` makes a tensor like the whole from other parts, without copying them. `has_own`
@@ -34,7 +34,7 @@ class Composite(NamedTuple):
     has_own: bool
 
 
-def place_of(tensor: torch.Tensor) -> View | Composite | None:
+def place_of(tensor: torch.Tensor) -> View | CompositeTensor | None:
     """Where a strided tensor lies, or the parts of another one; None if it shows neither."""
     if is_lazy(tensor):
         return None
@@ -44,7 +44,7 @@ def place_of(tensor: torch.Tensor) -> View | Composite | None:
         return take_apart(tensor)
 
 
-def take_apart(tensor: Any) -> Composite | None:
+def take_apart(tensor: Any) -> CompositeTensor | None:
     """Parts of a tensor without its own strided memory; None if it cannot be taken apart."""
     if shows_its_parts(tensor):
         names, context = tensor.__tensor_flatten__()
@@ -52,7 +52,7 @@ def take_apart(tensor: Any) -> Composite | None:
         inner = {name: getattr(tensor, name) for name in names}
         # The mesh of a distributed tensor is no tensor; the new tensor shares it.
         names = [name for name in names if isinstance(inner[name], torch.Tensor)]
-        return Composite(
+        return CompositeTensor(
             [inner[name] for name in names],
             names,
             lambda parts: unflatten(
@@ -61,7 +61,7 @@ def take_apart(tensor: Any) -> Composite | None:
             False,
         )
     if tensor.layout is torch.sparse_coo:
-        return Composite(
+        return CompositeTensor(
             [tensor._indices(), tensor._values()],
             ("indices", "values"),
             lambda parts: torch.sparse_coo_tensor(
@@ -75,7 +75,7 @@ def take_apart(tensor: Any) -> Composite | None:
         )
     if tensor.layout in _COMPRESSED:
         names = _COMPRESSED[tensor.layout]
-        return Composite(
+        return CompositeTensor(
             # Differentiable views would hold the whole, and it could not be exchanged.
             [getattr(tensor, name)().data for name in names],
             names,
@@ -93,7 +93,7 @@ def take_apart(tensor: Any) -> Composite | None:
         # The table of sizes, strides and offsets is on the host and never changes.
         sizes, strides = tensor._nested_tensor_size(), tensor._nested_tensor_strides()
         offsets = tensor._nested_tensor_storage_offsets()
-        return Composite(
+        return CompositeTensor(
             [tensor.values().data],
             ("values",),
             lambda parts: nested_from(parts[0], sizes, strides, offsets),
@@ -101,5 +101,5 @@ def take_apart(tensor: Any) -> Composite | None:
         )
     if tensor._is_zerotensor():
         # The zeros of automatic differentiation have no memory that could be shared.
-        return Composite([tensor.detach().clone()], ("zeros",), lambda parts: parts[0], False)
+        return CompositeTensor([tensor.detach().clone()], ("zeros",), lambda parts: parts[0], False)
     return None

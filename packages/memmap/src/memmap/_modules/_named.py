@@ -12,7 +12,7 @@ import torch
 from .._torch import shows_its_parts
 from .._views._view import View
 from ._classes import ATOM, NO_STATE, kind_of
-from ._traverse import Found, Path, _attributes, _members, attributes_of, path_text
+from ._traverse import FoundTensor, Path, _attributes, _members, attributes_of, path_text
 
 Source: TypeAlias = torch.nn.Module | Mapping[Any, Any]
 """What the functions on modules take: a module, or a mapping of any depth with tensors in it."""
@@ -64,18 +64,21 @@ def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Pat
         todo += reversed([((path, text) if text else path, part) for text, part in parts])
 
 
-def tensors_of(source: Source) -> list[Found]:
+def tensors_of(source: Source) -> list[FoundTensor]:
     """Parameters, buffers and gradients of a module; all tensors of a mapping; each once."""
-    found: dict[int, Found] = {}
+    found: dict[int, FoundTensor] = {}
     for path, value in named_values(source):
         if isinstance(value, torch.Tensor):
-            found.setdefault(id(value), Found(value, path))
+            found.setdefault(id(value), FoundTensor(value, path))
     return list(found.values())
 
 
-def modules_in(source: object) -> list[tuple[Path, torch.nn.Module]]:
-    """A module and its parts, or all modules in a mapping, each once."""
-    if isinstance(source, torch.nn.Module):
+def modules_in(source: object, attributes: bool = False) -> list[tuple[Path, torch.nn.Module]]:
+    """A module and its parts, or all modules in a mapping, each once.
+
+    With `attributes`, also modules in other attributes and containers of modules.
+    """
+    if isinstance(source, torch.nn.Module) and not attributes:
         return [((None, name) if name else None, part) for name, part in source.named_modules()]
     found = named_values(source, attributes=True)
     return [(path, value) for path, value in found if isinstance(value, torch.nn.Module)]

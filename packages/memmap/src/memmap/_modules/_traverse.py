@@ -31,7 +31,7 @@ Path: TypeAlias = "tuple[Path, str] | None"
 """Linked list ``(path of the owner, text)``; joined only when the text is needed."""
 
 
-class Found(NamedTuple):
+class FoundTensor(NamedTuple):
     """A tensor, its first path, and whether no object that copies itself owns it."""
 
     tensor: torch.Tensor
@@ -76,9 +76,8 @@ class Traversal:
     """A breadth-first walk: states of modules first, objects that copy themselves last."""
 
     def __init__(self) -> None:
-        self.found: list[Found] = []
+        self.found: list[FoundTensor] = []
         self.seen: set[int] = set()  # ids of all objects that were met, tensors included
-        self.attributed: set[int] = set()  # ids of tensors that carry a gradient or attributes
         self._alive: list[object] = []  # keeps temporary objects, so that no id is used twice
         # Objects still to open: modules, other objects, and objects that copy themselves.
         self._queues: list[deque[Callable[[], None]]] = [deque(), deque(), deque()]
@@ -107,17 +106,13 @@ class Traversal:
             self._queues[1].append(partial(self.meet_all, self.parts_of(value, path), path, True))
 
     def meet_tensor(self, tensor: torch.Tensor, path: Path, owned: bool) -> None:
-        identity = id(tensor)
-        if identity in self.seen:
+        if id(tensor) in self.seen:
             return
-        self.seen.add(identity)
-        self.found.append(Found(tensor, path, owned))
+        self.seen.add(id(tensor))
+        self.found.append(FoundTensor(tensor, path, owned))
         if tensor.is_leaf and (grad := tensor.grad) is not None:
-            self.attributed.add(identity)
             self.meet_tensor(grad, (path, ".grad"), owned)
-        if attributes := attributes_of(tensor):
-            self.attributed.add(identity)
-            self.meet_all(_dotted(attributes), path, owned)
+        self.meet_all(_dotted(attributes_of(tensor)), path, owned)
 
     def open_module(self, module: torch.nn.Module, path: Path, owned: bool) -> None:
         state: Any = module.__dict__

@@ -27,7 +27,7 @@ from ._numbers import Entries
 _ZIP = b"PK\x03\x04"
 # Protocol 2, a long integer of ten bytes: the magic number of torch.save before version 1.6.
 _LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19"
-_LEGACY_VERSION = 1001
+_LEGACY_VERSION = 1001  # the only protocol version that torch wrote then
 _COUNT = 8  # bytes of the number of elements before each block
 _ITEMSIZES = (1, 2, 4, 8, 16)
 

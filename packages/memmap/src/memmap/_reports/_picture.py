@@ -11,7 +11,7 @@ import numpy as np
 from .._views._layout import Layout
 from .._views._runs import Runs, intersect, layout_runs, merge, union_runs
 from ._numbers import StorageReport
-from ._table import human, printable
+from ._table import bytes_text, printable
 
 Columns: TypeAlias = list[tuple[int, int]]
 
@@ -75,8 +75,8 @@ class _Drawing:
     def storage(self, storage: StorageReport) -> None:
         numbers = storage.numbers
         note = (
-            f"touched {human(numbers.touched)}, shared {human(numbers.shared)}, "
-            f"wasted {human(numbers.wasted)}"
+            f"touched {bytes_text(numbers.touched)}, shared {bytes_text(numbers.shared)}, "
+            f"wasted {bytes_text(numbers.wasted)}"
         )
         self.text(_MARGIN, _title(storage), "title")
         self.text(self.left, note, "dim")
@@ -92,7 +92,7 @@ class _Drawing:
         for tensor in storage.tensors:
             layout = tensor.entry.layout
             self.text(_MARGIN, _label(tensor.entry.names))
-            self.text(self.left + _WIDTH + 8, human(tensor.touched), "dim")
+            self.text(self.left + _WIDTH + 8, bytes_text(tensor.touched), "dim")
             if layout is not None:
                 span = np.array([[layout.start, layout.stop]])
                 touched = _columns(layout_runs(coarse[layout]), storage.start, nbytes)
@@ -144,7 +144,7 @@ def _columns(runs: Runs, start: int, nbytes: int) -> Columns:
 
 
 def _title(storage: StorageReport) -> str:
-    return f"{human(storage.numbers.allocated)} on {printable(storage.device)}"
+    return f"{bytes_text(storage.numbers.allocated)} on {printable(storage.device)}"
 
 
 def _label(names: Sequence[str]) -> str:

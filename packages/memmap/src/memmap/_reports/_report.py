@@ -9,11 +9,11 @@ from os import PathLike
 import torch
 
 from ._checkpoint import read_checkpoint
+from ._garbage_collection import collector_paused
 from ._html import html_table
 from ._numbers import Entries, Numbers, StorageReport, entries_of, storages_of, total
 from ._picture import picture
 from ._table import COLUMNS, notes_of, rows_of, table
-from ._uncollected import uncollected
 
 
 class MemoryReport:
@@ -71,7 +71,7 @@ class MemoryReport:
          32 B     24 B     24 B     0 B     8 B      24 B  total on cpu
     """
 
-    @uncollected()
+    @collector_paused()
     def __init__(self, source: object, *, attributes: bool = False) -> None:
         if not (attributes or isinstance(source, (torch.nn.Module, Mapping))):
             raise TypeError(
@@ -85,7 +85,7 @@ class MemoryReport:
         self.unplaced: tuple[str, ...] = tuple(entries.unplaced)
 
     @classmethod
-    @uncollected()
+    @collector_paused()
     def from_file(cls, path: str | PathLike[str]) -> MemoryReport:
         """Report on a checkpoint without executing or loading anything from it.
 
@@ -127,7 +127,7 @@ class MemoryReport:
             parts.setdefault(storage.device, []).append(storage.numbers)
         return {device: total(numbers) for device, numbers in parts.items()}
 
-    @uncollected()
+    @collector_paused()
     def to_dict(self) -> dict[str, object]:
         """Return the whole report as JSON types.
 
@@ -155,7 +155,7 @@ class MemoryReport:
             "unplaced": list(self.unplaced),
         }
 
-    @uncollected()
+    @collector_paused()
     def to_svg(self) -> str:
         """Draw every storage in SVG: a bar for its bytes, and a row for each tensor in it.
 
@@ -166,11 +166,11 @@ class MemoryReport:
         """
         return picture(self.storages)
 
-    @uncollected()
+    @collector_paused()
     def __str__(self) -> str:
         return table(self.storages, self.devices, self.unplaced)
 
-    @uncollected()
+    @collector_paused()
     def _repr_html_(self) -> str:
         caption = "; ".join(notes_of(self.storages, self.unplaced))
         return html_table(COLUMNS, rows_of(self.storages, self.devices), caption, Numbers._fields)

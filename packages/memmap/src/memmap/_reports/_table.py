@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from ._numbers import Numbers, StorageReport, TensorNumbers
 
@@ -13,9 +12,7 @@ _MAX_PARTNERS = 3
 COLUMNS = (*Numbers._fields, "tensor")
 
 
-# The tensors of one program have few sizes.
-@lru_cache(maxsize=8192)
-def human(nbytes: int) -> str:
+def bytes_text(nbytes: int) -> str:
     """Bytes in a unit that fits: 1023 B, 1.5 KiB, 3.0 GiB."""
     value, exponent = float(nbytes), 0
     while round(value, 1) >= 1024 and exponent < len(_UNITS) - 1:
@@ -53,12 +50,14 @@ def rows_of(storages: Sequence[StorageReport], devices: dict[str, Numbers]) -> l
     rows = []
     for storage in storages:
         if len(storage.tensors) == 1:
-            rows.append([*map(human, storage.numbers), _described(storage.tensors[0])])
+            rows.append([*map(bytes_text, storage.numbers), _described(storage.tensors[0])])
         else:
             heading = f"storage of {len(storage.tensors)} tensors on {storage.device}:"
-            rows.append([*map(human, storage.numbers), heading])
+            rows.append([*map(bytes_text, storage.numbers), heading])
             rows += map(_row_of_tensor, storage.tensors)
-    rows += [[*map(human, numbers), f"total on {device}"] for device, numbers in devices.items()]
+    rows += [
+        [*map(bytes_text, numbers), f"total on {device}"] for device, numbers in devices.items()
+    ]
     return rows
 
 
@@ -70,7 +69,7 @@ def notes_of(storages: Sequence[StorageReport], unplaced: Sequence[str]) -> list
 
 def _row_of_tensor(tensor: TensorNumbers) -> list[str]:
     """A row for one of several tensors of a storage; only storages are allocated and wasted."""
-    spanned, touched, shared, separate = map(human, tensor[2:6])
+    spanned, touched, shared, separate = map(bytes_text, tensor[2:6])
     return ["", spanned, touched, shared, "", separate, "  " + _described(tensor)]
 
 

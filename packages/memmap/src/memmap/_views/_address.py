@@ -16,8 +16,8 @@ from .._torch import (
 )
 from ._arrays import Array
 from ._layout import Layout, normalise
-from ._runs import joined
-from ._view import StorageSpace, View
+from ._runs import connected_intervals
+from ._view import View
 
 # Devices whose data pointers are addresses: two storages share memory exactly if their address
 # intervals meet. On other devices (an MPS pointer names a buffer object, say), storages are
@@ -111,7 +111,7 @@ def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[
     return [
         sorted(position for _, _, position in part)
         for places in spaces.values()
-        for part in joined(places)
+        for part in connected_intervals(places)
     ]
 
 
@@ -166,7 +166,7 @@ def _view_of_tensor(tensor: torch.Tensor) -> View:
     # A fake tensor reports the device that it simulates; its storage reports the real one.
     space: Hashable = storage.device
     if storage.device.type not in _ADDRESSED_DEVICES or is_copy_on_write(tensor):
-        space, address = StorageSpace(storage), 0
+        space, address = storage, 0  # as long as it is held, this is one object
     elif not address and storage.nbytes():
         raise _without_memory(tensor)
     return _new_view(

@@ -21,22 +21,28 @@ _MAX_AXES = 12
 
 
 class Boxes(NamedTuple):
-    """Boxes of a grid whose strides ascend from 1, each dividing the next.
+    """Boxes of a grid whose strides ascend from 1.
 
     `origin` is the address whose digits are all 0. The interval of each digit is in `low` and
     `high` (exclusive), of shape (n, axes); `is_box` tells whether a set fills its box.
     """
 
     origin: int
-    strides: list[int]
+    strides: Sequence[int]
     low: Integers
     high: Integers
     is_box: Booleans
 
 
-def boxes_of(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
-    """The smallest boxes around some sets of bytes; the origin gives as many boxes as possible."""
-    strides = _grid_strides(layouts)
+def boxes_of(
+    layouts: Sequence[Layout], origins: Iterable[int], strides: Sequence[int] = ()
+) -> Boxes:
+    """The smallest boxes around some sets of bytes; the origin gives as many boxes as possible.
+
+    By default, the strides of the grid are frequent ones that divide one another. Of other strides,
+    a box has no meaning where `is_box` is False.
+    """
+    strides = strides or _grid_strides(layouts)
     axis_of = {stride: axis for axis, stride in enumerate(strides)}
     counts = np.ones((len(layouts), len(strides)), np.int64)
     in_grid = np.ones(len(layouts), np.bool_)
@@ -71,16 +77,18 @@ def _digits(
     rest: Integers, counts: Integers, strides: Sequence[int], is_box: Booleans
 ) -> tuple[Integers, Integers, Booleans]:
     """Intervals of the digits of sets that start at `rest`, and which of the sets are boxes."""
-    low = np.empty_like(counts)
+    low, reach = np.empty_like(counts), np.zeros(len(counts), np.int64)
     for axis in range(len(strides) - 1, -1, -1):
         low[:, axis], rest = np.divmod(rest, strides[axis])
     for axis, (stride, after) in enumerate(pairwise(strides)):
-        ratio = after // stride
-        carries = (low[:, axis] + counts[:, axis] - 1) // ratio
-        wraps = carries > 0
+        ratio, remainder = divmod(after, stride)
+        last = low[:, axis] + counts[:, axis] - 1
+        wraps = reach + stride * last >= after
         # Full turns of a digit continue in the next digit. In normal form that digit then has no
         # dimension of its own, because it would be merged with this one.
-        is_box &= ~wraps | ((low[:, axis] == 0) & (counts[:, axis] % ratio == 0))
-        counts[:, axis + 1] += carries
+        is_full = (low[:, axis] == 0) & (counts[:, axis] % ratio == 0) & (remainder == 0)
+        is_box &= ~wraps | is_full
+        counts[:, axis + 1] += np.where(wraps, last // ratio, 0)
         low[wraps, axis], counts[wraps, axis] = 0, ratio
+        reach += stride * (low[:, axis] + counts[:, axis] - 1)
     return low, low + counts, is_box

@@ -4,34 +4,28 @@ The bytes of a single set whose elements do not overlap follow from its shape. O
 
 1. Slices of one tensor are boxes of a grid. The places where a box begins or ends cut the grid into
    at most `MAX_CELLS` cells, however large the tensor. Prefix sums over these count everything.
-2. Other sets that step over gaps are painted into a map of their common span, with one byte for
-   each grain: the largest block of bytes that is always touched as a whole.
-3. Sets whose elements overlap one another, or that are sparse in a large span, are expanded into
-   their runs, which are boxes with one axis.
+2. Other sets are expanded into their runs, which are boxes with one axis.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import gcd, prod
+from math import prod
 from typing import TypeAlias
 
 import numpy as np
 
-from ._arrays import Array, Booleans, Integers
+from ._arrays import Booleans, Integers
 from ._boxes import Boxes, boxes_of
-from ._layout import Layout, normalise, run_layout
+from ._layout import Layout, normalise
 from ._runs import layout_runs
 
-Coverage: TypeAlias = "_One | _Cells | _Painting"
+Coverage: TypeAlias = "_One | _Cells"
 """The bytes that some sets touch together, and those that are shared: in two sets, or in one that
 counts twice."""
 
 MAX_CELLS = 1 << 22  # including corners of boxes
-# A run costs two int64 and a sort, a grain one byte of the map.
-_RUN = 32
 
 
 def coverage_of(
@@ -45,18 +39,11 @@ def coverage_of(
         return _One(layouts[0], counts_twice=any(twice))
     weights = np.array([1 + double for double in twice] or [1] * len(layouts))
     start = min(layout.start for layout in layouts)
-    stop = max(layout.stop for layout in layouts)
     boxes = boxes_of(layouts, (start,) if origin is None else (origin, start))
     if boxes.is_box.all():
         borders = _borders_of(boxes)
         if prod(map(len, borders)) + (len(layouts) << len(borders)) <= MAX_CELLS:
             return _Cells(boxes, borders, np.arange(len(layouts)), weights)
-    grain = _grain(layouts, start)
-    n_runs = sum(layout.n_runs for layout in layouts)
-    # Painting cannot count elements of one set that overlap.
-    nested = all(layout.is_nested for layout in layouts)
-    if nested and _RUN * n_runs > (stop - start) // grain:
-        return _Painting(layouts, start, stop, grain, weights)
     parts = [layout_runs(layout) for layout in layouts]
     low, high = np.concatenate(parts).T[:, :, None]
     runs = Boxes(0, [1], low, high, np.ones(len(low), np.bool_))
@@ -91,26 +78,7 @@ class _One:
         return [self._layout] if self._counts_twice else []
 
 
-class _Counted(ABC):
-    """Parts of the bytes, each with the number of sets that contain it."""
-
-    depth: Array
-    """In how many sets each part of the bytes is; 2 or more means at least two."""
-
-    @property
-    def touched(self) -> int:
-        return self._nbytes(self.depth > 0)
-
-    @property
-    def shared(self) -> int:
-        return self._nbytes(self.depth > 1)
-
-    @abstractmethod
-    def _nbytes(self, parts: Booleans) -> int:
-        """Number of bytes in some parts."""
-
-
-class _Cells(_Counted):
+class _Cells:
     """Boxes of some owners, counted in the cells of a grid cut where boxes begin or end."""
 
     def __init__(
@@ -134,14 +102,23 @@ class _Cells(_Counted):
         for axis, places in enumerate(borders):
             np.cumsum(steps, axis=axis, out=steps)
             self._cell_nbytes = self._cell_nbytes[..., None] * np.diff(places)
-        self.depth = steps[(slice(-1),) * steps.ndim]
+        # How many sets contain each cell.
+        self._depth = steps[(slice(-1),) * steps.ndim]
+
+    @property
+    def touched(self) -> int:
+        return self._nbytes(self._depth > 0)
+
+    @property
+    def shared(self) -> int:
+        return self._nbytes(self._depth > 1)
 
     def _nbytes(self, parts: Booleans) -> int:
         return int(self._cell_nbytes[parts].sum())
 
     def shared_of(self) -> list[int]:
         sums = np.zeros(self._shape, np.int64)
-        sums[(slice(1, None),) * sums.ndim] = np.where(self.depth > 1, self._cell_nbytes, 0)
+        sums[(slice(1, None),) * sums.ndim] = np.where(self._depth > 1, self._cell_nbytes, 0)
         for axis in range(sums.ndim):
             np.cumsum(sums, axis=axis, out=sums)
         counts = np.zeros(len(self._owners), np.int64)
@@ -153,7 +130,7 @@ class _Cells(_Counted):
 
     def shared_part(self) -> list[Layout]:
         first, *others = self._borders
-        is_shared = np.moveaxis(self.depth > 1, 0, -1)
+        is_shared = np.moveaxis(self._depth > 1, 0, -1)
         edges = np.diff(is_shared.astype(np.int8), axis=-1, prepend=0, append=0)
         begins, ends = np.nonzero(edges == 1), np.nonzero(edges == -1)
         part = []
@@ -177,44 +154,6 @@ class _Cells(_Counted):
             )
 
 
-class _Painting(_Counted):
-    """Sets without overlapping elements, painted into a map with one byte for each grain."""
-
-    def __init__(
-        self, layouts: Sequence[Layout], start: int, stop: int, grain: int, weights: Integers
-    ) -> None:
-        self._layouts = layouts
-        self._start = start
-        self._grain = grain
-        self.depth = np.zeros((stop - start) // grain, np.uint8)
-        for layout, weight in zip(layouts, weights.tolist(), strict=True):
-            own = self._part(layout)
-            own += weight
-            np.minimum(own, 2, out=own)
-
-    def _nbytes(self, parts: Booleans) -> int:
-        return int(np.count_nonzero(parts)) * self._grain
-
-    def shared_of(self) -> list[int]:
-        return [self._nbytes(self._part(layout) > 1) for layout in self._layouts]
-
-    def shared_part(self) -> list[Layout]:
-        edges = np.flatnonzero(np.diff((self.depth > 1).view(np.int8), prepend=0, append=0))
-        runs = self._start + self._grain * edges.reshape(-1, 2)
-        return [run_layout(low, high) for low, high in runs.tolist()]
-
-    def _part(self, layout: Layout) -> Array:
-        """The grains of a set, as a view of the map."""
-        grains = [(stride // self._grain, n) for stride, n in layout.dims if stride > 1]
-        if layout.dims[0][0] == 1:
-            grains.insert(0, (1, layout.dims[0][1] // self._grain))
-        return np.lib.stride_tricks.as_strided(
-            self.depth[(layout.start - self._start) // self._grain :],
-            [count for _, count in reversed(grains)],
-            [stride for stride, _ in reversed(grains)],
-        )
-
-
 def _borders_of(boxes: Boxes) -> list[Integers]:
     """The places on each axis where a box begins or ends, ascending."""
     found = []
@@ -223,14 +162,3 @@ def _borders_of(boxes: Boxes) -> list[Integers]:
         places = np.sort(np.concatenate([low, high]))
         found.append(places[np.diff(places, prepend=places[0] - 1) > 0])
     return found
-
-
-def _grain(layouts: Sequence[Layout], origin: int) -> int:
-    """Largest block size, counted from the origin, such that all sets touch whole blocks."""
-    grain = 0
-    for layout in layouts:
-        stride, count = layout.dims[0]
-        if stride != 1:
-            return 1
-        grain = gcd(grain, count, layout.start - origin, *[stride for stride, _ in layout.dims[1:]])
-    return grain

@@ -13,7 +13,7 @@ from ._arrays import Array
 from ._coverage import n_touched
 from ._layout import Layout, run_layout
 from ._overlap import layouts_overlap
-from ._runs import Runs, intersect, joined, union_runs
+from ._runs import Runs, connected_intervals, intersect, union_runs
 from ._view import View
 
 
@@ -45,7 +45,7 @@ class Footprint:
     @cached_property
     def nbytes(self) -> int:
         """Number of bytes in the set."""
-        return sum(n_touched(part) for part in joined(self._layouts))
+        return sum(n_touched(part) for part in connected_intervals(self._layouts))
 
     @property
     def span(self) -> tuple[int, int] | None:

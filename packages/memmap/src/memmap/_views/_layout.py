@@ -54,12 +54,6 @@ class Layout(NamedTuple):
         """Number of indices. If the layout is nested, this is the number of bytes."""
         return prod([count for _, count in self.dims])
 
-    @property
-    def n_runs(self) -> int:
-        """Number of runs, before touching runs are joined."""
-        stride, count = self.dims[0]
-        return self.n_points // count if stride == 1 else self.n_points
-
 
 def run_layout(start: int, stop: int) -> Layout:
     """All bytes from `start` up to, but without, `stop`."""

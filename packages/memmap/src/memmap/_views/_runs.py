@@ -20,7 +20,7 @@ T = TypeVar("T", bound=tuple[Any, ...])
 Runs: TypeAlias = Integers
 
 
-def joined(items: Iterable[T]) -> Iterator[list[T]]:
+def connected_intervals(items: Iterable[T]) -> Iterator[list[T]]:
     """Groups of tuples (start, stop, ...) whose intervals meet, directly or through others."""
     part: list[T] = []
     reach = 0

@@ -6,34 +6,8 @@ from collections.abc import Hashable, Sequence
 from operator import index
 from typing import NamedTuple
 
-import torch
-
 from .._errors import StorageError
 from ._layout import Layout, normalise
-
-
-class StorageSpace:
-    """The address space of one storage that has no addresses (meta, fake, copy-on-write tensors).
-
-    It holds the storage, so that no other storage gets the identity while a view of it exists.
-    """
-
-    __slots__ = ("_storage", "identity")
-
-    def __init__(self, storage: torch.UntypedStorage) -> None:
-        self._storage = storage
-        self.identity: int = storage._cdata
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, StorageSpace):
-            return NotImplemented
-        return self.identity == other.identity
-
-    def __hash__(self) -> int:
-        return hash(self.identity)
-
-    def __repr__(self) -> str:
-        return f"StorageSpace({self.identity:#x})"
 
 
 class _ViewFields(NamedTuple):
@@ -57,8 +31,8 @@ class View(_ViewFields):
     Parameters
     ----------
     space : hashable
-        Where addresses can be compared: a `torch.device` for memory with addresses, otherwise an
-        object that stands for one storage. Views of different spaces share no byte.
+        Where addresses can be compared: a `torch.device` for memory with addresses, otherwise the
+        storage (of meta, fake and copy-on-write tensors). Views of different spaces share no byte.
     storage_address : int
         Address of the first byte of the storage.
     storage_nbytes : int

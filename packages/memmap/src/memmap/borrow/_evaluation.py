@@ -25,7 +25,7 @@ class Origin(Enum):
     OWN = "allocated for this call"
 
 
-class Plan:
+class EvaluationOrder:
     """The order in which to compute some expressions."""
 
     def __init__(self, results: Sequence[Expression]) -> None:
@@ -54,7 +54,7 @@ class Evaluation:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: EvaluationOrder,
         given: Mapping[Expression, torch.Tensor],  # values of the leaves
         lent: Set[Expression],  # leaves that may be overwritten, because nothing else lies there
         buffers: Mapping[Expression, torch.Tensor],  # free memory for results

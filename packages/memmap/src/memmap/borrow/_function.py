@@ -12,7 +12,7 @@ import torch
 
 from .._modules._at_once import Call, at_once, keeps_grad_mode
 from .._views._overlap import has_internal_overlap, overlaps
-from ._evaluation import Evaluation, Origin, Plan
+from ._evaluation import Evaluation, EvaluationOrder, Origin
 from ._expressions import Expression, Variable
 from ._memory import Owner, Value, as_tensor, check_flag, copied, owner_of
 from ._shared import SharedVariable
@@ -162,7 +162,9 @@ class Function:
             for item in self._listed("the outputs", "expressions", listed)
         ]
         self._updates = self._checked_updates(updates)
-        self._plan = Plan([*(out.expression for out in self._outputs), *self._updates.values()])
+        self._plan = EvaluationOrder(
+            [*(out.expression for out in self._outputs), *self._updates.values()]
+        )
         self._check_inputs()
         self._in_new_memory = {out.expression for out in self._outputs if not out.borrow}
         self._in_new_memory.update(self._updates.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Hashable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -13,8 +12,8 @@ import torch
 from .._modules._at_once import Call, attribute_set
 from .._views._address import view_of
 from .._views._arrays import Array
-from .._views._layout import Layout
-from .._views._overlap import has_internal_overlap, layouts_overlap
+from .._views._overlap import has_internal_overlap, overlaps
+from .._views._view import View
 
 Value: TypeAlias = Array | torch.Tensor
 """The types of values that users pass and get."""
@@ -31,13 +30,7 @@ class _Held(NamedTuple):
 
     tensor: torch.Tensor
     is_borrowed: bool
-    space: Hashable
-    layout: Layout | None
-
-    @classmethod
-    def of(cls, tensor: torch.Tensor, is_borrowed: bool) -> _Held:
-        view = view_of(tensor)
-        return cls(tensor, is_borrowed, view.space, view.layout())
+    view: View
 
 
 _lock = threading.RLock()
@@ -72,12 +65,12 @@ class Owner:
                 raise OwnershipError(
                     f"{self}: memory must have one owner, got memory that belongs to {other}"
                 )
-            self._held = _Held.of(tensor, is_borrowed)
+            self._held = _Held(tensor, is_borrowed, view_of(tensor))
             _owners.add(self)
 
     def _take_new(self, tensor: torch.Tensor) -> Call:
         """The call that makes the owner own new memory."""
-        return attribute_set(self, "_held", _Held.of(tensor, False), None)[0]
+        return attribute_set(self, "_held", _Held(tensor, False, view_of(tensor)), None)[0]
 
     def __str__(self) -> str:
         return self.name
@@ -85,15 +78,11 @@ class Owner:
 
 def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None:
     """An owner of a byte of a tensor; None if no byte has an owner."""
-    wanted = _Held.of(tensor, False)
-    if wanted.layout is None:
-        return None
+    view = view_of(tensor)
     with _lock:
         for owner in _owners:
-            held = owner._held
-            if owner is not besides and held.layout is not None and held.space == wanted.space:
-                if layouts_overlap(held.layout, wanted.layout):
-                    return owner
+            if owner is not besides and overlaps(owner._held.view, view):
+                return owner
     return None
 
 

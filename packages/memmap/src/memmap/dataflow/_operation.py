@@ -12,7 +12,7 @@ from .._views._overlap import has_internal_overlap, overlaps
 from .._views._view import View
 from ._tensors import MemoryView, check_are_views
 
-How: TypeAlias = Literal["read", "write"]
+AccessKind: TypeAlias = Literal["read", "write"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class SelfHazard:
     operation: str
     written: MemoryView
     other: MemoryView
-    other_is: How
+    other_is: AccessKind
 
     def __str__(self) -> str:
         also = "reads" if self.other_is == "read" else "also writes"
@@ -136,10 +136,12 @@ def hazards_inside(
     that equals the output is safe.
     """
     found = []
-    uses: list[tuple[ViewUse, How]] = [(use, "read") for use in reads]
+    uses: list[tuple[ViewUse, AccessKind]] = [(use, "read") for use in reads]
     uses += [(use, "write") for use in writes]
     # Group by address space, because in a trace the addresses of each memory start at 0.
-    touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, How]]] = defaultdict(LayoutIndex)
+    touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, AccessKind]]] = defaultdict(
+        LayoutIndex
+    )
     for use, how in uses:
         memory = use.view.memory
         layout = memory.layout()

@@ -15,7 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .._views._address import view_of
 from .._views._layout import run_layout
 from .._views._layout_index import LayoutIndex
-from .._views._view import StorageSpace, View
+from .._views._view import View
 
 
 class TracedMemory:
@@ -102,8 +102,8 @@ class StorageTable:
         known = self._storages.get(storage._cdata)
         if known is None:
             known = self._storages[storage._cdata] = _Storage(storage, name)
-        # A StorageSpace would keep the storage alive. Storages in such a space are never joined.
-        has_addresses = view.storage_nbytes and not isinstance(view.space, StorageSpace)
+        # A storage as the space would be kept alive. Storages without addresses are never joined.
+        has_addresses = view.storage_nbytes and view.space is not storage
         span = (view.space, *view.storage_span) if has_addresses else None
         if span != known.span:
             self._move(known, span)

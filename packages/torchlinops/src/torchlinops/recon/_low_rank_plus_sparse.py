@@ -13,7 +13,7 @@ from linops_solvers import ProximalMap, Step, fista, in_basis, nuclear_norm, sof
 from nameddim import NamedDimension, as_dims
 
 from ._arrays import AnyArray, Array, Dims, Name, not_negative
-from ._scan import scan_of
+from ._scan import scan_operator
 
 
 class LowRankPlusSparse(NamedTuple, Generic[AnyArray]):
@@ -80,7 +80,7 @@ def low_rank_plus_sparse(
     frames = as_dims((time_dim,))
     not_negative("low_rank_plus_sparse", "low_rank_weight", low_rank_weight)
     not_negative("low_rank_plus_sparse", "sparse_weight", sparse_weight)
-    scan = scan_of(
+    scan = scan_operator(
         "low_rank_plus_sparse",
         kspace,
         dims,

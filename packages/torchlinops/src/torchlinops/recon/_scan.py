@@ -43,7 +43,7 @@ class Scan:
         return x if isinstance(kspace, Tensor) else x.numpy(force=True)
 
 
-def scan_of(
+def scan_operator(
     owner: str,
     kspace: Array,
     dims: Sequence[Name],

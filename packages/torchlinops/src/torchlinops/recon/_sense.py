@@ -8,7 +8,7 @@ from linops_core import Identity
 from linops_solvers import Step, conjugate_gradients
 
 from ._arrays import AnyArray, Array, Name, not_negative
-from ._scan import scan_of
+from ._scan import scan_operator
 
 
 def sense(
@@ -62,7 +62,7 @@ def sense(
     torch.Size([64, 64])
     """
     not_negative("sense", "ridge", ridge)
-    scan = scan_of(
+    scan = scan_operator(
         "sense",
         kspace,
         dims,

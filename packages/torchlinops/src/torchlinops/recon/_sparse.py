@@ -8,7 +8,7 @@ from linops_imaging import Gradient, Wavelet
 from linops_solvers import Step, admm, fista, group_soft_threshold, soft_threshold
 
 from ._arrays import AnyArray, Array, Name, not_negative
-from ._scan import scan_of
+from ._scan import scan_operator
 
 
 def l1_wavelet(
@@ -57,7 +57,7 @@ def l1_wavelet(
     rapid MR imaging", Magnetic Resonance in Medicine 58 (2007).
     """
     not_negative("l1_wavelet", "weight", weight)
-    scan = scan_of(
+    scan = scan_operator(
         "l1_wavelet",
         kspace,
         dims,
@@ -115,7 +115,7 @@ def total_variation(
     (2007).
     """
     not_negative("total_variation", "weight", weight)
-    scan = scan_of(
+    scan = scan_operator(
         "total_variation",
         kspace,
         dims,

@@ -32,7 +32,7 @@ def interpolated(x_Bn: Tensor, positions: Sequence[Tensor], weights: Sequence[Te
     are either (W, P) for each axis, which are multiplied, or one tensor (W W .., P).
     """
     if torch.compiler.is_compiling():  # one short expression, which a compiler fuses to one loop
-        index, weight = outer(positions, add), outer(weights, mul)
+        index, weight = row_combinations(positions, add), row_combinations(weights, mul)
         values = x_Bn.gather(-1, index.flatten().expand(x_Bn.shape[0], -1))
         return (values.reshape(-1, *index.shape) * weight).sum(1)
     return _sums(x_Bn, None, positions, weights)
@@ -43,14 +43,16 @@ def gridded(
 ) -> Tensor:
     """Return the adjoint of :func:`interpolated` applied to (B, P): a new tensor (B, n)."""
     if torch.compiler.is_compiling():
-        index, weight = outer(positions, add), outer(weights, mul)
+        index, weight = row_combinations(positions, add), row_combinations(weights, mul)
         values = (y_BP.unsqueeze(1) * weight).flatten(1)
         empty = values.new_zeros(y_BP.shape[0], n_points)
         return empty.scatter_add(-1, index.flatten().expand(values.shape), values)
     return _sums(y_BP, n_points, positions, weights)
 
 
-def outer(tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+def row_combinations(
+    tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
     """Return all combinations of one row of each table as rows, the last table fastest."""
     return reduce(lambda rows, own: combine(rows.unsqueeze(1), own).flatten(0, 1), tables)
 
@@ -209,7 +211,7 @@ def _gradients_to_weights(
     r"""Return the gradient of :math:`\mathrm{Re} \langle y, A x \rangle` to each of the weights."""
     rows: list[list[Tensor | None]] = [[None] * len(table) for table in weights]
     choices = product(*(range(len(table)) for table in weights))
-    for choice, index in zip(choices, _combined(positions, add), strict=True):
+    for choice, index in zip(choices, _rows_combined(positions, add), strict=True):
         match = (y.conj() * x.gather(-1, index.expand(x.shape[0], -1))).real.sum(0)
         for own, chosen in enumerate(choice):
             others = [weights[i][j] for i, j in enumerate(choice) if i != own]
@@ -223,10 +225,10 @@ def _neighbours(
     positions: Sequence[Tensor], weights: Sequence[Tensor]
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield the positions (P) and the weights (P) of each neighbour of all points."""
-    return zip(_combined(positions, add), _combined(weights, mul), strict=True)
+    return zip(_rows_combined(positions, add), _rows_combined(weights, mul), strict=True)
 
 
-def _combined(
+def _rows_combined(
     tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]
 ) -> Iterator[Tensor]:
     """Yield all combinations of one row of each table, the last table fastest."""
@@ -235,7 +237,7 @@ def _combined(
         if not others:
             yield row
             continue
-        yield from _combined([combine(row, others[0]), *others[1:]], combine)
+        yield from _rows_combined([combine(row, others[0]), *others[1:]], combine)
 
 
 def _steps(x: Tensor, n_points: int) -> tuple[list[slice], list[slice]]:

@@ -19,7 +19,7 @@ from .._accumulate import MANY
 from .._kept import is_plain, wait_for
 from .._linear_function import linear_function
 from .._torch_state import FakeTensor
-from ._gridding import gridded, interpolated, outer
+from ._gridding import gridded, interpolated, row_combinations
 
 # Smallest number of bytes that are summed at each position: a cache line.
 _LINE = 64
@@ -142,8 +142,8 @@ class InterpolationTable:
                 columns = positions[0].new_empty(n_points, n_weights, dtype=dtype)
                 weights = own[0].new_empty(n_points, n_weights)
                 self._n_run, self._n, self._n_last = len(positions[-1]), n, n_last
-            columns[part] = outer([table.to(dtype) for table in positions], add).T
-            weights[part] = outer(own, mul).T
+            columns[part] = row_combinations([table.to(dtype) for table in positions], add).T
+            weights[part] = row_combinations(own, mul).T
         begins = torch.arange(n_points + 1, dtype=dtype, device=columns.device) * n_weights
         self._n_weights = n_weights
         self._by_point = Rows(columns.flatten(), weights.flatten(), begins)

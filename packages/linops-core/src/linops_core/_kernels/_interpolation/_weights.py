@@ -17,7 +17,7 @@ Kernel: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
 sign of t shows a kernel with knots on which side of a knot larger locations are."""
 
 
-def kernel_of(
+def interpolation_kernel(
     name: str, width: float, params: Mapping[str, float] | None, n_axes: int = 1
 ) -> Kernel:
     """Return the kernel "kaiser_bessel", "spline" or "linear" with its ``beta`` or ``order``.

@@ -71,7 +71,7 @@ class Blocks:
         return slice(max(piece.start - start, 0), min(piece.stop - start, size))
 
 
-def divided(
+def blocks_along(
     linops: Sequence[NamedLinop], side: Side, dim: NamedDimension, sizes: Sequence[int] | None
 ) -> Blocks:
     """Return the blocks of operands along a dimension that they have."""

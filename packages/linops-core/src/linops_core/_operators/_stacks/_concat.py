@@ -10,7 +10,7 @@ from ..._algebra._same_space import same_space
 from ..._base._linop import NamedLinop
 from ..._base._sides import Side
 from ..._base._sizes import one_dimension
-from ._blocks import divided
+from ._blocks import blocks_along
 from ._side_by_side import SideBySide
 
 
@@ -70,7 +70,7 @@ class Concat(SideBySide):
         }
         operands = same_space("Concat", linops, sized_apart=frozenset(dims.values()))
         blocks = {
-            side: divided(operands, side, dims[side], sizes)
+            side: blocks_along(operands, side, dims[side], sizes)
             for side, _, sizes in given
             if side in dims
         }

@@ -15,7 +15,7 @@ from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
 from ..._base._unused_names import unused_names
-from ..._kernels._pattern import parsed
+from ..._kernels._pattern import parsed_pattern
 from .._picks import Slice
 from .._rearrange import Rearrange
 from ._blocks import MergedAxes
@@ -87,7 +87,7 @@ def flat_name(
     return dim
 
 
-def flattened(
+def flat_operator(
     owner: str,
     linop: NamedLinop,
     side: Side,
@@ -115,7 +115,7 @@ def flattened(
     if ours != flat:
         layout = Rearrange(before, after, ours, flat, of_axes)
         linop = Chain(linop, layout) if side == "output" else Chain(layout.H, linop)
-    layout_of_block = MergedAxes(parsed(before), parsed(after), of_axes)
+    layout_of_block = MergedAxes(parsed_pattern(before), parsed_pattern(after), of_axes)
     return FlatPart(linop, prod(lengths.values()), layout_of_block)
 
 

@@ -18,13 +18,13 @@ from ..._algebra._add import Add
 from ..._algebra._composite import Composite, operands_without_fftshift
 from ..._algebra._same_space import why_not_alike
 from ..._algebra._supports import supports_side_by_side
-from ..._algebra._threads import check_workers, combined
+from ..._algebra._threads import check_workers, combine_on_threads
 from ..._algebra._zero import Zero, lengths_of, zero_between
 from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
 from ..._base._dimensions import supports_of
 from ..._base._linop import NamedLinop
-from ..._base._places import WHOLE, Seam, side_by_side
+from ..._base._places import WHOLE, EqualPlaces, equal_places_side_by_side
 from ..._base._question import acts_as
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
@@ -88,7 +88,7 @@ class SideBySide(Composite):
         vars(other).update(changed)
         return other
 
-    def _of_some(self, numbers: range) -> NamedLinop:
+    def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return some operands side by side."""
         pairs = self._blocks.items()
         blocks = {s: own.of(numbers, [own.sizes[n] for n in numbers]) for s, own in pairs}
@@ -116,9 +116,9 @@ class SideBySide(Composite):
         """Return the names of a side without a new dimension."""
         return tuple([d for d in names if not (self._is_new and d in (self.idim, self.odim))])
 
-    def _seams(self) -> Iterable[Seam]:
+    def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
-        for (_, side, here), there in side_by_side(old, self.linops):
+        for (_, side, here), there in equal_places_side_by_side(old, self.linops):
             blocks, place = self._blocks.get(side), here
             if blocks is not None:
                 place += blocks.is_new and here >= blocks.position
@@ -141,7 +141,7 @@ class SideBySide(Composite):
         if linop.odim is None:
             # A Zero in a sum may not know its sizes.
             pairs = [pair for pair in pairs if not acts_as(pair[0], Zero)] or pairs
-        return combined(linop.put_together, pairs, linop.threaded, linop.num_workers)
+        return combine_on_threads(linop.put_together, pairs, linop.threaded, linop.num_workers)
 
     adj_fn = staticmethod(of_adjoint)
 
@@ -252,10 +252,10 @@ class SideBySide(Composite):
         if "output" not in self._blocks:
             return super().own_normal()
         first, *others = normals = [linop.normal() for linop in self.linops]
-        if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
-            return super().own_normal()  # names of summed dimensions differ
         if (blocks := self._blocks.get("input")) is None:
             return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
+        if any((normal.ishape, normal.oshape) != (first.ishape, first.oshape) for normal in others):
+            return super().own_normal()  # names of summed dimensions differ
         sides = (first.ishape, first.oshape)
         if blocks.is_new:
             new, at = self._dims["input"], blocks.position

@@ -8,13 +8,12 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._algebra._add import Add
 from ..._algebra._same_space import REMEDY, check_operands, common_shape, same_space
 from ..._base._linop import NamedLinop
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import per_axis
 from ._blocks import Blocks
-from ._flat import flat_name, flattened, shared_batch
+from ._flat import flat_name, flat_operator, shared_batch
 from ._side_by_side import SideBySide
 
 
@@ -37,17 +36,19 @@ class FlatSideBySide(SideBySide):
     ) -> None:
         owner = type(self).__name__
         check_operands(owner, linops)
-        operands = weighted(owner, linops, weights)
+        operands = weighted_operators(owner, linops, weights)
         for side in SIDES:
             if side not in names:
-                operands = sharing(owner, operands, side)
+                operands = with_shared_side(owner, operands, side)
         whole: Side = "input" if "output" in names else "output"
         batch = shared_batch(owner, operands, whole, batch_dims)
         shared = known_lengths(operands, whole) if len(names) == 1 else ()
         blocks: dict[Side, Blocks] = {}
         for side in names:
             dim = flat_name(owner, operands, side, batch, names[side])
-            parts = [flattened(owner, linop, side, batch, dim, sizes, shared) for linop in operands]
+            parts = [
+                flat_operator(owner, linop, side, batch, dim, sizes, shared) for linop in operands
+            ]
             operands = [part.linop for part in parts]
             lengths = tuple(part.length for part in parts)
             layouts = tuple(part.layout for part in parts)
@@ -61,15 +62,8 @@ class FlatSideBySide(SideBySide):
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
         super().__init__(shape, operands, blocks, threaded, num_workers, name)
 
-    def own_normal(self) -> NamedLinop:
-        """Return the sum of the normals of a block column; they have no merged dimension."""
-        if "input" in self._blocks:
-            return super().own_normal()
-        normals = [linop.normal() for linop in self.linops]
-        return Add(*normals, threaded=self.threaded, num_workers=self.num_workers)
 
-
-def weighted(
+def weighted_operators(
     owner: str, linops: Sequence[NamedLinop], weights: Iterable[complex | Tensor] | None
 ) -> list[NamedLinop]:
     """Return each operator times its weight."""
@@ -84,7 +78,7 @@ def weighted(
     return [weight * linop for weight, linop in zip(factors, linops, strict=True)]
 
 
-def sharing(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedLinop]:
+def with_shared_side(owner: str, linops: Sequence[NamedLinop], side: Side) -> list[NamedLinop]:
     """Return the operators with the input, or output, that they share."""
     try:
         names = common_shape(dims_of(linop.shape, side) for linop in linops)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+from unittest import mock
+
 import torch
 
-from ._factories import LinopFactories, energy, tensors_of
+from ..._base._linop import NamedLinop
+from ._factories import LinopFactories, energy, has_tensors, tensors_of
 
 
 class DeviceLaws(LinopFactories):
@@ -60,15 +64,37 @@ class DeviceLaws(LinopFactories):
             assert y.is_meta, f"{name}(x) for x on meta must be there, got {y.device}"
             assert y.shape == shape, f"{name}(x) on meta must have {shape}, got {y.shape}"
 
-    def test_results_are_where_weights_and_input_are(self) -> None:
-        A = self.make_linop()
-        for linop, x, name in self.derived(A):
-            # Tensors made without a device have no values here.
+    def test_an_operator_and_its_results_are_where_its_data_are(self) -> None:
+        expected = self.derived(self.make_linop())
+        A, has_data = self.made_under_another_default_device()
+        devices = {tensor.device.type for tensor in tensors_of(A)}
+        assert not has_data or devices <= {"cpu"}, (
+            f"A made of data on cpu under another default device must be there, got {devices}"
+        )
+        if devices - {"cpu"}:
+            return  # made of numbers, on the default device
+        with torch.device("meta"):  # tensors made without a device have no values here
+            derived = [A, A.H, A.N, A.H.N, A.T]
+        for (linop, x, name), other in zip(expected, derived, strict=True):
             with torch.device("meta"):
-                y = linop(x)
+                y = other(x)
             what = f"{name}(x) under another default device"
             assert y.device == x.device, f"{what} must be on {x.device}, got {y.device}"
             self.agree(y, linop(x), what)
+
+    def made_under_another_default_device(self) -> tuple[NamedLinop, bool]:
+        """Return the operator, and whether its class was given tensors or operators."""
+        cls, has_data = type(self.make_linop()), False
+        make = cls.__init__
+
+        def elsewhere(linop: NamedLinop, *args: Any, **options: Any) -> None:
+            nonlocal has_data
+            has_data |= any(map(has_tensors, (*args, *options.values())))
+            with torch.device("meta"):
+                make(linop, *args, **options)
+
+        with mock.patch.object(cls, "__init__", elsewhere):
+            return self.make_linop(), has_data
 
     def test_an_accelerator_gives_the_same_values(self) -> None:
         device = torch.accelerator.current_accelerator(check_available=True)

@@ -132,6 +132,15 @@ def tensors_of(linop: NamedLinop) -> list[Tensor]:
     return [*linop.parameters(), *linop.buffers()]
 
 
+def has_tensors(value: object) -> bool:
+    """Whether an argument is a tensor, or has some."""
+    if isinstance(value, nn.Module):
+        return bool([*value.parameters(), *value.buffers()])
+    return isinstance(value, Tensor) or (
+        isinstance(value, list | tuple) and any(map(has_tensors, value))
+    )
+
+
 def size_of(x: Tensor) -> float:
     """Return the largest absolute value, 0 for no elements."""
     return float(x.detach().abs().max()) if x.numel() else 0.0

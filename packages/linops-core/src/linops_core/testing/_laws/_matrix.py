@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import filterfalse
+
 import torch
 
-from nameddim import ELLIPSES
+from nameddim import ELLIPSES, NamedDimension, is_wildcard
 
 from ..._adapters._arrays import batch_axes
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from ..._dottest import dottest
+from ...questions import shift_axes, without_fftshift
 from .._functions import check_functions
 from .._real_matrices import conjugated
 from .._tiles import check_cuts, check_supports
@@ -133,6 +137,26 @@ class MatrixLaws(LinopFactories):
         A = self.make_linop()
         for linop in (A, A.H, A.N):  # and of all tiles, by the test above
             check_supports(linop, self.dense(linop), self.all_sizes(linop), self.close)
+
+    def test_what_its_class_answers_is_true(self) -> None:
+        A = self.make_linop()
+        for linop, x, name in self.derived(A)[:3]:
+            y = linop(x)
+            for axis in shift_axes(linop):
+                self.agree(linop(x.roll(1, axis)), y.roll(1, axis), f"{name}(x), x shifted,")
+            for dim in filterfalse(is_wildcard, linop.dims):
+                if (found := without_fftshift(linop, [dim])) is not None:
+                    moved = turned(linop(turned(x, linop.ishape, dim, 1)), linop.oshape, dim, -1)
+                    self.agree(found(x), moved, f"{name}(x), the centre of {dim} first,")
+
+
+def turned(
+    x: torch.Tensor, names: Sequence[NamedDimension], dim: NamedDimension, sign: int
+) -> torch.Tensor:
+    """Return x with its first element along ``dim`` at the centre, or the other way round."""
+    for axis, name in enumerate(names):
+        x = x.roll(sign * (x.shape[axis] // 2), axis) if name == dim else x
+    return x
 
 
 def check_refused(kind: type[Exception], linop: NamedLinop, x: object, name: str) -> None:

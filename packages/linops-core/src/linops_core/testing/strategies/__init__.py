@@ -2,7 +2,8 @@
 
 ``leaves()`` draws single operators of this package. ``trees()`` draws nested compositions: chains,
 sums, stacks, multiples, adjoints and normal operators. To test your own operator in the same way,
-write a strategy of :class:`Known`, and use :func:`check`.
+write a strategy with :func:`leaf`, and use :func:`check`; ``trees(own=[...])`` composes it with
+the operators of this package.
 """
 
 from .._tiles import LawError as LawError
@@ -14,7 +15,10 @@ from ._grid_operators import interpolations as interpolations
 from ._grid_operators import samplings as samplings
 from ._grid_operators import transforms as transforms
 from ._known import Known as Known
+from ._known import between as between
 from ._known import check as check
+from ._known import leaf as leaf
+from ._known import matrix_of as matrix_of
 from ._leaves import LEAVES as LEAVES
 from ._leaves import leaves as leaves
 from ._matrices import dense_operators as dense_operators
@@ -48,6 +52,7 @@ __all__ = [
     "LawError",
     "Space",
     "Spaces",
+    "between",
     "blocks",
     "centred_pads",
     "check",
@@ -63,7 +68,9 @@ __all__ = [
     "identities",
     "interpolations",
     "kronecker_products",
+    "leaf",
     "leaves",
+    "matrix_of",
     "opaque_operators",
     "picks",
     "plain_functions",

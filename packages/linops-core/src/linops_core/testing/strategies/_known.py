@@ -121,6 +121,10 @@ def named(known: Known) -> Known:
     return replace(known, linop=known.linop.resolved(ishape=ishape, oshape=oshape))
 
 
+MADE: list[Leaf] = []
+"""The strategies that :func:`leaf` has made, in the order of their modules."""
+
+
 class Leaf(Protocol):
     """A strategy for one kind of operator, between the given spaces or between any."""
 
@@ -133,9 +137,36 @@ class Leaf(Protocol):
 def leaf(
     ways: Callable[[Spaces], list[Way]], anywhere: st.SearchStrategy[Way] | None = None
 ) -> Callable[[Callable[[st.DrawFn, Way], Known]], Leaf]:
-    """Make a :class:`Leaf` from a function that draws an operator in one of the ``ways``.
+    """Make a strategy for one kind of operator from a function that draws such an operator.
 
-    If no spaces are given, the way is drawn by ``anywhere``, or is one between small spaces.
+    The strategy takes spaces, or none; :func:`trees` takes it as one of ``own``.
+
+    Parameters
+    ----------
+    ways : function
+        Returns the ways in which there is an operator between given spaces, such as the dimensions
+        along which it acts; none where there is no operator. :func:`between` makes it if there is
+        one way at most.
+    anywhere : strategy, optional
+        Draws a way if no spaces are given; by default one of those between small spaces.
+
+    Returns
+    -------
+    decorator
+        Of a function of ``draw`` and of a way, which returns a :class:`Known`.
+
+    Examples
+    --------
+    >>> from hypothesis import given
+    >>> from linops_core import Scalar
+    >>> @leaf(between(lambda where: where.ishape == where.oshape))
+    ... def halves(draw, where):
+    ...     matrix = matrix_of(lambda o, i: 0.5 * (o == i), where)
+    ...     return Known(Scalar(0.5, where.ishape), matrix, where)
+    >>> @given(halves())
+    ... def test_halves(known):
+    ...     check(known)
+    >>> test_halves()
     """
 
     @cache
@@ -155,13 +186,14 @@ def leaf(
 
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(strategy, name, getattr(build, name))
+        MADE.append(strategy)
         return strategy
 
     return decorate
 
 
 def between(fits: Callable[[Spaces], bool]) -> Callable[[Spaces], list[Spaces]]:
-    """Return the ways of an operator that needs nothing but spaces for which ``fits`` is true."""
+    """Return the ``ways`` of :func:`leaf` for an operator between all spaces that fit."""
     return lambda where: [where] if fits(where) else []
 
 

@@ -13,36 +13,20 @@ from . import (
     _real_transforms,
     _shape_operators,
 )
-from ._known import Known, Leaf
+from ._known import MADE, Known, Leaf
 from ._spaces import Spaces
 
-LEAVES: tuple[Leaf, ...] = (
-    _matrices.dense_operators,
-    _matrices.kronecker_products,
-    _matrices.diagonals,
-    _matrices.diagonal_powers,
-    _grid_operators.transforms,
-    _grid_operators.samplings,
-    _matrices.scalars,
-    _matrices.identities,
-    _matrices.real_parts,
-    _matrices.zeros,
-    _matrices.opaque_operators,
-    _grid_operators.centred_pads,
-    _shape_operators.end_pads,
-    _shape_operators.rearrangements,
-    _shape_operators.repeats,
-    _shape_operators.sums,
-    _matrices.plain_functions,
-    _blocks.blocks,
-    _grid_operators.convolutions,
-    _grid_operators.interpolations,
-    _real_transforms.half_spectra,
-    _real_transforms.cosine_transforms,
-    _flat_stacks.flat_stacks,
-    _moves.picks,
-    _moves.rolls,
-    _moves.fourier_shifts,
+MODULES = (
+    _matrices,
+    _grid_operators,
+    _shape_operators,
+    _blocks,
+    _real_transforms,
+    _flat_stacks,
+    _moves,
+)
+LEAVES: tuple[Leaf, ...] = tuple(
+    made for module in MODULES for made in MADE if made.__module__ == module.__name__
 )
 """A strategy for each operator of the package; :class:`Spaces` as argument fix its spaces."""
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import torch
 from hypothesis import strategies as st
@@ -18,20 +18,42 @@ from ..._base._linop import NamedLinop
 from .._real_matrices import alike, conjugated, scaled
 from ._blocks import blocks
 from ._flat_stacks import factors, partitions
-from ._known import Known, named
+from ._known import Known, Leaf, named
 from ._leaves import leaves
 from ._matrices import dense_operators, identities
 from ._shape_operators import end_pads, rearrangements
 from ._spaces import Spaces, sides, spaces
 
-Build: TypeAlias = Callable[[st.DrawFn, Spaces, int], Known]
+Build: TypeAlias = Callable[["Draw", Spaces, int], Known]
+Drawn = TypeVar("Drawn")
+
+
+class Draw:
+    """The function that draws from strategies, with the strategies of single operators."""
+
+    def __init__(self, draw: st.DrawFn, own: Sequence[Leaf]) -> None:
+        self._draw, self._own = draw, own
+
+    def __call__(self, strategy: st.SearchStrategy[Drawn], label: object = None) -> Drawn:
+        return self._draw(strategy, label)
+
+    def leaf(self, where: Spaces) -> Known:
+        """Draw a single operator: one of those of the user, if any, or of this package."""
+        ours = leaves(where)
+        if self._own:  # one_of would count each strategy of `ours` as one
+            ours = st.one_of([ours.flatmap(st.just), *(strategy(where) for strategy in self._own)])
+        return self._draw(ours)
 
 
 @st.composite
-def trees(draw: st.DrawFn, depth: int = 2, where: Spaces | None = None) -> Known:
+def trees(
+    draw: st.DrawFn, depth: int = 2, where: Spaces | None = None, own: Sequence[Leaf] = ()
+) -> Known:
     """Operators and compositions of them; no wildcards are left in the outer shape.
 
     Compositions are nested ``depth`` deep at most, between any spaces or those given as ``where``.
+    ``own`` are strategies for your own operators, made with :func:`leaf`. Where they fit, they are
+    as frequent as all operators of this package together.
 
     Examples
     --------
@@ -42,12 +64,12 @@ def trees(draw: st.DrawFn, depth: int = 2, where: Spaces | None = None) -> Known
     >>> test_twice_the_adjoint()
     """
     where = where or draw(spaces())
-    return named(_nested(draw, where, depth))
+    return named(_nested(Draw(draw, own), where, depth))
 
 
-def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _nested(draw: Draw, where: Spaces, depth: int) -> Known:
     if depth == 0:
-        return draw(leaves(where))
+        return draw.leaf(where)
     builds: list[Build] = [_leaf, _chain, _chain, _sum, _multiple, *[_derived] * 3]
     if any(where.sizes[dim] > 1 for dim in (*where.ishape, *where.oshape)):
         builds += [_concatenation, _concatenation]
@@ -62,11 +84,11 @@ def _nested(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return draw(st.sampled_from(builds))(draw, where, depth - 1)
 
 
-def _leaf(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
-    return draw(leaves(where))
+def _leaf(draw: Draw, where: Spaces, depth: int) -> Known:
+    return draw.leaf(where)
 
 
-def _chain(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _chain(draw: Draw, where: Spaces, depth: int) -> Known:
     middle = draw(sides())
     first = _nested(draw, Spaces(where.ishape, middle, where.sizes), depth)
     second = _nested(draw, Spaces(middle, where.oshape, where.sizes), depth)
@@ -77,7 +99,7 @@ def _chain(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return combined([first, second], linop, matrix, where, twice)
 
 
-def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _sum(draw: Draw, where: Spaces, depth: int) -> Known:
     if draw(st.booleans()):  # a term with a dimension inside beside one that may lack it
         terms = [_chain(draw, where, max(depth - 1, 0)), _leaf(draw, where, depth)]
     else:
@@ -90,13 +112,13 @@ def _sum(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return combined(terms, linop, reduce(torch.add, matrices), where)
 
 
-def _threads(draw: st.DrawFn) -> dict[str, Any]:
+def _threads(draw: Draw) -> dict[str, Any]:
     """Return whether operands run on threads: seldom, because small operands then take long."""
     threaded = draw(st.integers(0, 9)) == 9
     return {"threaded": threaded, "num_workers": 2 if threaded else None}
 
 
-def _multiple(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _multiple(draw: Draw, where: Spaces, depth: int) -> Known:
     known = _nested(draw, where, depth)
     A, M = known.linop, known.matrix
     value = draw(st.sampled_from([2, -1, 0.5, 2 - 1j]))
@@ -107,7 +129,7 @@ def _multiple(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return replace(known, linop=linop, matrix=matrix)
 
 
-def _derived(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _derived(draw: Draw, where: Spaces, depth: int) -> Known:
     attribute = draw(st.sampled_from(["H", "T", "conj"]))
     if attribute == "conj":
         known = _nested(draw, where, depth)
@@ -118,15 +140,17 @@ def _derived(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return replace(known, linop=linop, matrix=matrix, spaces=where)
 
 
-def _power(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _power(draw: Draw, where: Spaces, depth: int) -> Known:
     known = named(_nested(draw, where, depth))
+    if not known.linop.is_endomorphism:  # such as a full convolution on a grid of any size
+        return known
     exponent = draw(st.integers(0, 3))
     matrix = torch.linalg.matrix_power(known.matrix, exponent)
     twice = sizes_in(known).keys() - {*where.ishape}
     return combined([known], known.linop**exponent, matrix, where, twice)
 
 
-def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _normal(draw: Draw, where: Spaces, depth: int) -> Known:
     middle = draw(sides())
     known = named(_nested(draw, Spaces(where.ishape, middle, where.sizes), depth))
     parts, matrix = [known], known.matrix.mH @ known.matrix
@@ -155,7 +179,7 @@ def _normal(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return replace(found, opaque=opaque, inner={**found.inner, **inner})
 
 
-def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _concatenation(draw: Draw, where: Spaces, depth: int) -> Known:
     names = sorted({*where.ishape, *where.oshape})
     dim = draw(st.sampled_from([name for name in names if where.sizes[name] > 1]))
     idim, odim = divided = _blocks_along(draw, where, dim)
@@ -171,7 +195,7 @@ def _concatenation(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return side_by_side(parts, linop, where, lengths, idim, odim)
 
 
-def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _stack(draw: Draw, where: Spaces, depth: int) -> Known:
     dim = draw(st.sampled_from(sorted({*where.ishape, *where.oshape})))
     idim, odim = new = _blocks_along(draw, where, dim)
     both = (where.ishape, where.oshape)
@@ -192,7 +216,7 @@ def _stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return side_by_side(operands, linop, where, [1] * len(operands), idim, odim)
 
 
-def _flat_stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
+def _flat_stack(draw: Draw, where: Spaces, depth: int) -> Known:
     (row,) = where.oshape
     parts = []
     for length in draw(partitions(where.sizes[row], 3)):
@@ -212,7 +236,7 @@ def _flat_stack(draw: st.DrawFn, where: Spaces, depth: int) -> Known:
     return replace(found, side_by_side=found.side_by_side.union(where.oshape, where.ishape))
 
 
-def _blocks_along(draw: st.DrawFn, where: Spaces, dim: str) -> tuple[str | None, str | None]:
+def _blocks_along(draw: Draw, where: Spaces, dim: str) -> tuple[str | None, str | None]:
     """Return along which dimensions of input and output blocks are side by side, one is ``dim``."""
     idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
     here, there = (where.ishape, where.oshape) if idim is None else (where.oshape, where.ishape)

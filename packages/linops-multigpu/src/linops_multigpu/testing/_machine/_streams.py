@@ -6,7 +6,8 @@ import math
 import random
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -102,25 +103,6 @@ class SimEvent:
             self.scheduler.wait_for(self.point)
 
 
-class Entered:
-    """A block that one thread is in at a time; a thread that enters first does the pending work."""
-
-    def __init__(self, left: deque[Callable[[], None]]) -> None:
-        self._lock, self._left = threading.RLock(), left
-
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        try:
-            while self._left:
-                self._left.popleft()()
-        except BaseException:
-            self._lock.release()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-
 class Scheduler:
     """Holds the work of all streams, and runs it in the order of a schedule."""
 
@@ -136,11 +118,15 @@ class Scheduler:
         self._schedule, self._random, self._last = schedule, random.Random(seed), -1
         # Work for the next thread that enters; it may be added anywhere, also in finalizers.
         self.left: deque[Callable[[], None]] = deque()
-        self._entered = Entered(self.left)
+        self._lock = threading.RLock()
 
-    def entered(self) -> Entered:
+    @contextmanager
+    def entered(self) -> Iterator[None]:
         """Lock out other threads inside the block; pending work is done first."""
-        return self._entered
+        with self._lock:
+            while self.left:
+                self.left.popleft()()
+            yield
 
     def check_own(self, thing: SimStream | SimEvent) -> None:
         """Raise if a stream or event belongs to another machine, whose clocks do not match."""

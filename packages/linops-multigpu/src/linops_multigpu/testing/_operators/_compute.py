@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from linops_split.siblings import tensors_in
+
 from .._device import DEVICE_TYPE, OpOverload, conjugated_like, without_memory
 from .._machine._machine import Machine
 
@@ -19,9 +21,9 @@ Options = dict[str, Any]
 
 def written_by(op: OpOverload, args: Arguments, kwargs: Options) -> list[Tensor]:
     """Return the arguments that ``op`` writes to."""
-    found = []
+    found: list[Tensor] = []
     for position, name in _outputs(op):
-        found += tensors_in(args[position] if position < len(args) else kwargs.get(name))
+        found += tensors_in([args[position] if position < len(args) else kwargs.get(name)])
     return found
 
 
@@ -33,17 +35,6 @@ def _outputs(op: OpOverload) -> list[tuple[int, str]]:
         for position, argument in enumerate(op._schema.arguments)
         if argument.alias_info is not None and argument.alias_info.is_write
     ]
-
-
-def tensors_in(values: Any) -> list[Tensor]:
-    """Return all tensors in nested lists, tuples and dictionaries."""
-    if isinstance(values, Tensor):
-        return [values]
-    if isinstance(values, dict):
-        values = values.values()
-    elif not isinstance(values, (list, tuple)):
-        return []
-    return [tensor for value in values for tensor in tensors_in(value)]
 
 
 def mapped(function: Callable[[Tensor], Any], values: Any) -> Any:
@@ -151,7 +142,7 @@ def _elsewhere(kwargs: Options, device: str) -> Options:
 
 def _fill(run: Callable[[], Any], targets: list[Tensor], op: OpOverload) -> None:
     results = run()
-    for target, result in zip(targets, tensors_in(results) if targets else [], strict=True):
+    for target, result in zip(targets, tensors_in([results] if targets else []), strict=True):
         if target.shape != result.shape:
             raise RuntimeError(f"simulated: {op} must return {target.shape}, got {result.shape}")
         target.copy_(result)

@@ -11,6 +11,8 @@ from torch import Tensor
 from torch.autograd.graph import increment_version
 from torch.overrides import TorchFunctionMode
 
+from linops_split.siblings import tensors_in
+
 from .._device import (
     DEVICE_TYPE,
     OpOverload,
@@ -20,7 +22,7 @@ from .._device import (
     without_memory,
 )
 from .._machine._machine import Machine
-from ._compute import compute, resize, tensors_in, written_by
+from ._compute import compute, resize, written_by
 from ._copies import copy
 
 aten = torch.ops.aten
@@ -113,7 +115,7 @@ class HostAccess(TorchDispatchMode):
         written = written_by(func, args, options)
         if not func.is_view:
             with outside_of_function_modes():
-                self._check(func, tensors_in((args, options)), written, options.get("device"))
+                self._check(func, [*tensors_in((args, options))], written, options.get("device"))
         result = func(*args, **options)
         if written and not counts_its_writes(func):
             increment_version([tensor for tensor in written if not tensor.is_inference()])
@@ -159,5 +161,5 @@ class HostReads(TorchFunctionMode):
     ) -> Any:
         if func in _READERS:
             with self._machine.entered():
-                self._machine.host_access(tensors_in((args, kwargs)), (), func.__name__)
+                self._machine.host_access([*tensors_in((args, kwargs))], (), func.__name__)
         return func(*args, **(kwargs or {}))

@@ -11,7 +11,7 @@ from ._question import Question
 
 
 @Question
-def along(
+def part_along(
     linop: NamedLinop, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
 ) -> NamedLinop | None:
     """Return the part of the operator that acts along some dimensions of its grid.

@@ -24,67 +24,69 @@ Rule: TypeAlias = Callable[[Tensors, Tensors, Sequence[Any]], int]
 aten = torch.ops.aten
 
 
-def inside_nbytes(func: Any, given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def workspace_nbytes(func: Any, inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """Return how many bytes ``func`` allocates besides its results, as far as known.
 
-    ``given`` and ``made`` are the tensors among its arguments and its results.
+    ``inputs`` and ``outputs`` are the tensors among its arguments and its results.
     """
     rule = _rule(func)
-    if rule is None or (made[0].device.type != "cpu" and rule not in _ON_ANY_DEVICE):
+    if rule is None or (outputs[0].device.type != "cpu" and rule not in _ON_ANY_DEVICE):
         return 0
-    return rule(given, made, args)
+    return rule(inputs, outputs, args)
 
 
 @cache
 def _rule(func: Any) -> Rule | None:
     if func.overloadpacket in _RULES:
         return _RULES[func.overloadpacket]
-    return _promoted if torch.Tag.pointwise in func.tags else None
+    return _promotion_nbytes if torch.Tag.pointwise in func.tags else None
 
 
-def _nothing(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _no_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     return 0
 
 
-def _promoted(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _promotion_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """On a CPU, operands of another dtype are converted first; elsewhere while they are read."""
-    if all(t.dtype == made[0].dtype for t in given):
+    if all(t.dtype == outputs[0].dtype for t in inputs):
         return 0
     # A comparison returns booleans, but converts its operands to a common dtype.
-    common = reduce(torch.promote_types, [t.dtype for t in (*given, *made) if t.ndim], torch.bool)
-    return sum(t.numel() * common.itemsize for t in given if t.ndim and t.dtype != common)
+    common = reduce(
+        torch.promote_types, [t.dtype for t in (*inputs, *outputs) if t.ndim], torch.bool
+    )
+    return sum(t.numel() * common.itemsize for t in inputs if t.ndim and t.dtype != common)
 
 
-def _accumulated(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _accumulation_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """On a CPU, a reduction to another dtype converts its whole operand."""
-    return 0 if given[0].dtype == made[0].dtype else given[0].numel() * made[0].itemsize
+    return 0 if inputs[0].dtype == outputs[0].dtype else inputs[0].numel() * outputs[0].itemsize
 
 
-def _rolled(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _roll_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """Axes are rolled one after the other; all intermediate results live until the end."""
     dims = args[2] if len(args) > 2 else ()
-    return (len(dims) - 1) * made[0].nbytes if len(dims) > 1 else 0
+    return (len(dims) - 1) * outputs[0].nbytes if len(dims) > 1 else 0
 
 
-def _transformed(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _fft_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """MKL needs the batches in one row, so other inputs are copied; cuFFT needs a workspace.
 
     The workspace is assumed to be as large as the larger of input and result; this was not
     measured.
     """
-    x = given[0]
-    if made[0].device.type != "cpu":
-        return max(x.nbytes, made[0].nbytes)
+    x = inputs[0]
+    if outputs[0].device.type != "cpu":
+        return max(x.nbytes, outputs[0].nbytes)
     return 0 if _has_one_batch(x, args[1]) else x.nbytes
 
 
-def _transformed_to_real(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _real_fft_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """All axes but the last are transformed first, out of place, and may be copied twice."""
-    x, (*first, last) = given[0], args[1]
+    x, (*first, last) = inputs[0], args[1]
     if not first:
-        return _transformed(given, made, args)
-    if made[0].device.type != "cpu":
-        return x.nbytes + _transformed(given, made, (None, first))
+        return _fft_nbytes(inputs, outputs, args)
+    if outputs[0].device.type != "cpu":
+        return x.nbytes + _fft_nbytes(inputs, outputs, (None, first))
     before = 0 if _has_one_batch(x, first) else x.nbytes
     # MKL returns batches first, longest stride first, then the axes that it transformed.
     own = [dim % x.ndim for dim in first]
@@ -93,7 +95,7 @@ def _transformed_to_real(given: Tensors, made: Tensors, args: Sequence[Any]) -> 
     strides = [prod(x.shape[a] for a in order[order.index(axis) + 1 :]) for axis in range(x.ndim)]
     between = torch.empty_strided(x.shape, strides, device="meta")
     after = 0 if _has_one_batch(between, [last]) else x.nbytes
-    return x.nbytes + max(before - made[0].nbytes, after)
+    return x.nbytes + max(before - outputs[0].nbytes, after)
 
 
 def _has_one_batch(x: Tensor, dims: Sequence[int]) -> bool:
@@ -104,9 +106,9 @@ def _has_one_batch(x: Tensor, dims: Sequence[int]) -> bool:
     return all(x.stride(a) == x.stride(b) * x.shape[b] for a, b in pairwise(rest))
 
 
-def _multiplied(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _matmul_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """BLAS takes a matrix in row or column order, and a conjugated one only in column order."""
-    return sum(t.nbytes for t in given[-2:] if not _is_for_blas(t))
+    return sum(t.nbytes for t in inputs[-2:] if not _is_for_blas(t))
 
 
 def _is_for_blas(matrix: Tensor) -> bool:
@@ -116,41 +118,41 @@ def _is_for_blas(matrix: Tensor) -> bool:
     return 1 in (rows, columns)
 
 
-def _multiplied_in_batches(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _batched_matmul_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """Conjugated operands are copied whole; others that BLAS cannot take, matrix by matrix."""
     return sum(
         t.nbytes if t.is_conj() else 0 if _is_for_blas(t[0]) else t[0].nbytes
-        for t in given[-2:]
+        for t in inputs[-2:]
         if len(t)
     )
 
 
-def _summed_in_bags(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _embedding_bag_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """On a CPU, two results have one number more than torch says without data.
 
     These are the bags of the indices, unless they are left out, and the maxima of the bags.
     """
-    _, bags, _, maxima = made
+    _, bags, _, maxima = outputs
     n_numbers = len(args[2]) + (bags.numel() + 1 if bags.numel() else 0)
     held = bags.untyped_storage().nbytes() + maxima.untyped_storage().nbytes()
     return max(0, n_numbers * maxima.itemsize - held)
 
 
-def _convolved(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
+def _convolution_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """Return how many bytes a convolution allocates besides its result.
 
     oneDNN copies its input and output to another order of the elements. Other backends copy the
     input into a matrix, in which each element occurs once for every tap of the kernel.
     """
-    y = made[0]
+    y = outputs[0]
     x, weight, bias, stride, padding, dilation, transposed, output_padding, groups = args
     if x.ndim == 3:  # torch adds an axis in the same way
         x, weight = x.unsqueeze(2), weight.unsqueeze(2)
         stride, padding, dilation = [1, *stride], [0, *padding], [1, *dilation]
         output_padding = [0, *output_padding]
-    given = x, weight, bias, stride, padding, dilation, transposed, output_padding, groups
-    if convolution_backend(*given) == "Mkldnn":
-        return _reordered(x, weight, y, is_planar=x.ndim == 5 and groups > 1)
+    arguments = x, weight, bias, stride, padding, dilation, transposed, output_padding, groups
+    if convolution_backend(*arguments) == "Mkldnn":
+        return _layout_copy_nbytes(x, weight, y, is_planar=x.ndim == 5 and groups > 1)
     taps: int = prod(weight.shape[1:])
     n_groups: int = groups
     columns = y.nbytes // y.shape[1] * taps
@@ -162,7 +164,7 @@ def _convolved(given: Tensors, made: Tensors, args: Sequence[Any]) -> int:
     return max(columns + (x.nbytes // n_groups if len(x) > 1 else 0), y.nbytes)
 
 
-def _reordered(x: Tensor, weight: Tensor, y: Tensor, is_planar: bool) -> int:
+def _layout_copy_nbytes(x: Tensor, weight: Tensor, y: Tensor, is_planar: bool) -> int:
     """Return the bytes of the copies for oneDNN, in blocks of channels unless planar.
 
     The copy of the input is freed before the result is copied back.
@@ -179,21 +181,21 @@ def _reordered(x: Tensor, weight: Tensor, y: Tensor, is_planar: bool) -> int:
 
 
 _RULES: dict[Any, Rule] = {
-    aten.where: _nothing,
-    aten.sum: _accumulated,
-    aten.mean: _accumulated,
-    aten.prod: _accumulated,
-    aten.cumsum: _accumulated,
-    aten.roll: _rolled,
-    aten._fft_c2c: _transformed,
-    aten._fft_r2c: _transformed,
-    aten._fft_c2r: _transformed_to_real,
-    aten.mm: _multiplied,
-    aten.addmm: _multiplied,
-    aten.bmm: _multiplied_in_batches,
-    aten.baddbmm: _multiplied_in_batches,
-    aten.convolution: _convolved,
-    aten._embedding_bag_forward_only: _summed_in_bags,
+    aten.where: _no_nbytes,
+    aten.sum: _accumulation_nbytes,
+    aten.mean: _accumulation_nbytes,
+    aten.prod: _accumulation_nbytes,
+    aten.cumsum: _accumulation_nbytes,
+    aten.roll: _roll_nbytes,
+    aten._fft_c2c: _fft_nbytes,
+    aten._fft_r2c: _fft_nbytes,
+    aten._fft_c2r: _real_fft_nbytes,
+    aten.mm: _matmul_nbytes,
+    aten.addmm: _matmul_nbytes,
+    aten.bmm: _batched_matmul_nbytes,
+    aten.baddbmm: _batched_matmul_nbytes,
+    aten.convolution: _convolution_nbytes,
+    aten._embedding_bag_forward_only: _embedding_bag_nbytes,
 }
-_ON_ANY_DEVICE = (_rolled, _transformed, _transformed_to_real)
+_ON_ANY_DEVICE = (_roll_nbytes, _fft_nbytes, _real_fft_nbytes)
 """The rules that also hold on other devices than a CPU."""

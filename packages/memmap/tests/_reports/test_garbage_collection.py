@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from memmap import CheckpointError, MemoryReport
-from memmap._reports import _checkpoint, _report, _uncollected
-from memmap._reports._uncollected import uncollected
+from memmap._reports import _checkpoint, _garbage_collection, _report
+from memmap._reports._garbage_collection import collector_paused
 
 
 @pytest.fixture(params=[True, False])
@@ -22,13 +22,13 @@ def is_enabled(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 def test_the_collector_is_paused_and_then_as_before(is_enabled: bool) -> None:
-    with uncollected():
+    with collector_paused():
         assert not gc.isenabled()
-        with uncollected():
+        with collector_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled() is is_enabled
-    with pytest.raises(KeyboardInterrupt), uncollected():
+    with pytest.raises(KeyboardInterrupt), collector_paused():
         raise KeyboardInterrupt
     assert gc.isenabled() is is_enabled
 
@@ -40,7 +40,7 @@ def test_threads_leave_the_collector_as_it_was(
     has_begun, may_end = threading.Event(), threading.Event()
 
     def pause() -> None:
-        with uncollected():
+        with collector_paused():
             has_begun.set()
             may_end.wait(10)
 
@@ -53,8 +53,8 @@ def test_threads_leave_the_collector_as_it_was(
         first.join(0.1)
         gc.disable()
 
-    monkeypatch.setattr(_uncollected, "disable", disable)
-    with uncollected():
+    monkeypatch.setattr(_garbage_collection, "disable", disable)
+    with collector_paused():
         first.join(10)
     assert gc.isenabled() is is_enabled
 
@@ -66,8 +66,8 @@ def test_an_interrupt_of_its_first_step_leaves_the_collector_as_it_was(
         gc.disable()
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_uncollected, "disable", disable)
-    with pytest.raises(KeyboardInterrupt), uncollected():
+    monkeypatch.setattr(_garbage_collection, "disable", disable)
+    with pytest.raises(KeyboardInterrupt), collector_paused():
         pass
     assert gc.isenabled() is is_enabled
 

@@ -1,4 +1,4 @@
-"""Layout: the slices of one tensor that the parts of a table read, or write."""
+"""PartSlices: the slices of one tensor that the parts of a table read, or write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Slices: TypeAlias = tuple[tuple[NamedDimension, int, int], ...]
 """A window as a hashable value: each dimension with start and stop of its slice."""
 
 
-class Layout:
+class PartSlices:
     """The slice of a tensor that belongs to each part of a table.
 
     ``names`` are the dimensions of the tensor. A window holds the slices of a part: one for each

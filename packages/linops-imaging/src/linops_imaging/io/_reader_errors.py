@@ -12,7 +12,7 @@ MOST_IN_BZIP2 = 2 * 10**6
 
 
 @contextmanager
-def damaged(owner: str, name: str, kind: str) -> Iterator[None]:
+def reader_errors(owner: str, name: str, kind: str) -> Iterator[None]:
     """Turn any exception of a reader into a ValueError that names the file.
 
     Readers pass on exceptions of gzip, struct, NumPy, the allocator and C code.

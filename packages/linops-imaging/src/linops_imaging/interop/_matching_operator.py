@@ -11,7 +11,7 @@ from torch import Tensor
 from linops_core import NamedLinop
 
 
-def agreed(
+def matching_operator(
     owner: str,
     candidates: Iterable[NamedLinop],
     theirs: Callable[[Tensor], Any],

@@ -12,7 +12,7 @@ _lock = RLock()
 
 
 @contextmanager
-def uncollected() -> Iterator[None]:
+def collector_paused() -> Iterator[None]:
     """Pause the collector of cycles, which would scan all objects of a report many times.
 
     For 100,000 tensors this takes as long as the report itself.
