@@ -191,6 +191,8 @@ def conventions(session: nox.Session) -> None:
     others += ["tensorly", "xarray"]
     others += ["matfree", "monai", "mpi4py", "mpich", "mrzerocore", "nufftax", "proxop", "pygsp"]
     others += ["spgl1", "torchoptics"]
+    others += ["algotom", "cvxpy", "kornia", "lightpipes", "mahotas", "nifty8", "phantominator"]
+    others += ["poppy"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 

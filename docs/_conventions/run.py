@@ -14,6 +14,8 @@ import neighbours  # noqa: F401  # isort: skip
 import numerics  # noqa: F401  # isort: skip
 import complex_weights  # noqa: F401  # isort: skip
 import rarely_met  # noqa: F401  # isort: skip
+import optics  # noqa: F401  # isort: skip
+import image_tools  # noqa: F401  # isort: skip
 from table import main
 
 main()

@@ -136,3 +136,36 @@ def pylops() -> str:
     return (
         "it is ASTRA's: detectors 5 and 13 = 15 - 2 for row 2, column 5; angles in radians; matched"
     )
+
+
+@row(
+    SECTION,
+    "algotom",
+    guess="`fbp_reconstruction` of `make_sinogram` with the centre (N - 1) / 2 is the image",
+    here="`ParallelBeam` and `fbp` share the middle, (N - 1) / 2; "
+    "`interop.from_skimage(theta, shape, circle)` has N // 2",
+)
+def algotom() -> str:
+    from algotom.rec.reconstruction import fbp_reconstruction
+    from algotom.util.simulation import make_sinogram
+
+    n, angles = 32, np.linspace(0, np.pi, 90, endpoint=False)
+    image = np.zeros((n, n))
+    image[10, 14] = 1
+    places = np.arange(n)
+    seen = [float(places @ each / each.sum()) for each in make_sinogram(image, angles)[[0, 45]]]
+    assert np.allclose(seen, [14, 22], atol=1e-3), seen  # 16 + (16 - 10)
+    found = {}
+    for centre in ((n - 1) / 2, n / 2):
+        sinogram = make_sinogram(image, angles)
+        options = {"angles": angles, "apply_log": False, "gpu": False, "ratio": None}
+        weights = fbp_reconstruction(sinogram, centre, **options).clip(0) ** 2
+        rows, columns = weights.sum(1), weights.sum(0)
+        found[centre] = (float(places @ rows / rows.sum()), float(places @ columns / columns.sum()))
+    assert np.allclose(found[16.0], (9.5, 13.5), atol=0.05), found
+    assert found[15.5][0] < 9.2, found
+    return (
+        "the sinogram turns about N // 2, and the image has its middle at (N - 1) / 2: for even N, "
+        "the centre N // 2 gives the image, half a pixel up and to the left; angles in radians; "
+        "`fbp_reconstruction` takes the logarithm unless `apply_log=False`"
+    )
