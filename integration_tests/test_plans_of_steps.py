@@ -36,7 +36,7 @@ def test_a_plan_says_by_which_method_a_nufft_works(how: str) -> None:
     A = Convolution(torch.ones(1, 1, dtype=torch.complex128)) @ sense(how).N
     plan = plan_batches(A, "1 GiB")
     assert plan.methods == (f"NUFFT by {METHODS[how]}",)
-    assert str(plan).endswith(f" of 1 GiB on cpu, NUFFT by {METHODS[how]}")
+    assert str(plan).endswith(f" of 1.0 GiB on cpu, NUFFT by {METHODS[how]}")
 
 
 @pytest.mark.each_value

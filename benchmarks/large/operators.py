@@ -10,6 +10,7 @@ import inspect
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
+from importlib import import_module
 from typing import Any, TypeAlias
 
 import torch
@@ -207,8 +208,7 @@ def needs_no_other(cls: Callable[..., NamedLinop]) -> bool:
 
 def all_operators() -> dict[str, Callable[[int], Made]]:
     """Return how each entry is made, and those of other operators that need no entry."""
-    from test_what_is_missing import operators
-
+    operators = import_module("test_what_is_missing").operators
     public = {
         name: getattr(module, name)
         for module in (core, imaging)

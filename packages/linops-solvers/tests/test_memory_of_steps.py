@@ -110,6 +110,10 @@ def by_admm(A: Map, y: Tensor, steps: int, g: Map = smaller, is_rho_fixed: bool 
     return admm(A, y, g, max_num_iters=steps, is_rho_fixed=is_rho_fixed, eps_rel=0, adjoint=A)
 
 
+def by_dr(_: Map, x0: Tensor, steps: int, g: Map) -> Tensor:
+    return douglas_rachford(g, g, x0, steps, 0)
+
+
 def by_mlem(A: Map, y: Tensor, steps: int) -> Tensor:
     return mlem(A, y, None, steps, adjoint=A)
 
@@ -132,19 +136,12 @@ def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
-@pytest.mark.parametrize(
-    ("solve", "of_maps"),
-    [
-        (by_cg, 0),
-        (partial(by_cg, preconditioned=True), 0),
-        (by_gmres, 0),
-    ],
-)
-def test_a_step_makes_no_vector(solve: Solve, of_maps: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("solve", [by_cg, partial(by_cg, preconditioned=True), by_gmres])
+def test_a_step_makes_no_vector(solve: Solve, dtype: torch.dtype) -> None:
     y = torch.ones(N, dtype=dtype)
     # torch copies a short complex vector to conjugate it, in both products of a step of gmres.
-    of_maps += 2 if solve is by_gmres and dtype.is_complex else 0
-    assert new_vectors(solve, y, 15) - new_vectors(solve, y, 5) == 10 * of_maps
+    copies = 2 if solve is by_gmres and dtype.is_complex else 0
+    assert new_vectors(solve, y, 15) - new_vectors(solve, y, 5) == 10 * copies
 
 
 class LiveVectors(NewVectors):
@@ -168,7 +165,7 @@ class LiveVectors(NewVectors):
 @pytest.mark.parametrize("g", [smaller, soft_threshold(0.1)])
 @pytest.mark.parametrize(
     ("solve", "most"),
-    [(by_fista, 10), (by_proximal_gradient, 9), (by_pdhg, 9), (by_admm, 9)],
+    [(by_fista, 10), (by_proximal_gradient, 9), (by_pdhg, 9), (by_admm, 9), (by_dr, 5)],
 )
 def test_a_solver_with_a_map_keeps_few_vectors(solve: Solve, most: int, g: Map) -> None:
     with LiveVectors() as found:
@@ -325,20 +322,6 @@ def test_a_map_may_return_one_constant(solve: Callable[..., Tensor]) -> None:
     """The proximal map of the indicator of a point."""
     y, point = torch.ones(N, dtype=torch.float64), torch.arange(N, dtype=torch.float64)
     assert torch.equal(solve(products, y, 7, lambda z, t: point), point)
-
-
-def test_arguments_of_maps_of_this_library_are_written_into() -> None:
-    y = torch.ones(N, dtype=torch.float64)
-
-    def own(z: Tensor, t: float) -> Tensor:
-        return penalty(z, t)
-
-    def solve(g: Map, A: Map, y: Tensor, steps: int) -> Tensor:
-        return douglas_rachford(g, g, y, steps, 0)
-
-    penalty = huber(1.0, 0.5)
-    ours, theirs = (new_vectors(partial(solve, g), y, 15) for g in (penalty, own))
-    assert theirs - ours >= 14
 
 
 @pytest.mark.parametrize("solve", [by_cg, by_fista, by_proximal_gradient, by_pdhg, by_admm])

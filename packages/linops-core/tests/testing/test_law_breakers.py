@@ -107,6 +107,18 @@ class HasNoCentre(Diagonal):
     """A class that says that it need not move data."""
 
 
+class TakesNoBatch(NamedLinop):
+    """A class that says that it takes any batch, and mixes the first dimension, whatever it is."""
+
+    takes_any_batch = True
+
+    @staticmethod
+    def fn(linop: NamedLinop, x: Tensor, /) -> Tensor:
+        return x.flip(0)
+
+    adj_fn = fn
+
+
 @shift_axes.register(ShiftsNothing)
 def _last(linop: NamedLinop) -> tuple[int, ...]:
     return (-1,)
@@ -378,6 +390,7 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     ),
     (diagonal(ShiftsNothing), "what_its_class_answers_is_true"),
     (diagonal(HasNoCentre), "what_its_class_answers_is_true"),
+    (lambda: TakesNoBatch(NamedShape(("Nx",))), "what_its_class_answers_is_true"),
     (diagonal(Rewrapped), "constructors_keep_parameters_as_they_are"),
     (diagonal(SharedDictionaries), "shallow_copy_shares_tensors_and_no_dictionary"),
     (diagonal(DeepCopyThatIsShallow), "deep_copy_is_equal_and_shares_no_memory"),

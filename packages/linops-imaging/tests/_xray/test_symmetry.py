@@ -36,7 +36,7 @@ def n_shared(beam: Beam, n_images: int, sizes: Sizes, dtype: torch.dtype) -> int
 
 def there_one_by_one(x: Tensor, beam: Beam) -> Tensor:
     """Return the line integrals of each image at each angle by itself."""
-    views = [beam.at_angles(angle) for angle in beam.angles.split(1)]
+    views = [beam._replace(angles=angle) for angle in beam.angles.split(1)]
     return torch.cat([torch.cat([line_integrals(one, v) for v in views], 1) for one in x.split(1)])
 
 
@@ -45,7 +45,7 @@ def back_one_by_one(y: Tensor, beam: Beam, sizes: Sizes) -> Tensor:
     images = y.new_zeros(len(y), *sizes)
     for number, angle in enumerate(beam.angles.split(1)):
         line = y[:, number : number + 1]
-        view = beam.at_angles(angle)
+        view = beam._replace(angles=angle)
         images += torch.cat([back_projection(one, view, sizes) for one in line.split(1)])
     return images
 
@@ -124,7 +124,7 @@ def test_views_may_be_taken_some_at_a_time(
     def values_and_gradients() -> list[Tensor]:
         functions = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
         gradients = [torch.autograd.grad(f.square().sum(), angles)[0] for f in functions]
-        constant = beam.at_angles(angles.detach())
+        constant = beam._replace(angles=angles.detach())
         return [
             *functions,
             *gradients,
@@ -277,7 +277,7 @@ def test_images_of_double_precision_have_the_angles_as_they_are() -> None:
     angles = torch.arange(1, 9) * math.pi / 9
     x = torch.randn(5, 5, dtype=torch.float64)
     A = ParallelBeam(angles, 7, 5, 0.9)
-    expected = there_one_by_one(x[None], A.beam().at_angles(angles.double()))[0]
+    expected = there_one_by_one(x[None], A.beam()._replace(angles=angles.double()))[0]
     torch.testing.assert_close(A(x), expected, atol=1e-12, rtol=0)
 
 

@@ -385,3 +385,12 @@ def test_the_other_modules_are_looked_through_only_for_new_memory(
     made = [memory_map.copy_to(part, "meta") for part in parts]
     assert sharing_of(all_of(made)) == sharing_of(all_of(parts))
     assert looked == [parts[0], *parts, parts[1], parts[2]]
+
+
+def test_a_placed_tensor_whose_storage_was_made_smaller_is_refused_with_the_path() -> None:
+    module = torch.nn.Linear(2, 2)
+    memory_map = ModuleMemoryMap(module)
+    memory_map.copy_to(module, "meta")
+    module.weight.untyped_storage().resize_(4)
+    with pytest.raises(StorageError, match=r"weight: view: every element must lie"):
+        memory_map.copy_to(module, "meta")

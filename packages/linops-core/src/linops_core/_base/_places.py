@@ -28,10 +28,7 @@ WHOLE = -1
 
 @dataclass(frozen=True)
 class CompositionDims:
-    """The dimensions of a composition: who knows their lengths, and which are in input and output.
-
-    Tiles of the composition share them.
-    """
+    """The dimensions of a composition: where lengths are known, and which are on both sides."""
 
     sources: dict[tuple[Side, int], Place]
     """For a place of the whole: the place of an operand that knows its length."""

@@ -23,8 +23,8 @@ _PRODUCT_OVER_COUNT = 64
 """Elements of a product, for each product, from which products are added one by one."""
 
 _LONG, _LONG_ON_GPU = 2**14, 2**18
-"""Terms of a sum in single precision. The sums of more terms are added in double precision, because
-torch on a CPU adds the rows of a transposed matrix one by one, so that 2^25 ones give 2^24."""
+"""Terms of a sum, above which products in single precision lose digits: torch on a CPU adds the
+rows of a transposed matrix one by one, so that 2^25 ones give 2^24."""
 
 
 def letters_of(*shapes: Sequence[str]) -> list[str]:
@@ -106,10 +106,10 @@ class Contraction:
         if writing_is_safe() and x.numel() > _LONG and x.dtype in (torch.float32, torch.complex64):
             first, *others = self._short_sums(weight, x)
             if others:
-                total = (y := self(*first)).to(torch.promote_types(y.dtype, torch.float64))
+                total = self(*first)
                 for pair in others:
                     total += self(*pair)
-                return total.to(y.dtype)
+                return total
         if weight.dtype != x.dtype:
             if x.is_complex() and not weight.is_complex():
                 return self._by_parts(weight, x)

@@ -220,6 +220,10 @@ class Sampling(GridOperator[GridPart]):
             idx = [*map(self._weight, self._weights)]
             self._known.of(idx, "valid", lambda: _check_indices(idx, self.input_size))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the attributes without what is known: a copy has other tensors."""
+        return {**super().__getstate__(), "_known": Kept()}
+
     def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype in which samples of one point are added, by all indices."""
         if torch.compiler.is_compiling() or (not dtype.is_floating_point and not dtype.is_complex):

@@ -25,15 +25,6 @@ class ParallelRays(NamedTuple):
     offset: Number
     origin: Sequence[Number]
 
-    def at_angles(self, angles: Tensor) -> ParallelRays:
-        """Return the same beam at other angles."""
-        return self._replace(angles=angles)
-
-    def with_more_detectors(self, n_before: int, n_after: int) -> ParallelRays:
-        """Return the same beam with more detectors at both ends."""
-        offset = self.offset + self.spacing * ((n_after - n_before) / 2)
-        return self._replace(n_detectors=self.n_detectors + n_before + n_after, offset=offset)
-
     def reach(self, sizes: Sequence[int]) -> int:
         """Return how many rays to each side are less than a pixel away from any pixel, at most."""
         return min(math.ceil(1 / value_of(self.spacing)), self.n_detectors)
@@ -92,15 +83,6 @@ class FanRays(NamedTuple):
     source: float
     detector: float
     is_curved: bool
-
-    def at_angles(self, angles: Tensor) -> FanRays:
-        """Return the same beam at other angles."""
-        return self._replace(angles=angles)
-
-    def with_more_detectors(self, n_before: int, n_after: int) -> FanRays:
-        """Return the same beam with more detectors at both ends."""
-        offset = self.offset + self.spacing * ((n_after - n_before) / 2)
-        return self._replace(n_detectors=self.n_detectors + n_before + n_after, offset=offset)
 
     def reach(self, sizes: Sequence[int]) -> int:
         """Return how many rays to each side are less than a pixel away from any pixel, at most.

@@ -13,7 +13,7 @@ from linops_core import Chain, NamedLinop, Scalar
 from linops_core.siblings import acts_as, is_unitary, not_a_tensor
 
 from .._some_at_a_time import some_at_a_time
-from ._beams import FanRays
+from ._beams import FanRays, ParallelRays
 from ._fan_beam import FanBeam
 from ._joseph import MOST_IMAGES
 from ._parallel_beam import ParallelBeam
@@ -131,24 +131,16 @@ def fbp(
     beam = A.beam()
     weights, n_missing = scan_weights(beam, A.grid_size, allow_gaps)
     weights = weights.to(sinogram.real.dtype)
-    spacing, angular_spacing = value_of(beam.spacing), 0.0
     if isinstance(beam, FanRays):
-        # The detectors are scaled to the origin.
         weights = weights * beam.fan().cos().to(weights.dtype)
-        angular_spacing = spacing / (beam.source + beam.detector) if beam.is_curved else 0.0
-        spacing *= beam.source / (beam.source + beam.detector)
     else:
-        weights = weights * spacing
-    sizes, zeros = A.grid_size, (max(-n_missing, 0), max(n_missing, 0))
-    beam = beam.with_more_detectors(*zeros)
-    ramp = response(beam.n_detectors, spacing, window, angular_spacing).to(
-        sinogram.device, weights.dtype
-    )
+        weights = weights * value_of(beam.spacing)
+    sizes = A.grid_size
+    beam, filtered = with_ramp_filter(beam, n_missing, window, sinogram.real)
 
     def weighted(lines: Tensor) -> Tensor:
         """Return lines (B, A, D) with weights, convolved with the ramp filter."""
-        lines = lines * weights
-        return filtered_lines(pad(lines, zeros) if n_missing else lines, ramp)
+        return filtered(lines * weights)
 
     lines = sinogram.reshape(-1, *sinogram.shape[-2:])
     may_cut = images_and_beam_are_fixed(lines, beam)
@@ -229,22 +221,38 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     return torch.cat(parts, 1)
 
 
-def filtered_lines(lines: Tensor, ramp: Tensor) -> Tensor:
-    """Return lines convolved along their last axis; ``ramp`` is the frequency response."""
-    n, n_samples = len(ramp), lines.shape[-1]
-    if lines.is_complex():
-        found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
-    else:
-        half = torch.fft.rfft(lines, n).mul_(ramp[: n // 2 + 1])
-        found = torch.fft.irfft(half, n)
-    return found[..., :n_samples]
+def with_ramp_filter(
+    beam: ParallelRays | FanRays, n_missing: int, window: str, like: Tensor
+) -> tuple[ParallelRays | FanRays, Callable[[Tensor], Tensor]]:
+    """Return the beam with detectors that are missing, and the filter of lines without these.
 
-
-def response(n: int, spacing: float, window: str, angular_spacing: float) -> Tensor:
-    """Return the frequency response of the ramp filter for lines of n samples.
-
-    ``angular_spacing`` is the angle between neighbouring detectors on a circle, or 0.
+    The filter is in the dtype of ``like``, which is real.
     """
+    zeros = max(-n_missing, 0), max(n_missing, 0)
+    offset = beam.offset + beam.spacing * (n_missing / 2)
+    beam = beam._replace(n_detectors=beam.n_detectors + abs(n_missing), offset=offset)
+    ramp = _response(beam, window).to(like)
+
+    def filtered(lines: Tensor) -> Tensor:
+        lines = pad(lines, zeros) if n_missing else lines
+        n, n_samples = len(ramp), lines.shape[-1]
+        if lines.is_complex():
+            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
+        else:
+            half = torch.fft.rfft(lines, n).mul_(ramp[: n // 2 + 1])
+            found = torch.fft.irfft(half, n)
+        return found[..., :n_samples]
+
+    return beam, filtered
+
+
+def _response(beam: ParallelRays | FanRays, window: str) -> Tensor:
+    """Return the frequency response of the ramp filter for the lines of a beam."""
+    n, spacing, angular_spacing = beam.n_detectors, value_of(beam.spacing), 0.0
+    if isinstance(beam, FanRays):
+        # The detectors are scaled to the origin.
+        angular_spacing = spacing / (beam.source + beam.detector) if beam.is_curved else 0.0
+        spacing *= beam.source / (beam.source + beam.detector)
     padded = 2 ** math.ceil(math.log2(max(2 * n, 2)))  # so that no projection wraps around
     at = torch.arange(padded // 2 + 1, dtype=torch.float64, device="cpu")
     odd = (at % 2 == 1).double()

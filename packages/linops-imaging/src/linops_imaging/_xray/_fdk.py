@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
-from torch.nn.functional import grid_sample, pad
+from torch.nn.functional import grid_sample
 
 from linops_core import Chain, NamedLinop
 from linops_core.siblings import acts_as, not_a_tensor
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
-from ._fbp import check_finite, check_window, filtered_lines, of_chain, response
+from ._fbp import check_finite, check_window, of_chain, with_ramp_filter
 from ._plane_by_plane import is_constant
-from ._rays import centred, value_of
+from ._rays import centred
 from ._scan_weights import scan_weights
 from ._side_by_side import blocks
 
@@ -123,12 +123,9 @@ def fdk(
     if beam.is_curved:
         weights, across = weights * beam.fan().cos(), torch.zeros_like(across)
     cosine = radius / (across.square() + at_v.square() + radius**2).sqrt()
-    zeros = max(-n_missing, 0), max(n_missing, 0)
-    beam = beam.with_more_detectors(*zeros)
-    spacing, angular_spacing = value_of(du), value_of(du) / radius if beam.is_curved else 0.0
-    ramp = response(beam.n_detectors, spacing * beam.source / radius, window, angular_spacing).to(
-        lines
-    )
+    whole_beam, filtered = with_ramp_filter(beam, n_missing, window, lines)
+    assert isinstance(whole_beam, FanRays)
+    beam = whole_beam
     weights, cosine = weights.to(lines.dtype), cosine.to(lines.dtype)
     z = (torch.arange(sizes[2], dtype=torch.float64, device=angles.device) - origin[2]).to(lines)
     at_0 = (-2 * v / (dv * shape[0]) + torch.zeros_like(origin[:1])).to(lines)
@@ -143,9 +140,9 @@ def fdk(
     # Places on the detector, from -1 to 1: of columns, and of rows.
     places = lines.new_empty(rows[0].stop if may_write else 0, *sizes[1:], 2)
     for view in range(len(angles)):
-        shadow = lines[:, view] * (weights[view] * cosine)
-        shadow = filtered_lines(pad(shadow, zeros) if n_missing else shadow, ramp).unsqueeze(0)
-        ((s, away),) = beam.at_angles(angles[view : view + 1]).distances(x0, x1, lines.dtype)
+        shadow = filtered(lines[:, view] * (weights[view] * cosine)).unsqueeze(0)
+        own_beam = beam._replace(angles=angles[view : view + 1])
+        ((s, away),) = own_beam.distances(x0, x1, lines.dtype)
         distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
         column = beam.place(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)
         step = (2 * radius / shape[0]) / (dv * distance)

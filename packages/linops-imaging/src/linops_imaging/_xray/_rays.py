@@ -131,7 +131,7 @@ class Beam(Protocol):
     def spacing(self) -> Number:
         """Return the distance between neighbouring detectors."""
 
-    def at_angles(self, angles: Tensor) -> Self:
+    def _replace(self, *, angles: Tensor) -> Self:
         """Return the same beam at other angles."""
 
     def reach(self, sizes: Sequence[int]) -> int:

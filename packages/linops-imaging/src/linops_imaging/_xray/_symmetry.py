@@ -42,7 +42,7 @@ def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
     shared = _shared_views(beam, x, x.shape[1:])
     if shared is None:
         return line_integrals(x, beam)
-    few = beam.at_angles(shared.angles)
+    few = beam._replace(angles=shared.angles)
     parts = []
     for images in x.split(shared.n_images):
         found = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
@@ -60,7 +60,7 @@ def back_projection_by_symmetry(y: Tensor, beam: Beam, sizes: Sequence[int]) -> 
     shared = _shared_views(beam, y, sizes)
     if shared is None:
         return back_projection(y, beam, sizes)
-    few, n_poses = beam.at_angles(shared.angles), len(shared.poses)
+    few, n_poses = beam._replace(angles=shared.angles), len(shared.poses)
     result = y.new_zeros(len(y), *sizes)
     for lines, images in zip(y.split(shared.n_images), result.split(shared.n_images), strict=True):
         for rows, posed in back_projection_onto_rows(

@@ -17,7 +17,7 @@ from linops_core.siblings import inner, is_differentiated, squared_norm
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
 from .._shared._precision import at_least_single, in_given_precision, in_own_space, to_half
-from .._shared._products import is_moderate, reusable_memory, scaled_sum
+from .._shared._products import is_moderate, scaled_sum
 from .._shared._progress import Measured, Progress, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
@@ -78,15 +78,13 @@ class ConjugateSteps:
         y = at_least_single(y)
         residual = y if x0 is None else y - self.A(at_least_single(x0))
         unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
-        memory = None if x0 is None else reusable_memory(residual, residual)
-        residual = torch.div(residual, unit, out=memory)
+        residual = residual / unit
         x = torch.zeros_like(residual) if x0 is None else at_least_single(x0) / unit
         self.x, self.residual, self.unit = x, residual, unit
-        self.direction = torch.empty_like(residual)
         length = size = space.norm(residual)
         loss = image_size = 0.0 * length
         if x0 is not None:
-            scaled = torch.div(y, unit, out=reusable_memory(self.direction, y))
+            scaled = y / unit
             size = space.norm(scaled)
             # x^H A x / 2 - Re x^H y, where A x is y less the residual.
             loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
@@ -184,9 +182,7 @@ class ConjugateSteps:
         numbers = self.numbers([(self.residual, searched)], [searched])
         self.check.begin(*(on_host(*numbers) if self.is_read else numbers))
         self.energy = numbers[0].real
-        memory = reusable_memory(self.direction, searched)
-        self.direction = searched.clone() if memory is None else memory.copy_(searched)
-        self.factor = 0.0
+        self.direction, self.factor = searched.clone(), 0.0
         image = self.forward(self.direction)
         self.image = image if self.iteration else self.in_chosen_unit(image)
         self.is_anew = False
@@ -322,10 +318,9 @@ class ConjugateSteps:
 
     def verify(self) -> None:
         """Compute the residual of the x that would be returned, without the recurrence."""
-        self._searched = None  # freed, because it keeps the memory of the residual
+        del self.residual, self._searched  # which is the residual without a preconditioner
         x = at_least_single(to_half(self.x, self._y.dtype))
-        image, y = self.forward(x), at_least_single(self._y)
-        residual = torch.div(y, self.unit, out=reusable_memory(self.residual, y, image))
+        image, residual = self.forward(x), at_least_single(self._y) / self.unit
         self.residual = scaled_sum(residual, -1, image, residual)
         self.check.verify(*on_host(self.space.norm(self.residual), self.space.norm(x)))
 

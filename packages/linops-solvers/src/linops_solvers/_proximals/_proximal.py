@@ -12,8 +12,6 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import is_transformed
-
 from .._shared._checks import check_callable, checked_number
 from .._shared._precision import applied_in_half, at_least_single, to_half
 from .._shared._space import Space, summed_over_processes
@@ -210,18 +208,6 @@ def checked_proximal(
         )
     proximal = map_on_parts(owner, name, proximal, space or Space())
     return applied_in_half(owner, proximal, dtype, name, may_write=True)
-
-
-def reusable(argument: Tensor, proximal: Proximal, found: Tensor) -> Tensor | None:
-    """Return the argument of a proximal map, whose memory solvers then write into.
-
-    None if the result lies in it, under torch.func, or for a function of the user. That function
-    may keep its argument, or return its memory as another storage, as ``torch.from_numpy`` does.
-    """
-    if is_transformed() or not isinstance(proximal, ProximalMap) or proximal.owner is None:
-        return None
-    is_apart = found.untyped_storage()._cdata != argument.untyped_storage()._cdata
-    return argument if is_apart else None
 
 
 def map_sketch(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:

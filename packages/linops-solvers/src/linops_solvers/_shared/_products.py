@@ -12,21 +12,17 @@ from torch.compiler import is_compiling
 from linops_core.siblings import is_differentiated, real_parts
 
 
-def scaled_sum(x: Tensor, scale: float | Tensor, z: Tensor, into: Tensor | None) -> Tensor:
-    """Return x + scale z; in the memory of ``into``, if there is some, unless autograd follows."""
+def scaled_sum(x: Tensor, scale: float | Tensor, z: Tensor, into: Tensor) -> Tensor:
+    """Return x + scale z, in the memory of ``into``.
+
+    The result is new memory if autograd follows, or if a compiler plans the memory.
+    """
+    scales = [scale] if isinstance(scale, Tensor) else []
+    is_new = is_compiling() or is_differentiated(into, x, *scales, z)
+    out = None if is_new else into
     if isinstance(scale, Tensor):
-        return torch.addcmul(x, scale.to(z.dtype), z, out=reusable_memory(into, x, scale, z))
-    return torch.add(x, z, alpha=scale, out=reusable_memory(into, x, z))
-
-
-def reusable_memory(memory: Tensor | None, *operands: Tensor) -> Tensor | None:
-    """Return the memory for a result, or None if it must be new."""
-    return None if memory is None or is_pure(memory, *operands) else memory
-
-
-def is_pure(*tensors: Tensor) -> bool:
-    """Whether results need new memory: autograd follows, or a compiler plans the memory."""
-    return is_compiling() or is_differentiated(*tensors)
+        return torch.addcmul(x, scale.to(z.dtype), z, out=out)
+    return torch.add(x, z, alpha=scale, out=out)
 
 
 def is_moderate(units: float | Tensor) -> bool:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._proximals._proximal import Proximal, reusable
+from .._proximals._proximal import Proximal
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
@@ -108,13 +108,10 @@ class _Steps:
         """Apply the proximal map of g, move z, and apply that of f."""
         z, x, functions = self.z, self.x, self.functions
         version = version_of(x)
-        ahead = torch.lerp(z, x, 2.0)  # 2 x - z, without another vector
-        other = functions.g(ahead, self.length)
+        other = functions.g(torch.lerp(z, x, 2.0), self.length)  # of 2 x - z
         check_unchanged(_NAME, "a proximal map", x, version, other)
         check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
-        free = reusable(ahead, functions.g, other)
-        del ahead
-        move = scaled_sum(other, -1, x, free)
+        move = other - x
         length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
         size, noise = max(sizes), rounding_of(self.dtype) * max(*sizes, far)
         values = {"change": length / (size or 1.0)}
@@ -123,7 +120,7 @@ class _Steps:
         reason = reason_of(length, self.tol * size, noise)
         if reason is None:
             self.x = self.z = scaled_sum(z, self.relaxation, move, z)
-            del z, x, other, move, free  # before others are made
+            del z, x, other, move  # before others are made
             self.x = functions.f(self.z.clone(), self.length)
         return values, reason
 

@@ -239,7 +239,7 @@ class ModuleMemoryMap:
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.found:
             copied = there.copies.get(id(item.tensor))
-            if copied is not None and copied.properties == properties_of(item.tensor):
+            if copied is not None and copied.properties == properties_of(item.tensor, item.path):
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.found if id(item.tensor) not in memo]
         # Copy every tensor, also those in objects that copy themselves.

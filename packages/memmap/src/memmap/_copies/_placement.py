@@ -10,9 +10,8 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from .._errors import StorageError
-from .._modules._composite import place_of
 from .._modules._counters import Counters
-from .._modules._traverse import FoundTensor, path_text
+from .._modules._traverse import FoundTensor, Path, path_text
 from .._views._footprint import Footprint, footprint
 from .._views._layout import run_layout
 from .._views._layout_index import LayoutIndex
@@ -197,17 +196,14 @@ class Copied(NamedTuple):
     properties: list[object]
 
 
-def properties_of(source: torch.Tensor) -> list[object]:
+def properties_of(source: torch.Tensor, path: Path = None) -> list[object]:
     """Properties of a tensor and its gradients that a copy keeps, except values and attributes."""
     properties: list[object] = []
     tensor: torch.Tensor | None = source
     while tensor is not None:
         properties += [type(tensor), tensor.requires_grad, tensor.device, tensor.dtype]
-        place = place_of(tensor)
-        parts = [(tensor, place)] if isinstance(place, View) else []
-        for piece in [] if parts else copy_plan([FoundTensor(tensor, None)], detach=True).pieces:
-            parts.append((piece.tensor, piece.view))
-        for part, view in parts:
-            properties += [part.dtype, StorageWeakRef(part.untyped_storage()), view]
+        for piece in copy_plan([FoundTensor(tensor, path)], detach=True).pieces:
+            part = piece.tensor
+            properties += [part.dtype, StorageWeakRef(part.untyped_storage()), piece.view]
         tensor = tensor.grad if tensor.is_leaf else None
     return properties

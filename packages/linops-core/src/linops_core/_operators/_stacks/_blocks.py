@@ -3,38 +3,19 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from numbers import Integral
-from typing import NamedTuple, TypeGuard
-
-from torch import Tensor
+from typing import TypeGuard
 
 from nameddim import NamedDimension, NamedShape
 
 from ..._base._linop import NamedLinop
 from ..._base._sides import Side, dims_of
 from ..._base._sizes import per_axis
-from ..._kernels._pattern import Item, rearranged
-
-
-class MergedAxes(NamedTuple):
-    """The merging of dimensions of an operand into one block."""
-
-    before: Sequence[Item]
-    after: Sequence[Item]
-    lengths: Mapping[str, int]
-    """Of the axes."""
-
-    def together(self, x: Tensor) -> Tensor:
-        """Return the block of an operand's output."""
-        return rearranged(x, self.before, self.after, self.lengths)
-
-    def apart(self, block: Tensor) -> Tensor:
-        """Return the output of an operand, given its block: a view."""
-        return rearranged(block, self.after, self.before, self.lengths)
+from .._rearrange import Rearrange
 
 
 @dataclass(frozen=True)
@@ -47,7 +28,7 @@ class Blocks:
     """Length of each operand's block."""
     is_new: bool = False
     """Whether the dimension is new: each operand has one index of it."""
-    layouts: tuple[MergedAxes, ...] = ()
+    layouts: tuple[Rearrange, ...] = ()
     """The merging of several dimensions of an operand into its block, if there are several."""
 
     @cached_property

@@ -15,10 +15,8 @@ from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
 from ..._base._unused_names import unused_names
-from ..._kernels._pattern import parsed_pattern
 from .._picks import Slice
 from .._rearrange import Rearrange
-from ._blocks import MergedAxes
 
 
 class FlatPart(NamedTuple):
@@ -27,7 +25,8 @@ class FlatPart(NamedTuple):
     linop: NamedLinop
     length: int
     """Length of the merged dimension."""
-    layout: MergedAxes
+    layout: Rearrange
+    """From the output of the operator alone, or from its input, to the flat side."""
 
 
 def shared_batch(
@@ -112,11 +111,10 @@ def flat_operator(
     if (single := _renamable(linop, side, batch)) is not None:
         linop = linop.renamed({single: dim})
     ours, flat = dims_of(linop.shape, side), (*batch, dim)
+    layout = Rearrange(before, after, ours, flat, of_axes)
     if ours != flat:
-        layout = Rearrange(before, after, ours, flat, of_axes)
         linop = Chain(linop, layout) if side == "output" else Chain(layout.H, linop)
-    layout_of_block = MergedAxes(parsed_pattern(before), parsed_pattern(after), of_axes)
-    return FlatPart(linop, prod(lengths.values()), layout_of_block)
+    return FlatPart(linop, prod(lengths.values()), layout)
 
 
 def _named_apart(

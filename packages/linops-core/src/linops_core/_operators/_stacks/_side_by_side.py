@@ -34,13 +34,13 @@ from ..._base._tile import Supports, Window
 from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
 from ..._kernels._slices import hull, is_empty
-from ._blocks import Blocks, MergedAxes
+from ._blocks import Blocks
 
 
 class SideBySide(Composite):
     """Operators that each have a block of the input, of the output or of both."""
 
-    saved_with: ClassVar[tuple[type, ...]] = (Blocks, MergedAxes)
+    saved_with: ClassVar[tuple[type, ...]] = (Blocks,)
 
     def __init__(
         self,
@@ -191,7 +191,7 @@ class SideBySide(Composite):
         if not blocks.layouts:
             return parts
         pairs = zip(blocks.layouts, parts, strict=True)
-        return tuple([layout.apart(part) for layout, part in pairs])
+        return tuple([layout.adj_fn(layout, part) for layout, part in pairs])
 
     def from_blocks(self, blocks: Sequence[Tensor], side: Side | None = None) -> Tensor:
         """Put outputs of the operands together: the inverse of :meth:`blocks`.
@@ -210,7 +210,7 @@ class SideBySide(Composite):
             )
         if own.layouts:
             pairs = zip(own.layouts, parts, strict=True)
-            parts = tuple([layout.together(part) for layout, part in pairs])
+            parts = tuple([layout.fn(layout, part) for layout, part in pairs])
         axis = axis_of(own.position, dims_of(self.shape, side))
         if own.is_new:
             y = torch.stack(parts, axis)

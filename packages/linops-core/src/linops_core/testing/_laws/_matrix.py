@@ -7,7 +7,7 @@ from itertools import filterfalse
 
 import torch
 
-from nameddim import ELLIPSES, NamedDimension, is_wildcard
+from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
 
 from ..._adapters._arrays import batch_axes
 from ..._base._linop import NamedLinop
@@ -145,9 +145,13 @@ class MatrixLaws(LinopFactories):
             for axis in shift_axes(linop):
                 self.agree(linop(x.roll(1, axis)), y.roll(1, axis), f"{name}(x), x shifted,")
             for dim in filterfalse(is_wildcard, linop.dims):
-                if (found := without_fftshift(linop, [dim])) is not None:
+                if (other := without_fftshift(linop, [dim])) is not None:
                     moved = turned(linop(turned(x, linop.ishape, dim, 1)), linop.oshape, dim, -1)
-                    self.agree(found(x), moved, f"{name}(x), the centre of {dim} first,")
+                    self.agree(other(x), moved, f"{name}(x), the centre of {dim} first,")
+            more = ND("Batch").next_unused(linop.dims), *linop.ishape
+            if ELLIPSES not in more and (batch := linop.fitted_to(more)) is not None:
+                found, each = batch(torch.stack([x, 2 * x])), torch.stack([y, 2 * y])
+                self.agree(found, each, f"{name}(x), with another dimension in front,")
 
 
 def turned(
