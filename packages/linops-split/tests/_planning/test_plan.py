@@ -37,7 +37,7 @@ from linops_core.testing.strategies import Known, trees
 from linops_split import BatchPlan, Tiled, batch_linop, plan_batches
 from linops_split._batch import cut_into_tiles
 from linops_split._planning._peak import peak_nbytes
-from linops_split._planning._plan_trial import Trial, _share_caches
+from linops_split._planning._plan_trial import Trial, share_empty_caches
 from linops_split._planning._structure import Structures
 from nameddim import ND, NamedShape
 
@@ -71,7 +71,7 @@ def held(known: Known, batch_sizes: dict[ND, int], work: str) -> int:
 def held_by(linop: NamedLinop, x: Tensor, batch_sizes: dict[ND, int], work: str) -> int:
     """Return what the work on x holds at a time in its first call, with empty caches."""
     first = linop.with_weights(lambda w: w)
-    _share_caches(linop, first, {})
+    share_empty_caches(linop, first, {})
     run = WORKS[work](batch_linop(first, batch_sizes))
     with torch.no_grad():
         x = torch.rand_like(linop(x)) if work == "adjoint" else x

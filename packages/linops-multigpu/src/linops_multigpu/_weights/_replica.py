@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from linops_core import NamedLinop
 from linops_core.siblings import is_transformed
-from linops_split.siblings import tensors_read_by, with_tensors_read
+from linops_split.siblings import share_empty_caches, tensors_read_by, with_tensors_read
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
@@ -80,10 +80,16 @@ class CopiedOperators:
         # Tensors made in inference mode could never be used with autograd.
         with torch.inference_mode(False), torch.no_grad(), one_call():
             self.snapshot = Snapshot(sources, device)
-            read = [[tensor.detach() for tensor in tensors_read_by(source)] for source in sources]
+            given = [tensors_read_by(source) for source in sources]
+            # Once, so that tiles that share a weight share its copy, and what is kept of it.
+            detached = {id(tensor): tensor.detach() for tensors in given for tensor in tensors}
+            read = [[detached[id(tensor)] for tensor in tensors] for tensors in given]
             there = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
             self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
             self.linops = list(map(with_tensors_read, sources, self._tensors))
+        caches: dict[int, object] = {}  # what is kept of these copies, not of those elsewhere
+        for source, linop in zip(sources, self.linops, strict=True):
+            share_empty_caches(source, linop, caches)
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]

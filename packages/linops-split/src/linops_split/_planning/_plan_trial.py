@@ -60,7 +60,7 @@ class WithoutData:
         # Without the mode, because within it each read of a weight has another storage.
         with torch.inference_mode(False), torch.no_grad():
             other = linop.with_weights(of_no_data)
-        _share_caches(linop, other, {})
+        share_empty_caches(linop, other, {})
         return other
 
     @contextmanager
@@ -82,7 +82,7 @@ class WithoutData:
                 ) from error
 
 
-def _share_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> None:
+def share_empty_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> None:
     """Give copies empty caches, which tiles share where those of which they are copies do.
 
     Copies of operators without weights still have the caches of the originals.
@@ -93,7 +93,7 @@ def _share_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]) -> 
                 caches[id(value)] = copy(value)  # of a cache: an empty one
             vars(new)[name] = caches[id(value)]
     for one, other in zip(parts_of(old), parts_of(new), strict=True):
-        _share_caches(one, other, caches)
+        share_empty_caches(one, other, caches)
 
 
 class Trial:
