@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_core import FFT, Dense, Diagonal, NamedLinop
+from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
 from linops_multigpu import BatchSpec, create_batched_linop
 from linops_multigpu._execution._call import one_call
 from linops_multigpu._weights._device_replica import DeviceReplica, replicated_together
@@ -147,6 +147,21 @@ def test_gradients_of_parts_that_overlap_on_another_device_are_counted_once() ->
         del placed
     for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other)
+
+
+def test_what_is_kept_of_weights_is_kept_of_the_copies_of_each_device(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Tiles share what is kept of a weight, and its copy; the original and other copies do not."""
+    S = Sampling((torch.tensor([0, 2]),), (4,))
+    monkeypatch.setattr("linops_multigpu._weights._replica.is_there", lambda *_: False)
+    devices = [replicated_together([S, S], torch.device("cpu")) for _ in range(2)]
+    pairs = [[tile.up_to_date() for tile in tiles] for tiles in devices]
+    kept = [[vars(tile)["_counted"] for tile in pair] for pair in pairs]
+    assert [one is other for one, other in kept] == [True, True]
+    assert len({id(vars(S)["_counted"]), *(id(each) for pair in kept for each in pair)}) == 3
+    for one, other in pairs:
+        assert [*map(id, one.buffers())] == [*map(id, other.buffers())]
 
 
 def bytes_moved(world: World) -> dict[tuple[str, str], int]:
