@@ -17,7 +17,7 @@ from torch import Tensor
 
 from linops_core.testing import dottest
 from linops_imaging import NUFFT, interop
-from linops_imaging.interop._non_uniform import transform
+from linops_imaging.interop._in_radians import transform
 
 
 def summed(

@@ -6,7 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate
-from numbers import Integral, Real
 from operator import add, mul, or_
 from typing import Any, ClassVar
 
@@ -16,10 +15,10 @@ from torch import Tensor
 from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size, per_axis
+from .._base._sizes import per_axis
 from .._base._tile import Window
 from .._kernels._changes import writes_are_counted
-from .._kernels._dtype import not_a_tensor
+from .._kernels._interpolation._arguments import check_interpolation
 from .._kernels._interpolation._gridding import NeighboursInSteps, row_combinations
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation._weights import KaiserBessel, Spline, interpolation_kernel
@@ -182,7 +181,7 @@ class Interpolate(GridOperator[GridPart]):
         sizes = per_axis("Interpolate", "grid_size", grid_size)
         factors = (1.0,) * len(sizes) if scale is None else tuple(scale)
         budget = 2**28 if table_budget is None else table_budget
-        _check(locs, sizes, width, norm, pad_mode, factors, budget)
+        check_interpolation(locs, sizes, width, norm, pad_mode, factors, budget)
         weigh = interpolation_kernel(kernel, width, kernel_params, len(sizes) if norm == 1 else 1)
         why = f"locations of shape {tuple(locs.shape)} on a grid of {sizes}"
         default = numbered_letters("K", locs.ndim - 1)
@@ -380,40 +379,3 @@ def _narrowed(y: Tensor, x: Tensor) -> Tensor:
     """Return a result of x in the dtype of x, or in single precision for integers."""
     is_number = x.is_floating_point() or x.is_complex()
     return y.to(x.dtype if is_number else torch.promote_types(x.dtype, torch.float32))
-
-
-def _check(
-    locs: Tensor,
-    sizes: tuple[int, ...],
-    width: float,
-    norm: int,
-    pad_mode: str,
-    scale: tuple[float, ...],
-    budget: int,
-) -> None:
-    if not isinstance(locs, Tensor) or not locs.is_floating_point():
-        raise not_a_tensor("Interpolate", "the locations", locs, "a tensor of real numbers")
-    ndim = len(sizes)
-    rules = {
-        f"grid_size must be 1, 2 or 3 positive integers, got {sizes}": (
-            ndim in (1, 2, 3) and all(map(is_size, sizes))
-        ),
-        f"the last dimension of the locations must have size {ndim} for a grid of {sizes}, got "
-        f"shape {tuple(locs.shape)}": locs.shape[-1:] == (ndim,),
-        f"width must be positive and finite, got {width!r}": (
-            isinstance(width, Real) and 0 < width < math.inf
-        ),
-        f"norm must be 1 or 2, got {norm!r}": norm in (1, 2),
-        f"pad_mode must be one of ['circular', 'zeros'], got {pad_mode!r}": (
-            pad_mode in ("circular", "zeros")
-        ),
-        f"scale must be {ndim} positive finite numbers, got {scale}": (
-            len(scale) == ndim and all(0 < factor < math.inf for factor in scale)
-        ),
-        f"table_budget must be a number of bytes, 0 for no table, got {budget!r}": (
-            isinstance(budget, Integral) and not isinstance(budget, bool) and budget >= 0
-        ),
-    }
-    for rule, holds in rules.items():
-        if not holds:
-            raise ValueError(f"Interpolate: {rule}")

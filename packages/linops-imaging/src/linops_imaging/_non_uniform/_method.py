@@ -1,6 +1,8 @@
-"""Which method of a NUFFT is the fastest: a kept table of weights, or plans of finufft."""
+"""The method of a NUFFT: which is the fastest, and why there is no table."""
 
 from __future__ import annotations
+
+from linops_core import Interpolate
 
 from ._finufft_plan import is_installed
 from ._kaiser_bessel import LEAST_OF_SINGLE
@@ -20,3 +22,17 @@ def plans_are_faster(
     is_table_fast = len(sizes) < 3 and is_for_coils and tol >= LEAST_OF_SINGLE
     is_table_taken = has_table and (is_table_fast or device_type != "cpu")
     return is_installed(device_type) and not is_table_taken
+
+
+def refuse_table(interpolate: Interpolate, budget: int) -> None:
+    """Raise the error that says why there is no table."""
+    nbytes = interpolate.table_nbytes
+    if not nbytes:
+        raise ValueError(
+            'NUFFT: method="table" needs locations that do not require gradients and were not made '
+            'in torch.inference_mode, got others; use method="auto"'
+        )
+    raise ValueError(
+        f"NUFFT: table_budget must be at least {nbytes} bytes for this table, got {budget}; raise "
+        'it, choose a smaller width or a larger tol, or method="auto"'
+    )

@@ -28,7 +28,7 @@ from .._some_at_a_time import applied_in_parts
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, fastest_gridding
 from ._locations import check_locations
-from ._method import plans_are_faster
+from ._method import plans_are_faster, refuse_table
 from ._oversampled_fft import gridded_transform
 from ._toeplitz_normal import ToeplitzNormal, check_device
 
@@ -248,7 +248,7 @@ class NUFFT(Wrapper):
             operand = make(0 if method == "interpolate" else table_budget)
             interpolate = _interpolate_of(operand)
             if method == "table" and locs.numel() and not interpolate.table_nbytes:
-                _refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
+                refuse_table(_interpolate_of(make(2**62)), interpolate.table_budget)
             has_table = interpolate.table_nbytes > 0
             if method == "auto" and not is_given and is_faster(has_table=has_table):
                 method = "finufft"
@@ -380,20 +380,6 @@ def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
     """Return the axes among ``ndim`` that are not in ``axes``."""
     left_out = {axis % ndim for axis in axes}
     return [axis for axis in range(ndim) if axis not in left_out]
-
-
-def _refuse_table(interpolate: Interpolate, budget: int) -> None:
-    """Raise the error that says why there is no table."""
-    nbytes = interpolate.table_nbytes
-    if not nbytes:
-        raise ValueError(
-            'NUFFT: method="table" needs locations that do not require gradients and were not made '
-            'in torch.inference_mode, got others; use method="auto"'
-        )
-    raise ValueError(
-        f"NUFFT: table_budget must be at least {nbytes} bytes for this table, got {budget}; raise "
-        'it, choose a smaller width or a larger tol, or method="auto"'
-    )
 
 
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
