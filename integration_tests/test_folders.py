@@ -18,6 +18,7 @@ IN_FOLDERS = [
     "linops-distributed",
     "torchlinops",
 ]
+MOST_LINES = 400
 MOST_MODULES = 24
 MOST_IN_A_CIRCLE = 3
 
@@ -116,6 +117,14 @@ def test_no_folder_has_too_many_modules(package: str) -> None:
     for folder in {file.parent for file in files}:
         modules = [file.name for file in files if file.parent == folder]
         assert len(modules) <= MOST_MODULES + 1, f"{folder.name}: {len(modules) - 1} modules"
+
+
+@pytest.mark.parametrize("package", IN_FOLDERS)
+def test_no_file_is_too_long(package: str) -> None:
+    lengths = {
+        name: len(file.read_text("utf-8").splitlines()) for name, file in sources(package).items()
+    }
+    assert {name: n for name, n in lengths.items() if n > MOST_LINES} == {}
 
 
 @pytest.mark.parametrize("package", IN_FOLDERS)
