@@ -411,7 +411,7 @@ def test_one_slice_is_reported_with_the_shape_that_was_given(
 # What is imported before the script begins; at which audit events it is interrupted then.
 MOMENTS = {
     (): [("import", "numpy"), ("import", "torch"), ("import", "torch.fx")],
-    ("torch",): [("import", "torchlinops"), ("import", "linops_multigpu")],
+    ("torch",): [("import", "torchlinops"), ("import", "linops_core")],
     ("torchlinops",): [
         ("open", "brain.npy"),
         ("os.mkdir", "made"),

@@ -2,6 +2,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -121,6 +122,7 @@ def test_points_are_made_some_at_a_time(
         ("torchkbnufft", (8 / (2 * math.pi), 5 / (2 * math.pi)), {}),
         ("cycles/length", (220, 110), {"fov": (220, 110)}),
         ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": 220.0}),
+        ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": np.float32(220)}),
         ("mrpro", (0.5, 0.25), {"encoded_size": (16, 20)}),
     ],
 )

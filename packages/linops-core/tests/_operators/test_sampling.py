@@ -175,3 +175,24 @@ def test_a_tensor_is_no_sequence_of_index_tensors() -> None:
             TypeError, match="a sequence of tensors, one per sampled dimension, got"
         ):
             Sampling(wrong, [4])
+
+
+def test_a_transform_does_not_tell_how_many_samples_share_a_point() -> None:
+    n = 2**16
+    A = Sampling((torch.zeros(n, dtype=torch.int64),), (2,), ("K",), ("N",))
+    y = torch.full((n,), 0.1)
+    torch.func.vmap(A.H)(y.unsqueeze(0))
+    torch.testing.assert_close(
+        A.H(y)[0].double(), 0.1 * torch.tensor(n).double(), rtol=1e-6, atol=0
+    )
+
+
+def test_the_adjoint_of_crowded_samples_is_that_of_each_row() -> None:
+    A = Sampling((torch.randint(2, (600,)),), (3,), ("K",), ("N",), batch_shape=("C",))
+    y = torch.randn(4, 600, dtype=torch.complex64)
+    expected = A.H(y.to(torch.complex128))
+    torch.testing.assert_close(A.H(y).to(torch.complex128), expected, rtol=1e-5, atol=1e-5)
+    assert A.H(y[:0]).shape == (0, 3)
+    y.requires_grad_()
+    (gradient,) = torch.autograd.grad(A.H(y).abs().square().sum(), y)
+    torch.testing.assert_close(gradient, 2 * A(A.H(y)).detach(), rtol=1e-4, atol=1e-4)

@@ -1,8 +1,9 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import pytest
 import torch
 from hypothesis import given
@@ -466,3 +467,8 @@ def test_no_locations_are_measured_at_none(method: str, lengths: tuple[int, int]
     A = NUFFT(torch.zeros(*lengths, 2), (4, 3), ("T", "K"), batch_shape=("T",), method=method)
     assert A(torch.ones(lengths[0], 4, 3)).shape == lengths
     assert torch.equal(A.H(torch.ones(lengths)), torch.zeros(lengths[0], 4, 3) + 0j)
+
+
+def test_points_have_names_by_default_and_numbers_may_be_those_of_numpy() -> None:
+    A = NUFFT(torch.rand(3, 5, 2), (8, 8), oversamp=cast(float, np.int64(2)), width=4.0)
+    assert A.oshape[1:] == ("K", "K1")

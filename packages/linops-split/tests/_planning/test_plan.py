@@ -154,6 +154,21 @@ def test_sums_over_neighbours_are_counted_to_the_byte(dtype: torch.dtype, work: 
         assert Trial(A, x, CPU, [work], None).peak(sizes) == held_by(A, x, sizes, work)
 
 
+@pytest.mark.parametrize("sizes", [{}, {"C": 1}, {"K": 200}])
+@pytest.mark.parametrize("work", ["forward", "adjoint"])
+def test_many_samples_of_a_point_are_counted_to_the_byte(work: str, sizes: dict[str, int]) -> None:
+    """They are added in double precision, which only values of indices tell."""
+    A = Sampling((torch.zeros(600, dtype=torch.int64),), (5,), ("K",), ("N",), batch_shape=("C",))
+    x, batches = torch.rand(4, 5, dtype=torch.complex64), {ND(dim): n for dim, n in sizes.items()}
+    run, found = (
+        WORKS[work](batch_linop(A, batches, sizes={"C": 4})),
+        Trial(A, x, CPU, [work], {ND("C"): 4}),
+    )
+    x = A(x) if work == "adjoint" else x
+    run(x)  # which counts the samples
+    assert found.peak(batches) == peak_nbytes(lambda: run(x))[CPU]
+
+
 def coils_of_frames() -> NamedLinop:
     locs = 8 * torch.rand(5, 12, 2)
     points = Interpolate(locs, (8, 8), ("C", "T"), ("T", "K"))

@@ -130,7 +130,10 @@ def test_total_variation_is_the_minimum() -> None:
     image = torch.randn(2, 5, 4, dtype=torch.complex128)
     y, A = tl.FFT(2, centered=True)(image), tl.FFT(2, ("B",), centered=True)
     found = recon.total_variation(
-        *(y[None], ("C", "B", "Kx", "Ky"), torch.ones(1, 5, 4)), weight=0.1, tol=1e-8
+        *(y[None], ("C", "B", "Kx", "Ky"), torch.ones(1, 5, 4)),
+        weight=0.1,
+        tol=1e-8,
+        max_num_iters=200,
     )
     G = tl.Gradient(("Nx", "Ny"), (5, 4), boundary="replicate")
     weight = 0.1 * float(image.abs().max())

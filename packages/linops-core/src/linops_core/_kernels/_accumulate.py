@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from ._dtype import summable
-from ._torch_state import is_transformed
+from ._torch_state import FakeTensor, is_transformed
 from ._tracing import is_recorded
 
 MANY = 2**8
@@ -95,15 +95,17 @@ def dtype_of_sums(dtype: torch.dtype, count: int, places: Iterable[Tensor]) -> t
     """Return the dtype in which values of this dtype are added at ``count`` places, given in parts.
 
     It is double precision if more than 256 may share a place: torch adds them one by one, so that
-    2^16 of 0.1 in single precision err by 6e-4, and 2^25 of 1 give 2^24. Of places without values,
-    as in a compiled graph, nothing is known.
+    2^16 of 0.1 in single precision err by 6e-4, and 2^25 of 1 give 2^24. Of places without values
+    nothing is known: plans count double precision, and compiled graphs stay in the dtype.
     """
     if dtype.itemsize > (8 if dtype.is_complex else 4) or count <= MANY or not writing_is_safe():
         return dtype
     n_bins = max(_BINS, 1 << (count // 64).bit_length())
     counts: Tensor | None = None
     for part in places:
-        if type(part) is not Tensor:
+        if isinstance(part, FakeTensor):
+            return torch.promote_types(dtype, torch.float64)
+        if type(part) is not Tensor or part.is_meta:
             return dtype
         own = (part & (n_bins - 1)).bincount(minlength=n_bins)
         counts = own if counts is None else counts.add_(own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
 from typing import Any, ClassVar, Self
@@ -19,14 +19,16 @@ from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._sizes import is_size, per_axis
-from .._kernels._accumulate import dtype_of_sums, writing_is_safe
+from .._kernels._accumulate import concatenate, dtype_of_sums, writing_is_safe
+from .._kernels._alike import steps_that_differ
 from .._kernels._changes import TensorState, writes_are_counted
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
-from .._kernels._kept import Kept, is_plain
+from .._kernels._kept import Kept, can_read_values, is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, axis_names, numbered_letters
 
+_SINGLE = (torch.float16, torch.bfloat16, torch.float32, torch.complex32, torch.complex64)
 _INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 
 
@@ -110,7 +112,8 @@ class Sampling(GridOperator[GridPart]):
         self._shifted: tuple[int, ...] = ()
         self._counted = Kept[Tensor]()
         self._checked: TensorState | None = TensorState(*idx)
-        self._sums: dict[torch.dtype, torch.dtype] = {}
+        self._crowded: list[bool] = []
+        """Whether many samples share a point, once that is known. Tiles share the list."""
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -204,10 +207,18 @@ class Sampling(GridOperator[GridPart]):
         indices, x = linop.flat_indices(), linop.gathered_back(x)
         batch = x.shape[: x.ndim - indices.ndim]
         x = summable(x)
-        samples = x.to(linop.dtype_of_sums(x.dtype)).reshape(*batch, indices.numel())
-        places = indices.flatten().expand(samples.shape)
-        grid = samples.new_zeros(*batch, prod(linop.input_size)).scatter_add(-1, places, samples)
-        return linop.scattered_back(grid.to(x.dtype).reshape(*batch, *linop.input_size))
+        samples, dtype = x.reshape(prod(batch), indices.numel()), linop.dtype_of_sums(x.dtype)
+
+        def gridded(rows: Tensor) -> Tensor:
+            places, rows = indices.flatten().expand(rows.shape), rows.to(dtype)
+            grid = rows.new_zeros(len(rows), prod(linop.input_size)).scatter_add(-1, places, rows)
+            return grid.to(x.dtype)
+
+        # Row by row in double precision, of which only one is in memory then.
+        parts = [samples] if dtype == x.dtype or not len(samples) else samples.split(1)
+        steps = steps_that_differ(x, parts, lambda rows: rows)
+        grids = concatenate(map(gridded, steps), 0, len(samples))
+        return linop.scattered_back(grids.reshape(*batch, *linop.input_size))
 
     @staticmethod
     def normal_fn(linop: Sampling, x: Tensor, /) -> Tensor:
@@ -222,25 +233,35 @@ class Sampling(GridOperator[GridPart]):
         idx = [*map(self._weight, self._weights)]
         if self._checked is None or not self._checked.is_current(*idx):
             _check_indices(idx, self.input_size)
-            self._checked, self._sums = TensorState(*idx), {}
+            self._checked = TensorState(*idx)
+            if can_read_values(*idx):
+                self._crowded = []
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the check: a copy has other tensors."""
-        return {**super().__getstate__(), "_checked": None, "_sums": {}}
+        return {**super().__getstate__(), "_checked": None}
+
+    def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
+        """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
+        self.dtype_of_sums(torch.float32)  # tensors without values, as in plans, do not tell it
+        return super().with_weights(change)
 
     def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype in which samples of one point are added, by all indices."""
-        if torch.compiler.is_compiling() or (not dtype.is_floating_point and not dtype.is_complex):
+        if torch.compiler.is_compiling() or dtype not in _SINGLE:
             return dtype
-        if dtype not in self._sums:
+        if not self._crowded:
             idx = [self._weight(name).detach().flatten() for name in self._weights]
             strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
             places = (
                 sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
                 for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
             )
-            self._sums[dtype] = dtype_of_sums(dtype, idx[0].numel(), places)
-        return self._sums[dtype]
+            found = dtype_of_sums(dtype, idx[0].numel(), places)
+            if not can_read_values(*idx):
+                return found
+            self._crowded.append(found != dtype)
+        return torch.promote_types(dtype, torch.float64) if self._crowded[0] else dtype
 
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
+from numbers import Real
 from operator import itemgetter
 from typing import cast
 
@@ -68,8 +69,9 @@ class NUFFT(Wrapper):
         Parameter.
     grid_size : sequence of int
         D numbers, N: the size of the image.
-    output_shape : sequence of dimensions
-        Dimensions of the locations without the last axis: frames, then points. A dimension that is
+    output_shape : sequence of dimensions, optional
+        Dimensions of the locations without the last axis: frames, then points; K, K1 and so on by
+        default. A dimension that is
         also in ``batch_shape`` is a frame, with its own locations; the output has it where
         ``batch_shape`` has it. The points take the place of the image. Both can be sliced.
     input_shape : sequence of dimensions, optional
@@ -215,7 +217,8 @@ class NUFFT(Wrapper):
             raise ValueError(f"NUFFT: to= must come with dims=, got {to!r}; name the points by it")
         given = GridNames.given("NUFFT", dims, shape, None, n_dims=ndim, instead=positional)
         if given is None:
-            points = _dims("output_shape", output_shape or (), locs.ndim - 1)
+            default = [f"K{number or ''}" for number in range(locs.ndim - 1)]
+            points = _dims("output_shape", output_shape or default, locs.ndim - 1)
             own = get_nd_shape(ndim) if input_shape is None else input_shape
             image = _dims("input_shape", own, ndim)
             batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
@@ -392,5 +395,5 @@ def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[Name
 
 def _check_numbers(**numbers: tuple[object, float]) -> None:
     for name, (value, least) in numbers.items():
-        if not isinstance(value, (int, float)) or not least <= value < math.inf:
+        if not isinstance(value, Real) or not least <= float(value) < math.inf:
             raise ValueError(f"NUFFT: {name} must be a number of at least {least}, got {value!r}")

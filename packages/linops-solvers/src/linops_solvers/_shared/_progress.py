@@ -85,6 +85,8 @@ Callback: TypeAlias = Callable[[Step], object]
 class Record:
     """A callback that keeps the measured values and the reason to stop.
 
+    Use one for each solve. Values of a second solve are added to those of the first.
+
     Examples
     --------
     >>> import torch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -50,6 +51,6 @@ def in_order(
 
 def not_negative(owner: str, name: str, value: float) -> float:
     """Return a number; raise an error unless it is finite and at least 0."""
-    if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
+    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < math.inf:
         raise ValueError(f"{owner}: {name} must be a finite number of at least 0, got {value!r}")
     return value
