@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from numbers import Real
-from typing import Any
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -112,7 +112,7 @@ def convert(
     if name in _PER_PIXEL:
         factors = [_PER_PIXEL[name] * size for size in sizes]
     elif fov is not None:
-        lengths: list[Any] = [fov] * n_axes if isinstance(fov, Real) else [*fov]
+        lengths = [fov] * n_axes if isinstance(fov, Real) else [*cast(Sequence[float], fov)]
         if len(lengths) != n_axes:
             raise ValueError(f"convert: fov must be {n_axes} numbers, got {fov!r}")
         lengths = [check_real("convert", "fov", length, 0, more=True) for length in lengths]
