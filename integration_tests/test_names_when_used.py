@@ -7,6 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+
+from linops_imaging import NUFFT
 
 PACKAGES = ["memmap", "linops_core", "linops_solvers", "linops_imaging"]
 ALONE = """
@@ -60,3 +63,18 @@ def test_an_import_of_everything_loads_few_modules() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert int(run.stdout) <= 110, run.stdout + run.stderr
+
+
+@pytest.mark.parametrize("package", ["linops_imaging", "torchlinops"])
+def test_files_are_loaded_by_a_process_that_has_used_no_operator(
+    package: str, tmp_path: Path
+) -> None:
+    torch.save(NUFFT(torch.rand(9, 2), (8, 8)), tmp_path / "A.pt")
+    code = f"""
+import {package}, torch
+from linops_core import safe_globals
+with torch.serialization.safe_globals(safe_globals()):
+    print(torch.load(r"{tmp_path / "A.pt"}", weights_only=True).ishape[1:])
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert found.stdout == "('Nx', 'Ny')\n"

@@ -8,6 +8,7 @@ from importlib import import_module
 from nameddim import NamedDimension, NamedShape
 
 from ._base._linop import NamedLinop
+from ._lazy import HOMES
 
 _FAMILY = "linops_"
 
@@ -30,8 +31,9 @@ def safe_globals(*packages: str) -> list[Callable[..., object] | tuple[Callable[
     Returns
     -------
     list of type
-        Names and shapes of dimensions, ``slice``, ``range``, ``frozenset``, the imported operators
-        of linops-core and its sister packages, and the classes in their ``NamedLinop.saved_with``.
+        Names and shapes of dimensions, ``slice``, ``range``, ``frozenset``, the operators of
+        linops-core and of imported sister packages (after ``import torchlinops``, of all), and
+        the classes in their ``NamedLinop.saved_with``.
 
     Examples
     --------
@@ -45,9 +47,9 @@ def safe_globals(*packages: str) -> list[Callable[..., object] | tuple[Callable[
     >>> torch.equal(B(torch.ones(3)), A(torch.ones(3)))
     True
     """
-    core = import_module(__package__)
-    for name in core.__all__:
-        getattr(core, name)  # imports its module
+    for package, home in HOMES:  # which grows: an imported package adds its own
+        if (package if home.startswith(".") else home).startswith(_FAMILY):
+            import_module(home, package)
     found: dict[type, None] = dict.fromkeys((slice, range, frozenset, NamedDimension, NamedShape))
     for cls in _below(NamedLinop):
         package, *modules = cls.__module__.split(".")

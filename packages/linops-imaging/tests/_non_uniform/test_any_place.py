@@ -164,7 +164,7 @@ def test_neighbours_give_the_other_dimensions() -> None:
         ({"shape": ("Nx", "C")}, "dims must be different named dimensions"),
         ({"shape": ("Nx", "K", "T", "Ny"), "to": ("Nx",)}, "must have different names"),
         ({"dims": None, "to": ("K",)}, "to= must come with dims="),
-        ({"dims": None, "to": None}, "output_shape must have 1 dimensions"),
+        ({"dims": None, "to": None, "output_shape": "KL"}, "output_shape must have 1 dimensions"),
     ],
 )
 def test_wrong_names_are_refused(arguments: dict[str, object], message: str) -> None:
