@@ -91,9 +91,9 @@ class Convolution(GridOperator[ExtendedAxis]):
         If the kernel is not a tensor, or ``grid_size`` is not a sequence.
     ValueError
         If an argument is not one of the values above, or a dimension of ``kernel_batch_shape`` is
-        not in the batch. When called: if the grid is smaller than the kernel in mode "valid"; or if
-        ``grid_size`` was given, the mode is "valid" or "full", and the kernel was replaced by one
-        of another size.
+        not in the batch. If the grid is smaller than the kernel in mode "valid": at once with
+        ``grid_size``, otherwise when called. When called: if ``grid_size`` was given, the mode is
+        "valid" or "full", and the kernel was replaced by one of another size.
 
     Notes
     -----
