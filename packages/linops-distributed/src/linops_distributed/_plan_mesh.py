@@ -14,12 +14,12 @@ from linops_core.siblings import all_parts_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
-from ._distributed import DistributedLinop
-from ._dry_run import dry_run
-from ._mesh import RankMesh
-from ._plan import MeshPlan, PlanStep, RankPlan, merged
-from ._sharding import Cut
-from ._transport import Transport
+from ._operators._distributed import DistributedLinop
+from ._plans._dry_run import dry_run
+from ._plans._plan import MeshPlan, PlanStep, RankPlan, merged
+from ._ranks._mesh import RankMesh
+from ._ranks._transport import Transport
+from ._shares._sharding import Cut
 
 
 def plan_mesh(

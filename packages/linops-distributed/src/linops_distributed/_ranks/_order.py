@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ._private_torch import assert_later
+from .._private_torch import assert_later
 
 
 class OrderError(RuntimeError):

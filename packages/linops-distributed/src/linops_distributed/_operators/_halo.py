@@ -9,9 +9,9 @@ from torch import Tensor
 from linops_core import NamedLinop
 from nameddim import NamedDimension
 
+from .._ranks._transport import Transport
+from .._shares._sharding import Cut, Sharding
 from ._exchange import Exchange
-from ._sharding import Cut, Sharding
-from ._transport import Transport
 
 
 class HaloExchange(Exchange):

@@ -17,9 +17,9 @@ from linops_split import tile_grid
 from linops_split.siblings import tensors_read_by, with_tensors_read
 from nameddim import NamedDimension, NamedShape
 
+from .._ranks._transport import Transport
 from ._route import Cuts, LocalWork
 from ._sharding import Cut, Pieces, Sharding
-from ._transport import Transport
 
 Sizes: TypeAlias = Mapping[NamedDimension, int]
 Loader: TypeAlias = Callable[[Window], NamedLinop]
