@@ -13,9 +13,9 @@ from tqdm.auto import tqdm
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
     attributes_of_linked,
+    children_of,
     is_differentiated,
     is_renamed_by,
-    parts_of,
     shown_operands,
     source_of,
     tile_of,
@@ -366,7 +366,7 @@ def first_operand(linop: Tiled) -> tuple[NamedLinop, ...]:
     return linop.linops[:1]
 
 
-@parts_of.register(Tiled)
+@children_of.register(Tiled)
 def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
     return linop.tiles.linops
 

@@ -27,7 +27,7 @@ from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
 from ._normal import fit_inner
-from ._parts import check_parts_pass
+from ._over_processes import check_shares_pass
 from ._scalar import Scalar, is_number, is_real_number
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
@@ -200,7 +200,7 @@ def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
         totals = totals_of(part, side)
         if totals is not None:
             for each in outer:
-                check_parts_pass(each, totals)
+                check_shares_pass(each, totals)
             return totals
         outer.append(part)
     return None

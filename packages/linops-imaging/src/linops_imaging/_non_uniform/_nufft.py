@@ -25,7 +25,7 @@ from linops_core.siblings import (
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid
-from .._some_at_a_time import applied_in_parts
+from .._some_at_a_time import applied_in_pieces
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, fastest_gridding
 from ._locations import check_locations
@@ -274,7 +274,7 @@ class NUFFT(Wrapper):
         x = x.to(torch.complex128 if linop._needs_double else dtype)
         if not writing_is_safe() or is_recorded(locs):
             return linop.linop(x).to(dtype)
-        there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
+        there, back = (partial(linop._in_pieces, is_back) for is_back in (False, True))
         return linear_function(there, back, x, locs).to(dtype)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
@@ -317,7 +317,7 @@ class NUFFT(Wrapper):
         """The interpolation, or its adjoint; it holds the locations."""
         return _interpolate_of(self.linop)
 
-    def _in_parts(self, is_back: bool, x: Tensor) -> Tensor:
+    def _in_pieces(self, is_back: bool, x: Tensor) -> Tensor:
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
         linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
         frames = interpolate.shape.other_shapes["frames"]
@@ -333,7 +333,7 @@ class NUFFT(Wrapper):
             if step < n and (tiles := self._frames(dim, n, step)):
                 pieces = zip(tiles, x.split(step, ins[number]), strict=True)
                 parts = (
-                    tile._in_parts(is_back, piece)
+                    tile._in_pieces(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
                 return concatenate(parts, outs[number], n)
@@ -343,7 +343,7 @@ class NUFFT(Wrapper):
             if x.shape[at] > 1 and number not in own
         ]
         nbytes = of_frame * math.prod([x.shape[at] for at in ins])
-        return applied_in_parts(linop, x, axes, nbytes, _STEP)
+        return applied_in_pieces(linop, x, axes, nbytes, _STEP)
 
     @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -21,7 +21,7 @@ from linops_core.siblings import (
     SIDES,
     WHOLE,
     Totals,
-    check_parts_pass,
+    check_shares_pass,
     dims_of,
     inner,
     named_axes,
@@ -287,7 +287,7 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
             f"{owner}: an operator must be a NamedLinop if x is cut over several processes, got "
             f"{A!r}"
         )
-    check_parts_pass(A, input_space.totals)
+    check_shares_pass(A, input_space.totals)
     return input_space, Space(input_space.totals, _axes(A, "output", input_space.totals.cut))
 
 

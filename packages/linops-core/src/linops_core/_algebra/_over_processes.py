@@ -13,8 +13,8 @@ from ._identity import Identity
 from ._scalar import Scalar
 
 
-def check_parts_pass(linop: NamedLinop, totals: Totals) -> None:
-    """Raise an error if an operator of one process mixes parts of a vector.
+def check_shares_pass(linop: NamedLinop, totals: Totals) -> None:
+    """Raise an error if an operator of one process mixes shares of a vector.
 
     Raises
     ------
