@@ -117,6 +117,18 @@ def test_copies_and_files_of_a_cut_operator_stand_alone(known: Known, data: st.D
     torch.testing.assert_close(B(x), wanted)
 
 
+def test_a_normal_has_the_weights_of_the_whole_normal() -> None:
+    """Also where the tiles name one dimension of the output as one of the input."""
+    A = Dense(torch.rand(2, 1), ("D", "E"), (), ("D", "E")) @ Dense(
+        torch.rand(2, 1), ("A", "E"), ("A", "E"), ()
+    )
+    for sizes in ({"D": 1}, {"A": 1, "D": 1}):
+        N, x = batch_linop(A, sizes).N, torch.rand(2, 1)
+        torch.testing.assert_close(N(x), A.N(x))
+        if isinstance(N, Tiled):
+            check_same_module(N, A.N)
+
+
 def matrix(seed: int = 0) -> Dense:
     weight = torch.randn(4, 6, generator=torch.Generator().manual_seed(seed))
     weight = weight.to(torch.complex128)
