@@ -4,7 +4,6 @@ import inspect
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -44,15 +43,20 @@ from linops_solvers import (
     split_bregman,
     svd,
 )
-from linops_solvers._shared._progress import Measured, Progress, reason_of_both
+from linops_solvers._shared._progress import Measured, Progress, SolverSteps, reason_of_both
 
 
-@dataclass
-class By:
+class By(SolverSteps):
     """Steps that are made of two functions."""
 
-    step: Callable[[], Measured]
-    result: Callable[[], Tensor]
+    def __init__(self, step: Callable[[], Measured], result: Callable[[], Tensor]) -> None:
+        self._step, self._result = step, result
+
+    def step(self) -> Measured:
+        return self._step()
+
+    def result(self) -> Tensor:
+        return self._result()
 
 
 def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
