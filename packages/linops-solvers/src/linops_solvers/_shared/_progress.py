@@ -86,7 +86,7 @@ Callback: TypeAlias = Callable[[Step], object]
 class Record:
     """A callback that keeps the measured values and the reason to stop.
 
-    Use one for each solve. Values of a second solve are added to those of the first.
+    If it is used for a second solve, it begins anew.
 
     Examples
     --------
@@ -113,6 +113,8 @@ class Record:
 
     def __call__(self, step: Step) -> None:
         """Keep the values of the step, and the ``x`` of the last step only."""
+        if self.reason is not None or step.iteration <= self.iterations:  # it is of another solve
+            self.values = {}
         self.last = step
         self.iterations = step.iteration
         self.reasons = step.reasons
