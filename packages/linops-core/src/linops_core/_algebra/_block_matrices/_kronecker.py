@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from nameddim import ELLIPSES, ND, NamedDimension
 
-from .._algebra._chain import Chain
-from .._algebra._same_space import check_operands
-from .._base._linop import NamedLinop
-from ._rearrange import Rearrange
+from ..._base._linop import NamedLinop
+from ..._operators._rearrange import Rearrange
+from .._chain import Chain
+from .._same_space import check_operands
 
 
 class Kronecker(Chain):

@@ -15,7 +15,7 @@ from linops_core import (
     Scalar,
     Zero,
 )
-from linops_core._operators._stacks._side_by_side import SideBySide
+from linops_core._algebra._block_matrices._side_by_side import SideBySide
 from nameddim import ND
 
 

@@ -15,7 +15,7 @@ from nameddim import NamedDimension, NamedShape
 from ..._base._linop import NamedLinop
 from ..._base._sides import Side, dims_of
 from ..._base._sizes import per_axis
-from .._rearrange import Rearrange
+from ..._operators._rearrange import Rearrange
 
 
 @dataclass(frozen=True)

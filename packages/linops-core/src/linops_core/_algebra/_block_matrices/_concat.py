@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._algebra._same_space import same_space
 from ..._base._linop import NamedLinop
 from ..._base._sides import Side
 from ..._base._sizes import one_dimension
+from .._same_space import same_space
 from ._blocks import blocks_along
 from ._side_by_side import SideBySide
 

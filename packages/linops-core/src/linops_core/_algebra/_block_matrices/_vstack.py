@@ -8,10 +8,10 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._algebra._same_space import REMEDY, check_operands, common_shape, same_space
 from ..._base._linop import NamedLinop
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import per_axis
+from .._same_space import REMEDY, check_operands, common_shape, same_space
 from ._blocks import Blocks
 from ._flat import flat_name, flat_operator, shared_batch
 from ._side_by_side import SideBySide

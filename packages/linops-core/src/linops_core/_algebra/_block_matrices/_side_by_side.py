@@ -14,12 +14,6 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._algebra._add import Add
-from ..._algebra._composite import Composite, operands_without_fftshift
-from ..._algebra._same_space import why_not_alike
-from ..._algebra._supports import supports_side_by_side
-from ..._algebra._threads import check_workers, combine_on_threads
-from ..._algebra._zero import Zero, lengths_of, zero_between
 from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
 from ..._base._dimensions import supports_of
@@ -34,6 +28,12 @@ from ..._base._tile import Supports, Window
 from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
 from ..._kernels._slices import hull, is_empty
+from .._add import Add
+from .._composite import Composite, operands_without_fftshift
+from .._same_space import why_not_alike
+from .._supports import supports_side_by_side
+from .._threads import check_workers, combine_on_threads
+from .._zero import Zero, lengths_of, zero_between
 from ._blocks import Blocks
 
 
