@@ -383,8 +383,8 @@ def _parts_without_fftshift(linop: Tiled, dims: Iterable[NamedDimension]) -> Nam
     dims = list(dims)
     if any(dim in linop.tiles.lengths for dim in dims):
         return None
-    found = [without_fftshift(part, dims) for part in linop.linops]
-    shifted = iter([part for part in found if part is not None])
+    found = [without_fftshift(operand, dims) for operand in linop.linops]
+    shifted = iter([operand for operand in found if operand is not None])
     if None in found:
         return None
     tiles = linop.tiles.mapped(lambda _: next(shifted))

@@ -166,7 +166,7 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         names = unused_names(own, linop.dims | inner.dims)
         inner = inner.renamed(dict(zip(own, names, strict=True)))
         middle, return_names = [inner], inner.oshape
-    used = linop.dims.union(*(part.dims for part in middle))
+    used = linop.dims.union(*(factor.dims for factor in middle))
     back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))
     return rules.compose(linop, *middle, back).as_endomorphism()
 

@@ -376,7 +376,7 @@ def _as_its_interpolation(linop: NUFFT) -> bool | None:
 
 
 def _interpolate_of(linop: NamedLinop) -> Interpolate:
-    return next(part for part in linop.flatten() if isinstance(part, Interpolate))
+    return next(factor for factor in linop.flatten() if isinstance(factor, Interpolate))
 
 
 def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
