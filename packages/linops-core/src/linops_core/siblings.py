@@ -20,6 +20,7 @@ from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
 from ._base._description import bytes_text as bytes_text
+from ._base._description import method_of as method_of
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import is_renamed_by as is_renamed_by
 from ._base._dimensions import size_of_side as size_of_side
@@ -27,7 +28,6 @@ from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._memo import Memo as Memo
 from ._base._part_along import part_along as part_along
-from ._base._question import PerClass as PerClass
 from ._base._question import acts_as as acts_as
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of
