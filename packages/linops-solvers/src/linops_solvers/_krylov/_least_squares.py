@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import torch
@@ -10,10 +11,9 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector, is_differentiated
 
-from .._shared._checkpoint import operator_sketch
 from .._shared._checks import Operator, check_like, check_output, checked_number
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import FAR, Checkpointed, Measured, Progress, StopReason, warn
+from .._shared._progress import FAR, Checkpointed, Measured, Progress, SolverSteps, StopReason, warn
 from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from ._bidiagonal import Bidiagonalization
@@ -136,7 +136,7 @@ def _times(factor: float) -> Operator:
     return lambda x: factor * x
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """One problem, in units in which y - A x0 and A are near 1."""
 
     def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
@@ -169,10 +169,8 @@ class _Steps:
         pair, damp, self.progress = self.pair, self.options.damp, progress
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
         values |= {"objective": self.objective(pair.beta), "condition": 1.0}
-        if not pair.alpha:
-            return progress.follow(self, (values, self.reason_at_start()))
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
-        ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp else 0
+        ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp and pair.alpha else 0
         if ratio > _MOST_DAMPED:
             raise ArithmeticError(
                 f"{self.owner}: damp must be less than 2^{_MOST_DAMPED} times the scale of A, got "
@@ -181,9 +179,7 @@ class _Steps:
         self.gain = 4.0**ratio
         self.recurrence = method(pair, damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
-        parts = {"problem": self, "pair": pair, "recurrence": self.recurrence}
-        progress.resume(self.options._asdict(), self.known, **parts)
-        return progress.follow(self, (values, None))
+        return progress.follow(self, (values, None if pair.alpha else self.reason_at_start()))
 
     def step(self) -> Measured:
         """Move x by the recurrence."""
@@ -198,10 +194,16 @@ class _Steps:
         }
         return values, reason
 
-    def known(self) -> dict[str, tuple[Space, Tensor]]:
-        """Return vectors that tell this problem from another one, for a checkpoint."""
-        found = {"y": (self.A.output, self.y), **operator_sketch(self.A, self.x)}
-        return found if self.x0 is None else found | {"x0": (self.A.input, self.x0)}
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        vectors = {"y": (self.A.output, self.y), **self.A.sketch(self.x)}
+        if self.x0 is not None:
+            vectors["x0"] = self.A.input, self.x0
+        return {**self.options._asdict(), **vectors}
+
+    def holders(self) -> Mapping[str, object]:
+        """Return this object, the bidiagonalisation, and what updates x."""
+        return {"problem": self, "pair": self.pair, "recurrence": self.recurrence}
 
     def reason_at_start(self) -> StopReason:
         """Return the reason to stop if the first residual, or its gradient, is 0."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -133,11 +134,12 @@ class SquareSystem:
         return in_given_precision(self.owner, x * self.unit, self.dtype)
 
 
-class SquareSteps(SolverSteps, Protocol):
+class SquareSteps(SolverSteps):
     """The steps of a system, which has the last x whose residual was computed anew."""
 
     system: SquareSystem
 
+    @abstractmethod
     def x(self) -> Tensor:
         """Return x so far."""
 

@@ -15,7 +15,15 @@ from linops_core.siblings import check_vector
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
+from .._shared._progress import (
+    Measured,
+    Progress,
+    SolverSteps,
+    StopReason,
+    Watching,
+    reason_of,
+    with_options,
+)
 from .._shared._space import Space, summed_over_processes
 
 _NAME = "irls"
@@ -107,7 +115,7 @@ def irls(
     return progress.follow(steps, steps.measured(torch.zeros_like(steps.x)))
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """x, its residual and the dual vector, in a unit in which y is near 1."""
 
     loss = gap = estimate = 0.0

@@ -13,7 +13,7 @@ from linops_core.siblings import inner, inner_products
 
 from .._shared._checks import Operator, check_complex_linear, check_finite
 from .._shared._precision import at_least_single, in_own_space
-from .._shared._progress import Measured, Progress, Watching, with_options
+from .._shared._progress import Measured, Progress, SolverSteps, Watching, with_options
 from .._shared._space import Space, spaces_of
 from .._shared._vectors import input_or_random
 
@@ -144,7 +144,7 @@ def estimate_diagonal(
     return mean.of(sample, progress)
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """The mean of samples, plus a constant, and its standard error."""
 
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
@@ -181,7 +181,7 @@ class _Steps:
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
         """Take the samples, and return the estimate."""
         self.sample, self.progress = sample, progress
-        progress.follow(self, ({}, None))
+        progress.follow(self)
         return self.estimate()
 
     def step(self) -> Measured:

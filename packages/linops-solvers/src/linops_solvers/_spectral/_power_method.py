@@ -17,6 +17,7 @@ from .._shared._progress import (
     Checkpointed,
     Measured,
     Progress,
+    SolverSteps,
     StopReason,
     Watching,
     reading_options,
@@ -96,13 +97,7 @@ def power_method(
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
         first = at_least_single(v_init)
         steps = _Steps(wide, first, tol, batch, dtype)
-
-        def known() -> dict[str, tuple[Space, Tensor]]:
-            image = wide(batch.random_like(first.detach()))
-            return {"v_init": (batch, first), "A": (batch, image)}
-
-        progress.resume({"tol": tol, "axes": [*batch.systems]}, known, state=steps)
-        progress.follow(steps, ({}, None))
+        progress.follow(steps)
         return steps.v, steps.eigenvalue
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
@@ -113,7 +108,7 @@ def power_method(
     return to_half(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """The vector and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
 
     def __init__(
@@ -135,6 +130,12 @@ class _Steps:
         """The eigenvalues, on the host."""
         self.may_restart = True
         """Whether no step was done, so that a v with A v = 0 is replaced."""
+
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        batch, v = self.batch, self.v
+        vectors = {"v_init": (batch, v), "A": (batch, self.A(batch.random_like(v.detach())))}
+        return {"tol": self.tol, "axes": [*batch.systems], **vectors}
 
     def step(self) -> Measured:
         """Apply A, and divide by the norm."""
@@ -268,5 +269,5 @@ def norm_of(
     del image, back  # freed before the steps
     vectors = Space(pair.input.totals)
     steps = _Steps(pair.normal(), v, tol, vectors, dtype, unit)
-    progress.follow(steps, ({}, None))
+    progress.follow(steps)
     return steps.eigenvalue.sqrt() * unit

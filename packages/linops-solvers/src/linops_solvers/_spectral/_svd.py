@@ -14,7 +14,14 @@ from linops_core.siblings import inner_products, norm, real_part
 
 from .._shared._checks import Operator, check_count, check_finite, checked_number
 from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
-from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
+from .._shared._progress import (
+    Measured,
+    Progress,
+    SolverSteps,
+    Watching,
+    reason_of,
+    with_options,
+)
 from .._shared._space import Space
 from .._shared._vectors import input_or_random
 
@@ -126,14 +133,14 @@ def svd(
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
     steps = _Steps(pair, left, right, generator, k, unit, tol, noise)
-    progress.follow(steps, ({}, None))
+    progress.follow(steps)
     U, V = left.combined(steps.P.mT), right.combined(steps.Qh.conj())
     U, V = (as_complex_tensor(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
     return SVD(to_half(U, dtype), steps.S, to_half(V, dtype))
 
 
 @dataclass
-class _Steps:
+class _Steps(SolverSteps):
     """A between both spaces in coordinates, its triplets, and the newest block of the input."""
 
     pair: OperatorPair

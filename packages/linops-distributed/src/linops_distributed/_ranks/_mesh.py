@@ -65,5 +65,5 @@ class RankMesh:
 
     def coordinates(self) -> list[dict[str, int]]:
         """Return the coordinates of each rank in the mesh."""
-        places = product(*map(range, self.sizes.values()))
-        return [dict(zip(self.names, place, strict=True)) for place in places]
+        points = product(*map(range, self.sizes.values()))
+        return [dict(zip(self.names, point, strict=True)) for point in points]

@@ -11,7 +11,7 @@ from torch import Tensor
 from linops_core import FFT, Dense, Diagonal, NamedLinop, SplitError, Window
 from linops_core.testing.strategies import trees
 from linops_distributed import DistributedLinop, distribute_linop
-from linops_distributed._shares import _distinct
+from linops_distributed._shares._share import _distinct
 from linops_distributed.testing import Ranked
 from linops_split.siblings import tensors_read_by
 from linops_split.testing import cuttable_dims

@@ -119,8 +119,8 @@ class Sharding:
     def axes(self, names: tuple[NamedDimension, ...]) -> dict[int, Cut]:
         """Return the axes of a vector that are cut; those behind a ``...`` count from the end."""
         return {
-            place - len(names) * (ELLIPSES in names[:place]): self.cuts[dim]
-            for place, dim in enumerate(names)
+            position - len(names) * (ELLIPSES in names[:position]): self.cuts[dim]
+            for position, dim in enumerate(names)
             if dim in self.cuts
         }
 

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from linops_multigpu import Span, Timeline
 
-from ._transport import MARK_RIDES, Sent
+from .._ranks._transport import MARK_RIDES, Sent
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def run_rank(
     if backend == "nccl":
         device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
         torch.cuda.set_device(device)
-    store, rank, size = _place(wait)
+    store, rank, size = _rendezvous(wait)
     hook = sys.excepthook  # replaced by that of torch, which names the rank
     dist.init_process_group(backend, timeout=wait, store=store, rank=rank, world_size=size)
     try:
@@ -100,7 +100,7 @@ def run_rank(
     return result
 
 
-def _place(timeout: timedelta) -> tuple[Store, int, int]:
+def _rendezvous(timeout: timedelta) -> tuple[Store, int, int]:
     """Return where ranks find each other, the number of this rank, and how many there are."""
     if "RANK" not in os.environ:  # set by torchrun
         return dist.HashStore(), 0, 1  # type: ignore[attr-defined]  # torch exports it from C

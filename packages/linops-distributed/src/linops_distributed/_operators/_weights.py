@@ -11,8 +11,8 @@ from linops_core.siblings import TensorState, all_parts_of
 from linops_split import Tiles
 from linops_split.siblings import GradientSums, PartCopies, WeightParts
 
-from ._sharding import Sharding
-from ._transport import Transport
+from .._ranks._transport import Transport
+from .._shares._sharding import Sharding
 
 Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 """Returns the sum of a tensor over dimensions of the mesh; takes the name of the step."""

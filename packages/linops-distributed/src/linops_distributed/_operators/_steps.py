@@ -8,9 +8,9 @@ from torch import Tensor
 
 from linops_core import Chain, Identity, NamedLinop, Side, Wrapper
 
+from .._ranks._transport import Transport
+from .._shares._sharding import Sharding
 from ._distributed import DistributedLinop
-from ._sharding import Sharding
-from ._transport import Transport
 
 
 class DistributedSteps(DistributedLinop, Wrapper):

@@ -22,11 +22,11 @@ from linops_split.siblings import (
 )
 from nameddim import NamedDimension, NamedShape
 
+from .._ranks._order import OrderError
+from .._ranks._transport import Transport
+from .._shares._sharding import Sharding
 from ._distributed import DistributedLinop
-from ._order import OrderError
-from ._sharding import Sharding
 from ._steps import DistributedSteps
-from ._transport import Transport
 from ._weights import RankCopies, trained_weights
 
 

@@ -11,7 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from ._private_torch import assert_later
+from .._private_torch import assert_later
 
 
 class OrderError(RuntimeError):
@@ -73,7 +73,7 @@ def mark_of(text: str, dtype: torch.dtype, device: torch.device) -> Tensor:
     dtype represents zero and one exactly.
     """
     digest = blake2b(text.encode(), digest_size=4).digest()
-    bits = [byte >> place & 1 for byte in digest for place in range(8)]
+    bits = [byte >> number & 1 for byte in digest for number in range(8)]
     return torch.tensor([*bits, *[1 - bit for bit in bits]], dtype=dtype, device=device)
 
 

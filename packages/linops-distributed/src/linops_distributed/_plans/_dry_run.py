@@ -22,9 +22,9 @@ from linops_split.siblings import (
 )
 from nameddim import NamedDimension
 
-from ._order import Order
+from .._ranks._order import Order
+from .._ranks._transport import Sent, Transport
 from ._plan import Computed, PlanStep, RankPlan
-from ._transport import Sent, Transport
 
 
 def dry_run(

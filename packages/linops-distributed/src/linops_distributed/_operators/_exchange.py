@@ -12,9 +12,9 @@ from linops_core import Identity, NamedLinop, Scalar, Side, of_adjoint
 from linops_core.siblings import acts_as, size_of_side
 from nameddim import NamedDimension, NamedShape
 
+from .._ranks._transport import Transport
+from .._shares._sharding import Sharding
 from ._distributed import DistributedLinop
-from ._sharding import Sharding
-from ._transport import Transport
 
 
 class Exchange(DistributedLinop):

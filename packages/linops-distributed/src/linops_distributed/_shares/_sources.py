@@ -9,8 +9,9 @@ from typing import TypeAlias
 from linops_core import Chain, NamedLinop, SplitError
 from nameddim import NamedDimension
 
+from .._ranks._transport import Transport
 from ._route import Cuts, Halo, LocalWork, Move, Steps, completed, known_lengths, steps_of
-from ._shares import (
+from ._share import (
     LoadedTile,
     Loader,
     Share,
@@ -20,7 +21,6 @@ from ._shares import (
     share_by_views,
     structure_of,
 )
-from ._transport import Transport
 
 Source: TypeAlias = NamedLinop | Loader
 """An operator that all ranks have, or a function that makes shares."""

@@ -16,11 +16,11 @@ from linops_core import NamedLinop, Processes, Side, SplitError, Totals, Window
 from linops_core.siblings import is_differentiated, totals_of, without_fftshift, writing_is_safe
 from nameddim import NamedDimension
 
-from ._dry_run import dry_run
-from ._order import Meeting
-from ._plan import MeshPlan, merged
-from ._sharding import Sharding
-from ._transport import Transport
+from .._plans._dry_run import dry_run
+from .._plans._plan import MeshPlan, merged
+from .._ranks._order import Meeting
+from .._ranks._transport import Transport
+from .._shares._sharding import Sharding
 
 if TYPE_CHECKING:
     from torch.distributed.tensor import DTensor, Placement

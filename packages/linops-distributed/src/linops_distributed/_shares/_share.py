@@ -17,9 +17,9 @@ from linops_split import tile_grid
 from linops_split.siblings import tensors_read_by, with_tensors_read
 from nameddim import NamedDimension, NamedShape
 
+from .._ranks._transport import Transport
 from ._route import Cuts, LocalWork
 from ._sharding import Cut, Pieces, Sharding
-from ._transport import Transport
 
 Sizes: TypeAlias = Mapping[NamedDimension, int]
 Loader: TypeAlias = Callable[[Window], NamedLinop]
@@ -234,8 +234,8 @@ def scattered_share(
                             # Into the same memory each time, so that there is one at a time.
                             if room.device != packed.device:
                                 room = room.to(packed.device)
-                            place = room[: packed.nbytes].view(packed.dtype)
-                            packed = place.view(packed.shape).copy_(packed)
+                            target = room[: packed.nbytes].view(packed.dtype)
+                            packed = target.view(packed.shape).copy_(packed)
                         dist.send(real_parts(packed), other)
             elif other == ranks.mesh.rank:
                 for like in _distinct(pickle.loads(structure)):
@@ -270,7 +270,7 @@ def _without_memory(linop: NamedLinop) -> NamedLinop:
 
 def _with_tensors(linop: NamedLinop, tensors: Sequence[Tensor]) -> NamedLinop:
     """Return the operator with other tensors for its distinct ones."""
-    number = {_key(tensor): place for place, tensor in enumerate(_distinct(linop))}
+    number = {_key(tensor): n for n, tensor in enumerate(_distinct(linop))}
     return with_tensors_read(
         linop, [tensors[number[_key(tensor)]] for tensor in tensors_read_by(linop)]
     )

@@ -9,9 +9,9 @@ from torch import Tensor
 from linops_core import NamedLinop
 from nameddim import NamedDimension
 
+from .._ranks._transport import Transport
+from .._shares._sharding import Cut, Sharding
 from ._exchange import Exchange
-from ._sharding import Cut, Sharding
-from ._transport import Transport
 
 
 class HaloExchange(Exchange):
@@ -57,18 +57,18 @@ class HaloExchange(Exchange):
         at = self.ranks.mesh.at[before.mesh_dim]
         y = x.new_zeros([*x.shape[:axis], after.lengths[at], *x.shape[axis + 1 :]])
         parts = [_common(x, axis, before.piece(at), piece) for piece in after.pieces]
-        places = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]
+        targets = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]
         if _sends(before, after):
             own, parts[at] = parts[at], x.new_empty(0)  # is not copied
-            n_found = [0 if n == at else place.numel() for n, place in enumerate(places)]
+            n_found = [0 if n == at else target.numel() for n, target in enumerate(targets)]
             what = f"the {'sum' if before.reads else 'exchange'} of the halos of {self._dim}"
             found = self.ranks.exchanged(parts, n_found, before.mesh_dim, self.step_owner, what)
-            shares = enumerate(zip(places, found.split(n_found), strict=True))
-            parts = [own if n == at else part.view(place.shape) for n, (place, part) in shares]
+            shares = enumerate(zip(targets, found.split(n_found), strict=True))
+            parts = [own if n == at else part.view(target.shape) for n, (target, part) in shares]
         else:
-            places, parts = [places[at]], [parts[at]]
-        for place, part in zip(places, parts, strict=True):
-            place.add_(part)
+            targets, parts = [targets[at]], [parts[at]]
+        for target, part in zip(targets, parts, strict=True):
+            target.add_(part)
         return y
 
     def renamed(self, names: Any) -> NamedLinop:

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from linops_core.siblings import real_parts
 
+from .._private_torch import outside_of_modes
 from ._mesh import RankMesh
 from ._order import Meeting, Order, OrderError, differing, mark_of
-from ._private_torch import outside_of_modes
 
 T = TypeVar("T")
 
@@ -139,8 +139,8 @@ class Transport:
         """
         n_sent = [part.numel() for part in parts]
         packed = parts[0].new_empty(sum(n_sent))
-        for part, place in zip(parts, packed.split(n_sent), strict=True):
-            place.view(part.shape).copy_(part)  # resolves conjugates
+        for part, target in zip(parts, packed.split(n_sent), strict=True):
+            target.view(part.shape).copy_(part)  # resolves conjugates
         found = packed.new_empty(sum(n_found))
         there, here = real_parts(found), real_parts(packed)
 
