@@ -51,11 +51,11 @@ from ._kernels._changes import writes_are_counted as writes_are_counted
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
 from ._kernels._dtype import not_a_tensor as not_a_tensor
-from ._kernels._inner_products import inner as inner
 from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
+from ._kernels._inner_products import vdot as vdot
 from ._kernels._kept import Kept as Kept
 from ._kernels._kept import can_read_values as can_read_values
 from ._kernels._kept import is_plain as is_plain
