@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import cast
 
 import torch
@@ -18,6 +18,7 @@ from linops_core.siblings import (
     concatenate,
     finds_grid_by_name,
     is_recorded,
+    method_of,
     steps_that_differ,
     unused_names,
     writing_is_safe,
@@ -348,15 +349,13 @@ class NUFFT(Wrapper):
     @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes of the image on its side, and axes of the points on theirs."""
-        first, last = self.linop.flatten()[0], self.linop.flatten()[-1]
-        image, points = (last, first) if self.is_adjoint else (first, last)
-        return cast(Interpolate, image).places[0], cast(Interpolate, points).places[1]
+        parts = self.linop.flatten()[:: -1 if self.is_adjoint else 1]
+        return cast(Interpolate, parts[0]).places[0], cast(Interpolate, parts[-1]).places[1]
 
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
         how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
-        known, found = FRAMES.of(self) or (None, ())
-        tiles: Sequence[NUFFT] = found if known == how else ()
+        known, tiles = FRAMES.of(self) or (None, ())
         if known != how:
             pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
             tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
@@ -375,14 +374,16 @@ def _as_its_interpolation(linop: NUFFT) -> bool | None:
     return finds_grid_by_name(linop.interpolate)
 
 
+method_of.register(NUFFT)(attrgetter("method"))
+
+
 def _interpolate_of(linop: NamedLinop) -> Interpolate:
     return next(factor for factor in linop.flatten() if isinstance(factor, Interpolate))
 
 
 def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
     """Return the axes among ``ndim`` that are not in ``axes``."""
-    left_out = {axis % ndim for axis in axes}
-    return [axis for axis in range(ndim) if axis not in left_out]
+    return sorted({*range(ndim)} - {axis % ndim for axis in axes})
 
 
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
