@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._shared._checks import check_callable, checked_number
 from .._shared._precision import applied_in_half, at_least_single, to_half
-from .._shared._space import Space, summed_over_processes
+from .._shared._space import Space
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -64,9 +64,7 @@ class ProximalMap:
 
 def sum_over_parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return the value of a function of which the numbers of all parts of a vector are added."""
-    return lambda x, space: summed_over_processes(
-        space.terms(lambda part: function(at_least_single(part)), x)
-    )[0]
+    return lambda x, space: space.sum_of(lambda part: function(at_least_single(part)), x)
 
 
 def indicator(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
