@@ -289,11 +289,10 @@ class Tiled(Composite):
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: normals of the parts, or forward and adjoint if needed."""
         normal = self.tiles.normal(self._normal_of_group)
-        if normal is None:
-            return super().own_normal()
         whole = None if self._whole is None else self._whole.N
-        named = None if whole is None else _with_output(normal, whole.oshape)
-        return self.with_tiles(normal) if named is None else self.with_tiles(named, whole)
+        if normal is not None and whole is not None:
+            normal = _with_output(normal, whole.oshape)
+        return super().own_normal() if normal is None else self.with_tiles(normal, whole)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
         """Return the normal operator of parts that must run together."""

@@ -59,10 +59,10 @@ def _placements(target: Dims) -> Iterator[Dims]:
     yield target
     before, ellipsis, after = partition(target, RUN)
     rest = before + after
-    for place in range(len(rest) + 1) if ellipsis else ():
-        passed = rest[min(place, len(before)) : max(place, len(before))]
+    for at in range(len(rest) + 1) if ellipsis else ():
+        passed = rest[min(at, len(before)) : max(at, len(before))]
         if passed and all(map(is_any, passed)):
-            yield (*rest[:place], RUN, *rest[place:])
+            yield (*rest[:at], RUN, *rest[at:])
 
 
 def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:

@@ -174,13 +174,13 @@ class Chain(Composite):
         it must put Kx and Ky. The input of a chain from a space to itself decides that.
         """
         ishape = fitted[0].ishape
-        for place in reversed(range(len(fitted))):
-            if fitted[place].oshape == dims:
+        for number in reversed(range(len(fitted))):
+            if fitted[number].oshape == dims:
                 return True
-            part = fitted_output(self._operand(place), dims)
+            part = fitted_output(self._operand(number), dims)
             if part is None:
                 return False
-            fitted[place], dims = part, part.ishape
+            fitted[number], dims = part, part.ishape
         return dims == ishape
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:

@@ -138,7 +138,7 @@ def with_few_numbers(linops: Mapping[int, NamedLinop]) -> dict[int, NamedLinop]:
     """
     kept, between = dict(linops), list[NamedLinop]()
     last = None
-    for place, part in linops.items():
+    for position, part in linops.items():
         if not (is_number(part) and may_be_moved(number_of(part))):
             between.append(part)
             continue
@@ -146,8 +146,8 @@ def with_few_numbers(linops: Mapping[int, NamedLinop]) -> dict[int, NamedLinop]:
             product = number_of(kept[last]) * number_of(part)
             if may_be_moved(product):
                 del kept[last]
-                kept[place] = Scalar(product, part.ishape)
-        last, between = place, []
+                kept[position] = Scalar(product, part.ishape)
+        last, between = position, []
     return kept
 
 

@@ -142,8 +142,8 @@ def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
     """Return the axes along which a circular shift of the input shifts the output; () if none."""
     found = {shift_axes(part) for part in _leaves(normal) if not _is_number(part)}
     axes = found.pop() if len(found) == 1 else ()
-    for place, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
-        if {place, place - len(normal.ishape)} & {*axes}:
+    for position, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
+        if {position, position - len(normal.ishape)} & {*axes}:
             continue
         if here != there or normal.why_opaque(here) is not None:
             return ()

@@ -19,7 +19,7 @@ from .._base._linop import NamedLinop
 from .._base._memo import Memo, may_be_kept
 from .._base._question import Question
 from .._base._roles import Role
-from .._base._sides import axis_of, lengths_by_place
+from .._base._sides import axis_of, lengths_by_occurrence
 from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
 from .._kernels._torch_state import FakeTensor, is_in_forward_mode
@@ -113,9 +113,9 @@ class SlicedChain:
         """Return the shape of the output, given a slice of it."""
         names, lengths = self._oshape, list(result.shape)
         last = self.rows[-1][0][1]
-        for place, dim in enumerate(names):
+        for position, dim in enumerate(names):
             if dim in last:
-                lengths[axis_of(place, names)] = last[dim].stop
+                lengths[axis_of(position, names)] = last[dim].stop
         return lengths
 
 
@@ -183,8 +183,8 @@ def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> l
 
 def _widest(parts: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]:
     """Return the lengths of the largest tensor between parts; nothing if one is not known."""
-    places = lengths_by_place(parts[0].ishape, x.shape)
-    lengths = {dim: prod(own) for (dim, _), own in places.items()}
+    run_lengths = lengths_by_occurrence(parts[0].ishape, x.shape)
+    lengths = {dim: prod(own) for (dim, _), own in run_lengths.items()}
     widest: dict[NamedDimension, int] = {}
     for part in parts[:-1]:
         # What does not know a length is a Fourier transform, which keeps those of its grid.
@@ -204,8 +204,8 @@ def _widest(parts: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]
 
 def _slice_of(x: Tensor, names: tuple[NamedDimension, ...], window: Window) -> Tensor:
     """Return the slice of a vector that is within a window."""
-    for place, dim in enumerate(names):
+    for position, dim in enumerate(names):
         if dim in window:
             piece = window[dim]
-            x = x.narrow(axis_of(place, names), piece.start, piece.stop - piece.start)
+            x = x.narrow(axis_of(position, names), piece.start, piece.stop - piece.start)
     return x

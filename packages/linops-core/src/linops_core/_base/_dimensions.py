@@ -101,11 +101,13 @@ class DimensionedModule(OperatorModule):
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the pairs of positions in input and output that are the same dimension."""
-        at_input = {place: position for position, place in enumerate(occurrences(self.ishape))}
+        at_input = {
+            occurrence: position for position, occurrence in enumerate(occurrences(self.ishape))
+        }
         return [
-            (at_input[place], position)
-            for position, place in enumerate(occurrences(self.oshape))
-            if place in at_input and self.why_opaque(place[0]) is None
+            (at_input[occurrence], position)
+            for position, occurrence in enumerate(occurrences(self.oshape))
+            if occurrence in at_input and self.why_opaque(occurrence[0]) is None
         ]
 
     @property
@@ -200,8 +202,8 @@ def check_sizes(
             f"{len(names) - any_run} dimensions for {linop.shape}, "
             f"got shape {tuple(x.shape)}"
         )
-    for place, (dim, size) in enumerate(zip(names, sizes, strict=True)):
-        axis = axis_of(place, names)
+    for position, (dim, size) in enumerate(zip(names, sizes, strict=True)):
+        axis = axis_of(position, names)
         if size is not None and x.shape[axis] != size:
             raise ValueError(
                 f"{linop.name}: {dim} must have size {size}, got {x.shape[axis]} "

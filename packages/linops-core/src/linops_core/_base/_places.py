@@ -1,6 +1,6 @@
 """Places in a composition that are the same dimension, and where their lengths are known.
 
-A *place* is a position in the names of one side of an operator. Names are not enough: a crop may
+A *place* is a position in the names of one side of an operand. Names are not enough: a crop may
 keep the name Nx for a shorter dimension. Two places are the same dimension where neighbours meet,
 and where an operator passes slices of its input to its output.
 """
@@ -35,12 +35,12 @@ class CompositionDims:
     links: tuple[tuple[int, int], ...]
     """Pairs of positions of input and output that are the same dimension."""
 
-    def among(self, places: Sequence[int]) -> CompositionDims | None:
+    def among(self, kept: Sequence[int]) -> CompositionDims | None:
         """Return these facts without some operands, or None if one of them knows a length."""
-        numbers = {place: number for number, place in enumerate(places)}
+        numbers = {old: number for number, old in enumerate(kept)}
         if not {number for number, *_ in self.sources.values()} <= numbers.keys():
             return None
-        sources = {place: (numbers[own[0]], *own[1:]) for place, own in self.sources.items()}
+        sources = {place: (numbers[old[0]], *old[1:]) for place, old in self.sources.items()}
         return CompositionDims(sources, self.links)
 
 

@@ -148,10 +148,10 @@ class StencilSums(GridOperator[Part]):
     def support(self, dim: Dim) -> slice | None:
         """Return what a tile reads or writes along the grid; see :meth:`NamedLinop.support`."""
         dim = ND.infer(dim)
-        places = [axis for axis, dims in enumerate(self.axis_dims) if dim in dims]
-        if not places or self.role(dim) is Role.OPAQUE:
+        axes = [axis for axis, dims in enumerate(self.axis_dims) if dim in dims]
+        if not axes or self.role(dim) is Role.OPAQUE:
             return None
-        (axis,) = places
+        (axis,) = axes
         is_output = self.axis_dims[axis].index(dim) == 1
         pieces = []
         for step in self._plan("there").steps:

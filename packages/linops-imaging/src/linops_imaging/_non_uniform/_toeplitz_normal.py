@@ -17,7 +17,7 @@ from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import fastest_gridding
-from ._kept import Place, may_be_kept, view_key
+from ._kept import Key, may_be_kept, view_key
 from ._normal_parts import NormalParts
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
@@ -86,8 +86,8 @@ class ToeplitzNormal(Wrapper):
         rows = _columns(parts, tensors, parts.left, parts.output_dims[0])
         frames = interpolate.shape.other_shapes["frames"]
         lengths = zip(frames, locs.shape, strict=False)
-        places = [[slice(None)] if dim in parts.merged else range(n) for dim, n in lengths]
-        for index in cast("Iterator[tuple[slice | int, ...]]", product(*places)):
+        choices = [[slice(None)] if dim in parts.merged else range(n) for dim, n in lengths]
+        for index in cast("Iterator[tuple[slice | int, ...]]", product(*choices)):
             own = None if of_points is None else of_points[index]
             sizes = parts.transform.grid_size
             frame = _Frame(sizes, locs[index], own, is_squared=parts.is_squared, dtype=dtype)
@@ -101,23 +101,21 @@ class ToeplitzNormal(Wrapper):
         self, tensors: Sequence[Tensor], frame: _Frame, row: _Column | None, column: _Column | None
     ) -> KernelTransform:
         """Return the kernel of the weights conj(row) column of points."""
-        place = frame.place()
+        of_frame = frame.key()
         if row is None or column is None:
             return KernelTransform(
-                self._kept.of(tensors, place, lambda: frame.kernel(frame.ones()))
+                self._kept.of(tensors, of_frame, lambda: frame.kernel(frame.ones()))
             )
-        is_conjugate = row.place() > column.place()  # one kernel serves both orders
+        is_conjugate = row.key() > column.key()  # one kernel serves both orders
         first, second = (row, column) if is_conjugate else (column, row)
-        at = (*place, first.place(), second.place())
+        at = (*of_frame, first.key(), second.key())
 
         def part(of: Callable[[Tensor], Tensor]) -> Tensor:
             there, here = (each.values.to(torch.complex128) for each in (first, second))
             return frame.kernel(of(here.conj() * there))
 
         real = self._kept.of(tensors, (*at, "real"), lambda: part(torch.real))
-        if row.place() == column.place() or not (
-            row.values.is_complex() or column.values.is_complex()
-        ):
+        if row.key() == column.key() or not (row.values.is_complex() or column.values.is_complex()):
             return KernelTransform(real)
         imag = self._kept.of(tensors, (*at, "imag"), lambda: part(torch.imag))
         return KernelTransform(real, imag, is_conjugate)
@@ -182,7 +180,7 @@ class _Column(NamedTuple):
         """Return the weights of one frame."""
         return _Column(self.number, self.values[index])
 
-    def place(self) -> Place:
+    def key(self) -> Key:
         """Return what tells it from other coefficients."""
         return self.number, *view_key(self.values), self.values.is_conj()
 
@@ -212,7 +210,7 @@ class _Frame:
         self._sizes, self._locs, self._weights, self._dtype = sizes, locs, weights, dtype
         self._is_squared = is_squared
 
-    def place(self) -> Place:
+    def key(self) -> Key:
         """Return what tells this frame from others of the same tensors."""
         weights = None if self._weights is None else view_key(self._weights)
         return (view_key(self._locs), weights, self._dtype)

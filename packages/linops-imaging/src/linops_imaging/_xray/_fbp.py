@@ -211,9 +211,9 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     parts = []
     for own in x0.split(max(1, n_rows)):
         rows = lines.new_zeros(len(lines), len(own), len(x1))
-        places = beam.distances(own, x1, lines.real.dtype)
-        for line, (s, away) in zip(lines.unbind(1), places, strict=True):
-            at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
+        distances = beam.distances(own, x1, lines.real.dtype)
+        for line, (s, away) in zip(lines.unbind(1), distances, strict=True):
+            at = (beam.detector_at(s, away) + 1).clamp(0, beam.n_detectors + 1)
             index = at.long().flatten()
             left, right = (line[:, k:].index_select(1, index).view_as(rows) for k in (0, 1))
             rows = rows + (left + at.frac() * (right - left)) * beam.nearness(s, away)

@@ -133,8 +133,8 @@ def _cut(
     Along a dimension that is only ``elsewhere``, inside of other tiles, there is one tile.
     """
     if not specs:
-        place = None if device.device == base.device else DevicePair(device, base)
-        return Tiles(linop.shape, [Part(linop, {}, place)], {})
+        pair = None if device.device == base.device else DevicePair(device, base)
+        return Tiles(linop.shape, [Part(linop, {}, pair)], {})
     spec, *others = specs
     has = {dim: dim in linop.dims or dim not in elsewhere for dim in spec.batch_sizes}
     batch_sizes = {dim: size for dim, size in spec.batch_sizes.items() if has[dim]}

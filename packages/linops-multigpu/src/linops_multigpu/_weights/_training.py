@@ -68,7 +68,7 @@ class DeviceCopies(PartCopies):
         return super().trained(number)
 
     def new_sums(self) -> GradientSums:
-        """Return empty sums of gradients, for the parts of one place, on their device."""
+        """Return empty sums of gradients for the parts of one device, on that device."""
         return DeviceGradientSums(self.parts)
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:

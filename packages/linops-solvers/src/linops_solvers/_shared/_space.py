@@ -44,24 +44,24 @@ def summed_over_processes(*numbers: Terms) -> list[Tensor]:
     found: dict[int, Tensor] = {}
     of_parts: dict[Hashable, list[tuple[int, Tensor]]] = defaultdict(list)
 
-    def note(place: int, number: Tensor) -> None:
-        found[place] = found[place] + number if place in found else number
+    def note(at: int, number: Tensor) -> None:
+        found[at] = found[at] + number if at in found else number
 
-    for place, terms in enumerate(numbers):
+    for at, terms in enumerate(numbers):
         for totals, number in terms:
             if totals.add is None:
-                note(place, number)
+                note(at, number)
             else:
-                of_parts[totals.add].append((place, number))
+                of_parts[totals.add].append((at, number))
     for add, members in of_parts.items():
         reals = [torch.view_as_real(one) if one.is_complex() else one for _, one in members]
         total = cast(Any, add)(torch.cat([real.flatten() for real in reals]))
         parts = total.split([real.numel() for real in reals])
-        for (place, number), real, part in zip(members, reals, parts, strict=True):
+        for (at, number), real, part in zip(members, reals, parts, strict=True):
             shaped = part.reshape(real.shape).to(real.dtype)
             # Not view_as_complex: a part may begin at an odd place.
-            note(place, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
-    return [found[place] for place in range(len(numbers))]
+            note(at, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
+    return [found[at] for at in range(len(numbers))]
 
 
 @dataclass(frozen=True)
@@ -234,14 +234,14 @@ def magnitudes(
     pairs = [terms(space, _real_inner, x.detach(), z.detach()) for space, x, z in products]
     numbers = summed_over_processes(*squares, *pairs)
     found: list[float] = torch.stack(numbers).tolist()
-    for place, (space, vector) in enumerate(vectors):
+    for at, (space, vector) in enumerate(vectors):
         if not space.is_whole:
-            found[place] = math.sqrt(found[place])
+            found[at] = math.sqrt(found[at])
         lowest, highest = bounds(space, vector)
-        if not lowest < found[place] < highest:
+        if not lowest < found[at] < highest:
             unit = space.unit_of(owner, vector)
             if unit != 1:  # not for zeros, such as the first x of a solver
-                found[place] = unit * float(space.norm(vector / unit).item())
+                found[at] = unit * float(space.norm(vector / unit).item())
     return found
 
 
@@ -288,6 +288,6 @@ def common_input(owner: str, operators: Iterable[Operator]) -> Space:
 
 def _axes(A: NamedLinop, side: Side, cut: Iterable[NamedDimension]) -> tuple[int, ...] | None:
     """Return the axes of dimensions; None if they may be within a ``...``."""
-    places = {dim: axis for axis, dim in named_axes(dims_of(A.shape, side))}
-    found = [places.get(dim) for dim in cut]
+    axis_of = {dim: axis for axis, dim in named_axes(dims_of(A.shape, side))}
+    found = [axis_of.get(dim) for dim in cut]
     return None if None in found else tuple(sorted(axis for axis in found if axis is not None))

@@ -102,7 +102,7 @@ class PartCopies:
         return self.tiles.mapped(lambda _: next(linops))
 
     def new_sums(self) -> GradientSums:
-        """Return empty sums of gradients, for the parts of one place."""
+        """Return empty sums of gradients, for the parts of one device."""
         return GradientSums(self.parts)
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:

@@ -63,9 +63,9 @@ class Recording:
 
 
 class Backward(Work):
-    """Gradients to the input, if wanted, and to weights; `sums` has the sums of each place.
+    """Gradients to the input, if wanted, and to weights; `sums` has the sums by device.
 
-    With common sums, parts of two places would add to them in no fixed order.
+    With common sums, parts of two devices would add to them in no fixed order.
     """
 
     def __init__(self, copies: PartCopies, x: Tensor, gradient: Tensor, of_input: bool) -> None:
@@ -122,9 +122,9 @@ class Backward(Work):
             of_x = torch.zeros_like(x) if of_x is None else of_x
         for of, of_weight in zip(leaves, found, strict=True):
             if of_weight is not None:
-                if part.place not in self.sums:
-                    self.sums[part.place] = self.copies.new_sums()
-                self.sums[part.place].add(of, of_weight)
+                if part.devices not in self.sums:
+                    self.sums[part.devices] = self.copies.new_sums()
+                self.sums[part.devices].add(of, of_weight)
         return of_x
 
 

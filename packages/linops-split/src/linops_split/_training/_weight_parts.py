@@ -79,10 +79,10 @@ class WeightParts:
         if number == len(self.layouts):
             self._add_layout(weight, weight.stride())
         offset = int(tensor.storage_offset() - weight.storage_offset())
-        place = number, tensor.shape, tensor.stride(), offset
-        number = self._part_at.setdefault((*place, copy.device), len(self.parts))
+        view = number, tensor.shape, tensor.stride(), offset
+        number = self._part_at.setdefault((*view, copy.device), len(self.parts))
         if number == len(self.parts):
-            self.parts.append(WeightView(*place, copy))
+            self.parts.append(WeightView(*view, copy))
         return number
 
     def add_read_by(

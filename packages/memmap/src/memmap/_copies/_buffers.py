@@ -1,4 +1,4 @@
-"""New memory for a group of views, and the place of each view in it."""
+"""New memory for a group of views, and the copy of each view in it."""
 
 from __future__ import annotations
 

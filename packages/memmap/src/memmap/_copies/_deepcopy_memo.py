@@ -126,8 +126,8 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
                 assert isinstance(
                     buffer.part, ByteSpan
                 )  # a deep copy moves nothing closer together
-                place = buffer.part.start - start
-                full.data[place : place + len(buffer.data)].copy_(buffer.data)
+                offset = buffer.part.start - start
+                full.data[offset : offset + len(buffer.data)].copy_(buffer.data)
         for piece in pieces:
             low, high = piece.view.storage_span
             storage = full.data.untyped_storage()

@@ -142,7 +142,7 @@ class DeviceMemory:
         made.counters = self.counters.copy()
         return made
 
-    def place(
+    def fill(
         self, group: Group, room: Callable[[Group], Group], pack: Pack, non_blocking: bool
     ) -> dict[int, torch.Tensor]:
         """Plain tensors on the device for all pieces of a group, by their ids.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from .._errors import StorageError
-from .._modules._composite import place_of
+from .._modules._composite import memory_of
 from .._modules._named import named_values
 from .._modules._traverse import path_text
 from .._torch import of_mkldnn
@@ -88,12 +88,12 @@ class Entries:
             self._add_packed(name, value)
 
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> None:
-        place = place_of(tensor)
-        if isinstance(place, View):
+        memory = memory_of(tensor)
+        if isinstance(memory, View):
             dtype = str(tensor.dtype).removeprefix("torch.")
-            self.put(tensor, Entry([name], place, dtype, tuple(tensor.shape), str(tensor.device)))
-        elif place is not None and not tensor._is_zerotensor():  # zeros of autograd have no memory
-            for part, part_name in zip(place.parts, place.names, strict=True):
+            self.put(tensor, Entry([name], memory, dtype, tuple(tensor.shape), str(tensor.device)))
+        elif memory is not None and not tensor._is_zerotensor():  # zeros of autograd have no memory
+            for part, part_name in zip(memory.parts, memory.names, strict=True):
                 self.add(f"{name}.{part_name}", part)
         elif tensor.layout is of_mkldnn:
             self._add_sized(name, tensor, tensor.nbytes, str(tensor.dtype), tuple(tensor.shape))

@@ -110,8 +110,8 @@ def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[
         spaces.setdefault(key, []).append((start, stop, position))
     return [
         sorted(position for _, _, position in part)
-        for places in spaces.values()
-        for part in connected_intervals(places)
+        for spans in spaces.values()
+        for part in connected_intervals(spans)
     ]
 
 

@@ -88,10 +88,10 @@ class _Cells:
         self._borders = borders
         self._owners = owners
         self._n_owners = len(weights)
-        self._shape = [len(places) for places in borders]
+        self._shape = [len(ends) for ends in borders]
         self._sides = [
-            (np.searchsorted(places, low), np.searchsorted(places, high))
-            for places, low, high in zip(borders, boxes.low.T, boxes.high.T, strict=True)
+            (np.searchsorted(ends, low), np.searchsorted(ends, high))
+            for ends, low, high in zip(borders, boxes.low.T, boxes.high.T, strict=True)
         ]
         flat = np.zeros(prod(self._shape))
         for sign, corner in self._corners():
@@ -99,9 +99,9 @@ class _Cells:
             flat += np.bincount(at, sign * weights[owners], minlength=flat.size)
         steps = flat.astype(np.int32).reshape(self._shape)
         self._cell_nbytes = np.ones((), np.int64)
-        for axis, places in enumerate(borders):
+        for axis, ends in enumerate(borders):
             np.cumsum(steps, axis=axis, out=steps)
-            self._cell_nbytes = self._cell_nbytes[..., None] * np.diff(places)
+            self._cell_nbytes = self._cell_nbytes[..., None] * np.diff(ends)
         # How many sets contain each cell.
         self._depth = steps[(slice(-1),) * steps.ndim]
 
@@ -155,10 +155,10 @@ class _Cells:
 
 
 def _borders_of(boxes: Boxes) -> list[Integers]:
-    """The places on each axis where a box begins or ends, ascending."""
+    """The bytes on each axis where a box begins or ends, ascending."""
     found = []
     for low, high in zip(boxes.low.T, boxes.high.T, strict=True):
         # Sorting is faster here than `numpy.unique`, which hashes integers.
-        places = np.sort(np.concatenate([low, high]))
-        found.append(places[np.diff(places, prepend=places[0] - 1) > 0])
+        ends = np.sort(np.concatenate([low, high]))
+        found.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
     return found

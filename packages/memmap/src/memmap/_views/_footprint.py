@@ -162,8 +162,8 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     44
     """
     return sum(
-        Footprint(space, [layout for _, _, layout in places]).nbytes
-        for space, places in by_space(tensors).items()
+        Footprint(space, [layout for _, _, layout in spans]).nbytes
+        for space, spans in by_space(tensors).items()
     )
 
 
