@@ -84,11 +84,16 @@ def function_of_map(proximal: Proximal, space: Space) -> Callable[[Tensor], Tens
     return None if value is None else lambda x: value(x, space)
 
 
-def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = None) -> ProximalMap:
-    """Mark your own proximal map as separable: it changes each entry by itself.
+def separable(
+    proximal: Proximal,
+    value: Callable[[Tensor], Tensor] | None = None,
+    *,
+    dims: int | Sequence[int] | None = (),
+) -> ProximalMap:
+    """Say of your own proximal map that it changes each entry by itself, or only along some axes.
 
-    If several processes have a part of each vector, solvers accept such maps and refuse other
-    functions.
+    If several processes have a part of each vector, solvers accept such maps, unless vectors are
+    cut along one of the axes, and refuse other functions. A map that knows its axes keeps them.
 
     Parameters
     ----------
@@ -96,6 +101,9 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
         A function of z and t.
     value : function, optional
         The function g itself, as a tensor with one real number. Solvers then report the objective.
+    dims : int or sequence of int, optional
+        The axes along which entries depend on each other; None for all axes. By default there are
+        none.
 
     Examples
     --------
@@ -108,11 +116,12 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
     tensor(17.)
     """
     check_callable("separable", "proximal", proximal)
-    if value is not None:
-        check_callable("separable", "value", value)
-    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal)
-    value_in = known.value_in if value is None else sum_over_parts(partial(_checked_value, value))
-    return ProximalMap(proximal, is_convex=known.is_convex, value_in=value_in)
+    axes = checked_axes("separable", dims) if dims != () else ()
+    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
+    if value is None:
+        return known
+    check_callable("separable", "value", value)
+    return replace(known, value_in=sum_over_parts(partial(_checked_value, value)))
 
 
 def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
