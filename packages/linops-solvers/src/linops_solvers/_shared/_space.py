@@ -21,13 +21,13 @@ from linops_core.siblings import (
     SIDES,
     WHOLE,
     Totals,
-    check_parts_pass,
+    check_shares_pass,
     dims_of,
-    inner,
     named_axes,
     norm,
     squared_norm,
     totals_of,
+    vdot,
 )
 from nameddim import NamedDimension
 
@@ -104,11 +104,11 @@ class Space:
         """
         if self.is_whole:
             systems = self.systems
-            products = [inner(x, z, systems).reshape(_scalars_shape(systems, x)) for x, z in pairs]
+            products = [vdot(x, z, systems).reshape(_scalars_shape(systems, x)) for x, z in pairs]
             lengths = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
         else:
             found = summed_over_processes(
-                *(terms(self, inner, *pair) for pair in pairs),
+                *(terms(self, vdot, *pair) for pair in pairs),
                 *(terms(self, squared_norm, vector) for vector in vectors),
             )
             products, squares = found[: len(pairs)], found[len(pairs) :]
@@ -212,8 +212,8 @@ def _random(x: Tensor, generator: Generator, count: int | None = None) -> Tensor
     return torch.randn(shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
 
 
-def _real_inner(x: Tensor, z: Tensor) -> Tensor:
-    return inner(x, z).real
+def _real_vdot(x: Tensor, z: Tensor) -> Tensor:
+    return vdot(x, z).real
 
 
 def _largest(x: Tensor, systems: tuple[int, ...] = ()) -> Tensor:
@@ -236,7 +236,7 @@ def magnitudes(
     squares = [
         terms(space, norm if space.is_whole else squared_norm, vector) for space, vector in vectors
     ]
-    pairs = [terms(space, _real_inner, x.detach(), z.detach()) for space, x, z in products]
+    pairs = [terms(space, _real_vdot, x.detach(), z.detach()) for space, x, z in products]
     numbers = summed_over_processes(*squares, *pairs)
     found: list[float] = torch.stack(numbers).tolist()
     for at, (space, vector) in enumerate(vectors):
@@ -275,7 +275,7 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
             f"{owner}: an operator must be a NamedLinop if x is cut over several processes, got "
             f"{A!r}"
         )
-    check_parts_pass(A, input_space.totals)
+    check_shares_pass(A, input_space.totals)
     return input_space, Space(input_space.totals, _axes(A, "output", input_space.totals.cut))
 
 
