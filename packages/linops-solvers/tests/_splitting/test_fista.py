@@ -189,7 +189,7 @@ def test_a_step_is_found_where_the_first_gradient_vanishes(scale: float) -> None
         (
             {"proximal": lambda z, t: z[:1]},
             ValueError,
-            r"what the proximal map returns must have the shape and dtype of x",
+            r"what proximal returns must have the shape and dtype of its argument",
         ),
         ({"adjoint": lambda x: x.double()}, ValueError, r"the output of A must have the shape"),
         ({"y": torch.tensor([1.0, float("inf")])}, ArithmeticError, r"must stay finite, got inf"),
