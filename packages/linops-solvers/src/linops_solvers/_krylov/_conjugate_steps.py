@@ -218,21 +218,19 @@ class ConjugateSteps(SolverSteps):
         del pairs, q, z  # freed before the next ones are made
         self._searched = self.preconditioned()
         found = self.next_energy(step, cross.real, image_length) if is_at_once else None
-        energy, residual, searched = found or self.energies()
+        if found is None:  # without a preconditioner it is |r|^2, and read as that
+            z = self._searched
+            sizes = (self.residual, z) if self.preconditioner or not self.is_read else ()
+            energy, *norms = self.numbers([(self.residual, z)], sizes)
+            found = [energy, *(norms or [energy.real**0.5] * 2)]
+            del z
+        energy, residual, searched = found
         cross = cross if self.iteration < N_CHECKED else None
         found = [curvature, energy, step, length, image_length, norm, residual, searched, cross]
         check.step(StepNumbers(*(on_host(*found) if self.is_read else found)))
         self.factor = self.ratio(energy, before, before > 0)
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
-
-    def energies(self) -> list[Any]:
-        """Return r^H z, |r| and |z|."""
-        r, z = self.residual, self._searched
-        assert z is not None
-        sizes = (r, z) if self.preconditioner or not self.is_read else ()
-        energy, *norms = self.numbers([(r, z)], sizes)
-        return [energy, *(norms or [energy.real**0.5] * 2)]
 
     def numbers(
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
