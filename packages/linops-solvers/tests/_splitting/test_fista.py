@@ -184,8 +184,8 @@ def test_a_step_is_found_where_the_first_gradient_vanishes(scale: float) -> None
         ({"step": 0.3}, ValueError, r"step must be at most 1 / \|A\|\^2, got 0.3 where the curv"),
         ({"step": -1.0}, ValueError, r"step must be positive and finite, got -1"),
         ({"max_num_iters": -1}, ValueError, r"max_num_iters must be at least 0, got -1"),
-        ({"x0": torch.ones(3)}, ValueError, r"the output of A must have the shape and dtype of y"),
-        ({"x0": torch.ones(2).double()}, ValueError, r"the output of A must have the shape and"),
+        ({"x0": torch.ones(3)}, ValueError, r"x0 must have the shape and dtype of the output of"),
+        ({"x0": torch.ones(2).double()}, ValueError, r"x0 must have the shape and dtype of the"),
         (
             {"proximal": lambda z, t: z[:1]},
             ValueError,
