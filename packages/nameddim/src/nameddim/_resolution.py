@@ -24,12 +24,14 @@ def resolutions(tuples: Tuples, targets: Tuples) -> tuple[list[Tuples], str]:
     clashes = [""]
     candidates = []
     for placed in product(*map(_placements, targets.values())):
-        found = [tuples]
+        matched = [tuples]
         for side, target in zip(targets, placed, strict=True):
-            tried, found = found, []
+            tried, matched = matched, []
             for shape in tried:
-                found += [new for new in _matched(shape, side, target, clashes) if new not in found]
-        candidates.append(found)
+                matched += [
+                    new for new in _matched(shape, side, target, clashes) if new not in matched
+                ]
+        candidates.append(matched)
     return min(candidates, key=len), clashes[-1]
 
 

@@ -257,10 +257,10 @@ class Sampling(GridOperator[GridPart]):
                 sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
                 for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
             )
-            found = dtype_of_sums(dtype, idx[0].numel(), cells)
+            of_sums = dtype_of_sums(dtype, idx[0].numel(), cells)
             if not can_read_values(*idx):
-                return found
-            self._crowded.append(found != dtype)
+                return of_sums
+            self._crowded.append(of_sums != dtype)
         return torch.promote_types(dtype, torch.float64) if self._crowded[0] else dtype
 
     def flat_indices(self) -> Tensor:

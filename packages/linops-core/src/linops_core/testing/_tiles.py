@@ -75,14 +75,14 @@ def check_supports(
         return
     is_empty = any(piece.start >= piece.stop for piece in window.values())
     part = [] if is_empty else [(window, linop.split(linop, window))]
-    found = whole_of(part, linop, sizes, matrix.is_complex())
-    check_matrix(found, matrix, close, f"{linop!r}\nthe part within {window}")
+    actual = whole_of(part, linop, sizes, matrix.is_complex())
+    check_matrix(actual, matrix, close, f"{linop!r}\nthe part within {window}")
 
 
-def check_matrix(found: Tensor, matrix: Tensor, close: Close, what: str) -> None:
+def check_matrix(actual: Tensor, matrix: Tensor, close: Close, what: str) -> None:
     """Raise a LawError if two matrices differ."""
-    if found.shape != matrix.shape or not close(found, matrix):
-        raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{found}")
+    if actual.shape != matrix.shape or not close(actual, matrix):
+        raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{actual}")
 
 
 def tiles_of(

@@ -144,11 +144,11 @@ def load_tile(
         if isinstance(spaces, Spaces):
             spaces._like = (_without_memory(tile),)
     gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
-    found = [(known, message) for known, message in gathered if known is not None]
+    loaded = [(known, message) for known, message in gathered if known is not None]
     ranks.check_same(
-        [found[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
+        [loaded[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
     )
-    (ishape, oshape, is_endomorphism, placed), message = found[0]
+    (ishape, oshape, is_endomorphism, placed), message = loaded[0]
     spaces = pickle.loads(message)
     if sharding.leaves_some_idle:
         has_work = all(sharding.lengths[dim] for dim in placed)
@@ -184,8 +184,8 @@ def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> Na
         return pickle.dumps(_without_memory(linop))
 
     what = f"the operator of rank {source}"
-    found = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
-    message = found[ranks.mesh.numbers.index(source)]
+    pickled = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
+    message = pickled[ranks.mesh.numbers.index(source)]
     assert message is not None
     whole: NamedLinop = pickle.loads(message)
     return whole
@@ -284,11 +284,11 @@ def sharding_for(
 ) -> Sharding:
     """Return the sharding for cut dimensions of these lengths."""
     reads = reads or {}
-    found = {
+    own_cuts = {
         dim: Cut(name, ranks.mesh.size((name,)), lengths[dim], reads.get(dim))
         for dim, name in cuts.items()
     }
-    return Sharding(ranks.mesh.sizes, ranks.mesh.at, found)
+    return Sharding(ranks.mesh.sizes, ranks.mesh.at, own_cuts)
 
 
 def _sharding_of(linop: NamedLinop, ranks: Transport, work: LocalWork, sizes: Sizes) -> Sharding:

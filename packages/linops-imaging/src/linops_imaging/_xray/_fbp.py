@@ -237,11 +237,11 @@ def with_ramp_filter(
         lines = pad(lines, zeros) if n_missing else lines
         n, n_samples = len(ramp), lines.shape[-1]
         if lines.is_complex():
-            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
+            convolved: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
         else:
             half = torch.fft.rfft(lines, n).mul_(ramp[: n // 2 + 1])
-            found = torch.fft.irfft(half, n)
-        return found[..., :n_samples]
+            convolved = torch.fft.irfft(half, n)
+        return convolved[..., :n_samples]
 
     return beam, filtered
 
@@ -260,6 +260,6 @@ def _response(beam: ParallelRays | FanRays, window: str) -> Tensor:
     ramp /= torch.sinc(at.clamp(max=n) * (angular_spacing / math.pi)).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
-    found: Tensor = torch.fft.fft(whole).real * spacing
+    response: Tensor = torch.fft.fft(whole).real * spacing
     frequency = torch.fft.fftfreq(padded, 0.5, dtype=torch.float64, device="cpu").abs()
-    return found * _WINDOWS[window](frequency)
+    return response * _WINDOWS[window](frequency)

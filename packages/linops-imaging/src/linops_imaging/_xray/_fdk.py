@@ -157,10 +157,10 @@ def fdk(
             else:
                 row = torch.addcmul(at_0, step, z)
                 own = torch.stack([column.expand_as(row), row], 3)
-            found = grid_sample(shadow, own.flatten(0, 1).unsqueeze(0), align_corners=False)
-            found = found.view(-1, *own.shape[:-1])
+            sampled = grid_sample(shadow, own.flatten(0, 1).unsqueeze(0), align_corners=False)
+            sampled = sampled.view(-1, *own.shape[:-1])
             if may_write:
-                volume[:, part].addcmul_(found, nearness[part])
+                volume[:, part].addcmul_(sampled, nearness[part])
             else:
-                volume = torch.addcmul(volume, found, nearness)
+                volume = torch.addcmul(volume, sampled, nearness)
     return volume.view(*sinogram.shape[:-3], *sizes)

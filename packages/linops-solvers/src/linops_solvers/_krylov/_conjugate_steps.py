@@ -111,8 +111,8 @@ class ConjugateSteps(SolverSteps):
         x, length = self.x, self.space.norm
         first = self.forward(self.space.random_like(x.detach()))
         first = first / self.space.unit(first)
-        found = length(self.forward(first)) / length(first) * length(x)
-        return on_host(found.nan_to_num(0.0))[0]
+        estimate = length(self.forward(first)) / length(first) * length(x)
+        return on_host(estimate.nan_to_num(0.0))[0]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x, in the unit of A."""
@@ -207,13 +207,13 @@ class ConjugateSteps(SolverSteps):
         self.image = self._searched = None
         del q, z  # freed before the next ones are made
         self._searched = self.preconditioned()
-        found = is_at_once and self.next_energy(step, cross.real, image_length)
-        energy, residual, searched = found or self.energies()
+        energies = is_at_once and self.next_energy(step, cross.real, image_length)
+        energy, residual, searched = energies or self.energies()
         cross = cross if self.iteration < N_CHECKED else None
-        found = curvature, energy, step, length, image_length, norm, residual, searched, cross
+        energies = curvature, energy, step, length, image_length, norm, residual, searched, cross
         if self.is_read:
-            found = on_host(*found)
-        check.step(StepNumbers(*found))
+            energies = on_host(*energies)
+        check.step(StepNumbers(*energies))
         self.factor = self.ratio(energy, before, before.real > 0)
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
@@ -258,11 +258,11 @@ class ConjugateSteps(SolverSteps):
         |r|^2 again, so errors do not accumulate.
         """
         terms = self.energy + (step * image_length) ** 2
-        found = terms - 2 * step * cross
-        if not found > 0.01 * terms:
+        energy = terms - 2 * step * cross
+        if not energy > 0.01 * terms:
             return None
-        bound = math.sqrt(found + 4 * torch.finfo(self.residual.dtype).eps * terms)
-        return [found, bound, bound]
+        bound = math.sqrt(energy + 4 * torch.finfo(self.residual.dtype).eps * terms)
+        return [energy, bound, bound]
 
     def own_unit(self) -> Numbers:
         """Return the unit of x."""
@@ -307,10 +307,10 @@ class ConjugateSteps(SolverSteps):
         unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
         return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
-    def scalars(self, *found: Tensor) -> list[Numbers]:
+    def scalars(self, *numbers: Tensor) -> list[Numbers]:
         """Return numbers for the next vectors: floats of one system, unless autograd follows."""
-        is_kept = not self.is_read or self.space.systems or is_differentiated(*found)
-        return [*found] if is_kept else on_host(*found)
+        is_kept = not self.is_read or self.space.systems or is_differentiated(*numbers)
+        return [*numbers] if is_kept else on_host(*numbers)
 
     def ratio(self, numerator: Numbers, denominator: Numbers, is_valid: Numbers) -> Numbers:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""

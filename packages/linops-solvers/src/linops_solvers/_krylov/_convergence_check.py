@@ -204,20 +204,20 @@ class ConvergenceCheck:
         # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * image >= norm * direction
         bad = bad | ((curvature.real <= floor) & is_large) | (size == 0)
-        found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
-        self._refuse(bad, "A", found, curvature, size)
+        got = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
+        self._refuse(bad, "A", got, curvature, size)
         if cross is None:
             return
         self._check_finite(cross)
         lengths, apart = direction + self.searched, abs(cross - curvature)
         rounding = self.noise * norm * lengths**2 + self.unconjugate
         bad = (apart > self.root * image * lengths + rounding) & (step != 0)
-        found = (
+        got = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
         who = "A or the preconditioner" if self.has_preconditioner else "A"
-        self._refuse(bad, who, found, cross, curvature, safe_ratio(apart, image * lengths))
+        self._refuse(bad, who, got, cross, curvature, safe_ratio(apart, image * lengths))
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
@@ -251,7 +251,7 @@ class ConvergenceCheck:
                         f"{_NAME}: values{self._name_of(index)} must stay finite, got {abs(value)}"
                     )
 
-    def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
+    def _refuse(self, bad: Numbers, who: str, got: str, *numbers: Numbers) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
         if not self.is_read:
             self.refused = self.refused | self.active & bad
@@ -260,7 +260,7 @@ class ConvergenceCheck:
             values = [f"{_list(each)[index]:.3g}" for each in numbers]
             raise ValueError(
                 f"{_NAME}: {who} must be Hermitian and positive definite, got "
-                + found.format(*values, which=self._name_of(index))
+                + got.format(*values, which=self._name_of(index))
                 + _REMEDY * (who == "A")
             )
 
@@ -284,8 +284,8 @@ def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
         )
     # Those that are stacked with a complex number are complex.
     pairs = zip(tensors, values, strict=True)
-    found = iter([value if tensor.is_complex() else value.real for tensor, value in pairs])
-    return [next(found) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
+    numbers = iter([value if tensor.is_complex() else value.real for tensor, value in pairs])
+    return [next(numbers) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
 
 
 def _list(numbers: Numbers) -> list[Any]:

@@ -31,10 +31,10 @@ class Source:
 
     def value(self, x: Tensor) -> float:
         """Return the source's value; a set says whether x is in it."""
-        found = self.value_of(_array(x))
-        if _is_bool(found):
-            return 0.0 if found else math.inf
-        return float(found.real)
+        value = self.value_of(_array(x))
+        if _is_bool(value):
+            return 0.0 if value else math.inf
+        return float(value.real)
 
     def is_set_at(self, x: Tensor) -> bool:
         """Return whether the value says only whether x is in a set."""
@@ -42,8 +42,8 @@ class Source:
 
     def prox(self, z: Tensor, step: float) -> Tensor:
         """Return what the source's map makes of a copy, as some write into their argument."""
-        found = torch.tensor(self.map_of(_array(z), step))
-        return found.reshape(z.shape).to(z.device, torch.promote_types(found.dtype, z.dtype))
+        result = torch.tensor(self.map_of(_array(z), step))
+        return result.reshape(z.shape).to(z.device, torch.promote_types(result.dtype, z.dtype))
 
     def calling(self, dtype: torch.dtype) -> Proximal:
         """Return the source's map, for tensors of the kind with which it was tested."""
@@ -193,8 +193,8 @@ def _known(source: Source, points: Sequence[Tensor]) -> ProximalMap | None:
     return None
 
 
-def _is_bool(found: Any) -> bool:
-    return isinstance(found, bool) or str(getattr(found, "dtype", "")) == "bool"
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
 
 
 def _array(x: Tensor) -> Any:
@@ -244,11 +244,11 @@ def _what_is_wrong(
             others = [z, torch.zeros_like(z), *_near(p, z, generator)]
             others += [source.prox(other, step) for other in points]
             for x in others:
-                found = source.value(x) + float((x - z).abs().square().sum()) / (2 * step)
-                if found < least - 1e-5 * abs(least) - 1e-9:
+                envelope = source.value(x) + float((x - z).abs().square().sum()) / (2 * step)
+                if envelope < least - 1e-5 * abs(least) - 1e-9:
                     return (
                         f"{source.owner}: prox must minimise operator(x) + |x - z|^2 / 2t, got "
-                        f"{least:.6g} from {source.name} where {found:.6g} is reached"
+                        f"{least:.6g} from {source.name} where {envelope:.6g} is reached"
                     )
     return None
 

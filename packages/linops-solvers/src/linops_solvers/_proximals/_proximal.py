@@ -118,16 +118,16 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
 
 
 def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    found = function(x)
-    if not isinstance(found, Tensor) or found.ndim or found.is_complex():
+    value = function(x)
+    if not isinstance(value, Tensor) or value.ndim or value.is_complex():
         what = (
-            f"shape {tuple(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else found
+            f"shape {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else value
         )
         raise TypeError(
             "separable: value must return a tensor with one real number, without dimensions, got "
             f"{what}; sum over the entries, as x.abs().sum()"
         )
-    return found
+    return value
 
 
 def map_on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:

@@ -165,8 +165,8 @@ def with_options(options: type) -> Callable[[Solver], Solver]:
     """Let ``help`` and editors show the options that a solver takes as ``**watching``."""
 
     def shown(solver: Solver) -> Solver:
-        found = inspect.signature(solver)
-        parameters = [*found.parameters.values()][:-1]
+        signature = inspect.signature(solver)
+        parameters = [*signature.parameters.values()][:-1]
         for name, kind in options.__annotations__.items():
             kind, default = kind.__forward_arg__, _DEFAULTS[name]  # type: ignore[literal-required]
             parameters.append(
@@ -174,7 +174,7 @@ def with_options(options: type) -> Callable[[Solver], Solver]:
                     name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
                 )
             )
-        vars(solver)["__signature__"] = found.replace(parameters=parameters)
+        vars(solver)["__signature__"] = signature.replace(parameters=parameters)
         return solver
 
     return shown
@@ -374,18 +374,18 @@ def warn(message: str) -> None:
     warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
 
-def reason_of(found: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
+def reason_of(value: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
     """Return the reason to stop, given a value, its goal, its rounding, and where no more helps."""
-    if found + noise <= goal:
+    if value + noise <= goal:
         return StopReason.CONVERGED
-    return StopReason.ROUNDING if found <= max(noise, least) else None
+    return StopReason.ROUNDING if value <= max(noise, least) else None
 
 
 def reason_of_both(
-    found: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
+    values: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
 ) -> StopReason | None:
     """Return the reason to stop, given two norms, their goals and their rounding."""
-    triples = list(zip(found, goals, noises, strict=True))
+    triples = list(zip(values, goals, noises, strict=True))
     if not all(length <= goal for length, goal, _ in triples):
         return None
     if all(length + noise <= goal for length, goal, noise in triples):

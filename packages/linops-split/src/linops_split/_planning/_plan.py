@@ -218,8 +218,8 @@ def _works(work: object) -> tuple[str, ...]:
 def _methods(linop: NamedLinop) -> tuple[str, ...]:
     operators = [operator for operator in submodules_of(linop) if isinstance(operator, NamedLinop)]
     methods = [(operator.name, getattr(operator, "method", "auto")) for operator in operators]
-    found = [f"{name} by {method}" for name, method in methods if method != "auto"]
-    return tuple(dict.fromkeys(found))
+    texts = [f"{name} by {method}" for name, method in methods if method != "auto"]
+    return tuple(dict.fromkeys(texts))
 
 
 def _refuse_threads(linop: NamedLinop) -> None:

@@ -91,8 +91,8 @@ class Box(NamedTuple):
         return view_like(piece.tensor, data, offset, strides)
 
     def _digits(self, piece: Piece) -> list[tuple[int, int]] | None:
-        found = _digits([piece.view], self.origin, [axis.period for axis in self.axes])
-        return None if found is None else found[0]
+        digits = _digits([piece.view], self.origin, [axis.period for axis in self.axes])
+        return None if digits is None else digits[0]
 
 
 def box_of(span: ByteSpan, group: Group) -> Box | None:
@@ -100,13 +100,13 @@ def box_of(span: ByteSpan, group: Group) -> Box | None:
     views = [piece.view for piece in span.pieces]
     periods = sorted({1}.union(*map(_strides, views)))
     for origin in [*dict.fromkeys([group.start, *[view.address for view in views]])][:_MAX_ORIGINS]:
-        found = _digits(views, origin, periods)
-        if found is None:
+        of_views = _digits(views, origin, periods)
+        if of_views is None:
             continue
         axes: list[Axis] = []
         step = 1
         first = last = origin
-        for period, digits in zip(periods, zip(*found, strict=True), strict=True):
+        for period, digits in zip(periods, zip(*of_views, strict=True), strict=True):
             low, high = min(low for low, _ in digits), max(high for _, high in digits)
             axes.append(Axis(period, low, high, step))
             step *= high - low

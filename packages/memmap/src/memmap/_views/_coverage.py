@@ -156,9 +156,9 @@ class _Cells:
 
 def _borders_of(boxes: Boxes) -> list[Integers]:
     """The bytes on each axis where a box begins or ends, ascending."""
-    found = []
+    borders = []
     for low, high in zip(boxes.low.T, boxes.high.T, strict=True):
         # Sorting is faster here than `numpy.unique`, which hashes integers.
         ends = np.sort(np.concatenate([low, high]))
-        found.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
-    return found
+        borders.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
+    return borders

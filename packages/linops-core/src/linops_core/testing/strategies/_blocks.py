@@ -45,7 +45,7 @@ def windows(array: Tensor, block: Sequence[int], strides: Sequence[int]) -> Tens
 
 def cuts_between(where: Spaces) -> list[Cut]:
     """Return the ways to cut an array into blocks, or to add them up, without a mask."""
-    found = []
+    cuts = []
     for is_reversed in (False, True):
         for grids in renamed(where.reverse if is_reversed else where):
             size, there = grids.lengths(grids.here), grids.lengths(grids.there)
@@ -54,8 +54,8 @@ def cuts_between(where: Spaces) -> list[Cut]:
                 continue
             for strides in product(*(range(1, n + 1) for n in size)):
                 if [*windows(torch.zeros(size), block, strides).shape] == there:
-                    found.append(Cut(grids, block, strides, is_reversed))
-    return found
+                    cuts.append(Cut(grids, block, strides, is_reversed))
+    return cuts
 
 
 @st.composite

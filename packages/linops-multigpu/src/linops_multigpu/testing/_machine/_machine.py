@@ -38,11 +38,11 @@ class Machine:
 
     def named(self, device: torch.device | str) -> torch.device:
         """Return a device with its index."""
-        found = torch.device(device)
-        if found.type != DEVICE_TYPE or (found.index or 0) >= len(self.devices):
+        result = torch.device(device)
+        if result.type != DEVICE_TYPE or (result.index or 0) >= len(self.devices):
             names = ", ".join(map(str, self.devices))
-            raise RuntimeError(f"simulated: the device must be one of {names}, got {found}")
-        return self.devices[found.index or 0]
+            raise RuntimeError(f"simulated: the device must be one of {names}, got {result}")
+        return self.devices[result.index or 0]
 
     def current_stream(self, device: torch.device | str) -> SimStream:
         """Return the current stream of this thread on ``device``."""
@@ -102,10 +102,10 @@ class Machine:
     def host_access(self, touched: Sequence[Tensor], written: Sequence[Tensor], name: str) -> None:
         """Check that the host may use its own memory that devices use too."""
         for tensor in touched:
-            found = self.host_memory.find(tensor)
-            if found is not None:
+            shadow = self.host_memory.find(tensor)
+            if shadow is not None:
                 self.checker.begin(self.checker.host, name)
-                self.checker.access(self.checker.host, found, tensor, written)
+                self.checker.access(self.checker.host, shadow, tensor, written)
 
     def _shadow_of(self, tensor: Tensor) -> Shadow:
         if tensor.device.type == DEVICE_TYPE:
