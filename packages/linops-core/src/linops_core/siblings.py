@@ -20,6 +20,7 @@ from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
 from ._base._description import bytes_text as bytes_text
+from ._base._description import method_of as method_of
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import is_renamed_by as is_renamed_by
 from ._base._dimensions import size_of_side as size_of_side
@@ -27,7 +28,6 @@ from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._factor_along import factor_along as factor_along
 from ._base._memo import Memo as Memo
-from ._base._question import PerClass as PerClass
 from ._base._question import acts_as as acts_as
 from ._base._sides import SIDES as SIDES
 from ._base._sides import axis_of as axis_of
@@ -51,11 +51,11 @@ from ._kernels._changes import writes_are_counted as writes_are_counted
 from ._kernels._complex import real_part as real_part
 from ._kernels._dtype import check_vector as check_vector
 from ._kernels._dtype import not_a_tensor as not_a_tensor
-from ._kernels._inner_products import inner as inner
 from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
+from ._kernels._inner_products import vdot as vdot
 from ._kernels._kept import Kept as Kept
 from ._kernels._kept import can_read_values as can_read_values
 from ._kernels._kept import is_plain as is_plain

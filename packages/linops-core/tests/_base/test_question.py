@@ -1,12 +1,14 @@
 """An answer is about the functions of its class."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
 from linops_core import FFT, Diagonal, NamedLinop, Scalar
 from linops_core._algebra._slice_by_slice import gains_by_slices
-from linops_core._base._question import PerClass
+from linops_core._base._question import Question
 from linops_core.siblings import factor_along, without_fftshift
 from nameddim import ND
 
@@ -66,8 +68,19 @@ def test_an_answer_of_a_subclass_is_its_own() -> None:
     assert without_fftshift(A, [ND("N")]) is A
 
 
+@pytest.mark.parametrize(("ask", "expected"), [(Question, "any"), (Question.inherited, "FFT")])
+def test_answers_that_depend_on_no_function_are_inherited_by_classes_with_others(
+    ask: Callable[..., Question[..., str]], expected: str
+) -> None:
+    kind = ask(lambda linop: "any")
+    kind.register(FFT, Diagonal)(lambda linop: "FFT")
+    assert [kind(A) for A in (FFT(1), Named(1), Scalar(2.0))] == ["FFT", "FFT", "any"]
+    others = Twice(1), WithAdjoint(1), WithForward(1), BelowTwice(1)
+    assert {kind(A) for A in others} == {expected}
+
+
 def test_the_nearest_class_that_registered_decides() -> None:
-    @PerClass
+    @Question
     def kind(linop: object, ending: str) -> str:
         return "any" + ending
 

@@ -53,7 +53,6 @@ class Add(Composite):
     """
 
     _is_side_by_side = True
-    threaded: bool
 
     def __init__(
         self,

@@ -62,6 +62,8 @@ class Composite(NamedLinop):
     (2, Scalar (N) -> (N)  weight: 3.0)
     """
 
+    threaded: bool = False
+    """Whether the operands run on several threads."""
     _is_side_by_side: ClassVar[bool] = False
     """Whether operands have the input and the output of the whole, or parts of these."""
     _operands: tuple[str, ...]

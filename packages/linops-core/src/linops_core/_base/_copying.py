@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ._late_hooks import HOOKS
 from ._memo import inherited_values
-from ._question import PerClass
+from ._question import Question
 from ._state import plain_weight
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def with_changed_tensors(
     return other
 
 
-@PerClass
+@Question.inherited
 def children_of(module: nn.Module) -> list[nn.Module]:
     """Return the modules that are called for a module, in the order of ``with_weights``."""
     return [child for child in module._modules.values() if child is not None]

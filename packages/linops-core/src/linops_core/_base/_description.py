@@ -10,7 +10,7 @@ from memmap import union_nbytes
 from nameddim import is_wildcard
 
 from ._dimensions import DimensionedModule
-from ._question import PerClass
+from ._question import Question
 from ._sides import SIDES, dims_of
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -43,7 +43,13 @@ def dims_text(dims: Iterable[object], sizes: Iterable[int | None]) -> str:
     return ", ".join(str(dim) if size is None else f"{dim} {size}" for dim, size in pairs)
 
 
-@PerClass
+@Question
+def method_of(linop: DimensionedModule) -> str | None:
+    """Return by which method an operator is computed; None if there is one, or a call chooses."""
+    return None
+
+
+@Question.inherited
 def shown_operands(linop: DimensionedModule) -> Iterable[DimensionedModule]:
     """Return the operands that ``repr`` shows; for many that are alike, the first ones."""
     # Not children(), which lists an operand that is used twice only once.

@@ -40,8 +40,9 @@ def mesh_dims_of_weights(
     weights = trained_weights(linop)
     cut: dict[int, set[str]] = {}
     for module in submodules_of(linop):
-        for name, part in getattr(module, "_weights", {}).items():
-            assert isinstance(module, SliceableLinop)
+        if not isinstance(module, SliceableLinop):
+            continue
+        for name, part in module._weights.items():
             weight = module._weight(name)
             dims = [d for at, d in enumerate(part.dims(module.shape)) if at not in part.broadcast]
             halos = [dim for dim in dims if dim in sharding.cuts and sharding.cuts[dim].reads]

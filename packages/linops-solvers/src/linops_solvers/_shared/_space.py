@@ -23,11 +23,11 @@ from linops_core.siblings import (
     Totals,
     check_shares_pass,
     dims_of,
-    inner,
     named_axes,
     norm,
     squared_norm,
     totals_of,
+    vdot,
 )
 from nameddim import NamedDimension
 
@@ -119,11 +119,11 @@ class Space:
         """
         if self.is_whole:
             systems = self.systems
-            products = [inner(x, z, systems).reshape(self.scalars_shape(x)) for x, z in pairs]
+            products = [vdot(x, z, systems).reshape(self.scalars_shape(x)) for x, z in pairs]
             lengths = [norm(x, systems).reshape(self.scalars_shape(x)) for x in vectors]
         else:
             sums = summed_over_processes(
-                *(self.terms(inner, *pair) for pair in pairs),
+                *(self.terms(vdot, *pair) for pair in pairs),
                 *(self.terms(squared_norm, vector) for vector in vectors),
             )
             products, squares = sums[: len(pairs)], sums[len(pairs) :]
@@ -224,8 +224,8 @@ def _random(x: Tensor, generator: Generator, count: int | None = None) -> Tensor
     return torch.randn(shape, dtype=x.dtype, generator=generator, device="cpu").to(x.device)
 
 
-def _real_inner(x: Tensor, z: Tensor) -> Tensor:
-    return inner(x, z).real
+def _real_vdot(x: Tensor, z: Tensor) -> Tensor:
+    return vdot(x, z).real
 
 
 def _largest(x: Tensor, systems: tuple[int, ...] = ()) -> Tensor:
@@ -248,7 +248,7 @@ def magnitudes(
     terms = [
         space.terms(norm if space.is_whole else squared_norm, vector) for space, vector in vectors
     ]
-    pairs = [space.terms(_real_inner, x.detach(), z.detach()) for space, x, z in products]
+    pairs = [space.terms(_real_vdot, x.detach(), z.detach()) for space, x, z in products]
     numbers = summed_over_processes(*terms, *pairs)
     values: list[float] = torch.stack(numbers).tolist()
     for at, (space, vector) in enumerate(vectors):

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner, inner_products
+from linops_core.siblings import inner_products, vdot
 
 from .._shared._checks import Operator, check_complex_linear, check_finite
 from .._shared._precision import at_least_single, in_own_space
@@ -89,7 +89,7 @@ def estimate_trace(
         progress.limit -= 2 * third
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
-        known = sum(inner(*pair) for pair in zip(basis, images, strict=True))
+        known = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
         (mean.known,) = mean.space.total(known + mean.like.new_zeros(()))
 
     def sample() -> Tensor:

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
-from linops_core import NamedLinop, Role, SplitError
-from linops_core.siblings import bytes_text, submodules_of
+from linops_core import Composite, NamedLinop, Role, SplitError
+from linops_core.siblings import bytes_text, method_of, submodules_of
 from memmap import html_table
 from nameddim import NamedDimension
 
@@ -217,14 +217,13 @@ def _works(work: object) -> tuple[str, ...]:
 
 def _methods(linop: NamedLinop) -> tuple[str, ...]:
     operators = [operator for operator in submodules_of(linop) if isinstance(operator, NamedLinop)]
-    methods = [(operator.name, getattr(operator, "method", "auto")) for operator in operators]
-    texts = [f"{name} by {method}" for name, method in methods if method != "auto"]
-    return tuple(dict.fromkeys(texts))
+    methods = [(operator.name, method_of(operator)) for operator in operators]
+    return tuple(dict.fromkeys(f"{name} by {how}" for name, how in methods if how is not None))
 
 
 def _refuse_threads(linop: NamedLinop) -> None:
     for module in submodules_of(linop):
-        if isinstance(module, NamedLinop) and getattr(module, "threaded", False):
+        if isinstance(module, Composite) and module.threaded:
             raise ValueError(
                 f"{module.signature}: an operator to be planned must not use threads, because the "
                 "number of tiles that run at once is then not known, got threaded=True"

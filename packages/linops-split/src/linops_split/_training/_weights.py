@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import OwnTile, PerClass, children_of
+from linops_core.questions import Question
+from linops_core.siblings import OwnTile, children_of
 
 
 def tensors_read_by(linop: NamedLinop) -> list[Tensor]:
@@ -22,7 +23,7 @@ def tensors_read_by(linop: NamedLinop) -> list[Tensor]:
     return tensors
 
 
-@PerClass
+@Question.inherited
 def weights_held_by(module: nn.Module) -> list[Tensor]:
     """Return the weights that an operator holds, in the order of :func:`tensors_read_by`."""
     own = [*module._parameters.values(), *module._buffers.values()]
