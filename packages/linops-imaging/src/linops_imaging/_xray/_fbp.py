@@ -115,7 +115,7 @@ def fbp(
             f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}; a subclass must not override "
             "their functions"
         )
-    check_window("fbp", window)
+    check_filter_window("fbp", window)
     angles = A.weight_part("angles")
     if sinogram.shape[-2:] != (len(angles), A.n_detectors):
         raise ValueError(
@@ -166,7 +166,7 @@ def check_finite(owner: str, angles: Tensor) -> None:
         raise ValueError(f"{owner}: the angles of A must be finite, got NaN or infinity")
 
 
-def check_window(owner: str, window: str) -> None:
+def check_filter_window(owner: str, window: str) -> None:
     """Raise an error unless there is such a window."""
     if window not in [*_WINDOWS]:
         raise ValueError(f"{owner}: window must be one of {[*_WINDOWS]}, got {window!r}")

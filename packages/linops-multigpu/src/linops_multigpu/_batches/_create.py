@@ -18,7 +18,7 @@ from nameddim import ND, NamedDimension
 from .._devices._device_spec import DeviceSpec, as_device, existing_device
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DevicePair, DeviceTiles
-from .._execution._planner import check_window
+from .._execution._planner import check_max_in_flight
 from .._weights._device_replica import DeviceReplica, replicated_together
 from ._batch_spec import BatchSpec
 from ._batched import BatchedLinop
@@ -93,7 +93,7 @@ def create_batched_linop(
             )
     if not specs:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    check_window("create_batched_linop", max_in_flight)
+    check_max_in_flight("create_batched_linop", max_in_flight)
     if not isinstance(sizes, (Mapping, type(None))):
         raise TypeError(
             f"create_batched_linop: sizes must be a mapping of dimension to size, got {sizes!r}"

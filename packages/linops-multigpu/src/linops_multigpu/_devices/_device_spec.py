@@ -109,10 +109,10 @@ def stream_of(what: str, stream: object, device: torch.device) -> Stream | None:
     return result
 
 
-def refuse_to_pickle(what: str, *streams: Stream | None) -> None:
+def refuse_to_pickle(owner: str, *streams: Stream | None) -> None:
     """Raise a TypeError if there is a stream, because it is a handle of this process."""
     if any(stream is not None for stream in streams):
         raise TypeError(
-            f"{what}: streams belong to one process and must be given again in another, "
+            f"{owner}: streams belong to one process and must be given again in another, "
             "got streams to pickle"
         )

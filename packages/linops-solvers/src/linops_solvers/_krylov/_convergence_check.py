@@ -216,8 +216,8 @@ class ConvergenceCheck:
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
-        who = "A or the preconditioner" if self.has_preconditioner else "A"
-        self._refuse(bad, who, got, cross, curvature, safe_ratio(apart, image * lengths))
+        subject = "A or the preconditioner" if self.has_preconditioner else "A"
+        self._refuse(bad, subject, got, cross, curvature, safe_ratio(apart, image * lengths))
 
     def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
@@ -251,7 +251,7 @@ class ConvergenceCheck:
                         f"{_NAME}: values{self._name_of(index)} must stay finite, got {abs(value)}"
                     )
 
-    def _refuse(self, bad: Numbers, who: str, got: str, *numbers: Numbers) -> None:
+    def _refuse(self, bad: Numbers, subject: str, got: str, *numbers: Numbers) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
         if not self.is_read:
             self.refused = self.refused | self.active & bad
@@ -259,9 +259,9 @@ class ConvergenceCheck:
             index = _list(bad).index(True)
             values = [f"{_list(each)[index]:.3g}" for each in numbers]
             raise ValueError(
-                f"{_NAME}: {who} must be Hermitian and positive definite, got "
+                f"{_NAME}: {subject} must be Hermitian and positive definite, got "
                 + got.format(*values, which=self._name_of(index))
-                + _REMEDY * (who == "A")
+                + _REMEDY * (subject == "A")
             )
 
 

@@ -154,9 +154,9 @@ def _kind_of_result(
 class _WriteGuard(OperatorMode):
     """Refuses operators that write to memory that was not allocated in the guarded block."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, owner: str) -> None:
         super().__init__()
-        self._what = what
+        self._owner = owner
         # The weak references keep the identities from being used again.
         self._own: dict[int | None, StorageWeakRef] = {}
 
@@ -166,7 +166,7 @@ class _WriteGuard(OperatorMode):
             for argument in given:
                 if argument.writes and _identity(argument.tensor) not in self._own:
                     raise RuntimeError(
-                        f"{self._what}: a function must write only to memory that it "
+                        f"{self._owner}: a function must write only to memory that it "
                         f"allocated itself, got {function} on memory from outside"
                     )
         inputs = {None, *(_identity(argument.tensor) for argument in given)}
