@@ -94,7 +94,7 @@ def batch_sizes(draw: st.DrawFn, linop: NamedLinop) -> dict[NamedDimension, int]
     return {dim: draw(st.integers(1, (linop.size(dim) or 0) + 1)) for dim in chosen}
 
 
-Cut = Callable[[NamedLinop, Mapping[str, int]], NamedLinop]
+Cutter = Callable[[NamedLinop, Mapping[str, int]], NamedLinop]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class DependentGraph:
     n = 3
     steps: Sequence[tuple[int, int, str, tuple[int, int]]]
 
-    def __call__(self, cut: Cut, leaf: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def __call__(self, cut: Cutter, leaf: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return a scalar, and the tensors on the way to it, with the leaf.
 
         Parameters
@@ -138,7 +138,7 @@ class DependentGraph:
         return loss, [leaf, *weights, *vectors]
 
     def derivatives(
-        self, cut: Cut, leaf: Tensor, of: Sequence[int], order: int
+        self, cut: Cutter, leaf: Tensor, of: Sequence[int], order: int
     ) -> list[Tensor | None]:
         """Return gradients to some of the tensors; with order 2, also to the leaf of their norms.
 

@@ -15,7 +15,7 @@ from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import (
-    Source,
+    LengthSource,
     check_sizes,
     is_renamed_by,
     length_of,
@@ -39,7 +39,7 @@ from .._kernels._tracing import constant_when_compiled
 
 COMPOSITION_DIMS = Memo[CompositionDims]()
 """The dimensions of a composition."""
-_SOURCES = Memo[dict[tuple[Side, int], Source]]()
+_SOURCES = Memo[dict[tuple[Side, int], LengthSource]]()
 """Where the length at each place is known."""
 _NUMBERS = Memo[dict[NamedDimension, list[int]]]()
 """The numbers of the operands that have each dimension."""
@@ -322,7 +322,7 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
 
 
 @source_of.register(Composite)
-def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
+def _source_of_operands(linop: Composite, side: Side, position: int) -> LengthSource:
     sources = _SOURCES.of(linop)
     if sources is None:
         sources = _SOURCES.keep(linop, {})
@@ -333,7 +333,7 @@ def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
     return sources[side, position]
 
 
-def _source_inside(linop: Composite, side: Side, position: int) -> Source:
+def _source_inside(linop: Composite, side: Side, position: int) -> LengthSource:
     place = linop._composition_dims().sources.get((side, position))
     return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
 

@@ -17,7 +17,7 @@ from .._base._tile import Supports, Window, within
 from .._kernels._slices import hull, intersection, is_empty
 from ._composite import Composite
 
-Side: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
+DimsOfSide: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
 
 
 def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> Supports:
@@ -79,7 +79,7 @@ def _sliced(chain: Composite) -> frozenset[NamedDimension]:
 
 
 def _left_over(
-    linops: Iterable[NamedLinop], side: Side, sliced: frozenset[NamedDimension]
+    linops: Iterable[NamedLinop], side: DimsOfSide, sliced: frozenset[NamedDimension]
 ) -> Window:
     """Return the supports between operands after one pass in the given order."""
     window: dict[NamedDimension, slice] = {}

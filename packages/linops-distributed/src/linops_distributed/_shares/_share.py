@@ -50,7 +50,7 @@ def share_by_views(work: LocalWork, ranks: Transport, sizes: Sizes) -> Share:
     return Share(_part(linop, sharding), linop, linop, sharding, linop)
 
 
-class Spaces(Zero):
+class SpacesOfFunction(Zero):
     """The spaces of an operator made by a function; they fit the same neighbours as it."""
 
     # Not a submodule, because its weights have no memory.
@@ -71,7 +71,7 @@ class Spaces(Zero):
         fitted = self._like[0].fitted_to(dims) if self._like else None
         if fitted is None:
             return None
-        other = cast(Spaces, self.resolved_to(NamedShape(fitted.ishape, fitted.oshape)))
+        other = cast(SpacesOfFunction, self.resolved_to(NamedShape(fitted.ishape, fitted.oshape)))
         other._like = (fitted,)
         return other
 
@@ -95,7 +95,7 @@ class LoadedTile:
         else:
             tile = self.tile.fitted_to(whole.ishape) or self.tile
             tile = tile.resolved(ishape=whole.ishape, oshape=whole.oshape)
-        structure = whole.structure if isinstance(whole, Spaces) else whole
+        structure = whole.structure if isinstance(whole, SpacesOfFunction) else whole
         return Share(tile, whole, structure, sharding, tile, has_own_weights=True)
 
 
@@ -140,8 +140,8 @@ def load_tile(
     if tile is not None:
         own = [dim for dim in placement if is_all or dim in tile.dims]
         facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(own, key=str)
-        spaces = Spaces.like(tile)
-        if isinstance(spaces, Spaces):
+        spaces = SpacesOfFunction.like(tile)
+        if isinstance(spaces, SpacesOfFunction):
             spaces._like = (_without_memory(tile),)
     gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
     loaded = [(known, message) for known, message in gathered if known is not None]
@@ -156,7 +156,7 @@ def load_tile(
         if spaces is None:
             _idle_like(None, sharding, owner)
     known = {dim: sizes[dim] for dim in placed}
-    whole = Spaces(ishape, oshape) if spaces is None else spaces._with_lengths(known)
+    whole = SpacesOfFunction(ishape, oshape) if spaces is None else spaces._with_lengths(known)
     return LoadedTile(
         tile, whole.as_endomorphism() if is_endomorphism else whole, frozenset(placed)
     )
@@ -166,7 +166,7 @@ def _pickled(spaces: Zero | None) -> bytes:
     try:
         return pickle.dumps(spaces)
     except Exception:  # it has a function that cannot be pickled
-        if isinstance(spaces, Spaces):
+        if isinstance(spaces, SpacesOfFunction):
             spaces._like = ()
         return pickle.dumps(spaces)
 

@@ -45,7 +45,7 @@ class Recurrence(Protocol):
     def step(self, x: Tensor) -> Norms: ...
 
 
-class Options(NamedTuple):
+class LeastSquaresOptions(NamedTuple):
     """The options of LSQR and LSMR."""
 
     damp: float
@@ -61,7 +61,7 @@ def least_squares(
     adjoint: Operators | None,
     y: Vectors,
     x0: Tensor | None,
-    options: Options,
+    options: LeastSquaresOptions,
     max_num_iters: int | None,
     watching: Checkpointed,
 ) -> Tensor:
@@ -70,7 +70,7 @@ def least_squares(
     y = one_vector(owner, "y", y, A)
     check_vector(owner, "y", y)
     pair = OperatorPair(owner, A, adjoint, y.dtype)
-    options = Options(
+    options = LeastSquaresOptions(
         *(
             checked_number(owner, name, value, may_be_inf=name == "conlim")
             for name, value in options._asdict().items()
@@ -141,7 +141,9 @@ def _times(factor: float) -> Operator:
 class _Steps(SolverSteps):
     """One problem, in units in which y - A x0 and A are near 1."""
 
-    def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
+    def __init__(
+        self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: LeastSquaresOptions
+    ) -> None:
         self.A, self.options, self.dtype, self.owner = A, options, A.dtype, A.owner
         self.precision = torch.finfo(self.dtype).eps
         self.y, self.x0 = at_least_single(y), None if x0 is None else at_least_single(x0)

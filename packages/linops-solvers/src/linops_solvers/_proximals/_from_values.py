@@ -21,7 +21,7 @@ _STEPS = (0.4, 1.7)
 
 
 @dataclass(frozen=True)
-class Source:
+class ExternalFunction:
     """A function of another library and its map, both on NumPy arrays of the given shape."""
 
     owner: str
@@ -127,12 +127,12 @@ def from_proximal(
     tensor([0.5000, 1.0000, 2.0000])
     """
     name = getattr(proximal, "__qualname__", repr(proximal))
-    source = Source("from_proximal", name, value, proximal)
+    source = ExternalFunction("from_proximal", name, value, proximal)
     return map_of_source(source, tuple(shape), dtype, by_value)
 
 
 def map_of_source(
-    source: Source, shape: tuple[int, ...], dtype: torch.dtype, by_value: bool
+    source: ExternalFunction, shape: tuple[int, ...], dtype: torch.dtype, by_value: bool
 ) -> ProximalMap:
     """Return the map of :func:`from_proximal`."""
     if dtype not in (torch.float64, torch.complex128):
@@ -168,7 +168,7 @@ def random_points(shape: tuple[int, ...], dtype: torch.dtype) -> list[Tensor]:
     return [scale * torch.randn(shape, dtype=dtype, generator=generator) for scale in scales]
 
 
-def has_values_of(source: Source, ours: ProximalMap, points: Sequence[Tensor]) -> bool:
+def has_values_of(source: ExternalFunction, ours: ProximalMap, points: Sequence[Tensor]) -> bool:
     """Return whether our function has the values of the source, also at points of our map."""
     inside = [ours(z, step) for z in points for step in _STEPS]
     values = [(source.value(x), float(ours.value(x))) for x in points]
@@ -177,7 +177,7 @@ def has_values_of(source: Source, ours: ProximalMap, points: Sequence[Tensor]) -
     return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in values)
 
 
-def _known(source: Source, points: Sequence[Tensor]) -> ProximalMap | None:
+def _known(source: ExternalFunction, points: Sequence[Tensor]) -> ProximalMap | None:
     """Return a multiple of one of our maps that has the source's values."""
     makers: list[Callable[[float], ProximalMap]] = [l0, soft_threshold, l2_squared]
     n_dims = points[0].ndim
@@ -227,7 +227,7 @@ def _near(p: Tensor, z: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
 
 
 def _what_is_wrong(
-    source: Source, points: Sequence[Tensor], generator: torch.Generator
+    source: ExternalFunction, points: Sequence[Tensor], generator: torch.Generator
 ) -> str | None:
     """Return why the source's map is not that of its value, or None."""
     for z in points:
@@ -253,7 +253,7 @@ def _what_is_wrong(
     return None
 
 
-def _is_firm(source: Source, a: Tensor, b: Tensor) -> bool:
+def _is_firm(source: ExternalFunction, a: Tensor, b: Tensor) -> bool:
     """Return whether a map of a convex function can have these two results."""
     return all(
         float((p - q).abs().square().sum()) <= float(((p - q).conj() * (a - b)).sum().real) + 1e-9

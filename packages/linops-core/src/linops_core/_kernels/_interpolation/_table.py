@@ -50,7 +50,7 @@ class Neighbours(NamedTuple):
         return gridded(y_BP, self.n, self.positions, self.weights)
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """A real sparse matrix by rows: columns and weights of all rows, and the start of each row.
 
     Long rows may be rows in ``pieces``.
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
     columns: Tensor
     weights: Tensor
     begins: Tensor
-    pieces: Pieces | None = None
+    pieces: RowPieces | None = None
 
     def applied(self, x_BC: Tensor) -> Tensor:
         """Return the product with each batch of x: (B, rows)."""
@@ -92,7 +92,7 @@ class Rows(NamedTuple):
         firsts, which, added = self.pieces
         return y.index_select(0, firsts).index_copy_(0, which, added._sums(y))
 
-    def in_pieces(self) -> Rows:
+    def in_pieces(self) -> SparseRows:
         """Return the matrix with long rows in pieces, whose sums are added with less error."""
         n_pieces = self.begins.diff().sub_(1).div_(MANY, rounding_mode="floor").add_(1).clamp_(1)
         (which,) = (n_pieces > 1).nonzero(as_tuple=True)
@@ -104,19 +104,19 @@ class Rows(NamedTuple):
         begins = self.begins[:-1].repeat_interleave(n_pieces) + at.to(self.begins.dtype)
         own = numbers[(n_pieces > 1).repeat_interleave(n_pieces)].to(self.columns.dtype)
         own_begins = pad(n_pieces[which].cumsum(0), (1, 0)).to(self.begins.dtype)
-        added = Rows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
+        added = SparseRows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
         return self._replace(
             begins=torch.cat([begins, self.begins[-1:]]),
-            pieces=Pieces(firsts.to(begins.dtype), which, added.in_pieces()),
+            pieces=RowPieces(firsts.to(begins.dtype), which, added.in_pieces()),
         )
 
 
-class Pieces(NamedTuple):
+class RowPieces(NamedTuple):
     """The first piece of each row, and the sums of the rows with more pieces."""
 
     firsts: Tensor
     which: Tensor
-    added: Rows
+    added: SparseRows
 
 
 class InterpolationTable:
@@ -146,8 +146,8 @@ class InterpolationTable:
             weights[part] = row_combinations(own, mul).T
         begins = torch.arange(n_points + 1, dtype=dtype, device=columns.device) * n_weights
         self._n_weights = n_weights
-        self._by_point = Rows(columns.flatten(), weights.flatten(), begins)
-        self._by_node: Rows | None = None
+        self._by_point = SparseRows(columns.flatten(), weights.flatten(), begins)
+        self._by_node: SparseRows | None = None
         self._lock = Lock()
 
     def interpolated(self, x_Bn: Tensor) -> Tensor:
@@ -173,7 +173,7 @@ class InterpolationTable:
         columns, weights = (part.reshape(-1, self._n_weights).T for part in self._by_point[:2])
         return Neighbours([columns.long()], [weights], self._n, self._n)
 
-    def _transposed(self) -> Rows:
+    def _transposed(self) -> SparseRows:
         columns, weights, begins, _ = self._by_point
         with torch.inference_mode(False), torch.no_grad():
             points, sorted_weights = torch.empty_like(columns), torch.empty_like(weights)
@@ -184,7 +184,7 @@ class InterpolationTable:
             else:
                 counts = columns.bincount(minlength=self._n)
             torch.cumsum(counts, 0, out=ends[1:])
-            rows = Rows(points, sorted_weights, ends)
+            rows = SparseRows(points, sorted_weights, ends)
             rows = rows if isinstance(columns, FakeTensor) else rows.in_pieces()
         wait_for(weights)
         return rows

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._device import DEVICE_TYPE
 from .._order import Shadow
-from ._memory import DeviceMemory, HostMemory
+from ._memory import HostMemory, SimMemory
 from ._streams import Scheduler, SimStream, Task
 
 Duration: TypeAlias = float | Callable[[str, int], float]
@@ -32,7 +32,7 @@ class Machine:
         self.kernel_cost: Duration = 0.0
         self.cut_links: set[tuple[torch.device, torch.device]] = set()
         self.corrupt_links: set[tuple[torch.device, torch.device]] = set()
-        self._memories = {d: DeviceMemory(d, memory, scheduler) for d in self.devices}
+        self._memories = {d: SimMemory(d, memory, scheduler) for d in self.devices}
         self._default_streams = {d: scheduler.new_stream(d) for d in self.devices}
         self._current_streams: dict[tuple[int, torch.device], SimStream] = {}  # of each thread
 
@@ -60,7 +60,7 @@ class Machine:
         finally:
             self._current_streams[key] = before
 
-    def memory_of(self, device: torch.device | str) -> DeviceMemory:
+    def memory_of(self, device: torch.device | str) -> SimMemory:
         """Return the memory of a device."""
         with self.entered():
             return self._memories[self.named(device)]

@@ -38,7 +38,7 @@ class Block:
         self.awaits: list[Task] = []  # a freed block is in use until these are done
 
 
-class DeviceMemory:
+class SimMemory:
     """The memory of one device, with a limit in bytes."""
 
     def __init__(self, device: torch.device, limit: int | None, scheduler: Scheduler) -> None:
