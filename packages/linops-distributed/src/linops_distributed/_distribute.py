@@ -10,7 +10,7 @@ from typing import cast
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Role, SplitError
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
@@ -301,7 +301,7 @@ def _prepare(ranks: Transport, sharding: Sharding, shape: NamedShape) -> None:
 def _signature(linop: NamedLinop) -> list[object]:
     """Return everything that must be equal on all ranks: operators, sizes, dtypes, options."""
     found: list[object] = []
-    for module in all_parts_of(linop):
+    for module in submodules_of(linop):
         if isinstance(module, NamedLinop):
             tensors = {**module._parameters, **module._buffers}
             weights = [

@@ -11,7 +11,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._module import OperatorModule
-from ._question import PerClass
+from ._question import Question
 from ._roles import Role, membership
 from ._sides import SIDES, Side, axis_of, dims_of, occurrences
 from ._tile import Supports
@@ -167,7 +167,7 @@ def size_of_side(linop: DimensionedModule, dim: NamedDimension | str) -> int | N
     return None
 
 
-@PerClass
+@Question.inherited
 def supports_of(linop: DimensionedModule, dims: Iterable[NamedDimension]) -> Supports:
     """Return the supports of several dimensions; some operators find them together."""
     return {dim: linop.support(dim) for dim in dims}
@@ -178,7 +178,7 @@ def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
     return linop.role(dim) not in (None, Role.OPAQUE)
 
 
-@PerClass
+@Question.inherited
 def source_of(linop: DimensionedModule, side: Side, position: int) -> Source:
     """Return where the length at a place is known, or the length itself."""
     return linop, side, position

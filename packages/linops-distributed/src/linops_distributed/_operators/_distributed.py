@@ -67,6 +67,11 @@ class DistributedLinop(NamedLinop):
         return here if here is there else replace(here, cuts={**there.cuts, **here.cuts})
 
     @property
+    def gain(self) -> float | None:
+        """The number c if A^H A and A A^H are known to be c times the identity."""
+        return None
+
+    @property
     def window(self) -> Window:
         """The slice of each cut dimension that this rank has."""
         return self.sharding.window

@@ -44,10 +44,10 @@ class DistributedSteps(DistributedLinop, Wrapper):
         """Return A^H inner A; steps whose normal is a number are replaced by it."""
         linops, number = self.linop.flatten(), 1.0
         while inner is None and linops:
-            gain = getattr(linops[-1], "gain", None)
-            if gain is None:
+            last = linops[-1]
+            if not isinstance(last, DistributedLinop) or last.gain is None:
                 break
-            number *= gain
+            number *= last.gain
             linops.pop()
         normal = Chain(*linops).normal(inner) if linops else Identity(self.ishape)
         normal = normal if number == 1 else number * normal

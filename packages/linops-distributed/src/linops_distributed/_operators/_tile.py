@@ -73,7 +73,7 @@ class DistributedTile(DistributedLinop, Tiled):
 
     @property
     def gain(self) -> float | None:
-        """The number c if A^H A and A A^H are known to be c times the identity."""
+        """As the operator that was cut."""
         return self._gain
 
     # Calls

@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from torch import Tensor
 
 from linops_core import NamedLinop, SliceableLinop
-from linops_core.siblings import TensorState, all_parts_of
+from linops_core.siblings import TensorState, submodules_of
 from linops_split import Tiles
-from linops_split.siblings import GradientSums, PartCopies, WeightParts
+from linops_split.siblings import GradientSums, PartCopies, WeightViews
 
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
@@ -20,9 +20,9 @@ Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 
 def trained_weights(linop: NamedLinop) -> list[Tensor]:
     """Return the weights of an operator that require gradients, each once."""
-    parts = WeightParts()
-    parts.add_read_by(linop)
-    return parts.weights
+    weight_views = WeightViews()
+    weight_views.add_read_by(linop)
+    return weight_views.weights
 
 
 def mesh_dims_of_weights(
@@ -39,9 +39,10 @@ def mesh_dims_of_weights(
     """
     weights = trained_weights(linop)
     cut: dict[int, set[str]] = {}
-    for module in all_parts_of(linop):
-        for name, part in getattr(module, "_weights", {}).items():
-            assert isinstance(module, SliceableLinop)
+    for module in submodules_of(linop):
+        if not isinstance(module, SliceableLinop):
+            continue
+        for name, part in module._weights.items():
             weight = module._weight(name)
             dims = [d for at, d in enumerate(part.dims(module.shape)) if at not in part.broadcast]
             halos = [dim for dim in dims if dim in sharding.cuts and sharding.cuts[dim].reads]
@@ -91,9 +92,9 @@ class RankCopies(PartCopies):
         super().__init__(tiles)
         self._summed = summed
         for weight in weights:
-            self.parts.add(weight, weight, weight)
+            self.weight_views.add(weight, weight, weight)
         self._state = TensorState(*self._tensors())  # also of these
-        numbers = {id(weight): number for number, weight in enumerate(self.parts.weights)}
+        numbers = {id(weight): number for number, weight in enumerate(self.weight_views.weights)}
         if len(numbers) != len(weights) or not all(id(weight) in numbers for weight in weights):
             raise NotImplementedError(
                 f"{owner}: weights that are trained over ranks must be dense tensors, got one "
@@ -107,10 +108,10 @@ class RankCopies(PartCopies):
         """Return the gradients of the weights by number, summed over all ranks."""
         found = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
-            weight = self.parts.weights[number]
+            weight = self.weight_views.weights[number]
             own = found.get(number)
             if own is None:
-                own = self.parts.layouts[number].empty_like(weight.detach()).zero_()
+                own = self.weight_views.layouts[number].empty_like(weight.detach()).zero_()
             total = self._summed(own, dims, f"the gradient of weight {tuple(weight.shape)}")
-            found[number] = self.parts.layouts[number].laid_out(total)
+            found[number] = self.weight_views.layouts[number].laid_out(total)
         return found

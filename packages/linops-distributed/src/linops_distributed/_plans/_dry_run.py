@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_split.siblings import (
     WORK_OPERATORS,
     TorchDispatchMode,
@@ -46,9 +46,9 @@ def dry_run(
     without_data = WithoutData(linop.signature)
     dry = without_data.of(linop)
     ranks = replace(ranks, is_dry=True, order=Order(ranks.order.serial))
-    for part in all_parts_of(dry):
-        if isinstance(getattr(part, "ranks", None), Transport):
-            part.ranks = ranks  # type: ignore[assignment]  # it is one
+    for module in submodules_of(dry):
+        if isinstance(getattr(module, "ranks", None), Transport):
+            module.ranks = ranks  # type: ignore[assignment]  # it is one
     steps: dict[str, tuple[PlanStep, ...]] = {}
     with without_data.running():
         device = next(iter(linop.input_devices), None)

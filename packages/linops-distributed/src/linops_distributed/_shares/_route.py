@@ -9,7 +9,7 @@ from math import prod
 from typing import TypeAlias
 
 from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError
-from linops_core.siblings import acts_as, part_along, tile_of
+from linops_core.siblings import acts_as, factor_along, tile_of
 from nameddim import NamedDimension, is_wildcard
 
 from ._sharding import Cut, Pieces
@@ -126,7 +126,7 @@ def steps_of(
 
 def axis_pairs(linop: NamedLinop) -> list[tuple[NamedDimension, NamedDimension]]:
     """Return the output name of each grid dimension, if the operator acts along each separately."""
-    if not isinstance(linop, GridOperator) or part_along(linop, (), linop.ishape) is None:
+    if not isinstance(linop, GridOperator) or factor_along(linop, (), linop.ishape) is None:
         return []
     pairs = [(here, there) for here, there in linop.axis_dims if here and there]
     return [(there, here) for here, there in pairs] if linop.is_adjoint else pairs
@@ -280,7 +280,7 @@ def _route(
         done, cuts, way = ways.popleft()
         ready = become.keys() - done - cuts.keys()
         if ready:
-            part = part_along(linop, ready, names_after(done))
+            part = factor_along(linop, ready, names_after(done))
             assert part is not None
             way, done = [*way, LocalWork((part,), cuts)], done | ready
         if len(done) == len(become) and cuts == goal:

@@ -137,4 +137,4 @@ def shares_of_functions(
 
 
 def _works(linop: NamedLinop) -> list[LocalWork]:
-    return [LocalWork((part,), {}) for part in linop.flatten()]
+    return [LocalWork((factor,), {}) for factor in linop.flatten()]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import cast
 
 import torch
@@ -18,6 +18,7 @@ from linops_core.siblings import (
     concatenate,
     finds_grid_by_name,
     is_recorded,
+    method_of,
     steps_that_differ,
     unused_names,
     writing_is_safe,
@@ -25,7 +26,7 @@ from linops_core.siblings import (
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid
-from .._some_at_a_time import applied_in_parts
+from .._some_at_a_time import applied_in_pieces
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, fastest_gridding
 from ._locations import check_locations
@@ -258,7 +259,7 @@ class NUFFT(Wrapper):
         x = x.to(torch.complex128 if linop._needs_double else dtype)
         if not writing_is_safe() or is_recorded(locs):
             return linop.linop(x).to(dtype)
-        there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
+        there, back = (partial(linop._in_pieces, is_back) for is_back in (False, True))
         return linear_function(there, back, x, locs).to(dtype)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
@@ -301,7 +302,7 @@ class NUFFT(Wrapper):
         """The interpolation, or its adjoint; it holds the locations."""
         return _interpolate_of(self.linop)
 
-    def _in_parts(self, is_back: bool, x: Tensor) -> Tensor:
+    def _in_pieces(self, is_back: bool, x: Tensor) -> Tensor:
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
         linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
         frames = interpolate.shape.other_shapes["frames"]
@@ -317,7 +318,7 @@ class NUFFT(Wrapper):
             if step < n and (tiles := self._frames(dim, n, step)):
                 pieces = zip(tiles, x.split(step, ins[number]), strict=True)
                 parts = (
-                    tile._in_parts(is_back, piece)
+                    tile._in_pieces(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
                 return concatenate(parts, outs[number], n)
@@ -327,20 +328,18 @@ class NUFFT(Wrapper):
             if x.shape[at] > 1 and number not in own
         ]
         nbytes = of_frame * math.prod([x.shape[at] for at in ins])
-        return applied_in_parts(linop, x, axes, nbytes, _STEP)
+        return applied_in_pieces(linop, x, axes, nbytes, _STEP)
 
     @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes of the image on its side, and axes of the points on theirs."""
-        first, last = self.linop.flatten()[0], self.linop.flatten()[-1]
-        image, points = (last, first) if self.is_adjoint else (first, last)
-        return cast(Interpolate, image).places[0], cast(Interpolate, points).places[1]
+        parts = self.linop.flatten()[:: -1 if self.is_adjoint else 1]
+        return cast(Interpolate, parts[0]).places[0], cast(Interpolate, parts[-1]).places[1]
 
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
         how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
-        known, found = FRAMES.of(self) or (None, ())
-        tiles: Sequence[NUFFT] = found if known == how else ()
+        known, tiles = FRAMES.of(self) or (None, ())
         if known != how:
             pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
             tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
@@ -359,14 +358,16 @@ def _as_its_interpolation(linop: NUFFT) -> bool | None:
     return finds_grid_by_name(linop.interpolate)
 
 
+method_of.register(NUFFT)(attrgetter("method"))
+
+
 def _interpolate_of(linop: NamedLinop) -> Interpolate:
-    return next(part for part in linop.flatten() if isinstance(part, Interpolate))
+    return next(factor for factor in linop.flatten() if isinstance(factor, Interpolate))
 
 
 def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
     """Return the axes among ``ndim`` that are not in ``axes``."""
-    left_out = {axis % ndim for axis in axes}
-    return [axis for axis in range(ndim) if axis not in left_out]
+    return sorted({*range(ndim)} - {axis % ndim for axis in axes})
 
 
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:

@@ -184,23 +184,23 @@ def of_chain(
         f"{owner}: A must be one X-ray transform composed with numbers and unitary operators, got "
         f"{A!r}"
     )
-    at = [n for n, part in enumerate(A.linops) if any(acts_as(part, kind) for kind in kinds)]
+    at = [n for n, factor in enumerate(A.linops) if any(acts_as(factor, kind) for kind in kinds)]
     if len(at) != 1:
         raise other
 
-    def undone(part: NamedLinop, y: Tensor) -> Tensor:
-        if acts_as(part, Scalar):
-            scaled: Tensor = y / part.weight
+    def undone(factor: NamedLinop, y: Tensor) -> Tensor:
+        if acts_as(factor, Scalar):
+            scaled: Tensor = y / factor.weight
             return scaled
-        if not is_unitary(part):
+        if not is_unitary(factor):
             raise other
-        return part.H(y)
+        return factor.H(y)
 
-    for part in reversed(A.linops[at[0] + 1 :]):
-        sinogram = undone(part, sinogram)
+    for factor in reversed(A.linops[at[0] + 1 :]):
+        sinogram = undone(factor, sinogram)
     image = invert(sinogram, A.linops[at[0]])
-    for part in reversed(A.linops[: at[0]]):
-        image = undone(part, image)
+    for factor in reversed(A.linops[: at[0]]):
+        image = undone(factor, image)
     return image
 
 

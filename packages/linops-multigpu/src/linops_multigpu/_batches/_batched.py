@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_split import Part, Tiled, Tiles
 from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
@@ -239,6 +239,6 @@ def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
 
 def others_with_weights(linop: NamedLinop, device: torch.device) -> set[str]:
     """Return the other devices that hold weights of an operator, unless it moves data itself."""
-    if any(isinstance(module, MOVING) for module in all_parts_of(linop)):
+    if any(isinstance(module, MOVING) for module in submodules_of(linop)):
         return set()
     return {str(t.device) for t in (*linop.parameters(), *linop.buffers())} - {str(device)}

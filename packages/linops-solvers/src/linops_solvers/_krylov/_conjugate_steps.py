@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner, is_differentiated, squared_norm
+from linops_core.siblings import is_differentiated, squared_norm, vdot
 
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
@@ -246,7 +246,7 @@ class ConjugateSteps(SolverSteps):
         """Return inner products of pairs and norms; one by one is faster for a vector on a CPU."""
         if not self._is_plain or is_differentiated(*pairs[0]):
             return self.scalars(*self.space.measured(pairs, vectors))
-        products = [inner(*pair).item() for pair in pairs]
+        products = [vdot(*pair).item() for pair in pairs]
         if not self.space.has_complex_products:
             products = [product.real for product in products]
         return products + [math.sqrt(squared_norm(vector).item()) for vector in vectors]

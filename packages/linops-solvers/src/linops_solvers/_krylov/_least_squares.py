@@ -13,7 +13,7 @@ from linops_core.siblings import check_vector, is_differentiated
 
 from .._shared._checks import Operator, check_like, check_output, checked_number
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import FAR, Checkpointed, Measured, Progress, SolverSteps, StopReason, warn
+from .._shared._progress import FAR, Checkpointed, Measured, Progress, SolverSteps, StopReason
 from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from ._bidiagonal import Bidiagonalization
@@ -77,16 +77,19 @@ def least_squares(
         )
     )
 
-    def solve(steps: _Steps, watching: Checkpointed | None = None) -> Tensor:
-        limit = 2 * steps.A.input.count(steps.x) if max_num_iters is None else max_num_iters
-        progress = Progress(owner, limit, watching, space=steps.A.input)
-        x = steps.solve(method, progress)
-        if steps.complaint is not None:
-            warn(steps.complaint)
-        return x
+    def limit(steps: _Steps) -> int:
+        return 2 * steps.A.input.count(steps.x) if max_num_iters is None else max_num_iters
 
     with torch.no_grad():
-        x = solve(_Steps(pair, y, x0, options), watching)
+        steps = _Steps(pair, y, x0, options)
+        progress = Progress(owner, limit(steps), watching, space=steps.A.input)
+        x = steps.solve(method, progress)
+    del steps
+
+    def solve_undamped(pair: OperatorPair, y: Tensor) -> Tensor:
+        steps = _Steps(pair, y, None, options._replace(damp=0.0))
+        return steps.solve(method, progress.again(limit(steps)))
+
     if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     if x.is_complex() and pair.is_complex_linear:
@@ -99,7 +102,6 @@ def least_squares(
     if not has_gradient(owner, gradient):
         return x
     (forth, back), there, output = pair.given, pair.input, pair.output
-    undamped = options._replace(damp=0.0)
     if options.damp:
         both = StackedOperators(owner, "A", [forth, damped := _times(options.damp)], [back, damped])
         both.joined([y, x])  # whose shapes it remembers
@@ -111,7 +113,7 @@ def least_squares(
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""
         first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
-        return solve(_Steps(first, g, None, undamped))
+        return solve_undamped(first, g)
 
     # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
     # and P = 1 - A^+ A (Golub and Pereyra 1973). P is 0 with damp.
@@ -126,7 +128,7 @@ def least_squares(
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
         second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
-        found = solve(_Steps(second, z, None, undamped))
+        found = solve_undamped(second, z)
         return torch.stack([found, g - back(z)] if has_free else [found]), None
 
     return attach_gradient(x, torch.stack(defects), to_defects, owner, pair.given)
@@ -151,7 +153,6 @@ class _Steps(SolverSteps):
             check_like(A.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
         self.x, self.size = torch.zeros_like(self.pair.v), self.pair.beta  # |y|, or |y - A x0|
         self.exponent, self.gain = _exponent(self.unit), 1.0
-        self.complaint: str | None = None
         # The claims of the recurrence that x itself did not confirm.
         self.denied = {"CONVERGED": math.inf, "LEAST_SQUARES": math.inf}
 
@@ -278,12 +279,12 @@ class _Steps(SolverSteps):
         return found, rounding
 
     def complain(self, found: Norms) -> None:
-        """Note the warning for users who do not look at the reason."""
+        """Warn users who do not look at the reason."""
         coarse = math.sqrt(self.precision)
         atol, btol = max(self.options.atol, coarse), max(self.options.btol, coarse)
         goal, gradient = btol * self.size + atol * found.norm * found.x, found.relative_gradient
         if found.residual > goal and gradient > atol:
-            self.complaint = (
+            self.progress.warn_once(
                 f"{self.owner}: the residual r must fall to btol |y| + atol |A| |x|, or |A^H r| to "
                 f"atol |A| |r|, got |r| = {found.residual / self.size:.2g} |y| and |A^H r| = "
                 f"{gradient:.2g} |A| |r|, and more steps do not help in {self.dtype}: A is too "

@@ -98,6 +98,8 @@ class Checkpoint:
             step = {"iteration": iteration, "values": dict(values), "reasons": reasons}
             states = {name: _plain(vars(holder)) for name, holder in self.holders.items()}
             self.save(iteration, {"step": step, **states})
+        if None not in reasons:
+            self.holders = {}  # a gradient may keep this object, but needs no state
 
     def load(self, problem: State, precision: float) -> State | None:
         """Return the newest state that all processes have; None if there is none.

@@ -299,7 +299,7 @@ class Progress:
             self.checkpoint = checkpoint_of(solver, *files, space.totals.processes)
         self.goals = dict(goals or {})
         """The tolerances of values; steps may change them. 0 is none."""
-        self.warned = False
+        self._warnings: list[str] = []
 
     @property
     def is_watched(self) -> bool:
@@ -345,11 +345,25 @@ class Progress:
                 values, reasons = steps.step()
                 iteration += 1
 
+    def again(self, max_num_iters: int | None = None) -> Progress:
+        """Return the loop of a further solve for the same result, such as that of its gradient.
+
+        It has no callback, bar and checkpoint, and all of them together warn once.
+        """
+        limit = self.limit if max_num_iters is None else max_num_iters
+        further = Progress(self.solver, limit, goals=self.goals)
+        further._warnings = self._warnings
+        return further
+
     def warn_once(self, message: str) -> None:
-        """Give a ConvergenceWarning, unless there was one for this solve."""
-        if not self.warned:
-            self.warned = True
-            warn(message)
+        """Give a ConvergenceWarning with the line of the user, unless there was one before."""
+        if self._warnings:
+            return
+        self._warnings.append(message)
+        frame, level = inspect.currentframe(), 0
+        while frame is not None and frame.f_globals["__name__"].startswith(_INSIDE):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
     def _complain(self, values: Mapping[str, float]) -> None:
         """Warn if values are far from their tolerances when the largest number of steps is done."""
@@ -364,14 +378,6 @@ class Progress:
                 f"after {self.limit} steps; allow more steps, or give the tolerance 0 if you "
                 "choose their number instead"
             )
-
-
-def warn(message: str) -> None:
-    """Give a ConvergenceWarning with the line that calls this package."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals["__name__"].startswith(_INSIDE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
 
 def reason_of(found: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:

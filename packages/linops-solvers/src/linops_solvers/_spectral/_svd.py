@@ -23,6 +23,7 @@ from .._shared._progress import (
     with_options,
 )
 from .._shared._space import Space
+from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
 
 _NAME = "svd"
@@ -239,7 +240,7 @@ class _Basis:
         rest = rows
         for _ in range(2):  # twice, because of rounding
             rest = self._orthogonal(rest)
-            basis, triangle = self.space.qr(rest.mT)
+            basis, triangle = orthonormal(rest.mT, self.space)
             turn, sizes, _ = torch.linalg.svd(triangle, full_matrices=False)
             kept = sizes > 16 * torch.finfo(sizes.dtype).eps * scale
             rest = (basis @ turn[:, kept]).mT

@@ -166,8 +166,8 @@ def move(
     `carry_out` for `kept` and `further`.
     """
     check_holds_its_tensors(module)
-    parts = [part for _, part in modules_in(module, attributes)]
-    uncast = set() if target.dtype is None else _uncast(module, parts, Target(None, target.dtype))
+    modules = [submodule for _, submodule in modules_in(module, attributes)]
+    uncast = set() if target.dtype is None else _uncast(module, modules, Target(None, target.dtype))
     found = tensors_of(module)
     if attributes:
         known = {id(item.tensor) for item in found}
@@ -179,43 +179,43 @@ def move(
     steps, held = _planned(module, found, target, others, strict, low_memory, uncast)
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
-        _call_overrides(parts, target.converted)
+        _call_overrides(modules, target.converted)
     finally:
-        for part in parts:
-            if isinstance(part, torch.nn.RNNBase):
-                part._init_flat_weights()
+        for submodule in modules:
+            if isinstance(submodule, torch.nn.RNNBase):
+                submodule._init_flat_weights()
 
 
 def _call_overrides(
-    parts: Sequence[torch.nn.Module], convert: Callable[[torch.Tensor], torch.Tensor]
+    modules: Sequence[torch.nn.Module], convert: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[torch.nn.Module]:
     """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for some tensors.
 
     Returns the modules that were asked; their own methods ask the modules in them.
     """
-    if all(getattr(part._apply, "__func__", None) in TORCH_APPLY for part in parts):
+    if all(getattr(module._apply, "__func__", None) in TORCH_APPLY for module in modules):
         return []
-    inner = {id(child) for part in parts for child in part.modules() if child is not part}
+    inner = {id(child) for module in modules for child in module.modules() if child is not module}
     # torch would replace wrappers, which drops their attributes. It leaves out parameters of None.
     hidden = [
-        (part._parameters, name, parameter)
-        for part in parts
-        for name, parameter in part._parameters.items()
+        (module._parameters, name, parameter)
+        for module in modules
+        for name, parameter in module._parameters.items()
         if parameter is not None and is_wrapper(parameter)
     ]
-    outermost = [part for part in parts if id(part) not in inner]
+    outermost = [module for module in modules if id(module) not in inner]
     try:
         for parameters, name, _ in hidden:
             parameters[name] = None
-        for part in outermost:
-            part._apply(convert)
+        for module in outermost:
+            module._apply(convert)
     finally:
         for parameters, name, parameter in hidden:
             parameters[name] = parameter
     return outermost
 
 
-def _uncast(source: Source, parts: Sequence[torch.nn.Module], cast: Target) -> set[int]:
+def _uncast(source: Source, modules: Sequence[torch.nn.Module], cast: Target) -> set[int]:
     """The ids of tensors whose type the overridden ``_apply`` of their module does not change."""
     asked: set[int] = set()
     own: set[int] = set()
@@ -228,7 +228,7 @@ def _uncast(source: Source, parts: Sequence[torch.nn.Module], cast: Target) -> s
         asked.add(id(tensor))
         return tensor
 
-    found = [item.tensor for part in _call_overrides(parts, ask) for item in tensors_of(part)]
+    found = [item.tensor for module in _call_overrides(modules, ask) for item in tensors_of(module)]
     return {id(tensor) for tensor in found if not is_wrapper(tensor)} - asked
 
 

@@ -26,7 +26,7 @@ def split_unshared(found: Sequence[FoundTensor]) -> tuple[list[FoundTensor], lis
         spans.append((start, start + nbytes, position))
         are_filled[position] = start != 0 and owned and _fills(tensor, storage, nbytes)
     # Equal addresses on two devices only cost time.
-    apart = {part[0][2] for part in connected_intervals(spans) if len(part) == 1}
+    apart = {component[0][2] for component in connected_intervals(spans) if len(component) == 1}
     unshared: list[FoundTensor] = []
     others: list[FoundTensor] = []
     for position, item in enumerate(found):

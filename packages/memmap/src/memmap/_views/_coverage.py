@@ -113,8 +113,8 @@ class _Cells:
     def shared(self) -> int:
         return self._nbytes(self._depth > 1)
 
-    def _nbytes(self, parts: Booleans) -> int:
-        return int(self._cell_nbytes[parts].sum())
+    def _nbytes(self, cells: Booleans) -> int:
+        return int(self._cell_nbytes[cells].sum())
 
     def shared_of(self) -> list[int]:
         sums = np.zeros(self._shape, np.int64)
@@ -133,7 +133,7 @@ class _Cells:
         is_shared = np.moveaxis(self._depth > 1, 0, -1)
         edges = np.diff(is_shared.astype(np.int8), axis=-1, prepend=0, append=0)
         begins, ends = np.nonzero(edges == 1), np.nonzero(edges == -1)
-        part = []
+        layouts = []
         for *where, begin, end in zip(*begins, ends[-1], strict=True):
             low, high = int(first[begin]), int(first[end])
             start, sizes = self._boxes.origin + low, [high - low]
@@ -142,8 +142,8 @@ class _Cells:
                 sizes.append(int(borders[at + 1] - borders[at]))
             layout = normalise(start, tuple(sizes), tuple(self._boxes.strides), 1)
             assert layout is not None
-            part.append(layout)
-        return part
+            layouts.append(layout)
+        return layouts
 
     def _corners(self) -> Iterator[tuple[int, tuple[Integers, ...]]]:
         """The corners of all boxes, with their signs in an inclusion-exclusion sum."""

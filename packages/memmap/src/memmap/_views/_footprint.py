@@ -45,7 +45,7 @@ class Footprint:
     @cached_property
     def nbytes(self) -> int:
         """Number of bytes in the set."""
-        return sum(n_touched(part) for part in connected_intervals(self._layouts))
+        return sum(n_touched(component) for component in connected_intervals(self._layouts))
 
     @property
     def span(self) -> tuple[int, int] | None:

@@ -18,7 +18,7 @@ from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
 from ..._base._dimensions import supports_of
 from ..._base._linop import NamedLinop
-from ..._base._places import WHOLE, EqualPlaces, equal_places_side_by_side
+from ..._base._places import COMPOSITION, EqualPlaces, equal_places_side_by_side
 from ..._base._question import acts_as
 from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
@@ -124,10 +124,10 @@ class SideBySide(Composite):
                 place += blocks.is_new and here >= blocks.position
                 if place == blocks.position:
                     continue
-            yield (WHOLE, side, place), there
+            yield (COMPOSITION, side, place), there
         if len(self._blocks) == 2 and self.idim == self.odim:
             at = [self._blocks[side].position for side in SIDES]
-            yield (WHOLE, "input", at[0]), (WHOLE, "output", at[1])
+            yield (COMPOSITION, "input", at[0]), (COMPOSITION, "output", at[1])
 
     def own_length(self, side: Side, position: int) -> int | None:
         """Return the sum of the blocks along the divided dimension."""
