@@ -18,7 +18,8 @@ from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
 from .._shared._precision import at_least_single, in_given_precision, in_own_space, to_half
 from .._shared._products import is_moderate, scaled_sum
-from .._shared._progress import Measured, Progress, SolverSteps, StopReason
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
     N_CHECKED,

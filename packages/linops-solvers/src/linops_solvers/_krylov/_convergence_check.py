@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from .._shared._precision import rounding_of
-from .._shared._progress import StopReason
+from .._shared._reports import StopReason
 
 _NAME = "conjugate_gradients"
 _REMEDY = "; minres solves indefinite Hermitian systems, gmres all square ones, lsqr least squares"

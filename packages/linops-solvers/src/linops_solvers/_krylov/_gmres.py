@@ -11,8 +11,9 @@ from torch import Tensor
 from linops_core.siblings import inner_products, squared_norm
 
 from .._shared._checks import Operator, check_count
+from .._shared._options import Watching, with_options
 from .._shared._precision import in_own_space, rounding_of
-from .._shared._progress import Measured, Watching, with_options
+from .._shared._reports import Measured
 from ._square_system import SquareSteps, SquareSystem, solution_with_gradient
 
 

@@ -12,8 +12,10 @@ from torch import Tensor
 from linops_core.siblings import check_vector, is_differentiated
 
 from .._shared._checks import Operator, check_like, check_output, checked_number
+from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import FAR, Checkpointed, Measured, Progress, SolverSteps, StopReason
+from .._shared._progress import FAR, Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from ._bidiagonal import Bidiagonalization

@@ -8,8 +8,8 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from .._shared._options import Checkpointed, with_options
 from .._shared._products import scaled_sum
-from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
 from ._least_squares import LeastSquaresOptions, Norms, least_squares

@@ -11,8 +11,10 @@ from torch import Tensor
 from linops_core.siblings import check_vector
 
 from .._shared._checks import check_callable, check_count, check_finite, checked_number
+from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, to_half
-from .._shared._progress import Measured, Progress, SolverSteps, StopReason, Watching, with_options
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space, magnitudes
 
 _NAME = "lbfgs"

@@ -17,16 +17,10 @@ from .._shared._checks import (
     check_like,
     checked_number,
 )
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of
 
 _NAME = "omp"
 

@@ -61,7 +61,7 @@ class Checkpoint:
             The number, the values and the reasons of the step that was loaded.
         """
         vectors = {name: pair for name, pair in problem.items() if isinstance(pair, tuple)}
-        others = [type(value) for value in problem.values() if isinstance(value, Tensor)]
+        others = [name for name, value in problem.items() if isinstance(value, Tensor)]
         if others or not vectors:
             raise TypeError(
                 f"{self.owner}: the fingerprint of a problem must have vectors as pairs (space, "

@@ -66,7 +66,12 @@ def summed_over_processes(*numbers: Terms) -> list[Tensor]:
 
 @dataclass(frozen=True)
 class Space:
-    """What a tensor is of a vector: the inner products, norms and random vectors of its space."""
+    """What a tensor is of a vector, with the inner products and norms of whole vectors.
+
+    By default a tensor is one whole vector. It can also be the part that this process has, and then
+    numbers are added up over the processes: :class:`OperatorPair` has such spaces. All of the
+    processes must ask in the same order.
+    """
 
     totals: Totals = WHOLE
     """How the numbers of the parts of a vector are added over processes."""

@@ -12,17 +12,10 @@ from linops_core.siblings import check_vector
 
 from .._shared._checks import Operator, check_count, check_finite, checked_number
 from .._shared._graphs import solved_in_steps
+from .._shared._options import Checkpointed, Watching, reading_options, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_own_space, rounding_of, to_half
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reading_options,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space, bounds
 from .._shared._vectors import BatchDims, input_or_random, space_of_systems
 

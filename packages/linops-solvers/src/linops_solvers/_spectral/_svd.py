@@ -13,15 +13,10 @@ from torch import Generator, Tensor
 from linops_core.siblings import inner_products, norm, real_part
 
 from .._shared._checks import Operator, check_count, check_finite, checked_number
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space
 from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random

@@ -16,8 +16,10 @@ from .._shared._checks import (
     checked_number,
     version_of,
 )
+from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from ._problem import PenalizedProblem
 
 

@@ -14,16 +14,10 @@ from .._proximals._proximal import Proximal, map_sketch
 from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
+from .._shared._options import Checkpointed, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    reason_of_both,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of_both
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from .._spectral._power_method import norm_of
 from ._problem import TwoFunctions, floors_of
