@@ -224,13 +224,14 @@ def shuffled(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def thorough(session: nox.Session) -> None:
-    """Test every property on 200 random examples, others in each run (half an hour, two cores).
+    """Test every property on 200 random examples, others in each run (over an hour on two cores).
 
-    Folders and options after -- go to pytest instead.
+    Folders and options after -- go to pytest, too; without folders, all are tested.
     """
     install(session, *PACKAGES, extra="*", group="integration")
-    options = session.posargs or ["packages", "integration_tests", *PARALLEL]
-    session.run("pytest", "--hypothesis-profile=thorough", *options, env=ONE_THREAD)
+    tested = session.posargs or ["packages", "integration_tests"]
+    options = ["--hypothesis-profile=thorough", *PARALLEL]
+    session.run("pytest", *options, *tested, env=ONE_THREAD)
 
 
 @nox.session(default=False)

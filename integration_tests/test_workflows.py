@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
 STEP = re.compile(r"\brun: *(.*)")
-NOX = re.compile(r"\./nox -s ([a-z ]+?)(?: -- \"\$TAG\")?")
+NOX = re.compile(r"\./nox -s ([a-z ]+?)(?: -- \"\$(?:TAG|FOLDER)\")?")
 
 
 def sessions() -> set[str]:
@@ -58,3 +58,10 @@ def test_every_session_is_run_by_a_workflow_or_a_comment_says_why_not() -> None:
     left_out = set(re.findall(r"^# - ([a-z]+): ", workflows, re.MULTILINE))
     assert run.isdisjoint(left_out)
     assert run | left_out == sessions()
+
+
+def test_every_folder_of_tests_draws_other_examples_each_week() -> None:
+    text = (ROOT / ".github" / "workflows" / "scheduled.yml").read_text("utf-8")
+    named = re.findall(r"^ +- (packages/\S+|integration_tests)$", text, re.MULTILINE)
+    packages = [f"packages/{path.parent.name}" for path in ROOT.glob("packages/*/pyproject.toml")]
+    assert named == [*sorted(packages), "integration_tests"]

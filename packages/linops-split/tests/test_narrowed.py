@@ -15,6 +15,7 @@ from torch import Tensor, nn
 
 from linops_core import (
     FFT,
+    Chain,
     Convolution,
     Crop,
     Dense,
@@ -22,6 +23,7 @@ from linops_core import (
     NamedLinop,
     PadDim,
     PadLast,
+    RealPart,
     SimpleLinop,
     SliceableLinop,
     SplitError,
@@ -169,6 +171,13 @@ def test_a_tile_that_touches_nothing_is_zero() -> None:
     assert isinstance(tile.linop, Zero) and not tile.window
     x = torch.rand(2, dtype=torch.complex128)
     assert torch.equal(tile.linop(x), torch.zeros(3, dtype=torch.complex128))
+
+
+def test_zeros_of_a_real_part_stay_real() -> None:
+    zero = Zero((), ("N", "M"), sizes={"N": 2, "M": 3})
+    A, x = Chain(RealPart(()), zero), torch.ones((), dtype=torch.complex128)
+    assert torch.equal(A(x), torch.zeros(2, 3, dtype=torch.float64))
+    torch.testing.assert_close(batch_linop(A, {"N": 1})(x), A(x))
 
 
 def test_an_operator_that_uses_everything_is_itself() -> None:

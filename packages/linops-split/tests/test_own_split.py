@@ -62,11 +62,19 @@ def dense(weight: Tensor, names: tuple[str, ...]) -> NamedLinop:
     return Dense(weight, names, names[1:], names[:1])
 
 
-KINDS: dict[str, Callable[..., NamedLinop]] = {
+def on_a_copy(weight: Tensor, names: tuple[str, ...]) -> NamedLinop:
+    return Matrix(weight * 1, names)
+
+
+def composed(weight: Tensor, names: tuple[str, ...]) -> NamedLinop:
+    return 2 * dense(weight / 2, names)
+
+
+KINDS: dict[str, Callable[..., NamedLinop]] = {  # functions with names, which can be pickled
     "views": Matrix,
-    "copies": lambda weight, names: Matrix(weight * 1, names),
+    "copies": on_a_copy,
     "of the library": dense,
-    "compositions": lambda weight, names: 2 * dense(weight / 2, names),
+    "compositions": composed,
 }
 
 

@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from ._adapters import to_scico as to_scico
     from ._adapters import to_sigpy as to_sigpy
     from ._algebra._add import Add as Add
+    from ._algebra._block_matrices._concat import Concat as Concat
+    from ._algebra._block_matrices._kronecker import Kronecker as Kronecker
+    from ._algebra._block_matrices._stack import Stack as Stack
+    from ._algebra._block_matrices._vstack import BlockDiag as BlockDiag
+    from ._algebra._block_matrices._vstack import HStack as HStack
+    from ._algebra._block_matrices._vstack import VStack as VStack
     from ._algebra._chain import Chain as Chain
     from ._algebra._composite import Composite as Composite
     from ._algebra._identity import Identity as Identity
@@ -51,7 +57,6 @@ if TYPE_CHECKING:
     from ._operators._grid_operator import AxisMap as AxisMap
     from ._operators._grid_operator import GridOperator as GridOperator
     from ._operators._interpolate import Interpolate as Interpolate
-    from ._operators._kronecker import Kronecker as Kronecker
     from ._operators._pad import Crop as Crop
     from ._operators._pad import Pad as Pad
     from ._operators._pad import PadDim as PadDim
@@ -73,11 +78,6 @@ if TYPE_CHECKING:
     from ._operators._shifts import FourierShift as FourierShift
     from ._operators._shifts import Roll as Roll
     from ._operators._simple import SimpleLinop as SimpleLinop
-    from ._operators._stacks._concat import Concat as Concat
-    from ._operators._stacks._stack import Stack as Stack
-    from ._operators._stacks._vstack import BlockDiag as BlockDiag
-    from ._operators._stacks._vstack import HStack as HStack
-    from ._operators._stacks._vstack import VStack as VStack
     from ._safe_globals import safe_globals as safe_globals
 else:
     _HOMES = {
@@ -113,7 +113,7 @@ else:
         "._operators._grid_names": "GridNames",
         "._operators._grid_operator": "AxisMap GridOperator",
         "._operators._interpolate": "Interpolate",
-        "._operators._kronecker": "Kronecker",
+        "._algebra._block_matrices._kronecker": "Kronecker",
         "._operators._pad": "Crop Pad PadDim PadLast Truncate",
         "._operators._picks": "Downsample Embed Flip Slice Upsample",
         "._operators._real_fft": "RealFFT",
@@ -123,9 +123,9 @@ else:
         "._operators._sampling": "Sampling",
         "._operators._shifts": "FourierShift Roll",
         "._operators._simple": "SimpleLinop",
-        "._operators._stacks._concat": "Concat",
-        "._operators._stacks._stack": "Stack",
-        "._operators._stacks._vstack": "BlockDiag HStack VStack",
+        "._algebra._block_matrices._concat": "Concat",
+        "._algebra._block_matrices._stack": "Stack",
+        "._algebra._block_matrices._vstack": "BlockDiag HStack VStack",
         "._safe_globals": "safe_globals",
     }
 

@@ -14,8 +14,7 @@ from ._base._sizes import input_space
 from ._base._totals import WHOLE, Totals, totals_of
 from ._kernels._complex import real_part
 from ._kernels._dtype import check_vector
-from ._kernels._inner_products import inner as inner_product
-from ._kernels._inner_products import norm
+from ._kernels._inner_products import norm, vdot
 
 Item = TypeVar("Item")
 
@@ -53,7 +52,7 @@ def inner(x: Tensor, y: Tensor, *, is_complex_linear: bool = True) -> Tensor:
             f"inner: x and y must have one shape, got {tuple(x.shape)} and {tuple(y.shape)}"
         )
     dtype = torch.promote_types(x.dtype, y.dtype)
-    product = inner_product(x.to(dtype), y.to(dtype))
+    product = vdot(x.to(dtype), y.to(dtype))
     return product if is_complex_linear else real_part(product)
 
 

@@ -1,13 +1,15 @@
 """An answer is about the functions of its class."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 
 from linops_core import FFT, Diagonal, NamedLinop, Scalar
 from linops_core._algebra._slice_by_slice import gains_by_slices
-from linops_core._base._question import PerClass
-from linops_core.siblings import part_along, without_fftshift
+from linops_core._base._question import Question
+from linops_core.siblings import factor_along, without_fftshift
 from nameddim import ND
 
 
@@ -39,7 +41,7 @@ class Named(FFT):
 
 def answers(A: NamedLinop) -> list[bool]:
     grid = [ND("Nx"), ND("Kx")]
-    found = without_fftshift(A, grid), part_along(A, A.ishape[-1:], A.ishape)
+    found = without_fftshift(A, grid), factor_along(A, A.ishape[-1:], A.ishape)
     return [gains_by_slices(A), *(part is not None for part in found)]
 
 
@@ -66,8 +68,19 @@ def test_an_answer_of_a_subclass_is_its_own() -> None:
     assert without_fftshift(A, [ND("N")]) is A
 
 
+@pytest.mark.parametrize(("ask", "expected"), [(Question, "any"), (Question.inherited, "FFT")])
+def test_answers_that_depend_on_no_function_are_inherited_by_classes_with_others(
+    ask: Callable[..., Question[..., str]], expected: str
+) -> None:
+    kind = ask(lambda linop: "any")
+    kind.register(FFT, Diagonal)(lambda linop: "FFT")
+    assert [kind(A) for A in (FFT(1), Named(1), Scalar(2.0))] == ["FFT", "FFT", "any"]
+    others = Twice(1), WithAdjoint(1), WithForward(1), BelowTwice(1)
+    assert {kind(A) for A in others} == {expected}
+
+
 def test_the_nearest_class_that_registered_decides() -> None:
-    @PerClass
+    @Question
     def kind(linop: object, ending: str) -> str:
         return "any" + ending
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from linops_core._kernels._inner_products import inner, inner_products, norm, squared_norm
+from linops_core._kernels._inner_products import inner_products, norm, squared_norm, vdot
 
 SINGLE = (torch.float32, torch.complex64)
 
@@ -35,7 +35,7 @@ def test_sums_of_many_entries_are_as_exact_as_the_entries(dtype: torch.dtype, n:
     torch.manual_seed(n)
     for x in (constant(n, dtype), torch.randn(n, dtype=dtype)):
         z = x + constant(n, dtype)
-        assert error(inner(x, z), torch.vdot(wide(x), wide(z))) < 5e-6
+        assert error(vdot(x, z), torch.vdot(wide(x), wide(z))) < 5e-6
         expected = torch.linalg.vector_norm(wide(x))
         assert max(error(norm(x), expected), error(squared_norm(x), expected**2)) < 5e-6
         rows = torch.stack([x, z])
@@ -47,7 +47,7 @@ def test_half_precision_is_summed_in_single(dtype: torch.dtype) -> None:
     x = torch.full((2**16,), 0.0101, dtype=dtype)
     for n in (10, len(x)):
         assert error(norm(x[:n]), norm(x[:n].double())) < torch.finfo(dtype).eps
-        assert error(inner(x[:n], x[:n]), x[:n].double().square().sum()) < torch.finfo(dtype).eps
+        assert error(vdot(x[:n], x[:n]), x[:n].double().square().sum()) < torch.finfo(dtype).eps
 
 
 @pytest.mark.parametrize("dtype", [*SINGLE, torch.float64, torch.complex128])
@@ -66,9 +66,9 @@ def test_vectors_of_any_layout_and_batch(dtype: torch.dtype, data: Any) -> None:
     # Double precision is summed by torch.
     precision = torch.finfo(dtype).eps * (1 if dtype in SINGLE else 64)
     size = (squares * wide(z).abs().square().sum()).sqrt()
-    assert bool(((inner(x, z, axes) - products).abs() <= 64 * precision * size).all())
+    assert bool(((vdot(x, z, axes) - products).abs() <= 64 * precision * size).all())
     assert bool(((norm(x, axes) - squares.sqrt()).abs() <= 64 * precision * squares.sqrt()).all())
-    assert inner(x, z, axes).dtype == dtype
+    assert vdot(x, z, axes).dtype == dtype
     assert norm(x, axes).dtype == squared_norm(x, axes).dtype == dtype.to_real()
 
 
@@ -92,7 +92,7 @@ def test_there_is_no_temporary_of_the_size_of_a_vector(dtype: torch.dtype) -> No
     x = torch.randn(4, 2**6, 2**10, dtype=dtype)
     for tensor in (x, x.mT, x.permute(2, 0, 1)):
         with _Largest() as largest:  # type: ignore[no-untyped-call]
-            inner(tensor, tensor.contiguous() if tensor is x else x.reshape(tensor.shape))
+            vdot(tensor, tensor.contiguous() if tensor is x else x.reshape(tensor.shape))
             norm(tensor)
         assert largest.nbytes <= 2**16 * x.element_size()
 
@@ -104,8 +104,8 @@ def test_first_and_second_derivatives(dtype: torch.dtype) -> None:
     z = torch.randn_like(x)
 
     def loss(x: Tensor, z: Tensor) -> Tensor:
-        total = norm(x) + norm(x, (0,)).sum() + inner(x, z).abs()
-        return total + inner(x, z, (0,)).abs().sum()
+        total = norm(x) + norm(x, (0,)).sum() + vdot(x, z).abs()
+        return total + vdot(x, z, (0,)).abs().sum()
 
     def derivatives(x: Tensor, z: Tensor, function: Any) -> list[Tensor]:
         x = x.clone().requires_grad_()
@@ -127,14 +127,14 @@ def test_first_and_second_derivatives(dtype: torch.dtype) -> None:
 
 def test_transforms_of_torch_func_and_graphs() -> None:
     x, z = torch.randn(2, 3, 2**12)
-    both = torch.func.vmap(lambda x, z: (inner(x, z), norm(x)))
-    torch.testing.assert_close(both(x, z), (inner(x, z, (0,)), norm(x, (0,))))
+    both = torch.func.vmap(lambda x, z: (vdot(x, z), norm(x)))
+    torch.testing.assert_close(both(x, z), (vdot(x, z, (0,)), norm(x, (0,))))
     slopes = torch.func.vmap(torch.func.grad(lambda x: norm(x)))(x)
     torch.testing.assert_close(slopes, x / norm(x, (0,))[:, None])
 
     class Module(torch.nn.Module):
         def forward(self, x: Tensor, z: Tensor) -> tuple[Tensor, ...]:
-            return inner(x, z), norm(x), inner(x, z, (0,)), norm(x, (0,))
+            return vdot(x, z), norm(x), vdot(x, z, (0,)), norm(x, (0,))
 
     long = torch.randn(2, 2, 2**18)
     program = torch.export.export(Module(), (long[0], long[1]), strict=False)
@@ -144,5 +144,5 @@ def test_transforms_of_torch_func_and_graphs() -> None:
 
 def test_values_on_the_meta_device_have_shapes() -> None:
     x = torch.empty(3, 2**18, device="meta", dtype=torch.complex64)
-    assert inner(x, x).shape == norm(x).shape == ()
-    assert inner(x, x, (0,)).shape == norm(x, (0,)).shape == (3,)
+    assert vdot(x, x).shape == norm(x).shape == ()
+    assert vdot(x, x, (0,)).shape == norm(x, (0,)).shape == (3,)

@@ -176,7 +176,7 @@ def test_rows_that_are_added_in_parts_have_the_same_sums(
     rows: _table.Rows | None = table._by_node
     while rows is not None:
         assert rows.begins.diff().max() <= many
-        rows = rows.parts.added if rows.parts else None
+        rows = rows.pieces.added if rows.pieces else None
 
 
 @given(

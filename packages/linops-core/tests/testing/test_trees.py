@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import FFT, Diagonal, NamedLinop, RealPart, Role, SplitError, Stack
-from linops_core.testing._laws._factories import places_of, tensors_of
+from linops_core.testing._laws._factories import tensors_of, weights_with_owners
 from linops_core.testing._laws._freshness import change_weights
 from linops_core.testing.strategies import Known, LawError, Spaces, check, trees
 
@@ -210,7 +210,7 @@ def test_gradients_reach_the_weights_alike_through_the_operator_its_adjoint_and_
     known: Known,
 ) -> None:
     A = known.linop
-    weights = [tensor.requires_grad_() for _, _, tensor in places_of(A)]
+    weights = [tensor.requires_grad_() for _, _, tensor in weights_with_owners(A)]
     x, y = vector(known, "ishape"), vector(known, "oshape", 1)
 
     def gradients(value: Tensor) -> list[Tensor]:

@@ -10,22 +10,22 @@ from typing import cast
 from torch.distributed.device_mesh import DeviceMesh
 
 from linops_core import NamedLinop, Role, SplitError
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_multigpu import BatchSpec, create_batched_linop
 from nameddim import ND, NamedDimension, NamedShape
 
-from ._distributed import DistributedLinop
-from ._exchange import Exchange
-from ._halo import HaloExchange
-from ._mesh import RankMesh
-from ._route import Halo, Move, gain_of
-from ._sharding import Sharding
-from ._shares import Share, sharding_for
-from ._sources import Source, shares_of_all, shares_of_functions, shares_of_one
-from ._steps import in_steps
-from ._tile import DistributedTile
-from ._transport import Transport
-from ._weights import mesh_dims_of_weights
+from ._operators._distributed import DistributedLinop
+from ._operators._exchange import Exchange
+from ._operators._halo import HaloExchange
+from ._operators._steps import in_steps
+from ._operators._tile import DistributedTile
+from ._operators._weights import mesh_dims_of_weights
+from ._ranks._mesh import RankMesh
+from ._ranks._transport import Transport
+from ._shares._route import Halo, Move, gain_of
+from ._shares._sharding import Sharding
+from ._shares._share import Share, sharding_for
+from ._shares._sources import Source, shares_of_all, shares_of_functions, shares_of_one
 
 _NAME = "distribute_linop"
 _SERIALS = count()  # numbers of operators; those of the first rank of the mesh are used
@@ -301,7 +301,7 @@ def _prepare(ranks: Transport, sharding: Sharding, shape: NamedShape) -> None:
 def _signature(linop: NamedLinop) -> list[object]:
     """Return everything that must be equal on all ranks: operators, sizes, dtypes, options."""
     found: list[object] = []
-    for module in all_parts_of(linop):
+    for module in submodules_of(linop):
         if isinstance(module, NamedLinop):
             tensors = {**module._parameters, **module._buffers}
             weights = [

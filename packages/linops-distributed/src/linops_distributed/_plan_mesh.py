@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
-from ._distributed import DistributedLinop
-from ._dry_run import dry_run
-from ._mesh import RankMesh
-from ._plan import MeshPlan, PlanStep, RankPlan, merged
-from ._sharding import Cut
-from ._transport import Transport
+from ._operators._distributed import DistributedLinop
+from ._plans._dry_run import dry_run
+from ._plans._plan import MeshPlan, PlanStep, RankPlan, merged
+from ._ranks._mesh import RankMesh
+from ._ranks._transport import Transport
+from ._shares._sharding import Cut
 
 
 def plan_mesh(
@@ -84,25 +84,30 @@ def plan_mesh(
 
     def lengths_at(at: Mapping[str, int]) -> tuple[object, ...]:
         """Return a key that is equal for ranks that do the same."""
-        places = [(cut, at[cut.mesh_dim]) for cut in cuts]
         # Ranks that read equal lengths may have different shares.
-        return tuple(place if cut.reads else cut.lengths[place] for cut, place in places)
+        return tuple(n if cut.reads else cut.lengths[n] for cut in cuts for n in [at[cut.mesh_dim]])
 
     for number, at in enumerate(first.mesh.coordinates()):
         lengths = lengths_at(at)
         if lengths not in steps:
             other_objects = iter(first.own_objects) if plans else None
             own_objects: list[object] = [] if plans else first.own_objects
-            place = replace(first.mesh, at=at)
+            own_mesh = replace(first.mesh, at=at)
             ranks = Transport(
-                place, ordered, is_dry=True, other_objects=other_objects, own_objects=own_objects
+                own_mesh,
+                ordered,
+                is_dry=True,
+                other_objects=other_objects,
+                own_objects=own_objects,
             )
             A = over_ranks(ranks, linop, pairs, (), known)
             local = None if like is None else A.local_input(like.to("meta"))
             found = dry_run(A, ranks, local, None, dtype).steps
             if not plans:
-                parts = [part for part in all_parts_of(A) if isinstance(part, DistributedLinop)]
-                cuts = {cut for part in parts for cut in part.sharding.cuts.values()}
+                parts = [
+                    module for module in submodules_of(A) if isinstance(module, DistributedLinop)
+                ]
+                cuts = {cut for module in parts for cut in module.sharding.cuts.values()}
                 lengths = lengths_at(at)
             steps[lengths] = found
         plans.append(RankPlan((number,), steps[lengths]))

@@ -110,30 +110,30 @@ def show(
         raise ValueError("show: x must have at least one array, got none")
     if limits is None:
         low, high = common_limits([image for _, image in images])
-    places = places_of(axes, len(images) * (1 + phase), min(len(images), COLUMNS), pyplot)
+    all_axes = panels_of(axes, len(images) * (1 + phase), min(len(images), COLUMNS), pyplot)
     grays = pyplot.get_cmap("gray").with_extremes(bad="red")
 
-    def draw(place: Axes, name: str, pixels: Any, **options: Any) -> Any:
+    def draw(axes: Axes, name: str, pixels: Any, **options: Any) -> Any:
         pixels = pixels.swapaxes(0, 1)[::-1] if upright else pixels
-        drawn = place.imshow(pixels, aspect=aspect, **options)
-        place.set(title=name, xticks=[], yticks=[])
+        drawn = axes.imshow(pixels, aspect=aspect, **options)
+        axes.set(title=name, xticks=[], yticks=[])
         if names:
             down, right = map(str, names[-2:])
-            place.set(xlabel=down if upright else right, ylabel=right if upright else down)
+            axes.set(xlabel=down if upright else right, ylabel=right if upright else down)
         return drawn
 
-    for place, (name, image) in zip(places, images, strict=False):
+    for panel_axes, (name, image) in zip(all_axes, images, strict=False):
         values = image.abs() if image.is_complex() else image
-        drawn = draw(place, name, values.numpy(), cmap=grays, vmin=low, vmax=high)
+        drawn = draw(panel_axes, name, values.numpy(), cmap=grays, vmin=low, vmax=high)
     if axes is None:
-        pyplot.colorbar(drawn, ax=places[: len(images)])
-    for place, (name, image) in zip(places[len(images) :], images, strict=False):
+        pyplot.colorbar(drawn, ax=all_axes[: len(images)])
+    for panel_axes, (name, image) in zip(all_axes[len(images) :], images, strict=False):
         largest = max(abs(low), abs(high)) or 1.0
         brightness = (image.abs() / largest).nan_to_num(0).clamp(0, 1)[..., None]
         angles = image.angle().nan_to_num(0) / (2 * math.pi) + 0.5
         colours = pyplot.get_cmap("hsv")(angles.numpy())[..., :3]
-        draw(place, f"phase of {name}" if name else "phase", colours * brightness.numpy())
-    figure: Figure | SubFigure = places[0].figure
+        draw(panel_axes, f"phase of {name}" if name else "phase", colours * brightness.numpy())
+    figure: Figure | SubFigure = all_axes[0].figure
     return figure
 
 
@@ -188,9 +188,9 @@ def panels(
         # The middles of `most` equal parts of the stack.
         flat = number if count <= most else ((2 * number + 1) * count) // (2 * most)
         index = tuple(int(k) for k in np.unravel_index(flat, stack))
-        place = ", ".join(f"{label}{k}" for label, k in zip(labels, index, strict=False))
+        at = ", ".join(f"{label}{k}" for label, k in zip(labels, index, strict=False))
         dtype = torch.complex128 if array.is_complex() else torch.float64
-        yield ", ".join(filter(None, (title, place))), array[index].to("cpu", dtype).resolve_conj()
+        yield ", ".join(filter(None, (title, at))), array[index].to("cpu", dtype).resolve_conj()
 
 
 def common_limits(images: Sequence[Tensor]) -> tuple[float, float]:
@@ -202,20 +202,20 @@ def common_limits(images: Sequence[Tensor]) -> tuple[float, float]:
     return min(0.0, float(finite.min())), float(finite.max())
 
 
-def places_of(
+def panels_of(
     axes: Axes | np.ndarray[Any, Any] | None, count: int, columns: int, pyplot: Any
 ) -> list[Any]:
-    """Return one place for each of ``count`` panels, in a new figure by default."""
+    """Return the axes of ``count`` panels, in a new figure by default."""
     if axes is None:
         rows = -(-count // columns)
         size = (2.2 * columns + 1, 2.4 * rows)
         _, grid = pyplot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-        for place in grid.flat[count:]:
-            place.set_axis_off()
+        for panel in grid.flat[count:]:
+            panel.set_axis_off()
         return list(grid.flat[:count])
-    places = list(getattr(axes, "flat", [axes]))
-    if not all(hasattr(place, "imshow") for place in places):
+    panels = list(getattr(axes, "flat", [axes]))
+    if not all(hasattr(panel, "imshow") for panel in panels):
         raise TypeError(f"show: axes must be axes of Matplotlib or an array of them, got {axes!r}")
-    if len(places) != count:
-        raise ValueError(f"show: axes must be {count}, one for each panel, got {len(places)}")
-    return places
+    if len(panels) != count:
+        raise ValueError(f"show: axes must be {count}, one for each panel, got {len(panels)}")
+    return panels

@@ -1,4 +1,4 @@
-"""Orthonormal wavelet transforms."""
+"""Orthonormal wavelet transforms, with the filters of ``wavelet_filters.json``."""
 
 from __future__ import annotations
 

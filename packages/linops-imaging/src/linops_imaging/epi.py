@@ -127,7 +127,7 @@ class LinePhase(SliceableLinop):
         at = torch.arange(-middle, n_readout - middle, device=is_reversed.device)
         self.register_weight("positions", at, "readout")
         named = [dim for dim in whole if dim != ELLIPSES]
-        self._places = {
+        self._alignments = {
             key: (
                 [of.index(dim) for dim in named if dim in of],
                 tuple(slice(None) if dim in of else None for dim in named),
@@ -158,7 +158,7 @@ class LinePhase(SliceableLinop):
         return torch.complex(angle.cos(), angle.sin()).to(dtype)
 
     def _aligned(self, name: str, key: str) -> Tensor:
-        order, index = self._places[key]
+        order, index = self._alignments[key]
         return self.weight_part(name).double().permute(order)[index]
 
 

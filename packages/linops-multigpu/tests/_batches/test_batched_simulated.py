@@ -450,7 +450,7 @@ def test_a_tile_that_returns_another_shape_is_refused(base: str, devices: list[s
             Concat(good, good, idim="N", odim="N"), BatchSpec({"N": 2}, devices, base)
         )
         first, second = B.tiles.parts
-        parts = [first, Part(short, second.window, second.place)]
+        parts = [first, Part(short, second.window, second.devices)]
         C = B.with_tiles(Tiles(B.shape, parts, B.tiles.lengths))
         with pytest.raises(ValueError, match=r"a tile must return shape \(2,\), got \(1,\)"):
             C(torch.rand(4).to(base))

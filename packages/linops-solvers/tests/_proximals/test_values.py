@@ -234,3 +234,5 @@ def test_a_value_that_is_not_one_real_number_is_refused(found: Any) -> None:
         g.value(torch.ones(2))
     with pytest.raises(TypeError, match=r"separable: proximal must be an operator or a function"):
         separable(3)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"separable: dim must be one or several integers, got 'x'"):
+        separable(lambda z, step: z, dims="x")  # type: ignore[arg-type]

@@ -4,7 +4,6 @@ import inspect
 import warnings
 import weakref
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -44,15 +43,20 @@ from linops_solvers import (
     split_bregman,
     svd,
 )
-from linops_solvers._shared._progress import Measured, Progress, reason_of_both
+from linops_solvers._shared._progress import Measured, Progress, SolverSteps, reason_of_both
 
 
-@dataclass
-class By:
+class By(SolverSteps):
     """Steps that are made of two functions."""
 
-    step: Callable[[], Measured]
-    result: Callable[[], Tensor]
+    def __init__(self, step: Callable[[], Measured], result: Callable[[], Tensor]) -> None:
+        self._step, self._result = step, result
+
+    def step(self) -> Measured:
+        return self._step()
+
+    def result(self) -> Tensor:
+        return self._result()
 
 
 def follow(limit: int, least: float = 0.0) -> tuple[Tensor, list[Step]]:
@@ -142,8 +146,8 @@ def test_two_lengths_are_proved_or_end_at_their_rounding(
     assert reason_of_both(found, goals, noises) is reason
 
 
-def step(*reasons: StopReason | None) -> Step:
-    return Step("solver", 3, torch.zeros(1), {"residual": 0.5}, reasons)
+def step(*reasons: StopReason | None, iteration: int = 3) -> Step:
+    return Step("solver", iteration, torch.zeros(1), {"residual": 0.5}, reasons)
 
 
 def test_the_reason_of_several_problems_is_the_worst() -> None:
@@ -158,10 +162,20 @@ def test_a_record_keeps_the_values_of_all_steps_and_the_last_reason() -> None:
     assert record.reason is None and str(record) == "no step was done"
     record(step(None))
     assert str(record) == "solver: not yet stopped after 3 steps (residual 0.5)"
-    record(step(StopReason.STALLED))
+    record(step(StopReason.STALLED, iteration=4))
     assert record.values == {"residual": [0.5, 0.5]}
-    assert (record.iterations, record.reasons) == (3, (StopReason.STALLED,))
-    assert str(record).startswith("solver: a step changed no more than its tolerance after 3")
+    assert (record.iterations, record.reasons) == (4, (StopReason.STALLED,))
+    assert str(record).startswith("solver: a step changed no more than its tolerance after 4")
+
+
+def test_a_record_of_a_second_solve_begins_anew() -> None:
+    A, record = Diagonal(torch.logspace(0, 3, 9).double(), ("N",)), Record()
+    for y in torch.eye(9).double().cumsum(0):
+        conjugate_gradients(A, y, max_num_iters=40, gtol=1e-6, ltol=0, callback=record)
+        assert len(record.values["residual"]) == record.iterations > 0
+    record(step(None, iteration=1))  # of a solve that is interrupted
+    record(step(None, iteration=1))
+    assert record.values == {"residual": [0.5]} and record.iterations == 1
 
 
 def test_the_x_of_a_step_is_a_copy_without_gradient() -> None:
@@ -243,6 +257,26 @@ def test_a_solve_warns_once() -> None:
     with pytest.warns(ConvergenceWarning) as told:
         conjugate_gradients(A, y, max_num_iters=2, gtol=1e-6, ltol=1e-9, batch_dims="B")
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda A, y: lsqr(A, y, max_num_iters=2, atol=1e-9, btol=1e-9),
+        lambda A, y: lsmr(A, y, max_num_iters=9, atol=1e-9, btol=1e-9, conlim=2.0),
+        lambda A, y: gmres(A, y, max_num_iters=2, tol=1e-9),
+        lambda A, y: minres(A, y, max_num_iters=2, tol=1e-9),
+        lambda A, y: conjugate_gradients(A, y, None, 2, 1e-9, implicit=True),
+    ],
+)
+@pytest.mark.parametrize("has_weight", [False, True])
+def test_a_solve_and_its_gradients_warn_once(solve: Any, has_weight: bool) -> None:
+    weight = torch.nn.Parameter(HILBERT.clone(), requires_grad=has_weight)
+    with pytest.warns(ConvergenceWarning) as told:
+        x = solve(Dense.from_einstr(weight, "MN,N->M"), Y.clone().requires_grad_())
+        for _ in range(2):
+            x.sum().backward(retain_graph=True)
+    assert [warning.filename for warning in told] == [__file__]
 
 
 def test_the_warning_of_operator_norm_names_it() -> None:

@@ -104,23 +104,23 @@ class Output:
 
     def put(self, number: int, result: Tensor) -> None:
         """Write the result of a part to its slice, or add it there."""
-        place = self.slice_for(number, result)
+        target = self.slice_for(number, result)
         if self.layout.adds[number]:
-            place.add_(result)
+            target.add_(result)
         else:
-            place.copy_(result)
+            target.copy_(result)
 
     def slice_for(self, number: int, result: Tensor) -> Tensor:
         """Return the slice of the output for the result of a part; check its shape."""
         if self.y is None or result.dtype != self.y.dtype:
             self._fit(result)
-        place = self.slices[number]
-        if result.shape != place.shape:
+        target = self.slices[number]
+        if result.shape != target.shape:
             raise ValueError(
                 f"{self.tiles.linops[number].signature}: a tile must return shape "
-                f"{tuple(place.shape)}, got {tuple(result.shape)}"
+                f"{tuple(target.shape)}, got {tuple(result.shape)}"
             )
-        return place
+        return target
 
     def _fit(self, result: Tensor) -> None:
         """Have memory whose dtype fits this result and all before it."""

@@ -36,7 +36,8 @@ def narrowed(linop: NamedLinop) -> Part:
         if size is None:
             continue
         if piece.start >= piece.stop:
-            zero = Zero.like(linop)
+            # A real part returns zeros of another dtype.
+            zero = Zero.like(linop) if linop.is_complex_linear else None
             return Part(zero if zero is not None and zero.is_complete else linop)
         if piece.stop - piece.start < size:
             pieces[dim] = piece

@@ -13,9 +13,9 @@ from tqdm.auto import tqdm
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
     attributes_of_linked,
+    children_of,
     is_differentiated,
     is_renamed_by,
-    parts_of,
     shown_operands,
     source_of,
     tile_of,
@@ -289,11 +289,10 @@ class Tiled(Composite):
     def own_normal(self) -> NamedLinop:
         """Return the normal operator: normals of the parts, or forward and adjoint if needed."""
         normal = self.tiles.normal(self._normal_of_group)
-        if normal is None:
-            return super().own_normal()
         whole = None if self._whole is None else self._whole.N
-        named = None if whole is None else _with_output(normal, whole.oshape)
-        return self.with_tiles(normal) if named is None else self.with_tiles(named, whole)
+        if normal is not None and whole is not None:
+            normal = _with_output(normal, whole.oshape)
+        return super().own_normal() if normal is None else self.with_tiles(normal, whole)
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
         """Return the normal operator of parts that must run together."""
@@ -366,7 +365,7 @@ def first_operand(linop: Tiled) -> tuple[NamedLinop, ...]:
     return linop.linops[:1]
 
 
-@parts_of.register(Tiled)
+@children_of.register(Tiled)
 def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
     return linop.tiles.linops
 
@@ -384,8 +383,8 @@ def _parts_without_fftshift(linop: Tiled, dims: Iterable[NamedDimension]) -> Nam
     dims = list(dims)
     if any(dim in linop.tiles.lengths for dim in dims):
         return None
-    found = [without_fftshift(part, dims) for part in linop.linops]
-    shifted = iter([part for part in found if part is not None])
+    found = [without_fftshift(operand, dims) for operand in linop.linops]
+    shifted = iter([operand for operand in found if operand is not None])
     if None in found:
         return None
     tiles = linop.tiles.mapped(lambda _: next(shifted))

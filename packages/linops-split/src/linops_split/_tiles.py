@@ -28,8 +28,8 @@ class Part:
     """The operator between what the part reads and what it writes."""
     window: Window = field(default_factory=dict)
     """The slices of the dimensions that were cut (input, output or inner); all others are whole."""
-    place: Hashable = None
-    """Where the part works; None means where input and output are."""
+    devices: Hashable = None
+    """The devices between which the part works; None means where input and output are."""
 
     @property
     def reads(self) -> Window:
@@ -53,7 +53,7 @@ class Part:
             dim: slice(starts.get(dim, 0) + piece.start, starts.get(dim, 0) + piece.stop)
             for dim, piece in self.window.items()
         }
-        return Part(self.linop, {**outer, **inside}, self.place)
+        return Part(self.linop, {**outer, **inside}, self.devices)
 
 
 @dataclass(eq=False)
@@ -115,9 +115,9 @@ class Tiles:
 
     @property
     def is_one_whole(self) -> bool:
-        """Whether there is only one part, without slices, at the place of input and output."""
+        """Whether there is only one part, without slices, on the device of input and output."""
         first = self.parts[0]
-        return len(self.parts) == 1 and not first.window and first.place is None
+        return len(self.parts) == 1 and not first.window and first.devices is None
 
     @constant_when_compiled
     def lay_out(self) -> None:
@@ -158,7 +158,7 @@ class Tiles:
         self, change: Callable[[NamedLinop], NamedLinop], shape: NamedShape | None = None
     ) -> Tiles:
         """Return the table with the operators replaced by ``change`` and the same slices."""
-        parts = [Part(change(part.linop), part.window, part.place) for part in self.parts]
+        parts = [Part(change(part.linop), part.window, part.devices) for part in self.parts]
         return Tiles(self.shape if shape is None else shape, parts, self.lengths)
 
     @property
@@ -169,7 +169,7 @@ class Tiles:
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> Tiles:
         """Return the table with renamed dimensions."""
         parts = [
-            Part(part.linop.renamed(names), _renamed(part.window, names), part.place)
+            Part(part.linop.renamed(names), _renamed(part.window, names), part.devices)
             for part in self.parts
         ]
         return Tiles(self.shape.rename(names), parts, _renamed(self.lengths, names))
@@ -205,7 +205,7 @@ class Tiles:
                 window = {name: piece for name, piece in part.window.items() if name != dim}
                 if left is not None:
                     window[dim] = left
-                rows[number].append(Part(linop, window, part.place))
+                rows[number].append(Part(linop, window, part.devices))
         return [
             Tiles(self.shape, row, {**self.lengths, dim: piece.stop - piece.start}) if row else None
             for row, piece in zip(rows, pieces, strict=True)
@@ -232,7 +232,7 @@ class Tiles:
         for group in groups:
             own = [self.parts[number] for number in group]
             if len(own) == 1:
-                found.append(Part(own[0].linop.N, own[0].window, own[0].place))
+                found.append(Part(own[0].linop.N, own[0].window, own[0].devices))
             else:
                 found.append(self._normal_of_group(own, of_group))
         shape = found[0].linop.shape
@@ -248,7 +248,7 @@ class Tiles:
         # The output has the slices of the input, under the names of the output.
         names = dict(zip(shape.ishape, shape.oshape, strict=True))
         parts = [
-            Part(p.linop, _values_by_both_names(p.window, names, kept), p.place) for p in found
+            Part(p.linop, _values_by_both_names(p.window, names, kept), p.devices) for p in found
         ]
         return Tiles(
             NamedShape(shape.ishape, shape.oshape),
@@ -263,11 +263,11 @@ class Tiles:
         hull = {dim: p for dim, p in found.items() if p.stop - p.start < self.lengths[dim]}
         lengths = {**self.lengths, **{dim: p.stop - p.start for dim, p in hull.items()}}
         inside = [
-            Part(part.linop, dict(_within(part.window, hull, lengths)), part.place)
+            Part(part.linop, dict(_within(part.window, hull, lengths)), part.devices)
             for part in parts
         ]
         normal = of_group(Tiles(self.shape, inside, lengths))
-        return Part(normal.linop, hull, normal.place)
+        return Part(normal.linop, hull, normal.devices)
 
 
 def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None:

@@ -92,8 +92,8 @@ if not TYPE_CHECKING:
         for module in map(import_module, ("nameddim", "memmap")):
             if name in module.__all__:
                 return getattr(module, name)
-        for place in _WITH_OTHERS.split():
-            module = import_module(f"{__name__}.{place}")
+        for folder in _WITH_OTHERS.split():
+            module = import_module(f"{__name__}.{folder}")
             if name in module.__all__:
                 error = f"{error}; it is {module.__name__}.{name}"
                 break

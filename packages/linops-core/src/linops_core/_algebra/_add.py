@@ -22,7 +22,7 @@ from .._kernels._accumulate import accumulate
 from ._composite import Composite, operands_without_fftshift, with_operands_inlined
 from ._endomorphism import with_outputs_alike
 from ._fitting import fitted_input
-from ._parts import check_parts_pass
+from ._over_processes import check_shares_pass
 from ._same_space import check_operands, same_space, why_not_alike
 from ._supports import supports_side_by_side
 from ._threads import check_workers, combine_on_threads
@@ -53,7 +53,6 @@ class Add(Composite):
     """
 
     _is_side_by_side = True
-    threaded: bool
 
     def __init__(
         self,
@@ -130,7 +129,7 @@ def _totals_of_terms(linop: Add, side: Side) -> Totals | None:
     says = [totals for totals in found if totals is not None]
     for term, totals in zip(linop.linops, found, strict=True):
         if totals is None and says:
-            check_parts_pass(term, says[0])
+            check_shares_pass(term, says[0])
         elif totals is not None and totals.add != says[0].add:
             raise NotImplementedError(
                 f"{linop.signature}: all terms must have the same parts of an {side}, got "

@@ -62,6 +62,8 @@ class Composite(NamedLinop):
     (2, Scalar (N) -> (N)  weight: 3.0)
     """
 
+    threaded: bool = False
+    """Whether the operands run on several threads."""
     _is_side_by_side: ClassVar[bool] = False
     """Whether operands have the input and the output of the whole, or parts of these."""
     _operands: tuple[str, ...]
@@ -174,7 +176,7 @@ class Composite(NamedLinop):
         """Return one composition for each sequence of operands, as `with_operands` does."""
         attributes = attributes_of_linked(self, shape)
         if shape is None:
-            attributes["_is_endomorphism"] = False  # a part is between parts of the space
+            attributes["_is_endomorphism"] = False  # a tile is between slices of the space
         others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
@@ -237,7 +239,7 @@ class Composite(NamedLinop):
     def own_length(self, side: Side, position: int) -> int | None:
         """Return the length of a dimension that the operands have only in part, or not at all.
 
-        Compositions that join parts override it.
+        Compositions that join operands override it.
         """
         return None
 
@@ -284,7 +286,9 @@ class Composite(NamedLinop):
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
         """Return the operator with ``shape``, and with its operands adapted."""
-        operands = [part.resolved(ishape=shape.ishape, oshape=shape.oshape) for part in self.linops]
+        operands = [
+            operand.resolved(ishape=shape.ishape, oshape=shape.oshape) for operand in self.linops
+        ]
         return self.with_operands(operands, shape)
 
 
@@ -292,8 +296,8 @@ def operands_without_fftshift(
     linop: Composite, dims: Iterable[NamedDimension]
 ) -> NamedLinop | None:
     """Return the same composition of operands for data whose first element is the centre."""
-    found = [without_fftshift(part, dims) for part in linop.linops]
-    operands = [part for part in found if part is not None]
+    found = [without_fftshift(operand, dims) for operand in linop.linops]
+    operands = [operand for operand in found if operand is not None]
     return linop.with_operands(operands, linop.shape) if len(operands) == len(found) else None
 
 
@@ -306,7 +310,7 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     NotImplementedError
         If several processes have parts of the vectors of operands that stand side by side.
     """
-    found = [totals_of(part, side) for part in linop.linops]
+    found = [totals_of(operand, side) for operand in linop.linops]
     says = [totals for totals in found if totals is not None]
     if len(found) > 1 and any(totals.add is not None for totals in says):
         raise NotImplementedError(
@@ -338,15 +342,15 @@ def with_operands_inlined(
     linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: CompositionDims
 ) -> tuple[list[NamedLinop], CompositionDims]:
     """Return operators with some of them replaced by their operands, and their dimensions."""
-    parts: list[NamedLinop] = []
-    numbers: list[int] = []  # of the first part of each operator
+    operands: list[NamedLinop] = []
+    numbers: list[int] = []  # of the first operand of each operator
     for linop, is_flat in zip(linops, are_flattened, strict=True):
-        numbers.append(len(parts))
-        parts += cast(Composite, linop).linops if is_flat else [linop]
+        numbers.append(len(operands))
+        operands += cast(Composite, linop).linops if is_flat else [linop]
     sources = {}
     for place, (number, side, position) in found.sources.items():
         inside: Place = 0, side, position
         if are_flattened[number]:
             inside = cast(Composite, linops[number])._composition_dims().sources[side, position]
         sources[place] = (numbers[number] + inside[0], *inside[1:])
-    return parts, CompositionDims(sources, found.links)
+    return operands, CompositionDims(sources, found.links)

@@ -8,12 +8,12 @@ from nameddim import ELLIPSES, NamedDimension, is_wildcard, iscompatible
 
 from .._base._linop import NamedLinop
 from .._base._places import matching_positions
-from .._base._question import PerClass
+from .._base._question import Question
 
 Dims = tuple[NamedDimension, ...]
 
 
-@PerClass
+@Question.inherited
 def finds_grid_by_name(linop: NamedLinop) -> bool | None:
     """Whether an operator finds the dimensions of its grid by name in the input of a neighbour.
 

@@ -14,7 +14,7 @@ from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
 from .._base._dimensions import check_inner, may_be_cut, supports_of
 from .._base._linop import NamedLinop
-from .._base._places import WHOLE, EqualPlaces, matching_positions
+from .._base._places import COMPOSITION, EqualPlaces, matching_positions
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
@@ -67,7 +67,7 @@ class Normal(Wrapper):
         for side in SIDES:
             for here, there in matching_positions(dims_of(self._shape, side), self.linop.ishape):
                 if self.own_length(side, here) is None:
-                    yield (WHOLE, side, here), (0, "input", there)
+                    yield (COMPOSITION, side, here), (0, "input", there)
 
     # normal_fn is called without the checks of A. The input is checked as an input of A, the output
     # like that of any function.
@@ -166,7 +166,7 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         names = unused_names(own, linop.dims | inner.dims)
         inner = inner.renamed(dict(zip(own, names, strict=True)))
         middle, return_names = [inner], inner.oshape
-    used = linop.dims.union(*(part.dims for part in middle))
+    used = linop.dims.union(*(factor.dims for factor in middle))
     back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))
     return rules.compose(linop, *middle, back).as_endomorphism()
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from nameddim import ND, NamedDimension, NamedShape
 
 from .._base._linop import NamedLinop
-from .._base._places import WHOLE, EqualPlaces
+from .._base._places import COMPOSITION, EqualPlaces
 from .._base._sides import SIDES, Side, dims_of
 from .._base._swapped_functions import of_adjoint
 from .._kernels._complex import as_parts, imag_part, of_parts
@@ -82,7 +82,7 @@ class RealForm(Composite):
     def _equal_places(self) -> Iterable[EqualPlaces]:
         for side in SIDES:
             for position in range(1, len(dims_of(self._shape, side))):
-                yield (WHOLE, side, position), (0, side, position - 1)
+                yield (COMPOSITION, side, position), (0, side, position - 1)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced."""

@@ -51,9 +51,9 @@ def _simplified(
 ) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
     kept: dict[int, NamedLinop] = {}
-    for place, linop in enumerate(operands):
-        if not is_identity(linop) or _knows_more(linop, kept, operands[place + 1 :]):
-            kept[place] = linop
+    for number, linop in enumerate(operands):
+        if not is_identity(linop) or _knows_more(linop, kept, operands[number + 1 :]):
+            kept[number] = linop
     kept = with_few_numbers(kept)
     if not kept:
         return Identity(operands[0].ishape)
@@ -101,9 +101,9 @@ def power(linop: NamedLinop, exponent: int) -> NamedLinop:
 def simplified_sum(*linops: NamedLinop) -> NamedLinop:
     """Return the simplified sum of the operators."""
     terms = same_space("Add", with_outputs_alike(linops))
-    for place in [i for i, term in enumerate(terms) if acts_as(term, Zero)][::-1]:
-        others = [*terms[:place], *terms[place + 1 :]]
-        if others and _adds_no_size(terms[place], others):
+    for number in [i for i, term in enumerate(terms) if acts_as(term, Zero)][::-1]:
+        others = [*terms[:number], *terms[number + 1 :]]
+        if others and _adds_no_size(terms[number], others):
             terms = others
     result = terms[0] if len(terms) == 1 else Add(*terms)
     every = all(linop.is_endomorphism for linop in linops)

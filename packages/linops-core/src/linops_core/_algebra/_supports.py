@@ -66,7 +66,7 @@ def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports
 
 def _sliced(chain: Composite) -> frozenset[NamedDimension]:
     """Return the dimensions along which slices pass between operands."""
-    shared = frozenset[NamedDimension]().union(*(part.shape.dims for part in chain.linops))
+    shared = frozenset[NamedDimension]().union(*(operand.shape.dims for operand in chain.linops))
     stretches = Counter(dim for dim in chain.ishape if dim in shared)
     opaque = set[NamedDimension]()
     for linop in chain.linops:
@@ -84,8 +84,8 @@ def _left_over(
     """Return the supports between operands after one pass in the given order."""
     window: dict[NamedDimension, slice] = {}
     for linop in linops:
-        part = tile_of(linop, {dim: window[dim] for dim in window.keys() & linop.dims})
-        supports = supports_of(part, [dim for dim in side(part) if dim in sliced])
+        tile = tile_of(linop, {dim: window[dim] for dim in window.keys() & linop.dims})
+        supports = supports_of(tile, [dim for dim in side(tile) if dim in sliced])
         for dim, piece in supports.items():
             if piece is not None:
                 window[dim] = within(window.get(dim), piece)

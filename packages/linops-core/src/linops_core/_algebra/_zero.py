@@ -16,7 +16,7 @@ from .._base._dimensions import may_be_cut, size_of_side
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._roles import why_on_both_sides
-from .._base._sides import SIDES, Side, dims_of, lengths_by_place, occurrences
+from .._base._sides import SIDES, Side, dims_of, lengths_by_occurrence, occurrences
 from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
 from .._base._swapped_functions import of_adjoint
@@ -133,7 +133,7 @@ class Zero(SliceableLinop):
     def output_sizes(self, x: Tensor) -> list[int]:
         """Return the sizes of the output for input ``x``."""
         # The first "()" of the output is the first of the input, and so on.
-        of_input = lengths_by_place(self.ishape, x.shape)
+        of_input = lengths_by_occurrence(self.ishape, x.shape)
         lengths: list[int] = []
         for dim, number in occurrences(self.oshape):
             if (dim, number) in of_input and dim not in self._apart:

@@ -237,7 +237,9 @@ def _refused(
     """
     if (kind := _kind(other)) is None:
         return NotImplemented  # type: ignore[no-any-return]
-    shown = getattr(other, "signature", None) or (other if kind == "number" else type(other))
+    shown = other if kind == "number" else type(other)
+    if isinstance(other, Arithmetic):
+        shown = other.signature
     if rule:
         raise TypeError(
             f"{linop.signature}: an operator must {rule}, got {shown} {sign} A; {advice}"

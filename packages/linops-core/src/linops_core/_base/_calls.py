@@ -26,7 +26,7 @@ def apply_with_lazy_conjugate(linop: Any, x: Tensor) -> Tensor:
         advise(error)
         raise
     except RuntimeError as error:
-        check_place(linop, x, error)
+        check_input(linop, x, error)
         raise
     return y
 
@@ -43,7 +43,7 @@ def is_hooked(linop: Any) -> bool:
     )
 
 
-def check_place(linop: Any, x: Tensor, error: RuntimeError) -> None:
+def check_input(linop: Any, x: Tensor, error: RuntimeError) -> None:
     """Raise an error for an input where the operator cannot work, instead of one of torch.
 
     It is called after an error of torch, because right calls would wait for it.

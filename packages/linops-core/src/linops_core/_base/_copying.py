@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from ._late_hooks import HOOKS
 from ._memo import inherited_values
-from ._question import PerClass
+from ._question import Question
 from ._state import plain_weight
 
 if TYPE_CHECKING:
@@ -77,30 +77,30 @@ def with_changed_tensors(
         _buffers={
             name: plain_weight(change((parts or {}).get(name, t))) for name, t in tensors.items()
         },
-        _modules={name: _changed_part(part, change) for name, part in module._modules.items()},
+        _modules={name: _changed_child(child, change) for name, child in module._modules.items()},
     )
     return other
 
 
-@PerClass
-def parts_of(module: nn.Module) -> list[nn.Module]:
+@Question.inherited
+def children_of(module: nn.Module) -> list[nn.Module]:
     """Return the modules that are called for a module, in the order of ``with_weights``."""
-    return [part for part in module._modules.values() if part is not None]
+    return [child for child in module._modules.values() if child is not None]
 
 
-def all_parts_of(module: nn.Module) -> Iterator[nn.Module]:
+def submodules_of(module: nn.Module) -> Iterator[nn.Module]:
     """Yield a module and all that are called for it, also those that share all their weights.
 
     ``module.modules()`` leaves out an operator that has the weights of another one.
     """
     yield module
-    for part in parts_of(module):
-        yield from all_parts_of(part)
+    for child in children_of(module):
+        yield from submodules_of(child)
 
 
-def _changed_part(part: nn.Module | None, change: Callable[[Tensor], Tensor]) -> nn.Module | None:
-    if part is None:
+def _changed_child(child: nn.Module | None, change: Callable[[Tensor], Tensor]) -> nn.Module | None:
+    if child is None:
         return None
-    with_weights = getattr(type(part), "with_weights", with_changed_tensors)
-    changed: nn.Module = with_weights(part, change)
+    with_weights = getattr(type(child), "with_weights", with_changed_tensors)
+    changed: nn.Module = with_weights(child, change)
     return changed

@@ -10,7 +10,7 @@ from memmap import union_nbytes
 from nameddim import is_wildcard
 
 from ._dimensions import DimensionedModule
-from ._question import PerClass
+from ._question import Question
 from ._sides import SIDES, dims_of
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -43,18 +43,26 @@ def dims_text(dims: Iterable[object], sizes: Iterable[int | None]) -> str:
     return ", ".join(str(dim) if size is None else f"{dim} {size}" for dim, size in pairs)
 
 
-@PerClass
+@Question
+def method_of(linop: DimensionedModule) -> str | None:
+    """Return by which method an operator is computed; None if there is one, or a call chooses."""
+    return None
+
+
+@Question.inherited
 def shown_operands(linop: DimensionedModule) -> Iterable[DimensionedModule]:
     """Return the operands that ``repr`` shows; for many that are alike, the first ones."""
     # Not children(), which lists an operand that is used twice only once.
-    return [part for part in linop._modules.values() if isinstance(part, DimensionedModule)]
+    return [
+        operand for operand in linop._modules.values() if isinstance(operand, DimensionedModule)
+    ]
 
 
 def tree_lines(linop: DimensionedModule) -> Iterator[str]:
     """Yield the lines of ``repr``: an operator, then its operands."""
     yield "  ".join(text for text in (linop.signature, linop.extra_repr()) if text)
-    for part in shown_operands(linop):
-        yield from (f"  {line}" for line in repr(part).splitlines())
+    for operand in shown_operands(linop):
+        yield from (f"  {line}" for line in repr(operand).splitlines())
 
 
 def html_tree(linop: DimensionedModule) -> str:
@@ -69,5 +77,5 @@ def html_tree(linop: DimensionedModule) -> str:
 def _html_rows(linop: DimensionedModule, depth: int) -> Iterator[list[str]]:
     sides = [dims_text(dims_of(linop.shape, side), linop.sizes(side)) for side in SIDES]
     yield ["  " * depth + linop.name, *sides, linop.extra_repr()]
-    for part in shown_operands(linop):
-        yield from _html_rows(part, depth + 1)
+    for operand in shown_operands(linop):
+        yield from _html_rows(operand, depth + 1)

@@ -11,7 +11,7 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
 
 from ._module import OperatorModule
-from ._question import PerClass
+from ._question import Question
 from ._roles import Role, membership
 from ._sides import SIDES, Side, axis_of, dims_of, occurrences
 from ._tile import Supports
@@ -101,11 +101,13 @@ class DimensionedModule(OperatorModule):
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the pairs of positions in input and output that are the same dimension."""
-        at_input = {place: position for position, place in enumerate(occurrences(self.ishape))}
+        at_input = {
+            occurrence: position for position, occurrence in enumerate(occurrences(self.ishape))
+        }
         return [
-            (at_input[place], position)
-            for position, place in enumerate(occurrences(self.oshape))
-            if place in at_input and self.why_opaque(place[0]) is None
+            (at_input[occurrence], position)
+            for position, occurrence in enumerate(occurrences(self.oshape))
+            if occurrence in at_input and self.why_opaque(occurrence[0]) is None
         ]
 
     @property
@@ -165,7 +167,7 @@ def size_of_side(linop: DimensionedModule, dim: NamedDimension | str) -> int | N
     return None
 
 
-@PerClass
+@Question.inherited
 def supports_of(linop: DimensionedModule, dims: Iterable[NamedDimension]) -> Supports:
     """Return the supports of several dimensions; some operators find them together."""
     return {dim: linop.support(dim) for dim in dims}
@@ -176,7 +178,7 @@ def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
     return linop.role(dim) not in (None, Role.OPAQUE)
 
 
-@PerClass
+@Question.inherited
 def source_of(linop: DimensionedModule, side: Side, position: int) -> Source:
     """Return where the length at a place is known, or the length itself."""
     return linop, side, position
@@ -200,8 +202,8 @@ def check_sizes(
             f"{len(names) - any_run} dimensions for {linop.shape}, "
             f"got shape {tuple(x.shape)}"
         )
-    for place, (dim, size) in enumerate(zip(names, sizes, strict=True)):
-        axis = axis_of(place, names)
+    for position, (dim, size) in enumerate(zip(names, sizes, strict=True)):
+        axis = axis_of(position, names)
         if size is not None and x.shape[axis] != size:
             raise ValueError(
                 f"{linop.name}: {dim} must have size {size}, got {x.shape[axis]} "

@@ -159,16 +159,16 @@ class OperatorModule(LateHooks):
         for module in self.children() if recurse else ():
             module._apply(fn)
         own = {**self._parameters, **self._buffers}
-        names = getattr(self, "_geometry", ())  # the weights that are places, angles or times
-        places = [t for name in names if (t := own.get(name)) is not None]
-        at = {id(tensor) for place in places for tensor in (place, place.grad)}
+        names = getattr(self, "_geometry", ())  # the weights that are coordinates, angles or times
+        geometry = [t for name in names if (t := own.get(name)) is not None]
+        at = {id(tensor) for weight in geometry for tensor in (weight, weight.grad)}
 
         def changed(tensor: Tensor) -> Tensor:
-            is_place = id(tensor) in at
-            if not is_place and not tensor.is_complex():
+            is_geometry = id(tensor) in at
+            if not is_geometry and not tensor.is_complex():
                 return fn(tensor)
             empty = fn(torch.empty(0, dtype=tensor.dtype, device=tensor.device))
-            dtype = dtype_of_cast(tensor.dtype, empty.dtype, is_place)
+            dtype = dtype_of_cast(tensor.dtype, empty.dtype, is_geometry)
             return fn(tensor) if dtype is empty.dtype else tensor.to(empty.device, dtype)
 
         super()._apply(changed, recurse=False)  # type: ignore[no-untyped-call]

@@ -1,6 +1,6 @@
 """Places in a composition that are the same dimension, and where their lengths are known.
 
-A *place* is a position in the names of one side of an operator. Names are not enough: a crop may
+A *place* is a position in the names of one side of an operand. Names are not enough: a crop may
 keep the name Nx for a shorter dimension. Two places are the same dimension where neighbours meet,
 and where an operator passes slices of its input to its output.
 """
@@ -18,11 +18,11 @@ from ._sides import SIDES, Side, dims_of
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Place: TypeAlias = tuple[int, Side, int]
-"""The number of an operand (or WHOLE, the composition), one of its sides, a position."""
+"""The number of an operand, or COMPOSITION, one of its sides, a position."""
 EqualPlaces: TypeAlias = tuple[Place, Place]
 """Two places that are the same dimension because of the composition."""
 
-WHOLE = -1
+COMPOSITION = -1
 """The composition, which comes last, after its operands."""
 
 
@@ -35,12 +35,12 @@ class CompositionDims:
     links: tuple[tuple[int, int], ...]
     """Pairs of positions of input and output that are the same dimension."""
 
-    def among(self, places: Sequence[int]) -> CompositionDims | None:
+    def among(self, kept: Sequence[int]) -> CompositionDims | None:
         """Return these facts without some operands, or None if one of them knows a length."""
-        numbers = {place: number for number, place in enumerate(places)}
+        numbers = {old: number for number, old in enumerate(kept)}
         if not {number for number, *_ in self.sources.values()} <= numbers.keys():
             return None
-        sources = {place: (numbers[own[0]], *own[1:]) for place, own in self.sources.items()}
+        sources = {place: (numbers[old[0]], *old[1:]) for place, old in self.sources.items()}
         return CompositionDims(sources, self.links)
 
 
@@ -90,7 +90,7 @@ def composition_dims(
     at_input: dict[int, int] = {}
     for side in SIDES:
         for position in range(len(dims_of(shape, side))):
-            own = root(node((WHOLE, side, position)))
+            own = root(node((COMPOSITION, side, position)))
             if own in known:
                 sources[side, position] = known[own][1]
             if side == "input":
@@ -144,12 +144,12 @@ def equal_places_in_chain(
 ) -> Iterator[EqualPlaces]:
     """Yield the equal places of operators that are applied one after another."""
     for here, there in matching_positions(shape.ishape, linops[0].ishape):
-        yield (WHOLE, "input", here), (0, "input", there)
+        yield (COMPOSITION, "input", here), (0, "input", there)
     for number in range(1, len(linops)):
         for here, there in matching_positions(linops[number - 1].oshape, linops[number].ishape):
             yield (number - 1, "output", here), (number, "input", there)
     for here, there in matching_positions(shape.oshape, linops[-1].oshape):
-        yield (WHOLE, "output", here), (len(linops) - 1, "output", there)
+        yield (COMPOSITION, "output", here), (len(linops) - 1, "output", there)
 
 
 def equal_places_side_by_side(
@@ -163,7 +163,7 @@ def equal_places_side_by_side(
         for number, linop in enumerate(linops):
             for here, there in matching_positions(own, dims_of(linop.shape, side)):
                 if own_length(side, here) is None:
-                    yield (WHOLE, side, here), (number, side, there)
+                    yield (COMPOSITION, side, here), (number, side, there)
 
 
 def equal_places_by_name(
@@ -177,6 +177,6 @@ def equal_places_by_name(
                 if dim in linop.ishape:
                     at_output = linop.oshape.index(dim) if dim in linop.oshape else None
                     if at_output is None or at_output in linked:
-                        yield (WHOLE, side, here), (number, "input", linop.ishape.index(dim))
+                        yield (COMPOSITION, side, here), (number, "input", linop.ishape.index(dim))
                 elif dim in linop.oshape:
-                    yield (WHOLE, side, here), (number, "output", linop.oshape.index(dim))
+                    yield (COMPOSITION, side, here), (number, "output", linop.oshape.index(dim))

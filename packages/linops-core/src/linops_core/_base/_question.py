@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import update_wrapper, wraps
+from functools import update_wrapper
 from typing import Any, Concatenate, Generic, ParamSpec, TypeGuard, TypeVar
 
 Rest = ParamSpec("Rest")
 Result = TypeVar("Result")
-Implementation = TypeVar("Implementation", bound=Callable[..., object])
 Kind = TypeVar("Kind")
 Answer = TypeVar("Answer", bound=Callable[..., object])
 
@@ -50,8 +49,11 @@ def acts_as(linop: object, kind: type[Kind]) -> TypeGuard[Kind]:
     What is known of a class, such as of an identity, does not hold for a subclass with another
     ``fn``.
     """
-    cls = type(linop)
-    return cls is kind or (issubclass(cls, kind) and has_functions_of(cls, kind, *_OF_CALLS))
+    return isinstance(linop, kind) and _acts_alike(type(linop), kind)
+
+
+def _acts_alike(cls: type, kind: type) -> bool:
+    return cls is kind or has_functions_of(cls, kind, *_OF_CALLS)
 
 
 def lost_closed_forms(cls: type) -> Iterator[str]:
@@ -70,46 +72,20 @@ def always_true(linop: object) -> bool:
     return True
 
 
-class PerClass(Generic[Rest, Result]):
-    """A function of an operator, chosen by the class of the operator or its nearest base.
-
-    It does not depend on the ``fn`` of the class; otherwise use :class:`Question`. It is like
-    :func:`functools.singledispatch`, whose cache is written to at the first call for a class:
-    torch.compile then refuses to read the names of dimensions in the same graph.
-    """
-
-    def __init__(self, default: Callable[Concatenate[Any, Rest], Result]) -> None:
-        self.default = default
-        self.implementations: dict[type, Callable[..., Any]] = {}
-        update_wrapper(self, default)
-
-    def __call__(self, linop: object, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
-        """Call the implementation for the class of the operator."""
-        result: Result = self.of(type(linop))(linop, *args, **kwargs)
-        return result
-
-    def of(self, cls: type) -> Callable[..., Any]:
-        """Return the implementation for a class."""
-        for base in cls.__mro__:
-            if base in self.implementations:
-                return self.implementations[base]
-        return self.default
-
-    def register(self, cls: type) -> Callable[[Implementation], Implementation]:
-        """Return a decorator for the implementation of a class."""
-
-        def kept(implementation: Implementation) -> Implementation:
-            self.implementations[cls] = implementation
-            return implementation
-
-        return kept
-
-
-class Question(Generic[Result]):
+class Question(Generic[Rest, Result]):
     """A function of an operator with another answer for each class that registers one.
+
+    Use a method or an attribute of the base class for what the author of an operator says of it:
+    ``fn``, ``size``, ``is_real``. Use a question, beside the function that asks it, for what one
+    caller wants to know and most classes need not say; its default is right for all of them.
 
     An answer is about the ``fn`` and ``adj_fn`` of its class. A class that overrides one of them,
     or ``forward``, is another operator, and does not inherit the answer: the default holds.
+    Answers about operands, dimensions or slices are inherited as these are, by all subclasses; make
+    such a question by :meth:`inherited`.
+
+    It is not a :func:`functools.singledispatch`, whose cache is written to at the first call for a
+    class: torch.compile then refuses to read the names of dimensions in the same graph.
 
     Examples
     --------
@@ -129,28 +105,36 @@ class Question(Generic[Result]):
     (True, False)
     """
 
-    def __init__(self, default: Callable[..., Result]) -> None:
-        self._default = default
-        self._answers: PerClass[..., Result] = PerClass(default)
+    def __init__(self, default: Callable[Concatenate[Any, Rest], Result]) -> None:
+        self.default = default
+        """The answer of all other classes."""
+        self._answers: dict[type, Callable[..., Any]] = {}
+        self._is_inherited = False
         update_wrapper(self, default)
 
-    def __call__(self, linop: Any, *args: Any) -> Result:
-        """Return the answer of the class of the operator, else the default."""
-        return self._answers(linop, *args)
+    @classmethod
+    def inherited(cls, default: Callable[Concatenate[Any, Rest], Result]) -> Question[Rest, Result]:
+        """Make a question whose answers do not depend on the ``fn`` of a class."""
+        question = Question(default)
+        question._is_inherited = True
+        return question
+
+    def __call__(self, linop: Any, *args: Rest.args, **kwargs: Rest.kwargs) -> Result:
+        """Return the answer of the class of the operator or its nearest base, else the default."""
+        result: Result = self._answer_of(type(linop))(linop, *args, **kwargs)
+        return result
 
     def register(self, *classes: type) -> Callable[[Answer], Answer]:
         """Return a decorator for the answer of some classes: a function of the same arguments."""
 
         def kept(answer: Answer) -> Answer:
-            for cls in classes:
-                self._answers.register(cls)(self._answer_of(cls, answer))
+            self._answers.update(dict.fromkeys(classes, answer))
             return answer
 
         return kept
 
-    def _answer_of(self, cls: type, answer: Callable[..., Any]) -> Callable[..., Result]:
-        @wraps(answer)
-        def guarded(linop: Any, *args: Any) -> Result:
-            return (answer if acts_as(linop, cls) else self._default)(linop, *args)
-
-        return guarded
+    def _answer_of(self, cls: type) -> Callable[..., Any]:
+        kind = next((base for base in cls.__mro__ if base in self._answers), None)
+        if kind is None or not (self._is_inherited or _acts_alike(cls, kind)):
+            return self.default
+        return self._answers[kind]

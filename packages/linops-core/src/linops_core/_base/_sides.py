@@ -19,12 +19,14 @@ def dims_of(shape: NamedShape, side: Side) -> tuple[NamedDimension, ...]:
 
 def named_axes(names: tuple[NamedDimension, ...]) -> list[tuple[int, NamedDimension]]:
     """Return (axis, dimension) for all but ``...``; axes behind it count from the end."""
-    return [(axis_of(place, names), dim) for place, dim in enumerate(names) if dim != ELLIPSES]
+    return [
+        (axis_of(position, names), dim) for position, dim in enumerate(names) if dim != ELLIPSES
+    ]
 
 
-def axis_of(place: int, names: tuple[NamedDimension, ...]) -> int:
-    """Return the axis of the dimension at ``place``, negative behind a ``...``."""
-    return place - len(names) * (ELLIPSES in names[:place])
+def axis_of(position: int, names: tuple[NamedDimension, ...]) -> int:
+    """Return the axis of the dimension at ``position``, negative behind a ``...``."""
+    return position - len(names) * (ELLIPSES in names[:position])
 
 
 def occurrences(names: tuple[NamedDimension, ...]) -> list[tuple[NamedDimension, int]]:
@@ -32,14 +34,14 @@ def occurrences(names: tuple[NamedDimension, ...]) -> list[tuple[NamedDimension,
     return [(dim, names[:position].count(dim)) for position, dim in enumerate(names)]
 
 
-def lengths_by_place(
+def lengths_by_occurrence(
     names: tuple[NamedDimension, ...], shape: Sequence[int]
 ) -> dict[tuple[NamedDimension, int], list[int]]:
     """Return the lengths of a tensor by :func:`occurrences`; of a ``...`` it may be several."""
     found, lengths, n_run = {}, [*shape], len(shape) - len(names) + 1
-    for place in occurrences(names):
-        count = n_run if place[0] == ELLIPSES else 1
-        found[place], lengths = lengths[:count], lengths[count:]
+    for occurrence in occurrences(names):
+        count = n_run if occurrence[0] == ELLIPSES else 1
+        found[occurrence], lengths = lengths[:count], lengths[count:]
     return found
 
 

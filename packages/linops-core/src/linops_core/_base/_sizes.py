@@ -94,10 +94,10 @@ def _values(linop: DimensionedModule) -> list[Tensor]:
     """Return the weights that are multiplied by values of the input."""
     return [
         weight
-        for part in linop.modules()
-        for name, weight in chain(part._parameters.items(), part._buffers.items())
+        for module in linop.modules()
+        for name, weight in chain(module._parameters.items(), module._buffers.items())
         # Places, angles and shifts do not decide dtypes.
-        if weight is not None and name not in getattr(part, "_geometry", ())
+        if weight is not None and name not in getattr(module, "_geometry", ())
     ]
 
 

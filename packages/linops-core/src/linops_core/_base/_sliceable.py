@@ -62,7 +62,7 @@ class WeightPart(NamedTuple):
         return torch.Size([n if p == _ALL else p.stop - p.start for p, n in pairs])
 
     @property
-    def place(self) -> tuple[tuple[int | None, int | None], ...]:
+    def bounds(self) -> tuple[tuple[int | None, int | None], ...]:
         """The ends of the slices that a tile reads; they can be a key."""
         return tuple([(piece.start, piece.stop) for piece in self.cut])
 

@@ -25,19 +25,19 @@ def plain_weight(tensor: Tensor) -> Tensor:
 def names_by_tensor(module: nn.Module, prefix: str) -> list[list[str]]:
     """Return the names of each tensor of a module, in the order of use."""
     names: dict[tuple[int, str], list[str]] = {}
-    for name, place in _places(module, prefix):
-        names.setdefault(place, []).append(name)
+    for name, use in _uses(module, prefix):
+        names.setdefault(use, []).append(name)
     return [*names.values()]
 
 
-def _places(module: nn.Module, prefix: str) -> Iterator[tuple[str, tuple[int, str]]]:
+def _uses(module: nn.Module, prefix: str) -> Iterator[tuple[str, tuple[int, str]]]:
     """Yield the name of each use of a tensor, and the dictionary that holds it."""
     for kept in (module._parameters, module._buffers):
         for name in kept:
             yield prefix + name, (id(kept), name)
     for part_name, part in module._modules.items():
         if part is not None:
-            yield from _places(part, f"{prefix}{part_name}.")
+            yield from _uses(part, f"{prefix}{part_name}.")
 
 
 def remove_repeated_entries(

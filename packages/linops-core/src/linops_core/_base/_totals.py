@@ -10,7 +10,7 @@ from torch import Generator, Tensor
 
 from nameddim import NamedDimension
 
-from ._question import PerClass
+from ._question import Question
 from ._sides import Side
 
 
@@ -61,7 +61,7 @@ WHOLE = Totals()
 """The reduction of whole vectors: none."""
 
 
-@PerClass
+@Question.inherited
 def totals_of(linop: object, side: Side) -> Totals | None:
     """Return how sums over the parts of a vector of one side are collected; None for whole vectors.
 

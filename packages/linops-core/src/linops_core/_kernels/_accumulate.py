@@ -91,18 +91,18 @@ def writing_is_safe() -> bool:
     return not (torch.compiler.is_compiling() or is_transformed())
 
 
-def dtype_of_sums(dtype: torch.dtype, count: int, places: Iterable[Tensor]) -> torch.dtype:
-    """Return the dtype in which values of this dtype are added at ``count`` places, given in parts.
+def dtype_of_sums(dtype: torch.dtype, count: int, indices: Iterable[Tensor]) -> torch.dtype:
+    """Return the dtype in which values are added at ``count`` indices, which are given in parts.
 
-    It is double precision if more than 256 may share a place: torch adds them one by one, so that
-    2^16 of 0.1 in single precision err by 6e-4, and 2^25 of 1 give 2^24. Of places without values
+    It is double precision if more than 256 may share an index: torch adds them one by one, so that
+    2^16 of 0.1 in single precision err by 6e-4, and 2^25 of 1 give 2^24. Of indices without values
     nothing is known: plans count double precision, and compiled graphs stay in the dtype.
     """
     if dtype.itemsize > (8 if dtype.is_complex else 4) or count <= MANY or not writing_is_safe():
         return dtype
     n_bins = max(_BINS, 1 << (count // 64).bit_length())
     counts: Tensor | None = None
-    for part in places:
+    for part in indices:
         if isinstance(part, FakeTensor):
             return torch.promote_types(dtype, torch.float64)
         if type(part) is not Tensor or part.is_meta:

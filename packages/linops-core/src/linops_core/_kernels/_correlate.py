@@ -199,26 +199,26 @@ def _spectrum(
 ) -> Tensor:
     """Return the spectrum by which the spectrum of the input is multiplied.
 
-    It is the transform of the kernel at reversed places. Each axis is transformed before the next
+    It is the transform of the reversed kernel. Each axis is transformed before the next
     one is as long as its period.
     """
     axes = range(-len(shifts), 0)
     for axis in reversed(axes) if is_real else axes:  # real values are transformed first
         taps = torch.arange(weight.shape[axis], device=weight.device)
-        places = (shifts[axis] - taps).remainder(lengths[axis])
-        weight = _placed(weight, axis, places, lengths[axis])
+        positions = (shifts[axis] - taps).remainder(lengths[axis])
+        weight = _padded(weight, axis, positions, lengths[axis])
         weight = (torch.fft.rfft if is_real and axis == -1 else torch.fft.fft)(weight, dim=axis)
     return weight.contiguous()  # as the spectra that it multiplies: products take a third
 
 
-def _placed(weight: Tensor, axis: int, places: Tensor, size: int) -> Tensor:
-    """Return zeros of the length ``size`` along an axis, with the weight added at some places."""
+def _padded(weight: Tensor, axis: int, positions: Tensor, size: int) -> Tensor:
+    """Return zeros of length ``size`` along an axis, with the weight added at some positions."""
     around = list(weight.shape)
     around[axis] = size
     zeros = weight.new_zeros(around)
     if writing_is_safe():
-        return zeros.index_add_(axis, places, weight)
-    return zeros.index_add(axis, places, weight)
+        return zeros.index_add_(axis, positions, weight)
+    return zeros.index_add(axis, positions, weight)
 
 
 def _fast_length(size: int) -> int:

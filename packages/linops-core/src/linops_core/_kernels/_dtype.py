@@ -31,12 +31,12 @@ def in_precision_of(tensor: Tensor, dtype: torch.dtype | None) -> torch.dtype:
     return _COMPLEX[real] if tensor.is_complex() else real
 
 
-def dtype_of_cast(old: torch.dtype, new: torch.dtype, is_place: bool) -> torch.dtype:
+def dtype_of_cast(old: torch.dtype, new: torch.dtype, is_geometry: bool) -> torch.dtype:
     """Return the dtype for a cast from ``old`` to ``new`` that loses no imaginary part.
 
-    That of a place is real, and of single or double precision if ``old`` is.
+    That of coordinates, angles and times is real, and of single or double precision if ``old`` is.
     """
-    if is_place:
+    if is_geometry:
         real = new.to_real() if new.is_complex else new
         return real if {old, real} <= {torch.float32, torch.float64} else old
     return new if new.is_complex else _COMPLEX.get(new, old)

@@ -34,7 +34,7 @@ _SINGLE = {
 _DOUBLE = {True: torch.complex128, False: torch.float64}
 
 
-def inner(x: Tensor, z: Tensor, axes: Sequence[int] = ()) -> Tensor:
+def vdot(x: Tensor, z: Tensor, axes: Sequence[int] = ()) -> Tensor:
     """Return x^H z of two tensors, each as one vector; of each vector that ``axes`` number.
 
     There is no temporary of their size, except in a compiled graph.
@@ -52,7 +52,7 @@ def inner(x: Tensor, z: Tensor, axes: Sequence[int] = ()) -> Tensor:
         products = _products(first.flatten(1), second.flatten(1))
         found = products.sum(-1, dtype=_DOUBLE[x.is_complex()])
     elif first[:1].numel() > _BLOCK:
-        found = torch.stack([inner(*pair) for pair in zip(first, second, strict=True)])
+        found = torch.stack([vdot(*pair) for pair in zip(first, second, strict=True)])
     else:
         step = _BLOCK // max(first[:1].numel(), 1)
         pairs = zip(first.split(step), second.split(step), strict=True)
@@ -96,7 +96,7 @@ def norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
 def squared_norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
     """Return the sum of squares of all entries; of each vector that ``axes`` number."""
     parts = real_parts(x)
-    return inner(parts, parts, axes)
+    return vdot(parts, parts, axes)
 
 
 def real_parts(x: Tensor) -> Tensor:

@@ -33,10 +33,10 @@ class Kept(Cache, Generic[Made]):
         self._values: dict[Hashable, Made] = {}
         self._parts = WeakValueDictionary[Hashable, Kept[Made]]()
 
-    def part(self, place: Hashable) -> Kept[Made]:
-        """Return where to keep the values of a part of the tensors; tiles of one place share it."""
+    def part(self, key: Hashable) -> Kept[Made]:
+        """Return where to keep the values of a part of the tensors; tiles with one key share it."""
         with self._lock:
-            return self._parts.setdefault(place, Kept())
+            return self._parts.setdefault(key, Kept())
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         return type(self), ()

@@ -79,7 +79,7 @@ def picked(x: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
     It is a view if no step is negative and every output picks an element.
     """
-    reads, writes = _places(axes)
+    reads, writes = _reads_and_writes(axes)
     return _moved(x, reads, writes, [axis.n_output for axis in axes], axes)
 
 
@@ -88,11 +88,11 @@ def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
     It is a view if no step is negative and there are no other places.
     """
-    reads, writes = _places(axes)
+    reads, writes = _reads_and_writes(axes)
     return _moved(y, writes, reads, [axis.n_input for axis in axes], axes)
 
 
-def _places(axes: Sequence[PickedAxis]) -> tuple[list[slice], list[slice]]:
+def _reads_and_writes(axes: Sequence[PickedAxis]) -> tuple[list[slice], list[slice]]:
     """Return the picked slices, starting at the lowest element, and the output slices."""
     found = [axis.supports for axis in axes]
     pairs = zip(found, axes, strict=True)
@@ -115,7 +115,7 @@ def _moved(
     batch = part.shape[: part.ndim - len(axes)]
     if part.shape[len(batch) :] == tuple(lengths):
         return part
-    if all([place.step in (None, 1) for place in there]):
+    if all([piece.step in (None, 1) for piece in there]):
         pairs = zip(there[::-1], lengths[::-1], strict=True)  # the last axis comes first
         return torch.constant_pad_nd(part, [n for p, m in pairs for n in (p.start, m - p.stop)])
     whole = part.new_zeros(*batch, *lengths)

@@ -137,17 +137,17 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     whole = blocks.new_zeros(*batch, *lengths)
     own = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
     for chosen in product(*own):
-        places, part = whole, blocks
+        target, part = whole, blocks
         for number in reversed(range(ndim)):
             axis, step = n_batch + number, kinds[number] * strides[number]
             part = part[(slice(None),) * axis + (slice(chosen[number], None, kinds[number]),)]
             first = starts[number] + windows[number].offset + chosen[number] * strides[number]
             # Not unfold: compiled code loses what is written into such a view.
-            cells = places.narrow(axis, first, part.shape[axis] * step).unflatten(axis, (-1, step))
-            places = cells.narrow(axis + 1, 0, windows[number].length)
-        counts = range(n_batch, places.ndim, 2)
-        places = places.permute(*range(n_batch), *counts, *(at + 1 for at in counts))
-        places.add_(part)
+            cells = target.narrow(axis, first, part.shape[axis] * step).unflatten(axis, (-1, step))
+            target = cells.narrow(axis + 1, 0, windows[number].length)
+        counts = range(n_batch, target.ndim, 2)
+        target = target.permute(*range(n_batch), *counts, *(at + 1 for at in counts))
+        target.add_(part)
     for axis, (start, each) in enumerate(zip(starts, windows, strict=True), n_batch):
         whole = whole.narrow(axis, start, each.size)
     return whole

@@ -104,8 +104,8 @@ class BlockOperator(GridOperator[SlidingWindows]):
             return unfolded(x, self._axes)
         moves, positions = self._kept_positions()
         points = picked(x, moves).flatten(x.ndim - self.ndim)
-        places = positions.flatten().expand(*points.shape[:-1], -1)
-        return points.gather(-1, places).reshape(*points.shape[:-1], *positions.shape)
+        indices = positions.flatten().expand(*points.shape[:-1], -1)
+        return points.gather(-1, indices).reshape(*points.shape[:-1], *positions.shape)
 
     def _summed(self, blocks: Tensor) -> Tensor:
         blocks = summable(blocks)
@@ -113,9 +113,9 @@ class BlockOperator(GridOperator[SlidingWindows]):
             return folded(blocks, self._axes)
         moves, positions = self._kept_positions()
         values = blocks.flatten(blocks.ndim - positions.ndim)
-        places = positions.flatten().expand(values.shape)
+        indices = positions.flatten().expand(values.shape)
         spans = torch.Size([axis.n_output for axis in moves])
-        array = values.new_zeros(*values.shape[:-1], spans.numel()).scatter_add(-1, places, values)
+        array = values.new_zeros(*values.shape[:-1], spans.numel()).scatter_add(-1, indices, values)
         array = array.reshape(*values.shape[:-1], *spans)
         return put_back(array, moves)
 
@@ -152,9 +152,9 @@ class BlockOperator(GridOperator[SlidingWindows]):
     @staticmethod
     def counted(linop: BlockOperator, x: Tensor, /) -> Tensor:
         """Return an array times the number of blocks of each element."""
-        places = linop._places[0 if linop._has_grid_as_input else 1]
-        x = to_the_end(summable(x), places)
-        return from_the_end(linop.counts(x) * x, places)
+        axes = linop._places[0 if linop._has_grid_as_input else 1]
+        x = to_the_end(summable(x), axes)
+        return from_the_end(linop.counts(x) * x, axes)
 
 
 class ArrayToBlocks(BlockOperator):

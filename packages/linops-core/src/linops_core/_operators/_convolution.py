@@ -13,6 +13,7 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._algebra._shifted import shift_axes
 from .._base._copying import linked_copy
+from .._base._description import method_of
 from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
@@ -293,6 +294,11 @@ class Convolution(GridOperator[ExtendedAxis]):
 def _axes_of_rings(linop: Convolution) -> tuple[int, ...]:
     is_ring = all([axis.is_ring for axis in linop.axes])
     return linop._places[linop.is_adjoint] if linop.padding_mode == "circular" and is_ring else ()
+
+
+@method_of.register(Convolution)
+def _chosen(linop: Convolution) -> str | None:
+    return None if linop.method == "auto" else linop.method
 
 
 def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequence[int] | None:

@@ -15,8 +15,8 @@ from .._algebra._normal import Normal, fit_inner
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
+from .._base._factor_along import factor_along
 from .._base._linop import NamedLinop
-from .._base._part_along import part_along
 from .._base._question import always_true
 from .._base._roles import Role
 from .._kernels._dtype import product_in_wide_dtype
@@ -202,7 +202,7 @@ def fourier_transform(
 gains_by_slices.register(FFT)(always_true)
 
 
-part_along.register(FFT)(axis_by_axis)
+factor_along.register(FFT)(axis_by_axis)
 
 
 @without_fftshift.register(FFT)

@@ -203,7 +203,7 @@ def names_with_replacement(
     if len(here) == len(there):
         own = dict(zip(here, there, strict=True))
         return tuple([own.get(dim, dim) for dim in names])
-    at = next((place for place, dim in enumerate(names) if dim in here), len(names))
+    at = next((position for position, dim in enumerate(names) if dim in here), len(names))
     rest = [dim for dim in names[at:] if dim not in here]
     return (*names[:at], *there, *rest)
 
@@ -225,8 +225,8 @@ def axes_of(dims: Sequence[NamedDimension], names: Sequence[NamedDimension]) -> 
 
     They stay the same whatever a ``...`` stands for.
     """
-    places = [names.index(dim) for dim in dims]
-    return tuple([p if ELLIPSES in names[p:] else p - len(names) for p in places])
+    positions = [names.index(dim) for dim in dims]
+    return tuple([p if ELLIPSES in names[p:] else p - len(names) for p in positions])
 
 
 def to_the_end(x: Tensor, axes: tuple[int, ...]) -> Tensor:

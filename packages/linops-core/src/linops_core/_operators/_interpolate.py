@@ -244,8 +244,8 @@ class Interpolate(GridOperator[GridPart]):
         """Return the axes of frames in a batch of this number of axes, and the last axes."""
         batch, frames = (self.shape.other_shapes[key] for key in ("batch_shape", "frames"))
         beyond = n_batch_axes - len(batch)  # behind a run of dimensions axes count from the end
-        places = [batch.index(frame) for frame in frames]
-        axes = tuple([at + (beyond if ELLIPSES in batch[:at] else 0) for at in places])
+        positions = [batch.index(frame) for frame in frames]
+        axes = tuple([at + (beyond if ELLIPSES in batch[:at] else 0) for at in positions])
         return axes, tuple(range(n_batch_axes - len(axes), n_batch_axes))
 
     def n_nodes(self, shape: torch.Size) -> int:
@@ -301,12 +301,12 @@ class Interpolate(GridOperator[GridPart]):
         return self._table.of([locs], dtype, make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
-        """Return the tile at each window, with a share of the budget and the table of its place."""
+        """Return the tile at each window, with a share of the budget and the table of its part."""
         tiles, whole = super()._tiles_at(windows), self._extent()
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
                 share = self.table_budget * part // whole
-                table = self._table.part((*tile._weights["locs"].place, *tile._axes))
+                table = self._table.part((*tile._weights["locs"].bounds, *tile._axes))
                 vars(tile).update(table_budget=share, _table=table)
         return tiles
 
@@ -327,8 +327,8 @@ class Interpolate(GridOperator[GridPart]):
         own = locs.reshape(-1, locs.shape[-1])[points].double()
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
         scaled = zip(own.unbind(-1), self.scale, strides, strict=True)
-        places = [(at * scale).floor().long() * stride for at, scale, stride in scaled]
-        return sum(places, self._frames(locs, points) * math.prod(self.lengths))
+        cells = [(at * scale).floor().long() * stride for at, scale, stride in scaled]
+        return sum(cells, self._frames(locs, points) * math.prod(self.lengths))
 
     def _frames(self, locs: Tensor, points: slice) -> Tensor:
         """Return the number of the frame of each of some locations."""
@@ -352,16 +352,16 @@ class Interpolate(GridOperator[GridPart]):
         for at, scale, (size, start, stop), stride in axes:
             at = at if scale == 1 else at.double() * scale
             nodes = (at.detach() - radius).floor() + 1 + reach.unsqueeze(-1)
-            places = nodes.long() % size
+            indices = nodes.long() % size
             offset = (nodes - at).to(dtype) / radius  # the difference is exact
             squares.append(offset.square())
             offsets.append(offset)
             if is_masked:
-                there = nodes if self.pad_mode == "zeros" else places
+                there = nodes if self.pad_mode == "zeros" else indices
                 outside.append((there < start) | (there >= stop))
             if (start, stop) != (0, size):  # neighbours outside have no weight, but need a position
-                places = (places - start).clamp(0, stop - start - 1)
-            positions.append(places * stride)
+                indices = (indices - start).clamp(0, stop - start - 1)
+            positions.append(indices * stride)
         if self.shape.other_shapes["frames"]:  # one after the other in one long grid
             frame = self._frames(locs, points)
             positions[0] = positions[0] + frame * math.prod(self.lengths)

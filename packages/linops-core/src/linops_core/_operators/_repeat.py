@@ -109,9 +109,9 @@ class Expansion(GridOperator[Repetition]):
         """Return the operator with ``shape``, and the axes that it repeats there."""
         expands = self._has_grid_as_input != self.is_adjoint
         wide = shape.oshape if expands else shape.ishape
-        places = {dim: axis for axis, dim in named_axes(wide)}
+        axis_numbers = {dim: axis for axis, dim in named_axes(wide)}
         pairs = [*zip(shape.other_shapes["repeated"], self._axes, strict=True)]
-        axes = tuple([axis._replace(axis=places[dim]) for dim, axis in pairs])
+        axes = tuple([axis._replace(axis=axis_numbers[dim]) for dim, axis in pairs])
         new = [dim for dim, axis in pairs if axis.is_new]
         return linked_copy(self, shape, _axes=axes, _index=_index_of(wide, new))
 

@@ -210,8 +210,8 @@ class Sampling(GridOperator[GridPart]):
         samples, dtype = x.reshape(prod(batch), indices.numel()), linop.dtype_of_sums(x.dtype)
 
         def gridded(rows: Tensor) -> Tensor:
-            places, rows = indices.flatten().expand(rows.shape), rows.to(dtype)
-            grid = rows.new_zeros(len(rows), prod(linop.input_size)).scatter_add(-1, places, rows)
+            targets, rows = indices.flatten().expand(rows.shape), rows.to(dtype)
+            grid = rows.new_zeros(len(rows), prod(linop.input_size)).scatter_add(-1, targets, rows)
             return grid.to(x.dtype)
 
         # Row by row in double precision, of which only one is in memory then.
@@ -253,11 +253,11 @@ class Sampling(GridOperator[GridPart]):
         if not self._crowded:
             idx = [self._weight(name).detach().flatten() for name in self._weights]
             strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
-            places = (
+            cells = (
                 sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
                 for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
             )
-            found = dtype_of_sums(dtype, idx[0].numel(), places)
+            found = dtype_of_sums(dtype, idx[0].numel(), cells)
             if not can_read_values(*idx):
                 return found
             self._crowded.append(found != dtype)
@@ -281,7 +281,7 @@ class Sampling(GridOperator[GridPart]):
         It is kept in the dtype of x: a product of two dtypes takes three times as long on a CPU.
         """
         idx = [*map(self._weight, self._weights)]
-        how = x.dtype, self._shifted, self._weights["idx_0"].place
+        how = x.dtype, self._shifted, self._weights["idx_0"].bounds
         counts = self._counted.current(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)

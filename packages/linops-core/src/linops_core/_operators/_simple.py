@@ -14,7 +14,7 @@ from .._algebra._normal import Normal, composed_normal
 from .._algebra._threads import is_portable
 from .._base._copying import linked_copy
 from .._base._linop import NamedLinop
-from .._base._sides import Side, axis_of, dims_of, lengths_by_place, occurrences
+from .._base._sides import Side, axis_of, dims_of, lengths_by_occurrence, occurrences
 from .._base._sizes import by_dimension
 from .._base._tile import Window
 from .._dottest import AdjointError, dottest
@@ -182,13 +182,13 @@ class SimpleLinop(NamedLinop):
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input, given the shape of an output."""
         there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
-        known = lengths_by_place(there, y.shape)
+        known = lengths_by_occurrence(there, y.shape)
         found: list[int] = []
-        for place in occurrences(here):
-            own = self._lengths.get(place[0])
-            if own is None and place not in known:
-                raise ValueError(f"no size of {place[0]}")
-            found += known[place] if own is None else [own]
+        for occurrence in occurrences(here):
+            own = self._lengths.get(occurrence[0])
+            if own is None and occurrence not in known:
+                raise ValueError(f"no size of {occurrence[0]}")
+            found += known[occurrence] if own is None else [own]
         return found
 
     # A compiler must use this value and not trace how it is found.

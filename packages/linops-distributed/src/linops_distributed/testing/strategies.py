@@ -17,10 +17,10 @@ from linops_split.testing import cuttable_dims
 from nameddim import ND
 
 from .._distribute import distribute_linop
-from .._distributed import DistributedLinop
-from .._mesh import RankMesh
-from .._sources import shares_of_all
-from .._transport import Sent, Transport
+from .._operators._distributed import DistributedLinop
+from .._ranks._mesh import RankMesh
+from .._ranks._transport import Sent, Transport
+from .._shares._sources import shares_of_all
 
 if TYPE_CHECKING:
     from torch.distributed.device_mesh import DeviceMesh

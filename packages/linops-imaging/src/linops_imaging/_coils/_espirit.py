@@ -317,11 +317,11 @@ def _dirichlet(size: int, kernel: int, device: torch.device) -> Tensor:
     Its frequencies are -(K - 1), ..., K - 1.
     """
     small = 2 * kernel - 1
-    pixel, place, frequency = (
+    pixel, node, frequency = (
         torch.arange(start, stop, dtype=torch.float64, device=device)
         for start, stop in ((0, size), (0, small), (1, kernel))
     )
-    away = (pixel.unsqueeze(1) - size // 2) / size - place / small
+    away = (pixel.unsqueeze(1) - size // 2) / size - node / small
     angle = 2 * math.pi * away.unsqueeze(-1) * frequency
     weights: Tensor = (1 + 2 * angle.cos().sum(-1)) / small
     return weights

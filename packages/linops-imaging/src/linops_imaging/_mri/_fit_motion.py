@@ -166,14 +166,14 @@ class _Fit(NamedTuple):
 
     def derivatives(self, pose: Tensor, found: Tensor) -> list[Tensor]:
         """Return the derivative of the samples to each number of a pose."""
-        sizes, places = self.transform.grid_size, self.transform.places[0]
+        sizes, axes = self.transform.grid_size, self.transform.places[0]
         n_dims = len(sizes)
         turns = self.transform.locs.double() / pose.new_tensor(sizes)
         factors = (-2j * math.pi * turns).unbind(-1)
         columns = [self.on_samples(factor, self.of_points) * found for factor in factors]
         locs, phases = self.moved(pose)
         slopes = []
-        for axis, n in zip(places, sizes, strict=True):
+        for axis, n in zip(axes, sizes, strict=True):
             at = torch.arange(n, dtype=self.images.real.dtype, device=self.images.device) - n // 2
             along = at.reshape(-1, *[1] * (-1 - axis if axis < 0 else self.images.ndim - 1 - axis))
             slopes.append(self.transformed(self.images * along, locs))

@@ -242,12 +242,12 @@ def _rates(maps: Sequence[Tensor], n_bins: Sequence[int]) -> Tensor:
     numbers = torch.zeros_like(values[0], dtype=torch.long)
     for own, n in zip(values, n_bins, strict=False):
         first, width = own.min(), (own.max() - own.min()) / n
-        places = ((own - first) / width.clamp(min=1e-300)).long().clamp(max=n - 1)
-        numbers = numbers * n + places
-    bins, places = numbers.unique(return_inverse=True)
+        bin_numbers = ((own - first) / width.clamp(min=1e-300)).long().clamp(max=n - 1)
+        numbers = numbers * n + bin_numbers
+    bins, bin_of = numbers.unique(return_inverse=True)
     ends = [
         [
-            values[0].new_zeros(len(bins)).scatter_reduce(0, places, own, end, include_self=False)
+            values[0].new_zeros(len(bins)).scatter_reduce(0, bin_of, own, end, include_self=False)
             for end in ("amin", "amax")
         ]
         for own in values

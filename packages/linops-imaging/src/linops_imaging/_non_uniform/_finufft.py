@@ -19,7 +19,7 @@ from ._finufft_function import (
 )
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for
 from ._kaiser_bessel import check_tol
-from ._kept import KeptByContent, Place, may_be_kept, view_key
+from ._kept import KeptByContent, Key, may_be_kept, view_key
 
 
 class FinufftTransform(Interpolate):
@@ -95,9 +95,9 @@ class FinufftTransform(Interpolate):
         may_keep = is_fake or (may_be_kept(x, [weight]) and not x.is_meta)
         is_own = may_keep and locs.untyped_storage()._cdata == part.untyped_storage()._cdata
 
-        def keep(of_frame: Tensor, how: Place, make: Callable[[], PlanPair]) -> PlanPair:
-            place = (*view_key(part), *view_key(of_frame), *how)
-            return self._plans.of([weight], place, make)
+        def keep(of_frame: Tensor, how: Key, make: Callable[[], PlanPair]) -> PlanPair:
+            key = (*view_key(part), *view_key(of_frame), *how)
+            return self._plans.of([weight], key, make)
 
         how = keep if is_own else self._plans_by_content.of
         return transform_of_plain_tensors(x, locs, is_back, self.grid_size, self.tol, how)

@@ -16,12 +16,12 @@ from torch import Tensor
 from linops_core.siblings import FakeTensor, becomes_a_graph, can_read_values, is_recorded
 
 from ._finufft_plan import PlanPair, fastest_plan_precision
-from ._kept import KeptByContent, Place
+from ._kept import KeptByContent, Key
 
 Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
 """Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True."""
 
-Keep: TypeAlias = Callable[[Tensor, Place, Callable[[], PlanPair]], PlanPair]
+Keep: TypeAlias = Callable[[Tensor, Key, Callable[[], PlanPair]], PlanPair]
 """Returns the plans for the locations (P, D) of a frame and a key, made by the function if new."""
 
 PLANS = KeptByContent[PlanPair]()

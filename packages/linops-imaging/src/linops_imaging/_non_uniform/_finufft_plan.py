@@ -180,8 +180,8 @@ class PlanPair:
 
     def _is_crowded(self) -> bool:
         parts = self._angles[0].split(2**20)
-        places = ((part * (self._sizes[0] / (2 * math.pi))).floor().long() for part in parts)
-        return dtype_of_sums(self._way.dtype, len(self._angles[0]), places) != self._way.dtype
+        cells = ((part * (self._sizes[0] / (2 * math.pi))).floor().long() for part in parts)
+        return dtype_of_sums(self._way.dtype, len(self._angles[0]), cells) != self._way.dtype
 
     def _converted(self, x: Tensor) -> Tensor:
         return x.to(self._way.dtype).contiguous().resolve_conj().resolve_neg()

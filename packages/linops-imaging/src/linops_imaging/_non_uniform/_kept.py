@@ -14,7 +14,7 @@ from linops_core import Cache
 from linops_core.siblings import FakeTensor, is_plain, writes_are_counted
 
 Value = TypeVar("Value")
-Place: TypeAlias = tuple[object, ...]
+Key: TypeAlias = tuple[object, ...]
 
 
 class KeptByContent(Cache, Generic[Value]):
@@ -27,21 +27,21 @@ class KeptByContent(Cache, Generic[Value]):
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._values = WeakKeyDictionary[torch.UntypedStorage, dict[Place, tuple[Tensor, Value]]]()
+        self._values = WeakKeyDictionary[torch.UntypedStorage, dict[Key, tuple[Tensor, Value]]]()
 
     def __reduce__(self) -> tuple[type[Self], tuple[()]]:
         return type(self), ()
 
-    def of(self, tensor: Tensor, how: Place, make: Callable[[], Value]) -> Value:
+    def of(self, tensor: Tensor, how: Key, make: Callable[[], Value]) -> Value:
         """Return the value for the numbers of a tensor; ``make`` computes it if none is kept."""
-        place = (*view_key(tensor), tensor.dtype, how)
+        key = (*view_key(tensor), tensor.dtype, how)
         with self._lock, torch.inference_mode(False), torch.no_grad():
             values = self._values.setdefault(tensor.untyped_storage(), {})
-            if place in values and not _are_equal(values[place][0], tensor):
+            if key in values and not _are_equal(values[key][0], tensor):
                 values.clear()
-            if place not in values:
-                values[place] = tensor.clone(), make()
-            return values[place][1]
+            if key not in values:
+                values[key] = tensor.clone(), make()
+            return values[key][1]
 
 
 def _are_equal(copy: Tensor, tensor: Tensor) -> bool:
@@ -57,6 +57,6 @@ def may_be_kept(x: Tensor, tensors: Sequence[Tensor]) -> bool:
     )
 
 
-def view_key(view: Tensor) -> Place:
-    """Return the place of a view in its storage."""
+def view_key(view: Tensor) -> Key:
+    """Return the offset, shape and strides of a view in its storage."""
     return view.storage_offset(), view.shape, view.stride()

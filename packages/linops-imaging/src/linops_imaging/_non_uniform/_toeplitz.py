@@ -116,11 +116,11 @@ def kernel_transform(
         middle = torch.tensor([n // 2 for n in sizes], dtype=locs.dtype, device=locs.device)
         turns = (first + middle) / torch.tensor(sizes, dtype=locs.dtype, device=locs.device)
         for corner, quadrant in zip(some, adjoint(Phases(locs, weights, turns)), strict=True):
-            places = [
+            slices = [
                 slice(first % larger, (first + n - 1) % larger + 1)
                 for first, n, larger in zip(corner, sizes, padded, strict=True)
             ]
-            half[tuple(places)] = quadrant
+            half[tuple(slices)] = quadrant
             del quadrant  # before the next one is made
     half *= 1 / math.sqrt(math.prod(sizes))
     # In place, and some at a time: a kernel may be large.

@@ -1,4 +1,4 @@
-"""The geometry of the rays of a scan: parallel beam and fan beam.
+"""The geometries of the rays through an image, each a `Beam`: parallel beam and fan beam.
 
 s is the coordinate along (cos, sin) of the angle of a view, t along (-sin, cos).
 """
@@ -36,7 +36,7 @@ class ParallelRays(NamedTuple):
             yield Rays(angles.cos(), angles.sin(), offset.unsqueeze(0))
 
     def tables(self, x0: Tensor, x1: Tensor, reach: int, dtype: torch.dtype) -> ViewTables:
-        """Return the place among the detectors and the place across the rays, and their step."""
+        """Return the positions among the detectors and across the rays, and their step."""
         angles, middle = self.angles.double().unsqueeze(1), (self.n_detectors - 1) / 2
         cosine, sine = angles.cos(), angles.sin()
         main = torch.maximum(cosine.abs(), sine.abs())
@@ -57,7 +57,7 @@ class ParallelRays(NamedTuple):
         p0, p1, t0, t1, step = tables.numbers
         before = _before(p0 + p1, self.n_detectors)
         index = _index(before, tables)
-        # Not computed from the place, which has few digits where rays are far apart.
+        # Not computed from the position, which has few digits where rays are far apart.
         number = before.sub_((self.n_detectors - 1) / 2)
         at = torch.addcmul(t0 + t1, number, step, value=-1)
 
@@ -87,7 +87,7 @@ class FanRays(NamedTuple):
     def reach(self, sizes: Sequence[int]) -> int:
         """Return how many rays to each side are less than a pixel away from any pixel, at most.
 
-        The place on the detectors moves by at most (source + detector) / (q cos(gamma)^2) for a
+        The position on the detectors moves by at most (source + detector) / (q cos(gamma)^2) for a
         step of 1 at the distance q from the source, on a circle by (source + detector) / q. Steps
         end in a disc about the image.
         """
@@ -124,7 +124,7 @@ class FanRays(NamedTuple):
             s0, s1, t0, t1 = tables.of_views(slice(view, view + 1)).numbers
             yield (s0 + s1)[0], (t0 + t1)[0]
 
-    def place(self, s: Tensor, away: Tensor) -> Tensor:
+    def detector_at(self, s: Tensor, away: Tensor) -> Tensor:
         """Return the detector of the ray through a point, from 0 and with a fraction."""
         step = (self.source + self.detector) / self.spacing
         tangent = s / away
@@ -150,7 +150,7 @@ class FanRays(NamedTuple):
         s0, s1, t0, t1 = tables.numbers
         s, away, shares = s0 + s1, t0 + t1, tables.shares
         assert shares is not None
-        before = _before(self.place(s, away), self.n_detectors)
+        before = _before(self.detector_at(s, away), self.n_detectors)
         index = _index(before, tables)
         number = before.sub_((self.n_detectors - 1) / 2)
         step, middle = (
@@ -188,9 +188,9 @@ def first_rays(angles: Tensor, n_rays: int) -> Tensor:
     return n_rays * torch.arange(n_views, dtype=dtype, device=angles.device).view(-1, 1, 1)
 
 
-def _before(place: Tensor, n_detectors: int) -> Tensor:
-    """Return a place among the detectors, rounded down and clamped to an existing detector."""
-    return torch.clamp(place.detach(), 0, n_detectors - 1).floor_()
+def _before(position: Tensor, n_detectors: int) -> Tensor:
+    """Return a position among the detectors, rounded down and clamped to an existing detector."""
+    return torch.clamp(position.detach(), 0, n_detectors - 1).floor_()
 
 
 def _index(before: Tensor, tables: ViewTables) -> Tensor:

@@ -184,23 +184,23 @@ def of_chain(
         f"{owner}: A must be one X-ray transform composed with numbers and unitary operators, got "
         f"{A!r}"
     )
-    at = [n for n, part in enumerate(A.linops) if any(acts_as(part, kind) for kind in kinds)]
+    at = [n for n, factor in enumerate(A.linops) if any(acts_as(factor, kind) for kind in kinds)]
     if len(at) != 1:
         raise other
 
-    def undone(part: NamedLinop, y: Tensor) -> Tensor:
-        if acts_as(part, Scalar):
-            scaled: Tensor = y / part.weight
+    def undone(factor: NamedLinop, y: Tensor) -> Tensor:
+        if acts_as(factor, Scalar):
+            scaled: Tensor = y / factor.weight
             return scaled
-        if not is_unitary(part):
+        if not is_unitary(factor):
             raise other
-        return part.H(y)
+        return factor.H(y)
 
-    for part in reversed(A.linops[at[0] + 1 :]):
-        sinogram = undone(part, sinogram)
+    for factor in reversed(A.linops[at[0] + 1 :]):
+        sinogram = undone(factor, sinogram)
     image = invert(sinogram, A.linops[at[0]])
-    for part in reversed(A.linops[: at[0]]):
-        image = undone(part, image)
+    for factor in reversed(A.linops[: at[0]]):
+        image = undone(factor, image)
     return image
 
 
@@ -211,9 +211,9 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     parts = []
     for own in x0.split(max(1, n_rows)):
         rows = lines.new_zeros(len(lines), len(own), len(x1))
-        places = beam.distances(own, x1, lines.real.dtype)
-        for line, (s, away) in zip(lines.unbind(1), places, strict=True):
-            at = (beam.place(s, away) + 1).clamp(0, beam.n_detectors + 1)
+        distances = beam.distances(own, x1, lines.real.dtype)
+        for line, (s, away) in zip(lines.unbind(1), distances, strict=True):
+            at = (beam.detector_at(s, away) + 1).clamp(0, beam.n_detectors + 1)
             index = at.long().flatten()
             left, right = (line[:, k:].index_select(1, index).view_as(rows) for k in (0, 1))
             rows = rows + (left + at.frac() * (right - left)) * beam.nearness(s, away)

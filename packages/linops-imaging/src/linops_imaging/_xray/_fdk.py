@@ -138,20 +138,20 @@ def fdk(
     most = _AT_ONCE if lines.is_cpu else _ON_GPU
     rows = [*blocks(sizes[0], max(1, most // (sizes[1] * sizes[2])) if may_write else sizes[0])]
     # Places on the detector, from -1 to 1: of columns, and of rows.
-    places = lines.new_empty(rows[0].stop if may_write else 0, *sizes[1:], 2)
+    points = lines.new_empty(rows[0].stop if may_write else 0, *sizes[1:], 2)
     for view in range(len(angles)):
         shadow = filtered(lines[:, view] * (weights[view] * cosine)).unsqueeze(0)
         own_beam = beam._replace(angles=angles[view : view + 1])
         ((s, away),) = own_beam.distances(x0, x1, lines.dtype)
         distance = (s.square() + away.square()).sqrt() if beam.is_curved else away
-        column = beam.place(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)
+        column = beam.detector_at(s, away) * (2 / beam.n_detectors) + (1 / beam.n_detectors - 1)
         step = (2 * radius / shape[0]) / (dv * distance)
         nearness = beam.nearness(s, away)
         # A row is a multiple of z and a number.
         column, step, nearness = (t.to(lines.dtype).unsqueeze(2) for t in (column, step, nearness))
         for part in rows:
             if may_write:
-                own = places[: part.stop - part.start]
+                own = points[: part.stop - part.start]
                 own[..., 0] = column[part]
                 torch.addcmul(at_0, step[part], z, out=own[..., 1])
             else:

@@ -216,9 +216,9 @@ def _interpolated(values: Tensor, index: Tensor, weight: Tensor) -> Tensor:
 
     Index and weight are (V, R, D).
     """
-    places = index.flatten()
+    flat = index.flatten()
     left, right = (
-        part.index_select(-1, places).view(*part.shape[:-1], *weight.shape)
+        part.index_select(-1, flat).view(*part.shape[:-1], *weight.shape)
         for part in (values, values[..., 1:])
     )
     sums: Tensor = torch.lerp(left, right, weight).sum(-2)

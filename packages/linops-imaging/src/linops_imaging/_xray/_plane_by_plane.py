@@ -20,7 +20,7 @@ from torch.nn.functional import grid_sample, pad
 from linops_core.siblings import can_read_values, is_plain, is_recorded
 
 _AT_ONCE, _ON_GPU = 2**18, 2**22
-"""Numbers of places in planes that are computed at a time."""
+"""Numbers of points in planes that are computed at a time."""
 
 
 class RayLines(NamedTuple):
@@ -66,7 +66,7 @@ def rays_by_axis(lines: RayLines, sizes: Sequence[int], dtype: torch.dtype) -> I
             # Rays along other axes may not divide by zero.
             along, own_norm = torch.where(is_along, step[axis], 1), torch.where(is_along, norm, 0)
         inverse = 1 / along
-        places, shifts, misses = [], [], []
+        points, shifts, misses = [], [], []
         for other in (2, 1, 0):
             if other == axis:
                 continue
@@ -78,10 +78,10 @@ def rays_by_axis(lines: RayLines, sizes: Sequence[int], dtype: torch.dtype) -> I
             misses.append((high <= -1) | (low >= sizes[other]))
             # NaN has no place among the voxels; the lengths of these rays are NaN already.
             scale = 2 / max(sizes[other], 1)
-            places.append(((first + 0.5) * scale - 1).nan_to_num().to(dtype))
+            points.append(((first + 0.5) * scale - 1).nan_to_num().to(dtype))
             shifts.append((slope * scale).nan_to_num().to(dtype))
         length = (own_norm * inverse.abs()).to(dtype)
-        own = AxisRays(axis, rays, torch.stack(places, 1), torch.stack(shifts, 1), length)
+        own = AxisRays(axis, rays, torch.stack(points, 1), torch.stack(shifts, 1), length)
         if rays is not None:
             crosses = (~(misses[0] | misses[1])).nonzero().squeeze(1)
             if not len(crosses):
@@ -92,14 +92,14 @@ def rays_by_axis(lines: RayLines, sizes: Sequence[int], dtype: torch.dtype) -> I
 
 
 def _planes(own: AxisRays, size: int) -> Iterator[tuple[slice, Tensor]]:
-    """Yield some planes at a time, all in a graph, and the places of the rays there, (P, R, 2)."""
+    """Yield some planes at a time, all in a graph, and the points of the rays there, (P, R, 2)."""
     most = _AT_ONCE if own.first.is_cpu else _ON_GPU
     n = size if torch.compiler.is_compiling() else max(1, most // (2 * len(own.first)))
     number = torch.arange(size, dtype=own.first.dtype, device=own.first.device)
     for at in range(0, size, n):
         part = number[at : at + n]
-        places = torch.addcmul(own.first, part.view(-1, 1, 1), own.step)
-        yield slice(at, at + len(part)), places
+        points = torch.addcmul(own.first, part.view(-1, 1, 1), own.step)
+        yield slice(at, at + len(part)), points
 
 
 def volume_line_integrals(x: Tensor, lines: RayLines) -> Tensor:
@@ -109,8 +109,8 @@ def volume_line_integrals(x: Tensor, lines: RayLines) -> Tensor:
     for own in rays_by_axis(lines, x.shape[1:], x.dtype):
         by_plane = x.movedim(own.axis + 1, 0)
         parts = [
-            function(by_plane[planes], places).sum(0)
-            for planes, places in _planes(own, len(by_plane))
+            function(by_plane[planes], points).sum(0)
+            for planes, points in _planes(own, len(by_plane))
         ]
         sums = reduce(torch.add, parts) * own.length
         found = found + sums if own.rays is None else found.index_add_(1, own.rays, sums)
@@ -124,8 +124,8 @@ def add_back_projection(volume: Tensor, y: Tensor, lines: RayLines) -> Tensor:
     for own in rays_by_axis(lines, volume.shape[1:], volume.dtype):
         values = (y if own.rays is None else y.index_select(1, own.rays)) * own.length
         sizes = [size for axis, size in enumerate(volume.shape[1:]) if axis != own.axis]
-        for planes, places in _planes(own, volume.shape[own.axis + 1]):
-            part = function(values.expand(len(places), -1, -1), places, sizes)
+        for planes, points in _planes(own, volume.shape[own.axis + 1]):
+            part = function(values.expand(len(points), -1, -1), points, sizes)
             part = part.movedim(0, own.axis + 1)
             n = planes.stop - planes.start
             if may_write:
@@ -145,46 +145,46 @@ def is_constant(*tensors: Tensor) -> bool:
     return is_plain(*tensors) and not is_recorded(*tensors)
 
 
-def _interpolated(x: Tensor, places: Tensor) -> Tensor:
-    """Return images (P, B, H, W) at places (P, R, 2) from -1 to 1, with 0 outside: (P, B, R)."""
-    return grid_sample(x, places.unsqueeze(1), align_corners=False).squeeze(2)
+def _interpolated(x: Tensor, points: Tensor) -> Tensor:
+    """Return images (P, B, H, W) at points (P, R, 2) from -1 to 1, with 0 outside: (P, B, R)."""
+    return grid_sample(x, points.unsqueeze(1), align_corners=False).squeeze(2)
 
 
-def _spread(y: Tensor, places: Tensor, sizes: Sequence[int]) -> Tensor:
+def _spread(y: Tensor, points: Tensor, sizes: Sequence[int]) -> Tensor:
     """Return the adjoint of :func:`_interpolated` applied to (P, B, R): (P, B, *sizes)."""
     x = y.new_zeros(()).expand(*y.shape[:2], *sizes)
     gradient = torch.ops.aten.grid_sampler_2d_backward
     wants = [True, False]
-    found: Tensor = gradient(y.unsqueeze(2), x, places.unsqueeze(1), 0, 0, False, wants)[0]
+    found: Tensor = gradient(y.unsqueeze(2), x, points.unsqueeze(1), 0, 0, False, wants)[0]
     return found
 
 
 # torch has no forward derivatives and no second derivatives of the functions above.
 
 
-def _interpolated_and_recorded(x: Tensor, places: Tensor) -> Tensor:
+def _interpolated_and_recorded(x: Tensor, points: Tensor) -> Tensor:
     padded = pad(x, (1, 2, 1, 2)).flatten(2)
     parts = [
         padded.gather(2, index.expand(-1, x.shape[1], -1)) * weight
-        for index, weight in _corners(places, x.shape[2:])
+        for index, weight in _corners(points, x.shape[2:])
     ]
     return reduce(torch.add, parts)
 
 
-def _spread_and_recorded(y: Tensor, places: Tensor, sizes: Sequence[int]) -> Tensor:
+def _spread_and_recorded(y: Tensor, points: Tensor, sizes: Sequence[int]) -> Tensor:
     height, width = sizes
     total: Tensor = y.new_zeros(*y.shape[:2], (height + 3) * (width + 3))
-    for index, weight in _corners(places, sizes):
+    for index, weight in _corners(points, sizes):
         total = total.scatter_add(2, index.expand_as(y), y * weight)
     images: Tensor = total.unflatten(2, (height + 3, width + 3))
     return images[:, :, 1:-2, 1:-2]
 
 
-def _corners(places: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield the indices of pixels around places, with zeros about the image, and their weights."""
+def _corners(points: Tensor, sizes: Sequence[int]) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the indices of pixels around points, with zeros about the image, and their weights."""
     height, width = sizes
-    numbers = places.new_tensor([width, height])
-    at = torch.minimum((((places + 1) * numbers - 1) / 2).clamp(min=-1), numbers)
+    numbers = points.new_tensor([width, height])
+    at = torch.minimum((((points + 1) * numbers - 1) / 2).clamp(min=-1), numbers)
     low = at.detach().floor()
     share = (at - low).unsqueeze(1)
     column, row = (low + 1).long().unsqueeze(1).unbind(3)

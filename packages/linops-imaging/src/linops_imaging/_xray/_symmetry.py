@@ -47,9 +47,12 @@ def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
     for images in x.split(shared.n_images):
         found = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
         found = found.unflatten(0, (len(images), -1)).flatten(1, 2)
-        part = found.new_empty(len(images), len(shared.place), beam.n_detectors)
-        for views in blocks(len(shared.place), tables_at_once(found)):
-            own, is_mirrored = found.index_select(1, shared.place[views]), shared.is_mirrored[views]
+        part = found.new_empty(len(images), len(shared.number), beam.n_detectors)
+        for views in blocks(len(shared.number), tables_at_once(found)):
+            own, is_mirrored = (
+                found.index_select(1, shared.number[views]),
+                shared.is_mirrored[views],
+            )
             torch.where(is_mirrored, own.flip(2), own, out=part[:, views])
         parts.append(part)
     return torch.cat(parts) if len(parts) > 1 else parts[0]
@@ -76,9 +79,9 @@ def _by_pose(lines: Tensor, shared: SharedViews) -> Tensor:
     """Return lines (B, A, D) as lines of the shared views of each pose, (B P, S, D)."""
     n_views = len(shared.angles)
     found = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
-    for views in blocks(len(shared.place), tables_at_once(found)):
+    for views in blocks(len(shared.number), tables_at_once(found)):
         own, is_mirrored = lines[:, views], shared.is_mirrored[views]
-        found.index_add_(1, shared.place[views], torch.where(is_mirrored, own.flip(2), own))
+        found.index_add_(1, shared.number[views], torch.where(is_mirrored, own.flip(2), own))
     return found.view(-1, n_views, lines.shape[2])
 
 
@@ -129,12 +132,12 @@ class PosedImages(NamedTuple):
 
 
 class SharedViews(NamedTuple):
-    """The views that are computed, and for each view of a beam its place among them."""
+    """The views that are computed, and for each view of a beam its number among them."""
 
     angles: Tensor
     """(S,), float64."""
     poses: Sequence[Pose]
-    place: Tensor
+    number: Tensor
     """Number of the pose, times S, plus the number of the shared view, (A,)."""
     is_mirrored: Tensor
     """(A, 1)."""
@@ -152,7 +155,7 @@ def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedVie
     found = _grouped(beam.angles, is_square, may_mirror, torch.finfo(values.dtype).eps)
     if found is None:
         return None
-    angles, poses, place, is_mirrored = found
+    angles, poses, numbers, is_mirrored = found
     n_angles, n_poses, n_images = len(beam.angles), len(poses), len(values)
     most = min(MOST_IMAGES, _BYTES // (math.prod(sizes) * values.itemsize))
     # Each step computes the rays of one view, for this number of images at most.
@@ -164,14 +167,14 @@ def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedVie
         return None
     device = values.device
     return SharedViews(
-        angles.to(device), poses, place.to(device), is_mirrored.to(device), n_at_once
+        angles.to(device), poses, numbers.to(device), is_mirrored.to(device), n_at_once
     )
 
 
 def _grouped(
     angles: Tensor, is_square: bool, may_mirror: bool, accuracy: float
 ) -> tuple[Tensor, list[Pose], Tensor, Tensor] | None:
-    """Return the shared angles, the poses, and the place and mirroring of each view.
+    """Return the shared angles, the poses, and the number and mirroring of each view.
 
     None where an angle is not finite, or so large that its remainder has few digits.
     """

@@ -1,4 +1,4 @@
-"""The base class of X-ray transforms of volumes: views, tiles, and the handling of batches.
+"""The base class of X-ray transforms of volumes, of which a subclass gives the `Poses`.
 
 A views, V rows and U columns of detectors, R = V U rays of a view, X Y Z voxels.
 """

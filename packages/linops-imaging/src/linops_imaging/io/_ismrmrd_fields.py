@@ -18,7 +18,7 @@ COUNTERS = (
 REPEATED = ("repetition", "set", "phase", "contrast", "average", "slice")
 """Counters that tell images apart, in the order of their axes."""
 DIRECTIONS = ("read_dir", "phase_dir", "slice_dir")
-_PLACE = tuple((name, "<f4", 3) for name in ("position", *DIRECTIONS, "patient_table_position"))
+_GEOMETRY = tuple((name, "<f4", 3) for name in ("position", *DIRECTIONS, "patient_table_position"))
 _OF_USERS = ("user_int", "<i4", 8), ("user_float", "<f4", 8)
 _TIMES = ("acquisition_time_stamp", "<u4"), ("physiology_time_stamp", "<u4", 3)
 IDX = np.dtype([*((name, "<u2") for name in COUNTERS), ("user", "<u2", 8)])
@@ -39,7 +39,7 @@ HEAD = np.dtype(
         ("encoding_space_ref", "<u2"),
         ("trajectory_dimensions", "<u2"),
         ("sample_time_us", "<f4"),
-        *_PLACE,
+        *_GEOMETRY,
         ("idx", IDX),
         *_OF_USERS,
     ]
@@ -53,7 +53,7 @@ IMAGE_HEAD = np.dtype(
         ("matrix_size", "<u2", 3),
         ("field_of_view", "<f4", 3),
         ("channels", "<u2"),
-        *_PLACE,
+        *_GEOMETRY,
         ("average", "<u2"),
         ("slice", "<u2"),
         ("contrast", "<u2"),

@@ -100,8 +100,8 @@ class IsmrmrdImages:
             data = data.unsqueeze(1)
         data = data[(None,) * (5 - data.ndim)]
         n = len(data)
-        place = geometry_fields("IsmrmrdImages", affine, data.shape[:1:-1])
-        header = {name: one.float().expand(n, 3) for name, one in place.items()}
+        geometry = geometry_fields("IsmrmrdImages", affine, data.shape[:1:-1])
+        header = {name: one.float().expand(n, 3) for name, one in geometry.items()}
         header["image_index"] = torch.arange(1, n + 1, device="cpu")
         header["image_type"] = torch.full((n,), _KINDS[kind], device="cpu")
         return cls(data, header, ("",) * n)

@@ -280,13 +280,13 @@ class IsmrmrdScan:
                 f"IsmrmrdScan: the grid must have at most {_MOST_EMPTY} lines for each measured "
                 f"line, got {n_lines} for {dict(zip([*several, 'Z', 'Y'], sizes, strict=True))}"
             )
-        places = [
+        indices = [
             torch.searchsorted(values, self.counters[name]) for name, values in several.items()
         ]
-        places += [self._place(2, z), self._place(1, y)]
+        indices += [self._indices(2, z), self._indices(1, y)]
         line = torch.zeros_like(self.centre_sample)
-        for place, size in zip(places, sizes, strict=True):
-            line = line * size + place
+        for index, size in zip(indices, sizes, strict=True):
+            line = line * size + index
         n_repeated = len(line) - len(line.unique())
         if n_repeated:
             raise ValueError(
@@ -368,11 +368,11 @@ class IsmrmrdScan:
             sizes, fov = self.encoding.encoded_size, self.encoding.encoded_fov
         return affine_of("IsmrmrdScan", self.details, self.counters["slice"], sizes, fov)
 
-    def _place(self, step: int, size: int) -> Tensor:
+    def _indices(self, step: int, size: int) -> Tensor:
         """Return the index on the grid of each line."""
         name = f"kspace_encode_step_{step}"
-        place = self.counters[name] - self.encoding.centre[step - 1] + size // 2
-        if ((place < 0) | (place >= size)).any():
+        index = self.counters[name] - self.encoding.centre[step - 1] + size // 2
+        if ((index < 0) | (index >= size)).any():
             first, last = int(self.counters[name].min()), int(self.counters[name].max())
             centre = [*self.encoding.centre]
             # All lines fit with this centre, if any; it is the middle if they fill the grid.
@@ -387,4 +387,4 @@ class IsmrmrdScan:
                 f"{self.encoding.centre[step - 1]}, got {first} to {last}; use kspace and counters"
                 f"{remedy if last - first < size else ''}"
             )
-        return place
+        return index

@@ -85,7 +85,7 @@ def write_nifti(
         )
     if time_step is not None:
         check_real("write_nifti", "time_step", time_step, 0, more=True)
-    place = _checked(affine)
+    matrix = _checked(affine)
     version = 1 if max(image.shape) <= _MOST_NIFTI1 else 2
     stored = image.detach().to("cpu", _STORED.get(image.dtype, image.dtype))
     header = getattr(nibabel, f"Nifti{version}Header")()
@@ -96,11 +96,11 @@ def write_nifti(
         raise TypeError(
             f"write_nifti: the image must have a dtype that NIfTI has, got {image.dtype}"
         ) from None
-    file = getattr(nibabel, f"Nifti{version}Image")(values, place, header)
-    file.set_sform(place, _SCANNER)
-    file.set_qform(place, 0)
-    is_told = np.allclose(file.header.get_qform(), place, atol=1e-3 * np.abs(place).max())
-    file.set_qform(place, _SCANNER if is_told else 0)
+    file = getattr(nibabel, f"Nifti{version}Image")(values, matrix, header)
+    file.set_sform(matrix, _SCANNER)
+    file.set_qform(matrix, 0)
+    is_told = np.allclose(file.header.get_qform(), matrix, atol=1e-3 * np.abs(matrix).max())
+    file.set_qform(matrix, _SCANNER if is_told else 0)
     file.header.set_xyzt_units("mm", "sec" if time_step else None)
     if time_step and image.ndim > 3:
         zooms = [*file.header.get_zooms()]
@@ -111,15 +111,15 @@ def write_nifti(
 
 def _checked(affine: Tensor) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
     given = affine if isinstance(affine, Tensor) else torch.from_numpy(np.asarray(affine))
-    place = given.detach().to("cpu", torch.float64).numpy()
+    matrix = given.detach().to("cpu", torch.float64).numpy()
     if (
-        place.shape != (4, 4)
-        or not np.isfinite(place).all()
-        or place[3].tolist() != [0, 0, 0, 1]
-        or not np.linalg.det(place)
+        matrix.shape != (4, 4)
+        or not np.isfinite(matrix).all()
+        or matrix[3].tolist() != [0, 0, 0, 1]
+        or not np.linalg.det(matrix)
     ):
         raise ValueError(
             "write_nifti: the affine map must be an invertible (4, 4) matrix in mm with the last "
-            f"row [0, 0, 0, 1], got {place.tolist()}"
+            f"row [0, 0, 0, 1], got {matrix.tolist()}"
         )
-    return place
+    return matrix

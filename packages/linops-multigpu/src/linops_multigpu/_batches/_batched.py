@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_split import Part, Tiled, Tiles
 from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
@@ -40,7 +40,7 @@ class BatchedLinop(Tiled):
     Parameters
     ----------
     tiles : Tiles
-        The place of each part is a DevicePair, or None for the base device.
+        Each part has a DevicePair, or None for the base device.
     base : DeviceSpec
         The device of input and output.
     max_in_flight, sizes, tqdm_kwargs
@@ -199,12 +199,12 @@ class BatchedLinop(Tiled):
         return [self.base.device, *self.where.devices]
 
     def _normal_of_group(self, tiles: Tiles) -> Part:
-        first, *others = {part.place for part in tiles.parts}
+        first, *others = {part.devices for part in tiles.parts}
         if others:
             return super()._normal_of_group(tiles)
         parts = [Part(part.linop, part.window) for part in tiles.parts]
         own = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
-        return Part(own.own_normal(), place=first)
+        return Part(own.own_normal(), devices=first)
 
     def _lay_out(self, tiles: Tiles, whole: NamedLinop | None) -> None:
         super()._lay_out(tiles, whole)
@@ -218,9 +218,9 @@ class BatchedLinop(Tiled):
 
 def applied_on_device(part: Part, x: Tensor) -> Tensor:
     """Return the result of a part for x; both are on the base device."""
-    if part.place is None:
+    if part.devices is None:
         return on_device(part.linop, x.device)(x)
-    pair = cast(DevicePair, part.place)
+    pair = cast(DevicePair, part.devices)
     base, device = pair.base, pair.device
     sending, receiving = base.transfer_stream, device.transfer_stream
     there = ToDevice(base.device, device.device, istream=sending, ostream=receiving)
@@ -239,6 +239,6 @@ def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
 
 def others_with_weights(linop: NamedLinop, device: torch.device) -> set[str]:
     """Return the other devices that hold weights of an operator, unless it moves data itself."""
-    if any(isinstance(module, MOVING) for module in all_parts_of(linop)):
+    if any(isinstance(module, MOVING) for module in submodules_of(linop)):
         return set()
     return {str(t.device) for t in (*linop.parameters(), *linop.buffers())} - {str(device)}

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from linops_core import Composite, Identity, NamedLinop, Window, Zero
-from linops_core.siblings import acts_as, all_parts_of
+from linops_core.siblings import acts_as, submodules_of
 from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
 from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
@@ -133,8 +133,8 @@ def _cut(
     Along a dimension that is only ``elsewhere``, inside of other tiles, there is one tile.
     """
     if not specs:
-        place = None if device.device == base.device else DevicePair(device, base)
-        return Tiles(linop.shape, [Part(linop, {}, place)], {})
+        pair = None if device.device == base.device else DevicePair(device, base)
+        return Tiles(linop.shape, [Part(linop, {}, pair)], {})
     spec, *others = specs
     has = {dim: dim in linop.dims or dim not in elsewhere for dim in spec.batch_sizes}
     batch_sizes = {dim: size for dim, size in spec.batch_sizes.items() if has[dim]}
@@ -194,7 +194,7 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
 def _in_one_place(linop: NamedLinop) -> NamedLinop:
     """Return the operator without moves between devices, so that it can be placed as a whole."""
     moving = DeviceReplica, BatchedLinop, ToDevice
-    if not any(isinstance(module, moving) for module in all_parts_of(linop)):
+    if not any(isinstance(module, moving) for module in submodules_of(linop)):
         return linop
     if isinstance(linop, DeviceReplica):
         return _in_one_place(linop.source)

@@ -192,7 +192,7 @@ def _through_pinned(
     is_from_host = isinstance(source.backend, HostBackend)
     order = memory_order(out)
     with buffers_for(destination.device, destination.backend) as buffers:
-        for piece, place in pieces(x.permute(order), out.permute(order)):
+        for piece, target in pieces(x.permute(order), out.permute(order)):
             buffer = next(buffers)
             pinned = buffer.room_for(piece, destination.backend)
             buffer.await_on(source.outgoing)
@@ -202,10 +202,10 @@ def _through_pinned(
                 filled = recorded_on(source.outgoing, source.backend)
                 buffer.is_busy_until(filled)  # in case the next copy does not start
                 destination.incoming.wait_event(filled)
-            if not place.is_contiguous():
+            if not target.is_contiguous():
                 # With gaps, torch copies through a temporary and may read it too early.
-                pinned = pinned.to(place.device, non_blocking=True)
-            place.copy_(pinned, non_blocking=True)
+                pinned = pinned.to(target.device, non_blocking=True)
+            target.copy_(pinned, non_blocking=True)
             buffer.is_busy_until(recorded_on(destination.incoming, destination.backend))
     arrived = recorded_on(destination.incoming, destination.backend)
     if is_from_host:

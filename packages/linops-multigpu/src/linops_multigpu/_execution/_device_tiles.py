@@ -23,7 +23,7 @@ class DevicePair:
 
 @dataclass(frozen=True)
 class DeviceTiles:
-    """A table whose parts have a DevicePair as place, or None for the base device."""
+    """A table whose parts have a DevicePair, or None for the base device."""
 
     tiles: Tiles
     base: DeviceSpec
@@ -32,14 +32,14 @@ class DeviceTiles:
     @cached_property
     def pairs(self) -> list[DevicePair]:
         """The other devices, each with its streams, without repetitions."""
-        places = (cast(DevicePair | None, part.place) for part in self.tiles.parts)
-        return list(dict.fromkeys(pair for pair in places if pair is not None))
+        pairs = (cast(DevicePair | None, part.devices) for part in self.tiles.parts)
+        return list(dict.fromkeys(pair for pair in pairs if pair is not None))
 
     @cached_property
     def lanes(self) -> list[int | None]:
         """The position in `pairs` of the device of each part; None for the base."""
         numbers = {pair: number for number, pair in enumerate(self.pairs)}
-        return [numbers.get(cast(DevicePair, part.place)) for part in self.tiles.parts]
+        return [numbers.get(cast(DevicePair, part.devices)) for part in self.tiles.parts]
 
     @cached_property
     def devices(self) -> list[torch.device]:

@@ -99,8 +99,8 @@ class DeviceOutput(Output):
     def buffer(self, action: Action) -> Tensor:
         """Return the part of a buffer that holds the result of an action."""
         assert action.slot is not None
-        place = self.slices[action.tile]
-        return self.slots[action.slot][: place.numel()].view(place.shape)
+        like = self.slices[action.tile]
+        return self.slots[action.slot][: like.numel()].view(like.shape)
 
     def add(self, action: Action) -> None:
         """Add the result in the buffer to its slice."""

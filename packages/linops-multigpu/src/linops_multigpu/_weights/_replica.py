@@ -134,7 +134,7 @@ def is_there(tensor: Tensor, device: torch.device) -> bool:
     return tensor.device == device
 
 
-class ReplicaPart:
+class ReplicaMember:
     """A function that returns one copy of a replica, or an operator derived from it, up to date."""
 
     def __init__(
@@ -147,9 +147,9 @@ class ReplicaPart:
         # The key is weak, so that outdated copies do not stay in the memory of the device.
         self._derived = weakref.WeakKeyDictionary[NamedLinop, NamedLinop]()
 
-    def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaPart:
+    def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaMember:
         """Return the function for an operator derived in one more step."""
-        return ReplicaPart(self.replica, self._position, (*self._steps, derive))
+        return ReplicaMember(self.replica, self._position, (*self._steps, derive))
 
     def __call__(self) -> NamedLinop:
         """Return the derived operator of the current copy."""

@@ -60,11 +60,11 @@ def learn(clock: Clock, other: Clock) -> None:
 class Shadow:
     """The last write and read of each byte by each actor. A write deletes older accesses.
 
-    The memory begins at ``address``; ``place`` is its device, for messages.
+    The memory begins at ``address``; ``device`` is its device, for messages.
     """
 
-    def __init__(self, nbytes: int, place: str, address: int = 0) -> None:
-        self.place, self.nbytes, self.address = place, nbytes, address
+    def __init__(self, nbytes: int, device: str, address: int = 0) -> None:
+        self.device, self.nbytes, self.address = device, nbytes, address
         # The times of an actor, one per byte; zero means never.
         self._written: dict[int, NDArray[np.int64]] = {}
         self._read: dict[int, NDArray[np.int64]] = {}
@@ -160,7 +160,7 @@ class Checker:
             number, time, wrote, nbytes = found
             other = self.actors[number]
             self.races.append(
-                f"{shadow.place}: the {verb} of {nbytes} bytes by {actor.name} in "
+                f"{shadow.device}: the {verb} of {nbytes} bytes by {actor.name} in "
                 f"{actor.actions[-1]} must come after the {'write' if wrote else 'read'} by "
                 f"{other.name} in {other.actions[time - 1]}, but nothing orders them"
             )

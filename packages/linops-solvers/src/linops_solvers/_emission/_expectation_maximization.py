@@ -10,15 +10,14 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector
 
-from .._shared._checkpoint import operator_sketch
 from .._shared._checks import check_like, checked_number
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, reason_of
-from .._shared._space import Space, summed_over_processes
+from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
+from .._shared._space import Space
 from ._counted import Counted, check_counts
 
 
-class ExpectationMaximization:
+class ExpectationMaximization(SolverSteps):
     """x, and what the operator of the first subset makes of it; ``shown`` copies x."""
 
     def __init__(
@@ -41,22 +40,21 @@ class ExpectationMaximization:
             subset.check_explained(*subset.image(x))
         self.x, (self.image, self.floor) = x, self.first.image(x)
         self.first.check_explained(self.image, self.floor)
-        options = {"tol": self.tol, "subsets": len(self.subsets)}
-        self.progress.resume(options, self.known, state=self)
 
     def solve(self) -> Tensor:
         """Return x after steps that each use every set of counts in turn."""
         return self.progress.follow(self, ({"change": math.inf}, None))
 
-    def known(self) -> dict[str, tuple[Space, Tensor]]:
-        """Return vectors that tell this problem from another one, for a checkpoint."""
-        found = {"x0": (self.space, self.x)}
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        options = {"tol": self.tol, "subsets": len(self.subsets)}
+        vectors = {"x0": (self.space, self.x)}
         for subset in self.subsets:
             own = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
-            found |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            found |= operator_sketch(own, self.x)
-        return found
+            vectors |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
+            vectors |= own.sketch(self.x)
+        return {**options, **vectors}
 
     def step(self) -> Measured:
         """Use every set of counts in turn."""
@@ -93,9 +91,6 @@ def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:
         check_counts(owner, "x0", subsets[0].pair.input, x0)
         check_like(owner, "x0", at_least_single(x0), "the output of the adjoint", like)
         return at_least_single(x0).clone()
-    totals = [
-        summed_over_processes(each.pair.output.terms(torch.sum, each.y.detach()))[0]
-        for each in subsets
-    ]
+    totals = [each.pair.output.sum_of(torch.sum, each.y.detach()) for each in subsets]
     seen = sum(each.total_seen for each in subsets)
     return torch.full_like(like.detach(), float(sum(totals)) / seen if seen else 0.0)

@@ -154,9 +154,9 @@ def _along(
     parts = range(count)
 
     def every(x: Tensor, k: int) -> Tensor:
-        places = [slice(None)] * x.ndim
-        places[axis] = slice(k, None, count)
-        return x[tuple(places)]
+        slices = [slice(None)] * x.ndim
+        slices[axis] = slice(k, None, count)
+        return x[tuple(slices)]
 
     if isinstance(background, Tensor):
         whole = background.expand(y.shape)  # type: ignore[union-attr]

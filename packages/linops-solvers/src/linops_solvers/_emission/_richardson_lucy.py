@@ -124,8 +124,8 @@ def richardson_lucy(
                 f"{_NAME}: x0 must have the shape of y, {tuple(y.shape)}, got {tuple(x0.shape)}"
             )
         for axis, first, size in zip(axes, before, kernel.shape, strict=True):
-            places = torch.arange(-first, x0.shape[axis] + size - 1 - first, device=x0.device)
-            x0 = x0.index_select(axis, places.clamp(0, x0.shape[axis] - 1))
+            index = torch.arange(-first, x0.shape[axis] + size - 1 - first, device=x0.device)
+            x0 = x0.index_select(axis, index.clamp(0, x0.shape[axis] - 1))
 
     def counted() -> list[Counted]:
         return [Counted(_NAME, A, None, y, background)]

@@ -196,7 +196,7 @@ def conjugate_gradients(
             own.warn_once(complaint)
         if not is_implicit:
             return x
-        again = Progress(_NAME, max_num_iters, goals=goals)
+        again = own.again()
         operators = (A,) if preconditioner is None else (A, preconditioner)
         return attach_gradient(
             x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint

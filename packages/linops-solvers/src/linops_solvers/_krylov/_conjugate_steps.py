@@ -6,19 +6,19 @@ The numbers of one system are floats, those of many, of autograd and of compiler
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner, is_differentiated, squared_norm
+from linops_core.siblings import is_differentiated, squared_norm, vdot
 
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
 from .._shared._precision import at_least_single, in_given_precision, in_own_space, to_half
 from .._shared._products import is_moderate, scaled_sum
-from .._shared._progress import Measured, Progress, StopReason
+from .._shared._progress import Measured, Progress, SolverSteps, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
     N_CHECKED,
@@ -34,7 +34,7 @@ from ._convergence_check import (
 _NAME = "conjugate_gradients"
 
 
-class ConjugateSteps:
+class ConjugateSteps(SolverSteps):
     """One solve. If ``is_read`` is False no value of a tensor is read, so a compiler can trace."""
 
     x: Tensor
@@ -126,16 +126,19 @@ class ConjugateSteps:
 
     def solve(self, progress: Progress) -> Tensor:
         """Return the solution, in the unit of y."""
-        check = self.check
-        options = {"gtol": check.gtol, "ltol": check.ltol, "axes of systems": [*self.space.systems]}
-        progress.resume(options, self.known, state=self, check=check)
-        if progress.checkpoint is not None and (saved := progress.checkpoint.step) is not None:
-            check.restore([name and StopReason[name] for name in saved["reasons"]])
-        if not self.is_anew:
-            self._searched = self.preconditioned()
         self.progress = progress
         self.is_shown = progress.is_watched or progress.checkpoint is not None
-        return progress.follow(self, (self.values(), check.reasons))
+        return progress.follow(self, (self.values(), self.check.reasons))
+
+    def holders(self) -> Mapping[str, object]:
+        """Return this object and what is known of all systems."""
+        return {"state": self, "check": self.check}
+
+    def restored(self, reasons: Sequence[StopReason | None]) -> None:
+        """Take the reasons of a checkpoint, and compute what it does not have."""
+        self.check.restore([*reasons])
+        if not self.is_anew:
+            self._searched = self.preconditioned()
 
     def step(self) -> Measured:
         """Do a step; compute the residual anew where a system may be solved by it."""
@@ -166,15 +169,16 @@ class ConjugateSteps:
         x = torch.where(self.check.refused, torch.nan, self.x * self.own_unit())
         return to_half(x, self._y.dtype)
 
-    def known(self) -> dict[str, tuple[Space, Tensor]]:
-        """Return vectors that tell this problem from another one, for a checkpoint."""
-        y, space = self._y, self.space
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        y, space, check = self._y, self.space, self.check
         vectors = {"y": y, "x0": self.x} if self.is_guessed else {"y": y}
         for name, operator in (("A", self.A), ("the preconditioner", self.preconditioner)):
             if operator is not None:
                 vectors[name] = operator(space.random_like(at_least_single(y.detach())))
         check_not_recorded(_NAME, *vectors.values(), advice="pass implicit=True, or call it")
-        return {name: (space, vector) for name, vector in vectors.items()}
+        options = {"gtol": check.gtol, "ltol": check.ltol, "axes of systems": [*space.systems]}
+        return {**options, **{name: (space, vector) for name, vector in vectors.items()}}
 
     def begin(self) -> None:
         """Make the first direction z, and A times it."""
@@ -242,7 +246,7 @@ class ConjugateSteps:
         """Return inner products of pairs and norms; one by one is faster for a vector on a CPU."""
         if not self._is_plain or is_differentiated(*pairs[0]):
             return self.scalars(*self.space.measured(pairs, vectors))
-        products = [inner(*pair).item() for pair in pairs]
+        products = [vdot(*pair).item() for pair in pairs]
         if not self.space.has_complex_products:
             products = [product.real for product in products]
         return products + [math.sqrt(squared_norm(vector).item()) for vector in vectors]

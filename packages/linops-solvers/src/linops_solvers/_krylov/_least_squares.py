@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 import torch
@@ -10,10 +11,9 @@ from torch import Tensor
 
 from linops_core.siblings import check_vector, is_differentiated
 
-from .._shared._checkpoint import operator_sketch
 from .._shared._checks import Operator, check_like, check_output, checked_number
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import FAR, Checkpointed, Measured, Progress, StopReason, warn
+from .._shared._progress import FAR, Checkpointed, Measured, Progress, SolverSteps, StopReason
 from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from ._bidiagonal import Bidiagonalization
@@ -77,16 +77,19 @@ def least_squares(
         )
     )
 
-    def solve(steps: _Steps, watching: Checkpointed | None = None) -> Tensor:
-        limit = 2 * steps.A.input.count(steps.x) if max_num_iters is None else max_num_iters
-        progress = Progress(owner, limit, watching, space=steps.A.input)
-        x = steps.solve(method, progress)
-        if steps.complaint is not None:
-            warn(steps.complaint)
-        return x
+    def limit(steps: _Steps) -> int:
+        return 2 * steps.A.input.count(steps.x) if max_num_iters is None else max_num_iters
 
     with torch.no_grad():
-        x = solve(_Steps(pair, y, x0, options), watching)
+        steps = _Steps(pair, y, x0, options)
+        progress = Progress(owner, limit(steps), watching, space=steps.A.input)
+        x = steps.solve(method, progress)
+    del steps
+
+    def solve_undamped(pair: OperatorPair, y: Tensor) -> Tensor:
+        steps = _Steps(pair, y, None, options._replace(damp=0.0))
+        return steps.solve(method, progress.again(limit(steps)))
+
     if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     if x.is_complex() and pair.is_complex_linear:
@@ -99,7 +102,6 @@ def least_squares(
     if not has_gradient(owner, gradient):
         return x
     (forth, back), there, output = pair.given, pair.input, pair.output
-    undamped = options._replace(damp=0.0)
     if options.damp:
         both = StackedOperators(owner, "A", [forth, damped := _times(options.damp)], [back, damped])
         both.joined([y, x])  # whose shapes it remembers
@@ -111,7 +113,7 @@ def least_squares(
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""
         first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
-        return solve(_Steps(first, g, None, undamped))
+        return solve_undamped(first, g)
 
     # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
     # and P = 1 - A^+ A (Golub and Pereyra 1973). P is 0 with damp.
@@ -126,7 +128,7 @@ def least_squares(
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
         second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
-        found = solve(_Steps(second, z, None, undamped))
+        found = solve_undamped(second, z)
         return torch.stack([found, g - back(z)] if has_free else [found]), None
 
     return attach_gradient(x, torch.stack(defects), to_defects, owner, pair.given)
@@ -136,7 +138,7 @@ def _times(factor: float) -> Operator:
     return lambda x: factor * x
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """One problem, in units in which y - A x0 and A are near 1."""
 
     def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
@@ -151,7 +153,6 @@ class _Steps:
             check_like(A.owner, "x0", self.x0, "the output of the adjoint", self.pair.v)
         self.x, self.size = torch.zeros_like(self.pair.v), self.pair.beta  # |y|, or |y - A x0|
         self.exponent, self.gain = _exponent(self.unit), 1.0
-        self.complaint: str | None = None
         # The claims of the recurrence that x itself did not confirm.
         self.denied = {"CONVERGED": math.inf, "LEAST_SQUARES": math.inf}
 
@@ -169,10 +170,8 @@ class _Steps:
         pair, damp, self.progress = self.pair, self.options.damp, progress
         values = {"residual": float(pair.beta > 0), "gradient": float(pair.alpha > 0)}
         values |= {"objective": self.objective(pair.beta), "condition": 1.0}
-        if not pair.alpha:
-            return progress.follow(self, (values, self.reason_at_start()))
         # x, which is about |A| |y| / (|A|^2 + damp^2), is kept in a unit in which it is near 1.
-        ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp else 0
+        ratio = max(0, _exponent(damp) - _exponent(pair.unit)) if damp and pair.alpha else 0
         if ratio > _MOST_DAMPED:
             raise ArithmeticError(
                 f"{self.owner}: damp must be less than 2^{_MOST_DAMPED} times the scale of A, got "
@@ -181,9 +180,7 @@ class _Steps:
         self.gain = 4.0**ratio
         self.recurrence = method(pair, damp / pair.unit, self.gain)
         self.exponent -= _exponent(pair.unit) + 2 * ratio
-        parts = {"problem": self, "pair": pair, "recurrence": self.recurrence}
-        progress.resume(self.options._asdict(), self.known, **parts)
-        return progress.follow(self, (values, None))
+        return progress.follow(self, (values, None if pair.alpha else self.reason_at_start()))
 
     def step(self) -> Measured:
         """Move x by the recurrence."""
@@ -198,10 +195,16 @@ class _Steps:
         }
         return values, reason
 
-    def known(self) -> dict[str, tuple[Space, Tensor]]:
-        """Return vectors that tell this problem from another one, for a checkpoint."""
-        found = {"y": (self.A.output, self.y), **operator_sketch(self.A, self.x)}
-        return found if self.x0 is None else found | {"x0": (self.A.input, self.x0)}
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        vectors = {"y": (self.A.output, self.y), **self.A.sketch(self.x)}
+        if self.x0 is not None:
+            vectors["x0"] = self.A.input, self.x0
+        return {**self.options._asdict(), **vectors}
+
+    def holders(self) -> Mapping[str, object]:
+        """Return this object, the bidiagonalisation, and what updates x."""
+        return {"problem": self, "pair": self.pair, "recurrence": self.recurrence}
 
     def reason_at_start(self) -> StopReason:
         """Return the reason to stop if the first residual, or its gradient, is 0."""
@@ -276,12 +279,12 @@ class _Steps:
         return found, rounding
 
     def complain(self, found: Norms) -> None:
-        """Note the warning for users who do not look at the reason."""
+        """Warn users who do not look at the reason."""
         coarse = math.sqrt(self.precision)
         atol, btol = max(self.options.atol, coarse), max(self.options.btol, coarse)
         goal, gradient = btol * self.size + atol * found.norm * found.x, found.relative_gradient
         if found.residual > goal and gradient > atol:
-            self.complaint = (
+            self.progress.warn_once(
                 f"{self.owner}: the residual r must fall to btol |y| + atol |A| |x|, or |A^H r| to "
                 f"atol |A| |r|, got |r| = {found.residual / self.size:.2g} |y| and |A^H r| = "
                 f"{gradient:.2g} |A| |r|, and more steps do not help in {self.dtype}: A is too "

@@ -12,7 +12,7 @@ from linops_core.siblings import check_vector
 
 from .._shared._checks import check_callable, check_count, check_finite, checked_number
 from .._shared._precision import at_least_single, in_given_precision, to_half
-from .._shared._progress import Measured, Progress, StopReason, Watching, with_options
+from .._shared._progress import Measured, Progress, SolverSteps, StopReason, Watching, with_options
 from .._shared._space import Space, magnitudes
 
 _NAME = "lbfgs"
@@ -74,7 +74,7 @@ def lbfgs(
     return progress.follow(steps, (values, None if slope else StopReason.CONVERGED))
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """x and torch's optimiser, which has the steps before, with the function and its slope at x."""
 
     def __init__(

@@ -18,7 +18,15 @@ from .._shared._checks import (
     checked_number,
 )
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Measured, Progress, StopReason, Watching, reason_of, with_options
+from .._shared._progress import (
+    Measured,
+    Progress,
+    SolverSteps,
+    StopReason,
+    Watching,
+    reason_of,
+    with_options,
+)
 
 _NAME = "omp"
 
@@ -80,7 +88,7 @@ def omp(
     return progress.follow(steps, start)
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """The columns so far, their orthonormal basis, and the residual."""
 
     def __init__(self, A: OperatorPair, y: Tensor, tol: float, norms: Tensor | None) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor
 from linops_core.siblings import Processes, is_recorded
 
 from ._checks import check_count
-from ._precision import OperatorPair, at_least_single
+from ._precision import at_least_single
 from ._space import Space
 
 State: TypeAlias = Mapping[str, Any]
@@ -34,9 +34,9 @@ class Checkpoint:
     ) -> None:
         self.owner, self.every, self.processes = owner, every, processes
         self.problem: State = {}
-        self.parts: Mapping[str, object] = {}
-        self.step: State | None = None
-        """The values and reasons of the step that was loaded, and its number."""
+        self.holders: Mapping[str, object] = {}
+        self.loaded = -1
+        """The number of the step that was loaded."""
         number = 0 if processes is None else processes.number
         newest = Path(path)
         if number:
@@ -44,53 +44,62 @@ class Checkpoint:
         self.newest = newest
         self.previous = newest.with_name(f"{newest.name}.previous")
 
-    def begin(
-        self,
-        options: Mapping[str, object],
-        vectors: Mapping[str, tuple[Space, Tensor]],
-        **parts: object,
-    ) -> None:
+    def begin(self, problem: Mapping[str, object], holders: Mapping[str, object]) -> State | None:
         """Load the newest state into objects, whose numbers and tensors are saved from now on.
 
         Parameters
         ----------
-        options : mapping
-            Numbers and strings of the problem.
-        vectors : mapping of name to (Space, Tensor)
-            Its vectors, and what operators and proximal maps make of some vector; the first one
-            has the dtype and the device of the problem.
-        **parts : object
+        problem : mapping
+            The fingerprint of the problem; see :meth:`SolverSteps.fingerprint`.
+        holders : mapping of objects
             All that a step takes from the one before is in their public attributes: numbers,
             strings and tensors.
+
+        Returns
+        -------
+        mapping, or None
+            The number, the values and the reasons of the step that was loaded.
         """
+        vectors = {name: pair for name, pair in problem.items() if isinstance(pair, tuple)}
+        others = [type(value) for value in problem.values() if isinstance(value, Tensor)]
+        if others or not vectors:
+            raise TypeError(
+                f"{self.owner}: the fingerprint of a problem must have vectors as pairs (space, "
+                f"tensor), got {others or 'no vector'}; write (Space(), y)"
+            )
         tensors = [vector for _, vector in vectors.values()]
         check_not_recorded(self.owner, *tensors, advice="call it")
         first, precision = tensors[0], torch.finfo(tensors[0].dtype).eps
-        problem: dict[str, object] = {
+        described: dict[str, object] = {
             "shape": [*first.shape],
             "dtype": str(first.dtype),
             "device": first.device.type,
-            **options,
+            **problem,
         }
         for name, (space, vector) in vectors.items():
-            problem[name] = _sketch(self.owner, space, at_least_single(vector))
-        state = self.load(problem, min(64 * precision, precision**0.5))
-        self.parts = parts
-        if state is not None:
-            self.step = state["step"]
-            for name, part in parts.items():
-                found = state[name].items()
-                vars(part).update(
-                    {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in found}
-                )
+            described[name] = _sketch(self.owner, space, at_least_single(vector))
+        state = self.load(described, min(64 * precision, precision**0.5))
+        self.holders = holders
+        if state is None:
+            return None
+        for name, holder in holders.items():
+            found = state[name].items()
+            vars(holder).update(
+                {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in found}
+            )
+        step: State = state["step"]
+        self.loaded = step["iteration"]
+        return step
 
     def keep(self, iteration: int, values: Mapping[str, float], reasons: list[str | None]) -> None:
-        """Save the parts if it is time for that, or the last step."""
+        """Save the state if it is time for that, or the last step."""
         is_due = (iteration and iteration % self.every == 0) or None not in reasons
-        if self.parts and is_due and (self.step is None or iteration > self.step["iteration"]):
+        if is_due and iteration > self.loaded:
             step = {"iteration": iteration, "values": dict(values), "reasons": reasons}
-            states = {name: _plain(vars(part)) for name, part in self.parts.items()}
+            states = {name: _plain(vars(holder)) for name, holder in self.holders.items()}
             self.save(iteration, {"step": step, **states})
+        if None not in reasons:
+            self.holders = {}  # a gradient may keep this object, but needs no state
 
     def load(self, problem: State, precision: float) -> State | None:
         """Return the newest state that all processes have; None if there is none.
@@ -227,16 +236,6 @@ def checkpoint_of(
     if not isinstance(path, (str, os.PathLike)):
         raise TypeError(f"{owner}: checkpoint must be the path of a file, got {path!r}")
     return Checkpoint(owner, path, every, processes)
-
-
-def operator_sketch(pair: OperatorPair, like: Tensor) -> dict[str, tuple[Space, Tensor]]:
-    """Return what an operator and its adjoint make of a random vector."""
-    image = pair.forward(pair.input.random_like(like.detach()))
-    back = pair.adjoint(image)
-    return {
-        pair.name: (pair.output, image),
-        f"the adjoint of {pair.name}": (pair.input, back),
-    }
 
 
 def check_not_recorded(owner: str, *tensors: Tensor, advice: str) -> None:

@@ -77,6 +77,15 @@ class OperatorPair:
         dtype = torch.float32 if self.dtype in _WIDE else self.dtype
         return OperatorPair(self.owner, forward, adjoint, dtype, like=self), unit
 
+    def sketch(self, like: Tensor) -> dict[str, tuple[Space, Tensor]]:
+        """Return what A and its adjoint make of a random vector, for a fingerprint."""
+        image = self.forward(self.input.random_like(like.detach()))
+        back = self.adjoint(image)
+        return {
+            self.name: (self.output, image),
+            f"the adjoint of {self.name}": (self.input, back),
+        }
+
     def magnitudes(
         self,
         inputs: Sequence[Tensor],

@@ -8,11 +8,12 @@ from __future__ import annotations
 import inspect
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Protocol, TypeAlias, TypedDict, TypeVar
+from typing import Any, TypeAlias, TypedDict, TypeVar
 
 from torch import Tensor
 from tqdm.auto import tqdm
@@ -85,7 +86,7 @@ Callback: TypeAlias = Callable[[Step], object]
 class Record:
     """A callback that keeps the measured values and the reason to stop.
 
-    Use one for each solve. Values of a second solve are added to those of the first.
+    If it is used for a second solve, it begins anew.
 
     Examples
     --------
@@ -112,6 +113,8 @@ class Record:
 
     def __call__(self, step: Step) -> None:
         """Keep the values of the step, and the ``x`` of the last step only."""
+        if self.reason is not None or step.iteration <= self.iterations:  # it is of another solve
+            self.values = {}
         self.last = step
         self.iterations = step.iteration
         self.reasons = step.reasons
@@ -182,86 +185,142 @@ def reading_options(watching: Checkpointed) -> dict[str, object]:
     return {name: watching.get(name) for name in [*_DEFAULTS][:-1]}
 
 
-class SolverSteps(Protocol):
-    """One solve: what it needs to know, and how it goes on.
+class SolverSteps(ABC):
+    """One solve: its state, and how it goes on. Subclass it to write a solver.
 
-    All that a step needs from the step before is in public attributes: a checkpoint has their
-    numbers, strings and tensors. Private ones are constants, and memory that steps write into.
+    All that a step needs from the step before is in public attributes of this object. A checkpoint
+    has those that are numbers, strings and tensors. Attributes with an underscore are constants, or
+    memory that steps write into.
     """
 
+    @abstractmethod
     def step(self) -> Measured:
-        """Go on by one step; return what was measured."""
+        """Go on by one step.
 
+        Returns
+        -------
+        values : mapping of str to float
+            What was measured, such as a residual.
+        reasons : StopReason, None, or a list of these
+            Why to stop, None to go on; of each problem of a batch.
+        """
+
+    @abstractmethod
     def result(self) -> Tensor:
         """Return the result so far, in memory into which later steps do not write."""
 
+    def fingerprint(self) -> Mapping[str, object]:
+        """Return what tells this problem from others, for checkpoints.
+
+        Returns
+        -------
+        mapping of str
+            Numbers and strings, which must be equal when a solve continues; and pairs
+            (:class:`Space`, tensor) of vectors, such as the data and what the operator makes of
+            some vector, which must agree to rounding. The first vector has the dtype and the device
+            of the problem.
+        """
+        raise NotImplementedError(
+            f"{type(self).__name__}: fingerprint must say which problem a checkpoint belongs to, "
+            'got none; return the options and the vectors, as {"tol": tol, "y": (pair.output, y)}'
+        )
+
+    def holders(self) -> Mapping[str, object]:
+        """Return the objects whose public attributes are the state: by default this one."""
+        return {"state": self}
+
+    def restored(self, reasons: Sequence[StopReason | None]) -> None:
+        """Make what is not saved, after a checkpoint was loaded into the public attributes.
+
+        ``reasons`` are those of the loaded step. By default there is nothing to do.
+        """
+        return None
+
 
 class Progress:
-    """The largest number of steps of a solver, its callback, its progress bar and its files."""
+    """The loop of a solver: its largest number of steps, callback, progress bar and checkpoints.
+
+    Parameters
+    ----------
+    solver : str
+        The name of the solver, for messages, steps and the progress bar.
+    max_num_iters : int
+        The largest number of steps.
+    options : mapping, optional
+        Those of ``progress``, ``tqdm_kwargs``, ``callback``, ``checkpoint`` and
+        ``checkpoint_every`` that the user has given; see :mod:`linops_solvers`.
+    goals : mapping of str to float, optional
+        The tolerances of measured values. Steps may change them in ``goals``. A value that is above
+        100 times its tolerance after the last step causes a :class:`ConvergenceWarning`, unless the
+        tolerance is 0.
+    space : Space, optional
+        That of a vector of the problem. It knows the processes that write checkpoints together.
+        Without it, ``checkpoint`` is refused.
+    count : (str, int)
+        The name of ``max_num_iters`` in messages, and its least value.
+
+    Raises
+    ------
+    TypeError
+        If an option is unknown or has a wrong type.
+    ValueError
+        If ``max_num_iters`` or ``checkpoint_every`` is too small.
+    """
 
     def __init__(
         self,
         solver: str,
-        limit: int,
-        watching: Watching | Checkpointed | None = None,
+        max_num_iters: int,
+        options: Mapping[str, object] | None = None,
         *,
-        goals: dict[str, float] | None = None,
+        goals: Mapping[str, float] | None = None,
         space: Space | None = None,
         count: tuple[str, int] = ("max_num_iters", 0),
     ) -> None:
-        check_count(solver, count[0], limit, count[1])
+        check_count(solver, count[0], max_num_iters, count[1])
         known = Watching if space is None else Checkpointed
-        for name in watching or ():
+        for name in options or ():
             if name not in known.__annotations__:
                 raise TypeError(f"{solver}() got an unexpected keyword argument {name!r}")
-        options: dict[str, Any] = {**_DEFAULTS, **(watching or {})}
-        self.solver, self.limit, self.callback = solver, limit, options["callback"]
+        given: dict[str, Any] = {**_DEFAULTS, **(options or {})}
+        self.solver, self.limit, self.callback = solver, max_num_iters, given["callback"]
         if self.callback is not None:
             check_callable(solver, "callback", self.callback)
-        bar = options["tqdm_kwargs"]
+        bar = given["tqdm_kwargs"]
         if not isinstance(bar, Mapping | None):
             raise TypeError(
                 f"{solver}: tqdm_kwargs must be a mapping of options of tqdm, got {bar!r}; "
                 "progress=True shows a bar with those of this package"
             )
-        self.tqdm_kwargs = {} if options["progress"] and bar is None else bar
+        self.tqdm_kwargs = {} if given["progress"] and bar is None else bar
         self.checkpoint: Checkpoint | None = None
         if space is not None:
-            files = options["checkpoint"], options["checkpoint_every"]
+            files = given["checkpoint"], given["checkpoint_every"]
             self.checkpoint = checkpoint_of(solver, *files, space.totals.processes)
-        self.goals = goals or {}
-        """The tolerances of values; the steps may change them. 0 is none."""
-        self.warned = False
+        self.goals = dict(goals or {})
+        """The tolerances of values; steps may change them. 0 is none."""
+        self._warnings: list[str] = []
 
     @property
     def is_watched(self) -> bool:
-        """Whether there is a callback or a progress bar."""
+        """Whether there is a callback or a progress bar, so that values are shown."""
         return self.tqdm_kwargs is not None or self.callback is not None
 
-    def resume(
-        self,
-        options: Mapping[str, object],
-        known: Callable[[], Mapping[str, tuple[Space, Tensor]]],
-        **parts: object,
-    ) -> None:
-        """Continue from the newest state of the checkpoint, if there is one.
-
-        Options, and the vectors that ``known`` measures, tell the problem from others. The state
-        is in the parts; see :meth:`Checkpoint.begin`.
-        """
-        if self.checkpoint is not None:
-            self.checkpoint.begin({"max_num_iters": int(self.limit), **options}, known(), **parts)
-
-    def follow(self, steps: SolverSteps, start: Measured) -> Tensor:
+    def follow(self, steps: SolverSteps, start: Measured = ({}, None)) -> Tensor:
         """Do steps until there is a reason to stop; return the result.
 
-        ``start`` is measured before the first step.
+        ``start`` is measured before the first step. If there is a checkpoint, the steps continue
+        from its newest state.
         """
         values, reasons = start
-        iteration, saved = 0, None if self.checkpoint is None else self.checkpoint.step
-        if saved is not None:
-            iteration, values = saved["iteration"], saved["values"]
-            reasons = [name and StopReason[name] for name in saved["reasons"]]
+        iteration, checkpoint = 0, self.checkpoint
+        if checkpoint is not None:
+            problem = {"max_num_iters": int(self.limit), **steps.fingerprint()}
+            saved = checkpoint.begin(problem, steps.holders())
+            if saved is not None:
+                iteration, values = saved["iteration"], saved["values"]
+                reasons = [name and StopReason[name] for name in saved["reasons"]]
+                steps.restored(reasons)
         options: dict[str, Any] = {"desc": self.solver, "total": self.limit}
         bar = None if self.tqdm_kwargs is None else tqdm(**(options | dict(self.tqdm_kwargs)))
         with bar or nullcontext():
@@ -270,11 +329,10 @@ class Progress:
                 if iteration == self.limit:
                     each = [reason or StopReason.MAX_ITERATIONS for reason in each]
                     if StopReason.MAX_ITERATIONS in each:
-                        self.complain(values)
+                        self._complain(values)
                 is_done = None not in each
-                if self.checkpoint is not None:
-                    names = [reason and reason.name for reason in each]
-                    self.checkpoint.keep(iteration, values, names)
+                if checkpoint is not None:
+                    checkpoint.keep(iteration, values, [reason and reason.name for reason in each])
                 if bar is not None and (iteration or is_done):
                     bar.set_postfix({k: f"{v:.2e}" for k, v in values.items()}, refresh=False)
                     bar.update(iteration - bar.n)
@@ -287,13 +345,27 @@ class Progress:
                 values, reasons = steps.step()
                 iteration += 1
 
-    def warn_once(self, message: str) -> None:
-        """Give a ConvergenceWarning, unless there was one for this solve."""
-        if not self.warned:
-            self.warned = True
-            warn(message)
+    def again(self, max_num_iters: int | None = None) -> Progress:
+        """Return the loop of a further solve for the same result, such as that of its gradient.
 
-    def complain(self, values: Mapping[str, float]) -> None:
+        It has no callback, bar and checkpoint, and all of them together warn once.
+        """
+        limit = self.limit if max_num_iters is None else max_num_iters
+        further = Progress(self.solver, limit, goals=self.goals)
+        further._warnings = self._warnings
+        return further
+
+    def warn_once(self, message: str) -> None:
+        """Give a ConvergenceWarning with the line of the user, unless there was one before."""
+        if self._warnings:
+            return
+        self._warnings.append(message)
+        frame, level = inspect.currentframe(), 0
+        while frame is not None and frame.f_globals["__name__"].startswith(_INSIDE):
+            frame, level = frame.f_back, level + 1
+        warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
+
+    def _complain(self, values: Mapping[str, float]) -> None:
         """Warn if values are far from their tolerances when the largest number of steps is done."""
         far = self.limit and [
             f"{name} = {values[name]:.2g} for a tolerance of {goal:.2g}"
@@ -306,14 +378,6 @@ class Progress:
                 f"after {self.limit} steps; allow more steps, or give the tolerance 0 if you "
                 "choose their number instead"
             )
-
-
-def warn(message: str) -> None:
-    """Give a ConvergenceWarning with the line that calls this package."""
-    frame, level = inspect.currentframe(), 0
-    while frame is not None and frame.f_globals["__name__"].startswith(_INSIDE):
-        frame, level = frame.f_back, level + 1
-    warnings.warn(message, ConvergenceWarning, stacklevel=level + 1)
 
 
 def reason_of(found: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:

@@ -116,8 +116,8 @@ def name_at(dims: Sequence[NamedDimension], axis: int, ndim: int) -> NamedDimens
     """Return the name of an axis; None within the run of ``...``."""
     if ELLIPSES not in dims or axis < dims.index(ELLIPSES):
         return dims[axis] if axis < len(dims) else None
-    place = axis - ndim + len(dims)
-    return dims[place] if place > dims.index(ELLIPSES) else None
+    position = axis - ndim + len(dims)
+    return dims[position] if position > dims.index(ELLIPSES) else None
 
 
 @constant_when_compiled

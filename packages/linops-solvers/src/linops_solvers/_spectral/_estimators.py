@@ -9,12 +9,13 @@ from typing import Literal, NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner, inner_products
+from linops_core.siblings import inner_products, vdot
 
 from .._shared._checks import Operator, check_complex_linear, check_finite
 from .._shared._precision import at_least_single, in_own_space
-from .._shared._progress import Measured, Progress, Watching, with_options
+from .._shared._progress import Measured, Progress, SolverSteps, Watching, with_options
 from .._shared._space import Space, spaces_of
+from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
 
 
@@ -89,7 +90,7 @@ def estimate_trace(
         progress.limit -= 2 * third
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
-        known = sum(inner(*pair) for pair in zip(basis, images, strict=True))
+        known = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
         (mean.known,) = mean.space.total(known + mean.like.new_zeros(()))
 
     def sample() -> Tensor:
@@ -144,7 +145,7 @@ def estimate_diagonal(
     return mean.of(sample, progress)
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """The mean of samples, plus a constant, and its standard error."""
 
     def __init__(self, owner: str, A: Operator, like: Tensor, generator: torch.Generator) -> None:
@@ -175,13 +176,13 @@ class _Steps:
     def range(self, count: int) -> Tensor:
         """Return orthonormal rows that span the images of random vectors under A."""
         images = [self.applied(self.signs()) for _ in range(count)]
-        basis, _ = self.space.qr(torch.stack(images, dim=1))
+        basis, _ = orthonormal(torch.stack(images, dim=1), self.space)
         return basis.mT.contiguous()
 
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
         """Take the samples, and return the estimate."""
         self.sample, self.progress = sample, progress
-        progress.follow(self, ({}, None))
+        progress.follow(self)
         return self.estimate()
 
     def step(self) -> Measured:

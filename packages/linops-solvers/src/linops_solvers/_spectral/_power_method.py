@@ -17,12 +17,13 @@ from .._shared._progress import (
     Checkpointed,
     Measured,
     Progress,
+    SolverSteps,
     StopReason,
     Watching,
     reading_options,
     with_options,
 )
-from .._shared._space import Space
+from .._shared._space import Space, bounds
 from .._shared._vectors import BatchDims, input_or_random, space_of_systems
 
 
@@ -96,13 +97,7 @@ def power_method(
         progress = Progress(owner, max_iters, watching, goals=goals, space=batch, count=count)
         first = at_least_single(v_init)
         steps = _Steps(wide, first, tol, batch, dtype)
-
-        def known() -> dict[str, tuple[Space, Tensor]]:
-            image = wide(batch.random_like(first.detach()))
-            return {"v_init": (batch, first), "A": (batch, image)}
-
-        progress.resume({"tol": tol, "axes": [*batch.systems]}, known, state=steps)
-        progress.follow(steps, ({}, None))
+        progress.follow(steps)
         return steps.v, steps.eigenvalue
 
     def solve_in_graph() -> tuple[Tensor, Tensor]:
@@ -113,7 +108,7 @@ def power_method(
     return to_half(v, dtype), eigenvalue.reshape([v.shape[axis] for axis in batch.systems])
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """The vector and the eigenvalue; A, over the unit twice, rounds as numbers of the dtype do."""
 
     def __init__(
@@ -126,7 +121,7 @@ class _Steps:
         unit: float = 1.0,
     ) -> None:
         self.A, self.tol, self.batch, self.dtype, self.unit = A, tol, batch, dtype, unit
-        length, numbers = batch.magnitude(v)
+        length, numbers = _magnitudes(batch, v)
         if not (numbers > 0).all():
             check_finite("power_method", float(numbers.sum()))
             raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
@@ -136,12 +131,18 @@ class _Steps:
         self.may_restart = True
         """Whether no step was done, so that a v with A v = 0 is replaced."""
 
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        batch, v = self.batch, self.v
+        vectors = {"v_init": (batch, v), "A": (batch, self.A(batch.random_like(v.detach())))}
+        return {"tol": self.tol, "axes": [*batch.systems], **vectors}
+
     def step(self) -> Measured:
         """Apply A, and divide by the norm."""
         owner, batch, before = "power_method", self.batch, self.numbers.cpu()
         precision, rounding = torch.finfo(self.dtype).eps, rounding_of(self.dtype)
         image = self.A(self.v)
-        eigenvalue, numbers = batch.magnitude(image)
+        eigenvalue, numbers = _magnitudes(batch, image)
         check_finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
@@ -176,6 +177,18 @@ class _Steps:
     def result(self) -> Tensor:
         """Return a copy of v in the precision of v_init."""
         return to_half(self.v, self.dtype).clone()
+
+
+def _magnitudes(space: Space, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the norm of each vector, safe at any scale, and the same on the host in float64."""
+    length = space.norm(x)
+    on_host = length.detach().flatten().cpu().double()
+    lowest, highest = bounds(space, x)
+    if ((on_host > lowest) & (on_host < highest)).all():
+        return length, on_host
+    unit = space.unit(x)
+    length = space.norm(x / unit) * unit
+    return length, length.detach().flatten().cpu().double()
 
 
 def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
@@ -268,5 +281,5 @@ def norm_of(
     del image, back  # freed before the steps
     vectors = Space(pair.input.totals)
     steps = _Steps(pair.normal(), v, tol, vectors, dtype, unit)
-    progress.follow(steps, ({}, None))
+    progress.follow(steps)
     return steps.eigenvalue.sqrt() * unit

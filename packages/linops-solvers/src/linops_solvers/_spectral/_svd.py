@@ -14,8 +14,16 @@ from linops_core.siblings import inner_products, norm, real_part
 
 from .._shared._checks import Operator, check_count, check_finite, checked_number
 from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
-from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
+from .._shared._progress import (
+    Measured,
+    Progress,
+    SolverSteps,
+    Watching,
+    reason_of,
+    with_options,
+)
 from .._shared._space import Space
+from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
 
 _NAME = "svd"
@@ -126,14 +134,14 @@ def svd(
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
     steps = _Steps(pair, left, right, generator, k, unit, tol, noise)
-    progress.follow(steps, ({}, None))
+    progress.follow(steps)
     U, V = left.combined(steps.P.mT), right.combined(steps.Qh.conj())
     U, V = (as_complex_tensor(vectors, has) for vectors, has in zip((U, V), has_parts, strict=True))
     return SVD(to_half(U, dtype), steps.S, to_half(V, dtype))
 
 
 @dataclass
-class _Steps:
+class _Steps(SolverSteps):
     """A between both spaces in coordinates, its triplets, and the newest block of the input."""
 
     pair: OperatorPair
@@ -232,7 +240,7 @@ class _Basis:
         rest = rows
         for _ in range(2):  # twice, because of rounding
             rest = self._orthogonal(rest)
-            basis, triangle = self.space.qr(rest.mT)
+            basis, triangle = orthonormal(rest.mT, self.space)
             turn, sizes, _ = torch.linalg.svd(triangle, full_matrices=False)
             kept = sizes > 16 * torch.finfo(sizes.dtype).eps * scale
             rest = (basis @ turn[:, kept]).mT

@@ -23,6 +23,7 @@ from .._shared._progress import (
     Checkpointed,
     Measured,
     Progress,
+    SolverSteps,
     StopReason,
     reason_of_both,
     with_options,
@@ -133,7 +134,7 @@ class _Options(NamedTuple):
     eps_rel: float
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """x, the z that follows L x, and the scaled dual variable u."""
 
     primal = dual = math.inf
@@ -157,8 +158,11 @@ class _Steps:
         check_like(_NAME, "x0", x, "the output of the adjoint", target)
         self.x, self.z, self.rho = x, split.forward(x), options.rho
         self.u = torch.zeros_like(self.z)
-        progress.resume(options._asdict(), lambda: problem.known(x), state=self)
         self.floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
+
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        return {**self.options._asdict(), **self.problem.known(self.x)}
 
     def step(self) -> Measured:
         """Solve for x, apply the proximal map for z, and add the difference to u."""

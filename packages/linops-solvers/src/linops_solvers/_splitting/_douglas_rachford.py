@@ -14,7 +14,14 @@ from .._proximals._proximal import Proximal
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
-from .._shared._progress import Measured, Progress, Watching, reason_of, with_options
+from .._shared._progress import (
+    Measured,
+    Progress,
+    SolverSteps,
+    Watching,
+    reason_of,
+    with_options,
+)
 from .._shared._space import Space, magnitudes
 from ._problem import TwoFunctions
 
@@ -86,7 +93,7 @@ def douglas_rachford(
     return progress.follow(steps, ({"change": math.inf}, None))
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """z, and the x that the proximal map of f makes of it."""
 
     def __init__(

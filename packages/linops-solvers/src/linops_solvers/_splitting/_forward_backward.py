@@ -17,11 +17,11 @@ from .._shared._checks import (
     version_of,
 )
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, reason_of
+from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
 from ._problem import PenalizedProblem
 
 
-class ForwardBackward:
+class ForwardBackward(SolverSteps):
     """The steps of FISTA, whose options these are, or without momentum."""
 
     def __init__(
@@ -54,8 +54,11 @@ class ForwardBackward:
         length = checked_number(owner, "step", length, is_positive=True)
         self.x, self.z, self.length, self.age = x, x.clone(), length, 1.0
         self.gradient, self.z_gradient = gradient, gradient.clone()
-        options = {"tol": self.tol, "step": step, "momentum": has_momentum, "restart": restart}
-        self.progress.resume(options, lambda: problem.known(x), state=self)
+
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
+        methods = {"momentum": self.has_momentum, "restart": self.restart}
+        return {"tol": self.tol, "step": self.given, **methods, **self.problem.known(self.x)}
 
     def normal(self, x: Tensor) -> Tensor:
         """Return A^H A x, by the closed form where there is one."""

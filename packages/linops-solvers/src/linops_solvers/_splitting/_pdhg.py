@@ -13,18 +13,17 @@ from linops_core.siblings import check_vector
 from .._proximals._proximal import Proximal, map_sketch
 from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checkpoint import operator_sketch
 from .._shared._checks import check_like, check_unchanged, checked_number, version_of
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import (
     Checkpointed,
     Measured,
     Progress,
+    SolverSteps,
     StopReason,
     reason_of_both,
     with_options,
 )
-from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from .._spectral._power_method import norm_of
 from ._problem import TwoFunctions, floors_of
@@ -154,7 +153,7 @@ class _Options(NamedTuple):
     eps_rel: float
 
 
-class _Steps:
+class _Steps(SolverSteps):
     """x and the dual variable p, with the images of x and of 2 x less the x before."""
 
     def __init__(
@@ -182,20 +181,20 @@ class _Steps:
         check_like(_NAME, "p0", p, "the output of K", image)
         self.x, self.p, self.image, self.ahead = x, p, image, image.clone()
         self.tau, self.sigma, self.norm = lengths
-        progress.resume(options._asdict(), self.known, state=self)
         self.floors = floors_of(options.eps_abs, (pair.input, x), (pair.output, p))
 
-    def known(self) -> dict[str, tuple[Space, Tensor]]:
-        """Return vectors that tell this problem from another one, for a checkpoint."""
+    def fingerprint(self) -> dict[str, object]:
+        """Return what tells this problem from others, for a checkpoint."""
         pair, functions, x = self.pair, self.functions, self.x
-        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **operator_sketch(pair, x)}
+        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **pair.sketch(x)}
         image, random = found["K"][1], pair.input.random_like(x)
         of_f, of_g = (
             map_sketch(functions.f, image, pair.dtype),
             map_sketch(functions.g, random, pair.dtype),
         )
         maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
-        return found | {f"the proximal map of {name}": known for name, known in maps.items()}
+        known = {f"the proximal map of {name}": vector for name, vector in maps.items()}
+        return {**self.options._asdict(), **found, **known}
 
     def step(self) -> Measured:
         """Apply the proximal map of the conjugate of f for p, and that of g for x."""

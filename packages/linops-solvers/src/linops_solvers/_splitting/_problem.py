@@ -12,7 +12,6 @@ from linops_core.siblings import check_vector
 
 from .._proximals._proximal import Proximal, checked_proximal, function_of_map, map_sketch
 from .._proximals._separable import Proximals, map_of_all_blocks
-from .._shared._checkpoint import operator_sketch
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision
 from .._shared._products import is_moderate
 from .._shared._space import Space
@@ -64,11 +63,11 @@ class PenalizedProblem:
     def known(self, x: Tensor) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, split = self.A, self.L
-        found = {"y": (pair.output, self.y), **operator_sketch(pair, x)}
+        found = {"y": (pair.output, self.y), **pair.sketch(x)}
         if self.x0 is not None:
             found["x0"] = pair.input, self.x0
         if split.name == "L":
-            found |= operator_sketch(split, x)
+            found |= split.sketch(x)
         image = split.forward(pair.input.random_like(x.detach()))
         known = map_sketch(self.proximal, image, self.dtype, self.unit)
         return {**found, "the proximal map": (split.output, known)}

@@ -63,9 +63,9 @@ def _sigmas(
     # K may be large for smooth x, or for rough ones.
     pairs = zip(split(K.forward(x)), split(K.forward(noise)), spaces, strict=True)
     blocks = [max(pair, key=partial(_size, space)) for *pair, space in pairs]
-    places = [*zip(maps, blocks, spaces, strict=True), (map_of_g, x, K.input)]
-    squares = [_size(space, z) ** 2 for _, z, space in places]
-    steps = [_natural_step(*place) for place in places]
+    terms = [*zip(maps, blocks, spaces, strict=True), (map_of_g, x, K.input)]
+    squares = [_size(space, z) ** 2 for _, z, space in terms]
+    steps = [_natural_step(*term) for term in terms]
     pulls = [square / t if t else 0.0 for square, t in zip(squares, steps, strict=True)]
     found = []
     for pull, square in zip(pulls[:-1], squares[:-1], strict=True):

@@ -33,7 +33,7 @@ class Structures:
         self._first = dict[Hashable, Any]()
 
     def of(self, value: object) -> tuple[Hashable, list[Hashable]]:
-        """Return what is equal, and the identities of caches, with their places in weights."""
+        """Return what is equal, and the identities of caches, with their positions in weights."""
         found = _Found([], [])
         return self._of(value, found), found.caches
 

@@ -84,14 +84,14 @@ class QuickFakeMode(FakeTensorMode):
     ) -> Any:
         """Return results with these looks, new or given ones, and count them."""
         results = list[Any]()
-        for place, (shape, strides, dtype, device, *_) in looks:
-            if place is None:
+        for number, (shape, strides, dtype, device, *_) in looks:
+            if number is None:
                 empty = torch.empty_strided(shape, strides, dtype=dtype, device="meta")
                 results.append(self._fake(empty, device))
                 if self.count is not None:
                     self.count.add(results[-1], empty.untyped_storage().nbytes())
             else:
-                results.append([*tensors_in(given)][place])
+                results.append([*tensors_in(given)][number])
         if self.count is not None:
             self.count.note(device, inside)
         return results[0] if kind is FakeTensor else kind(results)
@@ -169,7 +169,7 @@ def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, 
     A new result has memory of its own, and no more than it needs.
     """
     found = list[tuple[int | None, _Look]]()
-    places = {id(tensor): place for place, tensor in enumerate(given)}
+    numbers = {id(tensor): number for number, tensor in enumerate(given)}
     storages = {tensor.untyped_storage()._cdata for tensor in given}
     for tensor in tensors_in([made]):
         if not isinstance(tensor, FakeTensor) or tensor.constant is not None:
@@ -177,11 +177,11 @@ def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, 
         if tensor.layout is not torch.strided:
             return []
         shape, strides, dtype, _, *bits = look = _look(tensor)
-        storage, place = tensor.untyped_storage(), places.get(id(tensor))
+        storage, number = tensor.untyped_storage(), numbers.get(id(tensor))
         least = torch.empty_strided(shape, strides, dtype=dtype, device="meta").untyped_storage()
         is_new = storage._cdata not in storages and storage.nbytes() == least.nbytes()
-        if place is None and (any(bits) or not is_new):
+        if number is None and (any(bits) or not is_new):
             return []
         storages.add(storage._cdata)
-        found.append((place, look))
+        found.append((number, look))
     return found

@@ -42,7 +42,8 @@ class Recording:
         work = Backward(self.copies, x.detach(), gradient.detach(), of_input)
         of_x = self.run(work)
         found = self.copies.gradients_at_weights(work.sums.values())
-        return [of_x, *(found.get(number) for number in range(len(self.copies.parts.weights)))]
+        n_weights = len(self.copies.weight_views.weights)
+        return [of_x, *(found.get(number) for number in range(n_weights))]
 
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
         """Return the gradients under torch's own graph, so that autograd follows them.
@@ -51,7 +52,7 @@ class Recording:
         over these paths itself. So the graph starts at views of x and of the weights.
         """
         with torch.enable_grad():
-            tensors = [tensor.view_as(tensor) for tensor in (x, *self.copies.parts.weights)]
+            tensors = [tensor.view_as(tensor) for tensor in (x, *self.copies.weight_views.weights)]
             y = self.again(tensors[0], self.copies.recorded(tensors[1:]))
         wanted = [tensor for tensor in tensors if tensor.requires_grad]
         found = iter(
@@ -63,9 +64,9 @@ class Recording:
 
 
 class Backward(Work):
-    """Gradients to the input, if wanted, and to weights; `sums` has the sums of each place.
+    """Gradients to the input, if wanted, and to weights; `sums` has the sums by device.
 
-    With common sums, parts of two places would add to them in no fixed order.
+    With common sums, parts of two devices would add to them in no fixed order.
     """
 
     def __init__(self, copies: PartCopies, x: Tensor, gradient: Tensor, of_input: bool) -> None:
@@ -122,9 +123,9 @@ class Backward(Work):
             of_x = torch.zeros_like(x) if of_x is None else of_x
         for of, of_weight in zip(leaves, found, strict=True):
             if of_weight is not None:
-                if part.place not in self.sums:
-                    self.sums[part.place] = self.copies.new_sums()
-                self.sums[part.place].add(of, of_weight)
+                if part.devices not in self.sums:
+                    self.sums[part.devices] = self.copies.new_sums()
+                self.sums[part.devices].add(of, of_weight)
         return of_x
 
 
@@ -168,7 +169,7 @@ class _Recorded(Function):
 
 def recorded(y: Tensor, recording: Recording, x: Tensor) -> Tensor:
     """Return ``y``, which was computed for ``x``, as a tensor that autograd follows."""
-    weights = recording.copies.parts.weights
+    weights = recording.copies.weight_views.weights
     result: Tensor = _Recorded.apply(y, recording, x, *weights)  # type: ignore[no-untyped-call]
     return result
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import OwnTile, PerClass, parts_of
+from linops_core.questions import Question
+from linops_core.siblings import OwnTile, children_of
 
 
 def tensors_read_by(linop: NamedLinop) -> list[Tensor]:
@@ -22,12 +23,12 @@ def tensors_read_by(linop: NamedLinop) -> list[Tensor]:
     return found
 
 
-@PerClass
+@Question.inherited
 def weights_held_by(module: nn.Module) -> list[Tensor]:
     """Return the weights that an operator holds, in the order of :func:`tensors_read_by`."""
     own = [*module._parameters.values(), *module._buffers.values()]
     found = [tensor for tensor in own if tensor is not None]
-    return found + [tensor for part in parts_of(module) for tensor in weights_held_by(part)]
+    return found + [tensor for child in children_of(module) for tensor in weights_held_by(child)]
 
 
 @weights_held_by.register(OwnTile)

@@ -134,5 +134,5 @@ def _digits(
     boxes = boxes_of(layouts, (origin,), periods)
     if not boxes.is_box.all():
         return None
-    places = zip(boxes.low.tolist(), boxes.high.tolist(), strict=True)
-    return [list(zip(low, high, strict=True)) for low, high in places]
+    ends = zip(boxes.low.tolist(), boxes.high.tolist(), strict=True)
+    return [list(zip(low, high, strict=True)) for low, high in ends]

@@ -124,10 +124,10 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         with torch.no_grad():
             for buffer in region.buffers:
                 assert isinstance(
-                    buffer.part, ByteSpan
+                    buffer.chunk, ByteSpan
                 )  # a deep copy moves nothing closer together
-                place = buffer.part.start - start
-                full.data[place : place + len(buffer.data)].copy_(buffer.data)
+                offset = buffer.chunk.start - start
+                full.data[offset : offset + len(buffer.data)].copy_(buffer.data)
         for piece in pieces:
             low, high = piece.view.storage_span
             storage = full.data.untyped_storage()
@@ -141,4 +141,4 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
                     f"{path_text(piece.path)}: a part of a tensor must not share memory with a "
                     "tensor outside of the module in the same deep copy, but it does"
                 )
-            tensor.data = full.part.view(piece, full.data)
+            tensor.data = full.chunk.view(piece, full.data)

@@ -182,11 +182,11 @@ class ModuleMemoryMap:
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
         known = self._known.with_module(module, target)
-        place = known.filler(target, pack, non_blocking)
+        fill = known.filler(target, pack, non_blocking)
         move(
             module,
             Target(target, None),
-            lambda group, _: place(group),
+            lambda group, _: fill(group),
             strict=strict,
             low_memory=low_memory,
             others=known.found(None),
@@ -252,11 +252,11 @@ class ModuleMemoryMap:
         plan = copy_plan([item._replace(owned=True) for item in missing], detach)
         check_initialized(plan)
         check_arrival(plan, plan.groups, target)
-        place = known.filler(target, pack, non_blocking)
+        fill = known.filler(target, pack, non_blocking)
         plain: dict[int, torch.Tensor] = {}
         with torch.no_grad():
             for group in plan.groups:
-                plain |= place(group)
+                plain |= fill(group)
         sources = put_copies(plan, plain, memo, there.counters, target)
 
         def complete() -> None:
@@ -316,13 +316,13 @@ class _Known:
             # Memory made only now (for tensors without memory of their own) is not registered.
             return registered.get(group.storages[0], group)
 
-        def place(group: Group) -> dict[int, torch.Tensor]:
-            plain = self.devices[device].place(group, room, pack, non_blocking)
+        def fill(group: Group) -> dict[int, torch.Tensor]:
+            plain = self.devices[device].fill(group, room, pack, non_blocking)
             for storage in group.storages:
                 (registered or {}).pop(storage, None)  # otherwise it keeps the source memory alive
             return plain
 
-        return place
+        return fill
 
 
 def _check_pack(pack: object) -> None:

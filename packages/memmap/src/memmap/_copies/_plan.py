@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 
 from .._errors import NonLeafError, StorageError
-from .._modules._composite import CompositeTensor, place_of
+from .._modules._composite import CompositeTensor, memory_of
 from .._modules._traverse import FoundTensor, Path, path_text
 from .._views._address import is_wrapper, lacks_memory, sharing_memory
 from .._views._view import View
@@ -106,14 +106,14 @@ def copy_plan(
 
 def _add_pieces(item: FoundTensor, pieces: list[Piece], plan: CopyPlan, keeps_type: bool) -> None:
     """Take a tensor apart into strided parts; if that fails, add it to the unknown tensors."""
-    place = place_of(item.tensor)
-    if isinstance(place, View):
+    memory = memory_of(item.tensor)
+    if isinstance(memory, View):
         try:
-            place.layout()
+            memory.layout()
         except StorageError as error:
             raise StorageError(f"{path_text(item.path)}: {error}") from error
-        pieces.append(Piece(item.tensor, place, item.path, item.owned, keeps_type))
-    elif place is None or not item.owned:
+        pieces.append(Piece(item.tensor, memory, item.path, item.owned, keeps_type))
+    elif memory is None or not item.owned:
         if item.owned and lacks_memory(item.tensor):
             raise TypeError(
                 f"{path_text(item.path)}: a tensor must have its own memory, got one inside of a "
@@ -122,10 +122,10 @@ def _add_pieces(item: FoundTensor, pieces: list[Piece], plan: CopyPlan, keeps_ty
         plan.unknown.append(item)
     else:
         keeps_type = keeps_type or (is_wrapper(item.tensor) and not item.tensor.is_nested)
-        for part, name in zip(place.parts, place.names, strict=True):
+        for part, name in zip(memory.parts, memory.names, strict=True):
             _add_pieces(FoundTensor(part, (item.path, f".{name}")), pieces, plan, keeps_type)
         # Inner composites come first, so that they are there when the outer one is assembled.
-        plan.composites.append((item, place))
+        plan.composites.append((item, memory))
 
 
 def _grouped(pieces: list[Piece]) -> list[Group]:

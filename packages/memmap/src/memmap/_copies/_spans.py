@@ -57,8 +57,8 @@ class ByteSpan(NamedTuple):
 
     def gathered(self) -> torch.Tensor:
         """The source bytes as one tensor: a view, if one storage holds all of the span."""
-        parts = [source for _, source in self._sources()]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        sources = [source for _, source in self._sources()]
+        return sources[0] if len(sources) == 1 else torch.cat(sources)
 
     def holds(self, piece: Piece) -> bool:
         """Whether all bytes of a piece have a place in the copy."""
@@ -131,8 +131,8 @@ def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[ByteSpa
             start, stop = piece.view.span
             bounded.append((start - (start - group.start) % _ALIGNMENT, stop + touching, piece))
     spans: list[ByteSpan] = []
-    for part in connected_intervals(bounded) if pack or not bounded else [bounded]:
-        starts, stops, pieces = zip(*part, strict=True)
+    for component in connected_intervals(bounded) if pack or not bounded else [bounded]:
+        starts, stops, pieces = zip(*component, strict=True)
         spans.append(ByteSpan(min(starts), max(stops) - touching, list(pieces), cast))
     for piece in empty:
         home = next((span for span in spans if span.holds(piece)), None)

@@ -15,7 +15,7 @@ from ._allocate import HUGE_FROM
 
 def split_unshared(found: Sequence[FoundTensor]) -> tuple[list[FoundTensor], list[FoundTensor]]:
     """Split tensors into those that fill a storage alone (a clone copies it) and the others."""
-    places: list[tuple[int, int, int]] = []
+    spans: list[tuple[int, int, int]] = []
     are_filled = [False] * len(found)
     for position, (tensor, _, owned) in enumerate(found):
         try:
@@ -23,10 +23,10 @@ def split_unshared(found: Sequence[FoundTensor]) -> tuple[list[FoundTensor], lis
         except (RuntimeError, ValueError):  # no strided memory, or none yet
             continue
         nbytes = storage.nbytes()
-        places.append((start, start + nbytes, position))
+        spans.append((start, start + nbytes, position))
         are_filled[position] = start != 0 and owned and _fills(tensor, storage, nbytes)
     # Equal addresses on two devices only cost time.
-    apart = {part[0][2] for part in connected_intervals(places) if len(part) == 1}
+    apart = {component[0][2] for component in connected_intervals(spans) if len(component) == 1}
     unshared: list[FoundTensor] = []
     others: list[FoundTensor] = []
     for position, item in enumerate(found):

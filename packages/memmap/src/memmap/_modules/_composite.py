@@ -34,7 +34,7 @@ class CompositeTensor(NamedTuple):
     has_own: bool
 
 
-def place_of(tensor: torch.Tensor) -> View | CompositeTensor | None:
+def memory_of(tensor: torch.Tensor) -> View | CompositeTensor | None:
     """Where a strided tensor lies, or the parts of another one; None if it shows neither."""
     if is_lazy(tensor):
         return None

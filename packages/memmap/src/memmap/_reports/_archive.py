@@ -23,7 +23,7 @@ def data_start(file: IO[bytes], info: zipfile.ZipInfo) -> int:
     """The place in the file of the first byte of a record."""
     file.seek(info.header_offset)
     header = file.read(_HEADER)
-    lengths = [int.from_bytes(header[place], "little") for place in _LENGTHS]
+    lengths = [int.from_bytes(header[field], "little") for field in _LENGTHS]
     return info.header_offset + _HEADER + sum(lengths)
 
 

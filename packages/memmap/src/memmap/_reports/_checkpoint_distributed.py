@@ -23,22 +23,22 @@ def read_distributed(folder: Path) -> Entries:
     a storage of its own. A tensor of several chunks has their bounds in their names.
     """
     metadata = _fields(InertUnpickler(io.BytesIO((folder / METADATA).read_bytes())).parsed())
-    places: dict[object, View] = {}
+    views: dict[object, View] = {}
     for index, info in _pairs(metadata.get("storage_data")):
         key = _fields(index)
         offset = None if key.get("offset") is None else _sizes(key["offset"])
-        places[key.get("fqn"), offset] = _place(folder, _fields(info))
+        views[key.get("fqn"), offset] = _record(folder, _fields(info))
     entries = Entries()
     for name, described in _pairs(metadata.get("state_dict_metadata")):
         tensor = _fields(described)
         if "chunks" in tensor:  # other objects are not tensors
-            _add_tensor(entries, places, name, tensor)
+            _add_tensor(entries, views, name, tensor)
     return entries
 
 
 def _add_tensor(
     entries: Entries,
-    places: dict[object, View],
+    views: dict[object, View],
     name: object,
     tensor: dict[object, object],
 ) -> None:
@@ -54,18 +54,18 @@ def _add_tensor(
         is_whole = sizes == size
         bounds = ", ".join(f"{low}:{low + n}" for low, n in zip(first, sizes, strict=True))
         label = name if is_whole else f"{name}[{bounds}]"
-        place = places.get((name, first)) or places.get((name, None))
+        record = views.get((name, first)) or views.get((name, None))
         nbytes = prod(sizes) * dtype.itemsize
-        if place is None or nbytes > place.storage_nbytes:
+        if record is None or nbytes > record.storage_nbytes:
             raise _damaged(f"no place of {nbytes} bytes for {label!r:.100}")
         # The archive is a little larger than the tensor in it.
-        view = View(place.space, place.storage_address, nbytes, 0, (nbytes,), (1,))
+        view = View(record.space, record.storage_address, nbytes, 0, (nbytes,), (1,))
         entries.put((name, number), Entry([label], view, NAMES[dtype], sizes, "file"))
 
 
-def _place(folder: Path, place: dict[object, object]) -> View:
+def _record(folder: Path, info: dict[object, object]) -> View:
     """The bytes of an archive in a file of the folder."""
-    name, numbers = place.get("relative_path"), (place.get("offset"), place.get("length"))
+    name, numbers = info.get("relative_path"), (info.get("offset"), info.get("length"))
     if not isinstance(name, str) or {*"/\\\0"} & {*name} or not are_integers(numbers):
         raise _damaged(f"a place of {name!r:.100}")
     start, length = numbers

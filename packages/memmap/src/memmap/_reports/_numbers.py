@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from .._errors import StorageError
-from .._modules._composite import place_of
+from .._modules._composite import memory_of
 from .._modules._named import named_values
 from .._modules._traverse import path_text
 from .._torch import of_mkldnn
@@ -88,12 +88,12 @@ class Entries:
             self._add_packed(name, value)
 
     def _add_tensor(self, name: str, tensor: torch.Tensor) -> None:
-        place = place_of(tensor)
-        if isinstance(place, View):
+        memory = memory_of(tensor)
+        if isinstance(memory, View):
             dtype = str(tensor.dtype).removeprefix("torch.")
-            self.put(tensor, Entry([name], place, dtype, tuple(tensor.shape), str(tensor.device)))
-        elif place is not None and not tensor._is_zerotensor():  # zeros of autograd have no memory
-            for part, part_name in zip(place.parts, place.names, strict=True):
+            self.put(tensor, Entry([name], memory, dtype, tuple(tensor.shape), str(tensor.device)))
+        elif memory is not None and not tensor._is_zerotensor():  # zeros of autograd have no memory
+            for part, part_name in zip(memory.parts, memory.names, strict=True):
                 self.add(f"{name}.{part_name}", part)
         elif tensor.layout is of_mkldnn:
             self._add_sized(name, tensor, tensor.nbytes, str(tensor.dtype), tuple(tensor.shape))
@@ -105,11 +105,11 @@ class Entries:
         todo: list[object] = [packed.__getstate__()]
         nbytes = 0
         while todo:
-            part = todo.pop()
-            if isinstance(part, torch.Tensor):
-                nbytes += part.nbytes
-            elif isinstance(part, (list, tuple)):
-                todo += part
+            value = todo.pop()
+            if isinstance(value, torch.Tensor):
+                nbytes += value.nbytes
+            elif isinstance(value, (list, tuple)):
+                todo += value
         self._add_sized(name, packed, nbytes, "packed", (nbytes,))
 
     def _add_sized(
@@ -144,9 +144,9 @@ class Numbers(NamedTuple):
         return self._asdict()
 
 
-def total(parts: Iterable[Numbers]) -> Numbers:
+def total(numbers: Iterable[Numbers]) -> Numbers:
     """The sum of each number."""
-    return Numbers(*map(sum, zip(*parts, strict=True)))
+    return Numbers(*map(sum, zip(*numbers, strict=True)))
 
 
 class TensorNumbers(NamedTuple):
@@ -237,6 +237,6 @@ def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
     Empty storages are never merged: each tensor in one has its own.
     """
     entries = list(entries)
-    parts = sharing_memory([entry.view for entry in entries], range(len(entries)))
-    storages = [StorageReport([entries[position] for position in part]) for part in parts]
+    groups = sharing_memory([entry.view for entry in entries], range(len(entries)))
+    storages = [StorageReport([entries[position] for position in group]) for group in groups]
     return sorted(storages, key=lambda storage: storage.start - storage.stop)

@@ -120,9 +120,9 @@ def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[
         key = view.space if start < stop else (view.space, start, storage)
         spaces.setdefault(key, []).append((start, stop, position))
     return [
-        sorted(position for _, _, position in part)
-        for places in spaces.values()
-        for part in connected_intervals(places)
+        sorted(position for _, _, position in component)
+        for spans in spaces.values()
+        for component in connected_intervals(spans)
     ]
 
 

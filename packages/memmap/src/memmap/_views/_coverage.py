@@ -134,10 +134,10 @@ class _Cells:
         self._borders = borders
         self._owners = boxes.owners
         self._n_owners = len(weights)
-        self._shape = [len(places) for places in borders]
+        self._shape = [len(ends) for ends in borders]
         self._sides = [
-            (np.searchsorted(places, low), np.searchsorted(places, high))
-            for places, low, high in zip(borders, boxes.low.T, boxes.high.T, strict=True)
+            (np.searchsorted(ends, low), np.searchsorted(ends, high))
+            for ends, low, high in zip(borders, boxes.low.T, boxes.high.T, strict=True)
         ]
         flat = np.zeros(prod(self._shape))
         for sign, corner in self._corners():
@@ -145,9 +145,9 @@ class _Cells:
             flat += np.bincount(at, sign * weights[self._owners], minlength=flat.size)
         steps = flat.astype(np.int32).reshape(self._shape)
         self._cell_nbytes = np.ones((), np.int64)
-        for axis, places in enumerate(borders):
+        for axis, ends in enumerate(borders):
             np.cumsum(steps, axis=axis, out=steps)
-            self._cell_nbytes = self._cell_nbytes[..., None] * np.diff(places)
+            self._cell_nbytes = self._cell_nbytes[..., None] * np.diff(ends)
         # How many sets contain each cell.
         self._depth = steps[(slice(-1),) * steps.ndim]
 
@@ -159,8 +159,8 @@ class _Cells:
     def shared(self) -> int:
         return self._nbytes(self._depth > 1)
 
-    def _nbytes(self, parts: Booleans) -> int:
-        return int(self._cell_nbytes[parts].sum())
+    def _nbytes(self, cells: Booleans) -> int:
+        return int(self._cell_nbytes[cells].sum())
 
     def shared_of(self) -> list[int]:
         sums = np.zeros(self._shape, np.int64)
@@ -179,7 +179,7 @@ class _Cells:
         is_shared = np.moveaxis(self._depth > 1, 0, -1)
         edges = np.diff(is_shared.astype(np.int8), axis=-1, prepend=0, append=0)
         begins, ends = np.nonzero(edges == 1), np.nonzero(edges == -1)
-        part = []
+        layouts = []
         for *where, begin, end in zip(*begins, ends[-1], strict=True):
             low, high = int(first[begin]), int(first[end])
             start, sizes = self._boxes.origin + low, [high - low]
@@ -188,8 +188,8 @@ class _Cells:
                 sizes.append(int(borders[at + 1] - borders[at]))
             layout = normalise(start, tuple(sizes), tuple(self._boxes.grid), 1)
             assert layout is not None
-            part.append(layout)
-        return part
+            layouts.append(layout)
+        return layouts
 
     def _corners(self) -> Iterator[tuple[int, tuple[Integers, ...]]]:
         """The corners of all boxes, with their signs in an inclusion-exclusion sum."""
@@ -201,10 +201,10 @@ class _Cells:
 
 
 def _borders_of(boxes: _Boxes) -> list[Integers]:
-    """The places on each axis where a box begins or ends, ascending."""
+    """The bytes on each axis where a box begins or ends, ascending."""
     found = []
     for low, high in zip(boxes.low.T, boxes.high.T, strict=True):
         # Sorting is faster here than `numpy.unique`, which hashes integers.
-        places = np.sort(np.concatenate([low, high]))
-        found.append(places[np.diff(places, prepend=places[0] - 1) > 0])
+        ends = np.sort(np.concatenate([low, high]))
+        found.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
     return found

@@ -44,7 +44,7 @@ class Footprint:
     @cached_property
     def nbytes(self) -> int:
         """Number of bytes in the set."""
-        return sum(n_touched(part) for part in connected_intervals(self._layouts))
+        return sum(n_touched(component) for component in connected_intervals(self._layouts))
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -162,8 +162,8 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     """
     return sum(
         n_touched([layout for _, _, layout, _ in part], origin=part[0][3])
-        for places in by_space(tensors).values()
-        for part in connected_intervals([(*layout[:2], layout, at) for _, at, layout in places])
+        for spans in by_space(tensors).values()
+        for part in connected_intervals([(*layout[:2], layout, at) for _, at, layout in spans])
     )
 
 

@@ -30,17 +30,17 @@ class LayoutIndex(Generic[Item]):
 
     def add(self, layout: Layout, item: Item) -> None:
         """Add an item."""
-        key, start, stop = _place(layout)
+        key, start, stop = _key_and_span(layout)
         insort_right(self._classes.setdefault(key, []), (start, stop, item), key=_start)
 
     def discard(self, layout: Layout, item: Item) -> None:
         """Remove this item, compared by identity, if it was added with this layout."""
-        key, start, _ = _place(layout)
+        key, start, _ = _key_and_span(layout)
         entries = self._classes.get(key, [])
         first = bisect_left(entries, start, key=_start)
-        for place in range(first, bisect_right(entries, start, first, key=_start)):
-            if entries[place][2] is item:
-                del entries[place]
+        for number in range(first, bisect_right(entries, start, first, key=_start)):
+            if entries[number][2] is item:
+                del entries[number]
                 return
 
     def may_meet(self, layout: Layout) -> list[Item]:
@@ -49,14 +49,14 @@ class LayoutIndex(Generic[Item]):
         for (period, bits), entries in self._classes.items():
             for start, stop in _stretches(layout, period):
                 first = bisect_right(entries, start - (1 << bits), key=_start)
-                for place in range(first, bisect_left(entries, stop, key=_start)):
-                    _, item_stop, item = entries[place]
+                for number in range(first, bisect_left(entries, stop, key=_start)):
+                    _, item_stop, item = entries[number]
                     if item_stop > start:
                         found[id(item)] = item
         return list(found.values())
 
 
-def _place(layout: Layout) -> tuple[tuple[int, int], int, int]:
+def _key_and_span(layout: Layout) -> tuple[tuple[int, int], int, int]:
     """The class, start and stop under which an item is stored."""
     period, count = layout.dims[-1]
     if count > 1 and period > 1:

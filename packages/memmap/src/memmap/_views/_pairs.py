@@ -28,9 +28,9 @@ def overlapping_pairs(
     """Positions ``i < j``, ascending, of tensors that share at least one byte, exactly."""
     spaces = by_space(tensors)
     found = [np.empty(0, np.int64)]
-    n = 1 + max((places[-1][0] for places in spaces.values()), default=0)
-    for places in spaces.values():
-        positions, addresses, layouts = zip(*places, strict=True)
+    n = 1 + max((spans[-1][0] for spans in spaces.values()), default=0)
+    for spans in spaces.values():
+        positions, addresses, layouts = zip(*spans, strict=True)
         where = np.array(positions)
         for first, second in layout_pairs(layouts, min(addresses)):
             first, second = where[first], where[second]

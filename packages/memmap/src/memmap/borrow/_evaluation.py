@@ -79,16 +79,16 @@ class Evaluation:
         """Compute a step in memory that is no longer needed, or otherwise in new memory."""
         operands = [self._value(operand, step) for operand in step.operands]
         memory, self.origins[step] = None, Origin.OWN
-        if places := self._places(step):
+        if candidates := self._reusable(step):
             kinds = map(_kind_of, operands)
             kind = _kind_of_result(step.function, torch.get_default_dtype(), *kinds)
-            for place, origin in places:
-                if (place.shape, place.dtype, place.device) == kind:
-                    memory, self.origins[step] = place, origin
+            for result, origin in candidates:
+                if (result.shape, result.dtype, result.device) == kind:
+                    memory, self.origins[step] = result, origin
                     break
         self.values[step] = step.function(*operands, out=memory)
 
-    def _places(self, step: Allocating) -> list[tuple[torch.Tensor, Origin]]:
+    def _reusable(self, step: Allocating) -> list[tuple[torch.Tensor, Origin]]:
         """Memory in which a step may be computed, with its owner; the best first."""
         free: dict[Origin, list[tuple[torch.Tensor, Origin]]] = {origin: [] for origin in Origin}
         for expression, n_uses in Counter(step.expressions).items():

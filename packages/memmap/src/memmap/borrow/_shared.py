@@ -11,7 +11,7 @@ from .._modules._at_once import Call
 from .._views._address import view_of
 from .._views._arrays import Array
 from .._views._overlap import has_internal_overlap, overlaps
-from ..dataflow._operation import is_same_place
+from ..dataflow._operation import is_same_memory
 from ._expressions import Expression
 from ._memory import Owner, Value, as_tensor, check_flag, copied
 
@@ -153,9 +153,9 @@ class SharedVariable(Expression, Owner):
                     f"array, got {tensor.dtype}"
                 ) from error
         if is_alias and tensor.dtype == mine.dtype:
-            place, its_own = view_of(tensor), view_of(mine)
-            bits = (place.is_conj, place.is_neg) == (its_own.is_conj, its_own.is_neg)
-            if bits and is_same_place(place, its_own):
+            given, its_own = view_of(tensor), view_of(mine)
+            bits = (given.is_conj, given.is_neg) == (its_own.is_conj, its_own.is_neg)
+            if bits and is_same_memory(given, its_own):
                 return
         if borrow and is_alias and self._can_borrow(tensor):
             self._take(tensor, is_borrowed=True)

@@ -156,7 +156,7 @@ def hazards_inside(
                     is_elementwise
                     and other_is == "read"
                     and other.item == use.item
-                    and is_same_place(memory, other.view.memory)
+                    and is_same_memory(memory, other.view.memory)
                 )
                 if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
                     found.append(SelfHazard(operation, use.view, other.view, other_is))
@@ -164,7 +164,7 @@ def hazards_inside(
     return found
 
 
-def is_same_place(a: View, b: View) -> bool:
+def is_same_memory(a: View, b: View) -> bool:
     """Whether elements with equal index are the same bytes in both views; ignores the conj bits.
 
     This is also true if the views belong to different storages that share memory.

@@ -50,25 +50,25 @@ class TracedView:
         Name of the memory, with the range of bytes if the view does not span all of it.
     """
 
-    __slots__ = ("_place", "name")
+    __slots__ = ("_view", "name")
 
-    def __init__(self, place: View) -> None:
-        self._place = place
-        self.name = str(getattr(place.space, "name", place.space))
-        span = place.span
-        if span is not None and span != place.storage_span:
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.name = str(getattr(view.space, "name", view.space))
+        span = view.span
+        if span is not None and span != view.storage_span:
             self.name += f"[{span[0]}:{span[1]}]"
 
     @property
     def memory(self) -> View:
         """The view in bytes, in an address space of its own memory."""
-        place = self._place
-        if not isinstance(place.space, TracedMemory):
-            return place
-        memory, shift = place.space.resolve()
-        if memory is place.space:
-            return place
-        return place._replace(space=memory, storage_address=place.storage_address + shift)
+        view = self._view
+        if not isinstance(view.space, TracedMemory):
+            return view
+        memory, shift = view.space.resolve()
+        if memory is view.space:
+            return view
+        return view._replace(space=memory, storage_address=view.storage_address + shift)
 
     def __repr__(self) -> str:
         return f"TracedView({self.name!r})"
@@ -90,7 +90,7 @@ class _Storage:
 
 
 class StorageTable:
-    """The places of tensors in memory while a function runs."""
+    """The views of tensors in memory while a function runs."""
 
     def __init__(self) -> None:
         self._storages: dict[int, _Storage] = {}

@@ -189,8 +189,8 @@ class _Recorder(OperatorMode):
                 f"trace: the tensors of {name.partition('.')[0]} must be strided: {error}"
             ) from error
 
-    def _unique(self, place: View) -> TracedView:
-        return self._views.setdefault(place, TracedView(place))
+    def _unique(self, view: View) -> TracedView:
+        return self._views.setdefault(view, TracedView(view))
 
 
 def _named_tensors(

@@ -84,8 +84,8 @@ def modules(
             tensor = tensor.new_empty(0).set_(tensor.untyped_storage(), 0, (2,), (1,))
         if draw(st.booleans()):
             tensor = _parameter(draw, tensor, storages)
-        for place in range(draw(st.integers(1, 2))):
-            _install(draw, draw(st.sampled_from(nodes)), f"t{number}{place}", tensor, attributes)
+        for n in range(draw(st.integers(1, 2))):
+            _install(draw, draw(st.sampled_from(nodes)), f"t{number}{n}", tensor, attributes)
     return nodes[0]
 
 

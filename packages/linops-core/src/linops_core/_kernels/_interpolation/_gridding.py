@@ -82,8 +82,8 @@ class _Sums(torch.autograd.Function):
             dtype = torch.promote_types(values.dtype, tables[n_axes].dtype)
             sums = dtype
             if values.is_cpu:  # elsewhere it would wait for the device
-                places = (reduce(add, [table[0] for table in own]) for own, _ in parts)
-                sums = dtype_of_sums(dtype, tables[0].shape[1], places)
+                indices = (reduce(add, [table[0] for table in own]) for own, _ in parts)
+                sums = dtype_of_sums(dtype, tables[0].shape[1], indices)
             tables_of = [partial(_given, part) for part in parts]
             rows = [
                 _grid([values[b, p] for p in points], n_points, tables_of, sums).to(dtype)
@@ -147,10 +147,10 @@ def _grid(
     for part, make in steps_that_differ(grid, steps, lambda step: tuple(step[0].shape)):
         part = part.to(dtype)
         for index, weight in _neighbours(*make()):
-            places = index.expand(part.shape[0], -1)
+            indices = index.expand(part.shape[0], -1)
             # Under vmap the zeros have no batch, but the first sum has.
             scatter = grid.scatter_add_ if may_write else grid.scatter_add
-            grid, may_write = scatter(-1, places, part * weight), True
+            grid, may_write = scatter(-1, indices, part * weight), True
     return grid
 
 

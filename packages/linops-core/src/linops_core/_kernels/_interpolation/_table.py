@@ -53,20 +53,20 @@ class Neighbours(NamedTuple):
 class Rows(NamedTuple):
     """A real sparse matrix by rows: columns and weights of all rows, and the start of each row.
 
-    Long rows may be rows in ``parts``.
+    Long rows may be rows in ``pieces``.
     """
 
     columns: Tensor
     weights: Tensor
     begins: Tensor
-    parts: Parts | None = None
+    pieces: Pieces | None = None
 
     def applied(self, x_BC: Tensor) -> Tensor:
         """Return the product with each batch of x: (B, rows)."""
         dtype = torch.promote_types(x_BC.dtype, self.weights.dtype)
         if not x_BC.is_contiguous() and x_BC.T.is_contiguous():  # a batch behind the grid
             return self._some(x_BC.to(dtype))
-        n_rows = len(self.begins) - 1 if self.parts is None else len(self.parts.firsts)
+        n_rows = len(self.begins) - 1 if self.pieces is None else len(self.pieces.firsts)
         longest = max(x_BC.shape[1], n_rows)
         step = max(_LINE, _COPY // longest) // dtype.itemsize
         if len(x_BC) <= step:
@@ -87,32 +87,32 @@ class Rows(NamedTuple):
             self.columns, values, self.begins, mode="sum", per_sample_weights=self.weights,
             include_last_offset=True,
         )  # fmt: skip
-        if self.parts is None:
+        if self.pieces is None:
             return y
-        firsts, which, added = self.parts
+        firsts, which, added = self.pieces
         return y.index_select(0, firsts).index_copy_(0, which, added._sums(y))
 
-    def in_parts(self) -> Rows:
-        """Return the matrix with long rows in parts, which are added one by one with less error."""
-        n_parts = self.begins.diff().sub_(1).div_(MANY, rounding_mode="floor").add_(1).clamp_(1)
-        (which,) = (n_parts > 1).nonzero(as_tuple=True)
+    def in_pieces(self) -> Rows:
+        """Return the matrix with long rows in pieces, whose sums are added with less error."""
+        n_pieces = self.begins.diff().sub_(1).div_(MANY, rounding_mode="floor").add_(1).clamp_(1)
+        (which,) = (n_pieces > 1).nonzero(as_tuple=True)
         if not len(which):
             return self
-        ends = n_parts.cumsum(0)
-        firsts, numbers = ends - n_parts, torch.arange(int(ends[-1]), device=ends.device)
-        at = (numbers - firsts.repeat_interleave(n_parts)) * MANY
-        begins = self.begins[:-1].repeat_interleave(n_parts) + at.to(self.begins.dtype)
-        own = numbers[(n_parts > 1).repeat_interleave(n_parts)].to(self.columns.dtype)
-        own_begins = pad(n_parts[which].cumsum(0), (1, 0)).to(self.begins.dtype)
+        ends = n_pieces.cumsum(0)
+        firsts, numbers = ends - n_pieces, torch.arange(int(ends[-1]), device=ends.device)
+        at = (numbers - firsts.repeat_interleave(n_pieces)) * MANY
+        begins = self.begins[:-1].repeat_interleave(n_pieces) + at.to(self.begins.dtype)
+        own = numbers[(n_pieces > 1).repeat_interleave(n_pieces)].to(self.columns.dtype)
+        own_begins = pad(n_pieces[which].cumsum(0), (1, 0)).to(self.begins.dtype)
         added = Rows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
         return self._replace(
             begins=torch.cat([begins, self.begins[-1:]]),
-            parts=Parts(firsts.to(begins.dtype), which, added.in_parts()),
+            pieces=Pieces(firsts.to(begins.dtype), which, added.in_pieces()),
         )
 
 
-class Parts(NamedTuple):
-    """How rows follow from their parts: the first part of each, and the sums of those with more."""
+class Pieces(NamedTuple):
+    """The first piece of each row, and the sums of the rows with more pieces."""
 
     firsts: Tensor
     which: Tensor
@@ -185,7 +185,7 @@ class InterpolationTable:
                 counts = columns.bincount(minlength=self._n)
             torch.cumsum(counts, 0, out=ends[1:])
             rows = Rows(points, sorted_weights, ends)
-            rows = rows if isinstance(columns, FakeTensor) else rows.in_parts()
+            rows = rows if isinstance(columns, FakeTensor) else rows.in_pieces()
         wait_for(weights)
         return rows
 

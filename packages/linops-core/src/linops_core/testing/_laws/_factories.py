@@ -157,7 +157,7 @@ def weights_of(linop: NamedLinop) -> dict[str, Tensor]:
     return {name: tensor.detach() for name, tensor in named if is_number(tensor)}
 
 
-def places_of(linop: NamedLinop) -> Iterator[tuple[nn.Module, str, Tensor]]:
+def weights_with_owners(linop: NamedLinop) -> Iterator[tuple[nn.Module, str, Tensor]]:
     """Yield each real or complex weight with the module that keeps it and its name there."""
     for module in linop.modules():
         for kept in (module._parameters, module._buffers):

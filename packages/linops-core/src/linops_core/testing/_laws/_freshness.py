@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ..._base._linop import NamedLinop
-from ._factories import LinopFactories, places_of
+from ._factories import LinopFactories, weights_with_owners
 
 
 class FreshnessLaws(LinopFactories):
@@ -52,9 +52,9 @@ def change_weights(A: NamedLinop, way: str) -> None:
     if way == "cast":
         A.to(torch.float32)
         return
-    places = list(places_of(A))
+    held = list(weights_with_owners(A))
     new: dict[int, Tensor] = {}
-    for _, _, tensor in places:
+    for _, _, tensor in held:
         value = torch.randn_like(tensor.detach())
         new[id(tensor)] = nn.Parameter(value) if isinstance(tensor, nn.Parameter) else value
     if way in ("load", "assign"):
@@ -62,7 +62,7 @@ def change_weights(A: NamedLinop, way: str) -> None:
         values = {key: new.get(id(tensor), tensor).detach() for key, tensor in state}
         A.load_state_dict(values, assign=way == "assign")
         return
-    for owner, name, tensor in places:
+    for owner, name, tensor in held:
         if way == "write":
             tensor.detach().copy_(new[id(tensor)].detach())
         else:

@@ -114,7 +114,7 @@ def flat_matrix(
     for part in parts:
         own = part.spaces
         values = part.matrix.reshape(own.lengths((*own.oshape, *own.ishape)))
-        orders, place = [], whole
+        orders, block = [], whole
         for at, (names, dim) in enumerate(((own.oshape, row), (own.ishape, column))):
             if dim is None:
                 orders.append(list(names))
@@ -122,14 +122,14 @@ def flat_matrix(
             merged = [name for name in names if name not in batch]
             orders.append([*batch, *merged])
             axis, length = (len(ends[0]) if at else 0) + len(batch), math.prod(own.lengths(merged))
-            place = place.narrow(axis, starts[at], length)
+            block = block.narrow(axis, starts[at], length)
             starts[at] += length
         axes = [
             own.oshape.index(name) if not at else len(own.oshape) + own.ishape.index(name)
             for at in (0, 1)
             for name in orders[at]
         ]
-        place += values.permute(axes).reshape(place.shape)
+        block += values.permute(axes).reshape(block.shape)
     return whole.reshape(math.prod(ends[0]), math.prod(ends[1]))
 
 

@@ -1,0 +1,1 @@
+"""Operators that consist of blocks: side by side, and the Kronecker product."""

@@ -1,1 +1,0 @@
-"""Operators side by side: along a dimension, a new one, or one that is made of all others."""

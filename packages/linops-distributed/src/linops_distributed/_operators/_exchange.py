@@ -1,0 +1,116 @@
+"""Exchanges after which a vector is cut along another dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from linops_core import Identity, NamedLinop, Scalar, Side, of_adjoint
+from linops_core.siblings import acts_as, size_of_side
+from nameddim import NamedDimension, NamedShape
+
+from .._ranks._transport import Transport
+from .._shares._sharding import Sharding
+from ._distributed import DistributedLinop
+
+
+class Exchange(DistributedLinop):
+    """The identity of a vector, cut along one dimension before and along another one after.
+
+    One all_to_all along a dimension of the mesh sends each rank the part that it has afterwards. No
+    element is sent twice, or to a rank that has it. The adjoint is the exchange in the other
+    direction.
+
+    Parameters
+    ----------
+    names : tuple of dimensions
+        Dimensions of the vector.
+    before, after : Sharding
+        The cuts of the vector; they differ along one dimension of the mesh.
+    ranks : Transport
+    """
+
+    is_real = True
+    gain: float | None = 1.0
+    """The exchange keeps the norm."""
+
+    def __init__(
+        self, names: tuple[NamedDimension, ...], before: Sharding, after: Sharding, ranks: Transport
+    ) -> None:
+        super().__init__(NamedShape(names))
+        self._shardings, self.ranks = {"input": before, "output": after}, ranks
+
+    @property
+    def moved(self) -> tuple[NamedDimension, ...]:
+        """The dimensions that are cut before and after the exchange."""
+        before, after = (self._shardings[side].cuts for side in ("input", "output"))
+        (whole,), (cut,) = before.keys() - after.keys(), after.keys() - before.keys()
+        return whole, cut
+
+    @staticmethod
+    def fn(linop: Exchange, x: Tensor, /) -> Tensor:
+        """Return the share of this rank after the exchange."""
+        if not linop._follows(x)[0]:
+            return linop.exchanged(x)
+        y: Tensor = _Exchanged.apply(x, linop)  # type: ignore[no-untyped-call]  # of torch
+        return y
+
+    adj_fn = staticmethod(of_adjoint)
+
+    def exchanged(self, x: Tensor) -> Tensor:
+        """Return the share of this rank after the exchange: a view of new memory."""
+        before, after = self._shardings["input"], self._shardings["output"]
+        whole, cut = self.moved
+        (at_whole,) = (at for at, c in before.axes(self.ishape).items() if c is before.cuts[whole])
+        (at_cut,) = (at for at, c in after.axes(self.ishape).items() if c is after.cuts[cut])
+        lengths, pieces = before.cuts[whole].lengths, after.cuts[cut].lengths
+        if len(lengths) == 1:
+            return x
+        axis, mesh_dim = at_whole % x.ndim, before.cuts[whole].mesh_dim
+        # With that axis first, the received parts are one tensor.
+        parts = [part.movedim(axis, 0) for part in x.split(pieces, at_cut)]
+        rest = parts[self.ranks.mesh.at[mesh_dim]].shape[1:]
+        n_found = [length * rest.numel() for length in lengths]
+        what = f"the exchange of {whole} for {cut}"
+        found = self.ranks.exchanged(parts, n_found, mesh_dim, self.step_owner, what)
+        return found.view(sum(lengths), *rest).movedim(0, axis)
+
+    def linked_positions(self) -> Sequence[tuple[int, int]]:
+        """Return the positions of all dimensions but the two that change."""
+        return [(at, at) for at, dim in enumerate(self.ishape) if dim not in self.moved]
+
+    def size(self, dim: NamedDimension | str) -> int | None:
+        """Return the length of ``dim`` in the share of this rank of the input."""
+        return size_of_side(self, dim)
+
+    def sizes(self, side: Side) -> tuple[int | None, ...]:
+        """Return the lengths of the dimensions that are cut on a side."""
+        own = self._shardings[side]
+        whole = {dim: cut.length for dim, cut in self.sharding.cuts.items()}
+        return tuple([{**whole, **own.lengths}.get(dim) for dim in self.ishape])
+
+    def own_normal(self) -> NamedLinop:
+        """Return the identity."""
+        return Identity(self.ishape)
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        """Return A^H inner A, or the identity without ``inner``."""
+        is_number = acts_as(inner, Scalar)
+        return cast(NamedLinop, inner) if is_number else super().normal(inner)
+
+
+class _Exchanged(torch.autograd.Function):
+    """An exchange whose derivative is the exchange in the other direction."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, linop: Exchange) -> Tensor:
+        ctx.linop = linop
+        return linop.exchanged(x)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        back = ctx.linop.H
+        return back(gradient), None

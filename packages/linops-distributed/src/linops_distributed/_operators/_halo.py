@@ -1,0 +1,101 @@
+"""Halos: the parts of a vector that ranks read beyond their shares."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from torch import Tensor
+
+from linops_core import NamedLinop
+from nameddim import NamedDimension
+
+from .._ranks._transport import Transport
+from .._shares._sharding import Cut, Sharding
+from ._exchange import Exchange
+
+
+class HaloExchange(Exchange):
+    """Extends the share of each rank to the slice that it reads, along one dimension of a vector.
+
+    Ranks send only elements that another rank reads and does not have. The adjoint sends the halos
+    back, and each rank adds them to its share in the order of the ranks.
+
+    Parameters
+    ----------
+    names : tuple of dimensions
+        Dimensions of the vector.
+    dim : dimension
+        The dimension with halos.
+    before, after : Sharding
+        The shares, and the slices that ranks read.
+    ranks : Transport
+    """
+
+    gain = None
+
+    def __init__(
+        self,
+        names: tuple[NamedDimension, ...],
+        dim: NamedDimension,
+        before: Sharding,
+        after: Sharding,
+        ranks: Transport,
+    ) -> None:
+        super().__init__(names, before, after, ranks)
+        self._dim = dim
+
+    @property
+    def moved(self) -> tuple[NamedDimension, ...]:
+        """The dimension whose slices in input and output differ."""
+        return (self._dim,)
+
+    def exchanged(self, x: Tensor) -> Tensor:
+        """Return the slice that this rank reads, in new memory."""
+        before, after = (self._shardings[side].cuts[self._dim] for side in ("input", "output"))
+        axes = self._shardings["input"].axes(self.ishape)
+        (axis,) = (at % x.ndim for at, cut in axes.items() if cut is before)
+        at = self.ranks.mesh.at[before.mesh_dim]
+        y = x.new_zeros([*x.shape[:axis], after.lengths[at], *x.shape[axis + 1 :]])
+        parts = [_common(x, axis, before.piece(at), piece) for piece in after.pieces]
+        targets = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]
+        if _sends(before, after):
+            own, parts[at] = parts[at], x.new_empty(0)  # is not copied
+            n_found = [0 if n == at else target.numel() for n, target in enumerate(targets)]
+            what = f"the {'sum' if before.reads else 'exchange'} of the halos of {self._dim}"
+            found = self.ranks.exchanged(parts, n_found, before.mesh_dim, self.step_owner, what)
+            shares = enumerate(zip(targets, found.split(n_found), strict=True))
+            parts = [own if n == at else part.view(target.shape) for n, (target, part) in shares]
+        else:
+            targets, parts = [targets[at]], [parts[at]]
+        for target, part in zip(targets, parts, strict=True):
+            target.add_(part)
+        return y
+
+    def renamed(self, names: Any) -> NamedLinop:
+        """Return the operator with other names for its dimensions."""
+        other = cast(HaloExchange, super().renamed(names))
+        if other is not self:
+            other._dim = names.get(self._dim, self._dim)
+        return other
+
+    def own_normal(self) -> NamedLinop:
+        """Return the normal operator: elements that several ranks read are added up."""
+        return NamedLinop.own_normal(self)
+
+    def normal(self, inner: NamedLinop | None = None) -> NamedLinop:
+        """Return A^H inner A."""
+        return NamedLinop.normal(self, inner)
+
+
+def _common(x: Tensor, axis: int, own: slice, other: slice) -> Tensor:
+    """Return the part of a slice that is also in another slice."""
+    start = max(own.start, other.start)
+    length = max(0, min(own.stop, other.stop) - start)
+    return x.narrow(axis, start - own.start if length else 0, length)
+
+
+def _sends(before: Cut, after: Cut) -> bool:
+    """Return whether any rank sends in this exchange or in its adjoint."""
+    shares, read = (before, after) if before.reads is None else (after, before)
+    pairs = zip(shares.pieces, read.pieces, strict=True)
+    return any(r.start < s.start or r.stop > s.stop for s, r in pairs if r.start < r.stop)

@@ -1,0 +1,69 @@
+"""The ranks of a mesh: which there are, and which of them this process is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from itertools import product
+from math import prod
+from typing import Self
+
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+
+
+@dataclass(eq=False)
+class RankMesh:
+    """The ranks of a mesh, seen from one of them."""
+
+    sizes: Mapping[str, int]
+    """Dimensions of the mesh, with the number of ranks along each."""
+    at: Mapping[str, int]
+    """The index of this rank along each of them."""
+    numbers: Sequence[int]
+    """The numbers of all ranks of the mesh, in its order."""
+    device_mesh: DeviceMesh | None = None
+    """None while a mesh is planned."""
+    groups: dict[tuple[str, ...], dist.ProcessGroup] = field(default_factory=dict)
+    """The process groups that were made, along each choice of dimensions."""
+
+    @classmethod
+    def of(cls, mesh: DeviceMesh) -> Self:
+        """Return the ranks of a mesh with names that contains this process."""
+        names = mesh.mesh_dim_names or ()
+        sizes = dict(zip(names, mesh.shape, strict=True))
+        at = dict(zip(names, mesh.get_coordinate() or (), strict=True))
+        found = cls(sizes, at, mesh.mesh.flatten().tolist(), mesh)
+        found.prepare(found.names)
+        return found
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The dimensions of the mesh."""
+        return tuple(self.sizes)
+
+    @property
+    def rank(self) -> int:
+        """The global number of this rank."""
+        return self.numbers[self.index(self.names)]
+
+    def index(self, dims: Sequence[str]) -> int:
+        """Return the index of this rank among those along these dimensions."""
+        return reduce(lambda found, dim: found * self.sizes[dim] + self.at[dim], dims, 0)
+
+    def size(self, dims: Sequence[str]) -> int:
+        """Return the number of ranks along these dimensions."""
+        return prod(self.sizes[dim] for dim in dims)
+
+    def prepare(self, dims: Sequence[str]) -> None:
+        """Make the process group along these dimensions; all ranks must call it."""
+        dims, mesh = tuple(dims), self.device_mesh
+        if mesh is not None and dims and dims not in self.groups:
+            part = mesh if dims == self.names else mesh[dims]
+            self.groups[dims] = (part if len(dims) == 1 else part._flatten()).get_group()
+
+    def coordinates(self) -> list[dict[str, int]]:
+        """Return the coordinates of each rank in the mesh."""
+        points = product(*map(range, self.sizes.values()))
+        return [dict(zip(self.names, point, strict=True)) for point in points]

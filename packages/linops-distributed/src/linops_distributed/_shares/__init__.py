@@ -1,0 +1,1 @@
+"""Which slices of vectors and operators each rank has, and the exchanges that follow."""
