@@ -14,8 +14,8 @@ from nameddim import NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._sizes import is_size, per_axis
