@@ -24,7 +24,6 @@ from .._base._dimensions import (
     supports_of,
 )
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
 from .._base._places import (
     CompositionDims,
     EqualPlaces,
@@ -35,6 +34,7 @@ from .._base._places import (
 )
 from .._base._sides import Side, dims_of
 from .._base._totals import Totals, totals_of
+from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
 
 COMPOSITION_DIMS = Memo[CompositionDims]()
@@ -225,9 +225,8 @@ class Composite(NamedLinop):
 
     def _composition_dims(self) -> CompositionDims:
         """Return what is known of the dimensions, which are those of the operands."""
-        kept = COMPOSITION_DIMS.of(self)
-        return kept or COMPOSITION_DIMS.keep(
-            self, composition_dims(self._shape, self.linops, self._equal_places())
+        return COMPOSITION_DIMS.get_or_make(
+            self, lambda: composition_dims(self._shape, self.linops, self._equal_places())
         )
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
@@ -252,7 +251,7 @@ class Composite(NamedLinop):
 
     def _numbers_by_dim(self) -> dict[NamedDimension, list[int]]:
         """Return the numbers of the operands that have each dimension."""
-        found = _NUMBERS.of(self)
+        found = _NUMBERS.get(self)
         if found is None:
             found = _NUMBERS.keep(self, {})
             for number, linop in enumerate(self.linops):
@@ -323,9 +322,7 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
 
 @source_of.register(Composite)
 def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
-    found = _SOURCES.of(linop)
-    if found is None:
-        found = _SOURCES.keep(linop, {})
+    found = _SOURCES.get_or_make(linop, dict)
     if (side, position) not in found:
         own = linop.own_length(side, position)
         source = _source_inside(linop, side, position) if own is None else own

@@ -15,6 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from .. import config
+from .._kept import CHECKED, Kept, has_fixed_lengths
 from .._kernels._complex import resolve_conj_and_neg
 from .._kernels._freed_memory import keep_freed
 from .._kernels._tracing import constant_when_compiled, make_in_plain_python
@@ -25,7 +26,6 @@ from ._copying import linked_copy, with_changed_tensors
 from ._cutting import Slicing, overridable
 from ._description import html_tree, tensor_text, tree_lines
 from ._dimensions import check_inner, is_renamed_by
-from ._memo import CHECKED, may_be_kept
 from ._question import lost_closed_forms
 from ._sides import with_dims_in_front
 from ._swapped_functions import check_swap, of_adjoint, swapped
@@ -69,7 +69,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
     tensor([1., 2.])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = ()
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
     takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike. A class sets it."""
@@ -148,7 +148,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
-            if facts is not None and may_be_kept(x.shape):
+            if facts is not None and has_fixed_lengths(x.shape):
                 CHECKED.keep(self, (facts, y.shape))
                 keep_freed(x, y)
         return y
