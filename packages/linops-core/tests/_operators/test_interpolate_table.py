@@ -19,10 +19,10 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Interpolate, NamedLinop
+from linops_core._kept import Kept
 from linops_core._kernels import _accumulate
 from linops_core._kernels._interpolation import _gridding, _table
 from linops_core._kernels._interpolation._table import InterpolationTable, Neighbours
-from linops_core._kernels._kept import Kept
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 
@@ -173,7 +173,7 @@ def test_rows_that_are_added_in_parts_have_the_same_sums(
     torch.testing.assert_close(found, B.H(y))
     table = kept(A)
     assert table is not None and table._by_node is not None
-    rows: _table.Rows | None = table._by_node
+    rows: _table.SparseRows | None = table._by_node
     while rows is not None:
         assert rows.begins.diff().max() <= many
         rows = rows.pieces.added if rows.pieces else None
@@ -437,10 +437,10 @@ def test_two_threads_that_need_a_table_at_once_make_one() -> None:
             has_entered.set()
         return made[-1]
 
-    other = threading.Thread(target=lambda: tables.of([locs], locs.dtype, make))
-    table = tables.of([locs], locs.dtype, make)
+    other = threading.Thread(target=lambda: tables.get_or_make([locs], locs.dtype, make))
+    table = tables.get_or_make([locs], locs.dtype, make)
     other.join()
-    assert tables.of([locs], locs.dtype, make) is table
+    assert tables.get_or_make([locs], locs.dtype, make) is table
     assert len(made) == 1
 
 

@@ -339,7 +339,7 @@ class NUFFT(Wrapper):
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
         how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
-        known, tiles = FRAMES.of(self) or (None, ())
+        known, tiles = FRAMES.get(self) or (None, ())
         if known != how:
             pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
             tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
@@ -372,10 +372,10 @@ def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
 
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
     """Return ``n`` dimensions."""
-    found = as_dims(dims)
-    if len(found) != n or ELLIPSES in found:
-        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {found}")
-    return found
+    result = as_dims(dims)
+    if len(result) != n or ELLIPSES in result:
+        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {result}")
+    return result
 
 
 def _check_numbers(**numbers: tuple[object, float]) -> None:

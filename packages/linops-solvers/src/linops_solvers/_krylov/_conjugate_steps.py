@@ -25,8 +25,8 @@ from ._convergence_check import (
     N_CHECKED,
     ConvergenceCheck,
     Mask,
-    Numbers,
     Products,
+    Scalars,
     StepNumbers,
     is_any,
     largest_number,
@@ -43,17 +43,17 @@ class ConjugateSteps(SolverSteps):
     x: Tensor
     residual: Tensor
     direction: Tensor
-    unit: Numbers
-    unit_of_A: Numbers | None = None
+    unit: Scalars
+    unit_of_A: Scalars | None = None
     """The unit of A, if its own unit would exceed the range of the dtype."""
     iteration = 0
     is_anew = True
     """Whether the residual was computed anew; then it is the next direction."""
-    energy: Numbers = 0.0
+    energy: Scalars = 0.0
     """Re r^H z."""
-    factor: Numbers = 0.0
+    factor: Scalars = 0.0
     """Factor of the direction in the next direction."""
-    norm_of_A: Numbers = 0.0
+    norm_of_A: Scalars = 0.0
     image: Tensor | None = None
     """A times the next direction, or None. If it is given, ``direction`` is the next direction."""
     _searched: Tensor | None = None
@@ -100,20 +100,20 @@ class ConjugateSteps(SolverSteps):
         options = dtype or self._y.dtype, preconditioner is not None, is_read
         self.check = ConvergenceCheck(numbers, tolerances, *options)
 
-    def unit_of(self, *vectors: Tensor) -> Numbers:
+    def unit_of(self, *vectors: Tensor) -> Scalars:
         """Return a power of two for each system, below the largest entry; 1 for zeros."""
         if self.is_read and not self.space.systems:
             return self.space.unit_of(_NAME, *vectors)
         return self.space.unit(*vectors)
 
     @torch.no_grad()
-    def largest_image(self) -> Numbers:
+    def largest_image(self) -> Scalars:
         """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
         x, length = self.x, self.space.norm
         first = self.forward(self.space.random_like(x.detach()))
         first = first / self.space.unit(first)
-        found = length(self.forward(first)) / length(first) * length(x)
-        (number,) = on_host(found.nan_to_num(0.0))
+        estimate = length(self.forward(first)) / length(first) * length(x)
+        (number,) = on_host(estimate.nan_to_num(0.0))
         return number  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor) -> Tensor:
@@ -217,17 +217,17 @@ class ConjugateSteps(SolverSteps):
         self.image = self._searched = None
         del pairs, q, z  # freed before the next ones are made
         self._searched = self.preconditioned()
-        found = self.next_energy(step, cross.real, image_length) if is_at_once else None
-        if found is None:  # without a preconditioner it is |r|^2, and read as that
+        energies = self.next_energy(step, cross.real, image_length) if is_at_once else None
+        if energies is None:  # without a preconditioner it is |r|^2, and read as that
             z = self._searched
             sizes = (self.residual, z) if self.preconditioner or not self.is_read else ()
             energy, *norms = self.numbers([(self.residual, z)], sizes)
-            found = [energy, *(norms or [energy.real**0.5] * 2)]
+            energies = [energy, *(norms or [energy.real**0.5] * 2)]
             del z
-        energy, residual, searched = found
+        energy, residual, searched = energies
         cross = cross if self.iteration < N_CHECKED else None
-        found = [curvature, energy, step, length, image_length, norm, residual, searched, cross]
-        check.step(StepNumbers(*(on_host(*found) if self.is_read else found)))
+        measured = [curvature, energy, step, length, image_length, norm, residual, searched, cross]
+        check.step(StepNumbers(*(on_host(*measured) if self.is_read else measured)))
         self.factor = self.ratio(energy, before, before > 0)
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
@@ -249,20 +249,20 @@ class ConjugateSteps(SolverSteps):
             products = [product.real for product in products]
         return [*products, *lengths]
 
-    def next_energy(self, step: Numbers, cross: float, image_length: float) -> list[Any] | None:
+    def next_energy(self, step: Scalars, cross: float, image_length: float) -> list[Any] | None:
         """Return |r - s q|^2 by Meurant, from |r|^2, Re r^H q and |q|^2, and a bound of its root.
 
         None if the terms cancel, because too few digits would be left. The next step measures
         |r|^2 again, so errors do not accumulate.
         """
         terms = self.energy + (step * image_length) ** 2
-        found = terms - 2 * step * cross
-        if not found > 0.01 * terms:
+        energy = terms - 2 * step * cross
+        if not energy > 0.01 * terms:
             return None
-        bound = math.sqrt(found + 4 * torch.finfo(self.residual.dtype).eps * terms)
-        return [found, bound, bound]
+        bound = math.sqrt(energy + 4 * torch.finfo(self.residual.dtype).eps * terms)
+        return [energy, bound, bound]
 
-    def own_unit(self) -> Numbers:
+    def own_unit(self) -> Scalars:
         """Return the unit of x."""
         unit, unit_of_A = self.unit, self.unit_of_A
         return unit if unit_of_A is None else unit / unit_of_A
@@ -286,7 +286,7 @@ class ConjugateSteps(SolverSteps):
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
         """Choose the unit of A by its output for a vector near 1; return the scaled output."""
-        unit: Numbers | None = self.unit_of(image)
+        unit: Scalars | None = self.unit_of(image)
         if self.is_read:
             (numbers,) = on_host(unit)
             check_scale(_NAME, numbers, self._y.dtype)
@@ -305,7 +305,7 @@ class ConjugateSteps(SolverSteps):
         unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
         return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
-    def ratio(self, numerator: Products, denominator: Products, is_valid: Mask) -> Numbers:
+    def ratio(self, numerator: Products, denominator: Products, is_valid: Mask) -> Scalars:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""
         over, under = numerator.real, denominator.real
         if not isinstance(is_valid, Tensor):
@@ -337,7 +337,7 @@ class ConjugateSteps(SolverSteps):
         return values
 
 
-def largest_ratio(largest: Numbers, numerator: Numbers, denominator: Numbers) -> Numbers:
+def largest_ratio(largest: Scalars, numerator: Scalars, denominator: Scalars) -> Scalars:
     """Return the larger of a number and a ratio; 0 / 0 is ignored."""
     if isinstance(numerator, Tensor):
         return torch.fmax(

@@ -1,6 +1,6 @@
 """The checks of conjugate gradients: is A Hermitian positive definite, and is a system solved?
 
-Numbers are floats for one system, tensors on the host for several, and tensors of which no value is
+Scalars are floats for one system, tensors on the host for several, and tensors of which no value is
 read for a compiler.
 """
 
@@ -20,7 +20,7 @@ from .._shared._reports import StopReason
 
 _NAME = "conjugate_gradients"
 _REMEDY = "; minres solves indefinite Hermitian systems, gmres all square ones, lsqr least squares"
-Numbers: TypeAlias = float | Tensor
+Scalars: TypeAlias = float | Tensor
 """A real number of each system: a float of one system, else a tensor."""
 Products: TypeAlias = complex | Tensor
 """Inner products, real or complex."""
@@ -30,16 +30,16 @@ N_CHECKED = 3
 
 
 class StepNumbers(NamedTuple):
-    """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
+    """Scalars of a step along p, with r the residual behind it and z the same preconditioned."""
 
     curvature: Products  # p^H A p
     energy: Products  # r^H z
-    step: Numbers  # length of the step along p; 0 if the curvature is lost in rounding
-    direction: Numbers  # |p|
-    image: Numbers  # |A p|
-    norm: Numbers  # largest |A p| / |p| so far
-    residual: Numbers  # |r|
-    searched: Numbers  # |z|
+    step: Scalars  # length of the step along p; 0 if the curvature is lost in rounding
+    direction: Scalars  # |p|
+    image: Scalars  # |A p|
+    norm: Scalars  # largest |A p| / |p| so far
+    residual: Scalars  # |r|
+    searched: Scalars  # |z|
     cross: Products | None = None  # z'^H A p for the z' before the step; in the first steps
 
 
@@ -54,7 +54,7 @@ class ConvergenceCheck:
 
     def __init__(
         self,
-        numbers: Sequence[Numbers],  # |y|; f, |A x - y| and |A| |x| of the first guess x
+        numbers: Sequence[Scalars],  # |y|; f, |A x - y| and |A| |x| of the first guess x
         tolerances: tuple[float, float],
         dtype: torch.dtype,  # of the output of A
         has_preconditioner: bool,
@@ -69,7 +69,7 @@ class ConvergenceCheck:
         sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         self.noise = max(64 * sums, 4 * precision)
         # Rounding of p'^H A p times the factor of p' in p, for two directions.
-        self.unconjugate: Numbers = 0.0
+        self.unconjugate: Scalars = 0.0
         self.reasons: list[StopReason | None] = [None] * len(_list(size)) if is_read else []
         self.active: Mask = (size >= 0) | (size != size)
         self.waiting: Mask = size < 0
@@ -79,9 +79,9 @@ class ConvergenceCheck:
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
         # Bounds of |A| and |x|. The steps show |A|; until then the second bound includes it.
-        self.norm: Numbers = 1.0
+        self.norm: Scalars = 1.0
         self.length = image
-        self.drop: Numbers = 0.0  # of the loss in the last step, relative to it
+        self.drop: Scalars = 0.0  # of the loss in the last step, relative to it
         self.age = 0  # number of steps since the residual was computed
         self.verified = math.inf + 0.0 * size
         self.goal = self._reachable(self.rounding * size, precision * size)
@@ -105,7 +105,7 @@ class ConvergenceCheck:
             pairs = zip(_list(which), self.reasons, strict=True)
             self.reasons = [reason if stopped else before for stopped, before in pairs]
 
-    def begin(self, energy: Products, searched: Numbers) -> None:
+    def begin(self, energy: Products, searched: Scalars) -> None:
         """Note the first r^H z and |z|."""
         self._check_finite(energy, searched)
         self._check_energy(energy, searched)
@@ -151,7 +151,7 @@ class ConvergenceCheck:
             for unsure, reason in zip(is_unsure, self.reasons, strict=True)
         )
 
-    def verify(self, residual: Numbers, length: Numbers) -> None:
+    def verify(self, residual: Scalars, length: Scalars) -> None:
         """Take the residuals computed anew and |x|; systems above the tolerance go on."""
         self._check_finite(residual, length)
         self.residual, self.length, self.age = residual, length, 0
@@ -184,7 +184,7 @@ class ConvergenceCheck:
         """Return the name of a system for messages; empty if it is the only one."""
         return "" if len(self.reasons) == 1 else f" of system {index}"
 
-    def _drift(self) -> Numbers:
+    def _drift(self) -> Scalars:
         """Return the rounding of the residual; it grows as the root, because signs are random."""
         return self.rounding * math.sqrt(1 + self.age) * self.norm * self.length
 
@@ -193,7 +193,7 @@ class ConvergenceCheck:
             self.residual + self._drift() <= self.gtol * self.size
         )
 
-    def _reachable(self, rounding: Numbers, lowest: Numbers) -> Numbers:
+    def _reachable(self, rounding: Scalars, lowest: Scalars) -> Scalars:
         """Return the residual at which to compute it anew: one that proves, else ``lowest``."""
         proves, floor = self.gtol * self.size - rounding, self.precision * self.size
         lowest = lowest + (floor - lowest) * (lowest < floor)
@@ -210,22 +210,22 @@ class ConvergenceCheck:
         # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * image >= norm * direction
         bad = bad | ((curvature.real <= floor) & is_large) | (size == 0)
-        found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
-        self._refuse(bad, "A", found, curvature, size)
+        got = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
+        self._refuse(bad, "A", got, curvature, size)
         if cross is None:
             return
         self._check_finite(cross)
         lengths, apart = direction + self.searched, size_of(cross - curvature)
         rounding = self.noise * norm * lengths**2 + self.unconjugate
         bad = (apart > self.root * image * lengths + rounding) & (step != 0)
-        found = (
+        got = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
-        who = "A or the preconditioner" if self.has_preconditioner else "A"
-        self._refuse(bad, who, found, cross, curvature, safe_ratio(apart, image * lengths))
+        subject = "A or the preconditioner" if self.has_preconditioner else "A"
+        self._refuse(bad, subject, got, cross, curvature, safe_ratio(apart, image * lengths))
 
-    def _check_energy(self, energy: Products, searched: Numbers) -> None:
+    def _check_energy(self, energy: Products, searched: Scalars) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
         if not self.has_preconditioner:
             return  # it is |r|^2
@@ -257,7 +257,7 @@ class ConvergenceCheck:
                         f"{_NAME}: values{self._name_of(index)} must stay finite, got {abs(value)}"
                     )
 
-    def _refuse(self, bad: Mask, who: str, found: str, *numbers: Products) -> None:
+    def _refuse(self, bad: Mask, subject: str, got: str, *numbers: Products) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
         if not self.is_read:
             self.refused = self.refused | self.active & bad
@@ -265,13 +265,13 @@ class ConvergenceCheck:
             index = _list(bad).index(True)
             values = [f"{_list(each)[index]:.3g}" for each in numbers]
             raise ValueError(
-                f"{_NAME}: {who} must be Hermitian and positive definite, got "
-                + found.format(*values, which=self._name_of(index))
-                + _REMEDY * (who == "A")
+                f"{_NAME}: {subject} must be Hermitian and positive definite, got "
+                + got.format(*values, which=self._name_of(index))
+                + _REMEDY * (subject == "A")
             )
 
 
-def safe_ratio(numbers: Numbers, others: Numbers) -> Numbers:
+def safe_ratio(numbers: Scalars, others: Scalars) -> Scalars:
     """Return the ratio, 0 where the denominator is 0."""
     return numbers / (others + (others == 0)) * (others != 0)
 
@@ -287,11 +287,11 @@ def on_host(*scalars: Products | None) -> list[Any]:
         values = [row if tensor.is_complex() else row.real for tensor, row in pairs]
     else:
         values = host_numbers(*tensors)
-    found = iter(values)
-    return [next(found) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
+    numbers = iter(values)
+    return [next(numbers) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
 
 
-def size_of(numbers: Products) -> Numbers:
+def size_of(numbers: Products) -> Scalars:
     """Return the magnitudes."""
     return numbers.abs() if isinstance(numbers, Tensor) else abs(numbers)
 
@@ -300,7 +300,7 @@ def _list(numbers: Products) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
 
 
-def largest_number(numbers: Numbers) -> float:
+def largest_number(numbers: Scalars) -> float:
     """Return the largest real number of all systems."""
     return max(_list(numbers), default=0.0)
 

@@ -32,11 +32,11 @@ def map_of_all_blocks(
 
     def of_sum(z: Tensor, step: float) -> Tensor:
         blocks = zip(maps, A.split(z), A.units, strict=True)
-        found = [
+        results = [
             each(block, step) if unit == 1 else unit * each(block / unit, step / unit**2)
             for each, block, unit in blocks
         ]
-        return A.joined(found)
+        return A.joined(results)
 
     values = [function_of_map(each, own) for each, own in zip(given, spaces, strict=True)]
 

@@ -106,9 +106,9 @@ class _Steps(SolverSteps):
         with torch.inference_mode(False), torch.enable_grad():
             loss = self.function(to_half(self.x, self.dtype))
             if not isinstance(loss, Tensor) or loss.ndim or loss.is_complex():
-                found = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss)
+                kind = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss)
                 raise ValueError(
-                    f"{_NAME}: function must return a real tensor without dimensions, got {found}"
+                    f"{_NAME}: function must return a real tensor without dimensions, got {kind}"
                 )
             if not loss.requires_grad:
                 raise ValueError(

@@ -36,8 +36,8 @@ def with_options(options: type) -> Callable[[Solver], Solver]:
     """Let ``help`` and editors show the options that a solver takes as ``**watching``."""
 
     def shown(solver: Solver) -> Solver:
-        found = inspect.signature(solver)
-        parameters = [*found.parameters.values()][:-1]
+        signature = inspect.signature(solver)
+        parameters = [*signature.parameters.values()][:-1]
         for name, kind in options.__annotations__.items():
             kind, default = kind.__forward_arg__, DEFAULTS[name]  # type: ignore[literal-required]
             parameters.append(
@@ -45,7 +45,7 @@ def with_options(options: type) -> Callable[[Solver], Solver]:
                     name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
                 )
             )
-        vars(solver)["__signature__"] = found.replace(parameters=parameters)
+        vars(solver)["__signature__"] = signature.replace(parameters=parameters)
         return solver
 
     return shown

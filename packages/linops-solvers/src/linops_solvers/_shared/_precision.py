@@ -212,10 +212,10 @@ def in_given_precision(
     rule: str = "the scale of A must be such that the solution is",
 ) -> Tensor:
     """Return a result in the precision of a dtype; raise an error if it is out of range."""
-    found = to_half(x, dtype)
-    if (may_be_extreme or found is not x) and not found.isfinite().all():
-        raise ArithmeticError(f"{owner}: {rule} in the range of {found.dtype}, got infinity")
-    return found
+    result = to_half(x, dtype)
+    if (may_be_extreme or result is not x) and not result.isfinite().all():
+        raise ArithmeticError(f"{owner}: {rule} in the range of {result.dtype}, got infinity")
+    return result
 
 
 def rounding_of(dtype: torch.dtype) -> float:

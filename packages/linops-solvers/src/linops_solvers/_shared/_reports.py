@@ -124,18 +124,18 @@ Measured: TypeAlias = tuple[Mapping[str, float], Reasons]
 """The values of a step, and the reasons to stop, if any."""
 
 
-def reason_of(found: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
+def reason_of(value: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
     """Return the reason to stop, given a value, its goal, its rounding, and where no more helps."""
-    if found + noise <= goal:
+    if value + noise <= goal:
         return StopReason.CONVERGED
-    return StopReason.ROUNDING if found <= max(noise, least) else None
+    return StopReason.ROUNDING if value <= max(noise, least) else None
 
 
 def reason_of_both(
-    found: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
+    values: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
 ) -> StopReason | None:
     """Return the reason to stop, given two norms, their goals and their rounding."""
-    triples = list(zip(found, goals, noises, strict=True))
+    triples = list(zip(values, goals, noises, strict=True))
     if not all(length <= goal for length, goal, _ in triples):
         return None
     if all(length + noise <= goal for length, goal, noise in triples):

@@ -202,8 +202,8 @@ class _Steps(SolverSteps):
     def length(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""
         estimate = estimate.detach()
-        found = self.space.norm(estimate) if estimate.ndim else estimate.abs()
-        return float(found.item())
+        length = self.space.norm(estimate) if estimate.ndim else estimate.abs()
+        return float(length.item())
 
     def add(self, sample: Tensor) -> None:
         """Add a sample, by the recurrence of Welford."""

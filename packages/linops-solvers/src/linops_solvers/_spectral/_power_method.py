@@ -258,13 +258,13 @@ def norm_of(
         return v.abs().sum()
     image = pair.forward(v)
     size = pair.output.unit_of(owner, image, is_output=True)
-    length, found = pair.magnitudes([v], [image])
-    if length and not found:  # v is in the null space
+    length, image_length = pair.magnitudes([v], [image])
+    if length and not image_length:  # v is in the null space
         v = pair.input.random_like(v)
         image = pair.forward(v)
         size = pair.output.unit_of(owner, image, is_output=True)
-        (found,) = pair.magnitudes([], [image])
-    unit = size / pair.input.unit_of(owner, v) if found else 1.0
+        (image_length,) = pair.magnitudes([], [image])
+    unit = size / pair.input.unit_of(owner, v) if image_length else 1.0
     back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)

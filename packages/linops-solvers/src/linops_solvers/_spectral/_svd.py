@@ -224,11 +224,11 @@ class _Basis:
         """Return the images of rows under an operator, as rows."""
         first, *others = rows.unbind()
         image = operator(first.reshape(self.like.shape)).flatten()
-        found = image.new_empty(len(rows), image.numel())
-        found[0] = image
+        result = image.new_empty(len(rows), image.numel())
+        result[0] = image
         for number, row in enumerate(others, 1):  # each in turn: an operator may reuse its memory
-            found[number] = operator(row.reshape(self.like.shape)).flatten()
-        return found
+            result[number] = operator(row.reshape(self.like.shape)).flatten()
+        return result
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
         """Add a block for the part of the rows outside of the basis; return the block."""
@@ -251,10 +251,10 @@ class _Basis:
 
     def coordinates(self, rows: Tensor, blocks: Sequence[Tensor]) -> Tensor:
         """Return the inner products of rows with the rows of blocks, side by side."""
-        (found,) = self.space.total(
+        (products,) = self.space.total(
             torch.cat([inner_products(block, rows.mT).mT for block in blocks], 1)
         )
-        return found
+        return products
 
     def length(self, rows: Tensor) -> float:
         """Return the norm of all rows together; raise an error unless it is finite."""

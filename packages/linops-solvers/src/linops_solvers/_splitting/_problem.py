@@ -87,12 +87,12 @@ class PenalizedProblem:
     def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, split, x = self.A, self.L, self.first()
-        found = {"y": (pair.output, self.y), "x0": (pair.input, x), **pair.sketch(x)}
+        vectors = {"y": (pair.output, self.y), "x0": (pair.input, x), **pair.sketch(x)}
         if split.name == "L":
-            found |= split.sketch(x)
+            vectors |= split.sketch(x)
         image = split.forward(pair.input.random_like(x.detach()))
         known = map_sketch(self.proximal, image, self.dtype, self.unit)
-        return {**found, "the proximal map": (split.output, known)}
+        return {**vectors, "the proximal map": (split.output, known)}
 
     @torch.no_grad()
     def objective(self, misfit: float, z: Tensor) -> dict[str, float]:

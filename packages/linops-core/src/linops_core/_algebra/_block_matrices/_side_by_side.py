@@ -14,14 +14,13 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
-from ..._base._dimensions import supports_of
+from ..._base._dimensions import SIDES, Side, axis_of, dims_of, supports_of, with_dims_in_front
+from ..._base._grid_questions import without_fftshift
 from ..._base._linop import NamedLinop
 from ..._base._places import COMPOSITION, EqualPlaces, equal_places_side_by_side
 from ..._base._question import acts_as
 from ..._base._roles import Role
-from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._sizes import per_axis
 from ..._base._swapped_functions import of_adjoint
 from ..._base._tile import Supports, Window
@@ -371,11 +370,11 @@ def _blocks_without_fftshift(
 @supports_of.register(SideBySide)
 def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Supports:
     """Return the hull of the supports of all operands."""
-    found: Supports = dict.fromkeys(dims)
+    supports: Supports = dict.fromkeys(dims)
     divided = linop._divided
-    found |= supports_side_by_side(linop, [dim for dim in found if dim not in divided])
+    supports |= supports_side_by_side(linop, [dim for dim in supports if dim not in divided])
     for dim, blocks in divided.items():
-        if dim not in found or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
+        if dim not in supports or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
             continue
         pieces = []
         for part, size, start in zip(linop.linops, blocks.sizes, blocks.starts, strict=False):
@@ -383,8 +382,8 @@ def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Su
             if not is_empty(piece):
                 pieces.append(slice(start + piece.start, start + piece.stop))
         own = hull(pieces)
-        found[dim] = None if own == slice(0, blocks.starts[-1]) else own
-    return found
+        supports[dim] = None if own == slice(0, blocks.starts[-1]) else own
+    return supports
 
 
 def _of_size(axis: int, size: int, result: Tensor) -> Tensor:
