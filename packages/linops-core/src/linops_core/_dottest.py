@@ -162,9 +162,9 @@ def dottest(
         of_image = of_output.generator(seed + 1)
     if isinstance(like, Tensor):
         check_vector("dottest", "like", like)
-    lengths, own, device = input_space(A, sizes, like, device=device)
+    lengths, input_dtype, device = input_space(A, sizes, like, device=device)
     if dtypes is None:
-        dtypes = (torch.float64, torch.complex128) if like is None else (own,)
+        dtypes = (torch.float64, torch.complex128) if like is None else (input_dtype,)
     factors: list[complex] = []
     wrong = False
     for dtype, _ in product(dtypes, range(trials)):

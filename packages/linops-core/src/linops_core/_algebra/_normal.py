@@ -162,9 +162,9 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         linop, inner = fit_inner(linop, inner)
         # The names of what M returns may be those of other dimensions of A.
         others = linop.dims - {*linop.oshape}
-        own = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
-        names = unused_names(own, linop.dims | inner.dims)
-        inner = inner.renamed(dict(zip(own, names, strict=True)))
+        renamed = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
+        names = unused_names(renamed, linop.dims | inner.dims)
+        inner = inner.renamed(dict(zip(renamed, names, strict=True)))
         middle, return_names = [inner], inner.oshape
     used = linop.dims.union(*(factor.dims for factor in middle))
     back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))

@@ -73,8 +73,8 @@ def _knows_more(
     following = [linop for linop in after if not is_identity(linop)][:1]
     known += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
     dims = {dim for pairs in known for dim, size in pairs if size is not None}
-    own = zip(identity.ishape, identity.sizes("input"), strict=True)
-    return any(size is not None and dim not in dims for dim, size in own)
+    sizes_by_dim = zip(identity.ishape, identity.sizes("input"), strict=True)
+    return any(size is not None and dim not in dims for dim, size in sizes_by_dim)
 
 
 def simplified_multiple(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:

@@ -73,17 +73,17 @@ class SlicedChain:
     ) -> None:
         self.rows = rows
         self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
-        owners = [own for each in chain.modules() for own in (each._parameters, each._buffers)]
+        owners = [held for each in chain.modules() for held in (each._parameters, each._buffers)]
         # Operators share these. If a buffer becomes a Parameter, it moves to another one, which may
         # be empty now; then the list of shapes changes.
-        self._owners = [*{id(own): own for own in owners if own}.values()]
+        self._owners = [*{id(held): held for held in owners if held}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
         self.operands = operands
 
     def weights(self) -> list[Tensor]:
         """Return the weights of all operators."""
-        return [each for own in self._owners for each in own.values() if each is not None]
+        return [each for held in self._owners for each in held.values() if each is not None]
 
     def run(self, x: Tensor) -> Tensor:
         """Return what the chain returns."""
@@ -184,7 +184,7 @@ def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> l
 def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]:
     """Return the lengths of the largest tensor between operands; nothing if one is not known."""
     run_lengths = lengths_by_occurrence(operands[0].ishape, x.shape)
-    lengths = {dim: prod(own) for (dim, _), own in run_lengths.items()}
+    lengths = {dim: prod(run) for (dim, _), run in run_lengths.items()}
     widest: dict[NamedDimension, int] = {}
     for operand in operands[:-1]:
         # What does not know a length is a Fourier transform, which keeps those of its grid.

@@ -90,13 +90,13 @@ def composition_dims(
     at_input: dict[int, int] = {}
     for side in SIDES:
         for position in range(len(dims_of(shape, side))):
-            own = root(node((COMPOSITION, side, position)))
-            if own in known:
-                sources[side, position] = known[own][1]
+            node_of_place = root(node((COMPOSITION, side, position)))
+            if node_of_place in known:
+                sources[side, position] = known[node_of_place][1]
             if side == "input":
-                at_input[own] = position
-            elif own in at_input:
-                links.append((at_input[own], position))
+                at_input[node_of_place] = position
+            elif node_of_place in at_input:
+                links.append((at_input[node_of_place], position))
     return CompositionDims(sources, tuple(links))
 
 
@@ -159,9 +159,9 @@ def equal_places_side_by_side(
 ) -> Iterator[EqualPlaces]:
     """Yield the equal places of operators with the same input, whose outputs are combined."""
     for side in SIDES:
-        own = dims_of(shape, side)
+        dims_of_whole = dims_of(shape, side)
         for number, linop in enumerate(linops):
-            for here, there in matching_positions(own, dims_of(linop.shape, side)):
+            for here, there in matching_positions(dims_of_whole, dims_of(linop.shape, side)):
                 if own_length(side, here) is None:
                     yield (COMPOSITION, side, here), (number, side, there)
 

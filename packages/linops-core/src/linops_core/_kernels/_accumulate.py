@@ -107,7 +107,7 @@ def dtype_of_sums(dtype: torch.dtype, count: int, indices: Iterable[Tensor]) -> 
             return torch.promote_types(dtype, torch.float64)
         if type(part) is not Tensor or part.is_meta:
             return dtype
-        own = (part & (n_bins - 1)).bincount(minlength=n_bins)
-        counts = own if counts is None else counts.add_(own)
+        part_counts = (part & (n_bins - 1)).bincount(minlength=n_bins)
+        counts = part_counts if counts is None else counts.add_(part_counts)
     is_crowded = counts is not None and bool(counts.max() > MANY)
     return torch.promote_types(dtype, torch.float64) if is_crowded else dtype

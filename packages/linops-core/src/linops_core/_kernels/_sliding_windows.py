@@ -135,8 +135,8 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
         for axis, start, stride, n_kinds in zip(windows, starts, strides, kinds, strict=True)
     ]
     whole = blocks.new_zeros(*batch, *lengths)
-    own = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
-    for chosen in product(*own):
+    choices = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
+    for chosen in product(*choices):
         target, part = whole, blocks
         for number in reversed(range(ndim)):
             axis, step = n_batch + number, kinds[number] * strides[number]

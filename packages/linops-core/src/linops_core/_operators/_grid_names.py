@@ -201,8 +201,8 @@ def names_with_replacement(
     are last if there is none.
     """
     if len(here) == len(there):
-        own = dict(zip(here, there, strict=True))
-        return tuple([own.get(dim, dim) for dim in names])
+        replacements = dict(zip(here, there, strict=True))
+        return tuple([replacements.get(dim, dim) for dim in names])
     at = next((position for position, dim in enumerate(names) if dim in here), len(names))
     rest = [dim for dim in names[at:] if dim not in here]
     return (*names[:at], *there, *rest)

@@ -190,11 +190,11 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the grid or of the result, and the lengths of the weights."""
         is_grid = (side == "input") == (self._has_grid_as_input != self.is_adjoint)
-        own = slice(0, 1) if is_grid else slice(1, None)
+        which = slice(0, 1) if is_grid else slice(1, None)
         known: dict[NamedDimension | None, int | None] = {}
         for number, dims in enumerate(self.axis_dims):
             lengths = self._axes[number].lengths if self._axes else (None,) * len(dims)
-            known.update(zip(dims[own], lengths[own], strict=True))
+            known.update(zip(dims[which], lengths[which], strict=True))
         names = dims_of(self.shape, side)
         return tuple([known[d] if d in known else SliceableLinop.size(self, d) for d in names])
 
@@ -231,7 +231,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         for tile, window in zip(tiles, windows, strict=True):
             pieces = [[dim and window.get(dim) for dim in dims] for dims in axis_dims]
             pairs = zip(self._axes, pieces, strict=True)
-            cut.append(linked_copy(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
+            cut.append(linked_copy(tile, _axes=tuple([axis.cut(*cuts) for axis, cuts in pairs])))
         return cut
 
 
@@ -259,10 +259,10 @@ def axis_by_axis(
     numbers = [number for number, dim in enumerate(here) if dim in kept]
     for key in linop.grid_keys:
         others[key] = tuple([others[key][number] for number in numbers])
-    own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
-    others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
+    grid_dims, result = (tuple([side[number] for number in numbers]) for side in (here, there))
+    others["batch_shape"] = tuple([dim for dim in ishape if dim not in grid_dims])
     return linop.resolved_to(
-        NamedShape(ishape, names_with_replacement(ishape, own, result), **others)
+        NamedShape(ishape, names_with_replacement(ishape, grid_dims, result), **others)
     )
 
 

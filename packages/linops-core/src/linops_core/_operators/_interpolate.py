@@ -198,13 +198,13 @@ class Interpolate(GridOperator[GridPart]):
                 "Interpolate: dimensions that are also in the batch must come first in the points, "
                 f"got {points} with {frames} in the batch; permute the locations"
             )
-        own = points[len(frames) :]
+        batch_dims = points[len(frames) :]
         here = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
-        there = "locs_batch_shape", None if dims is None else locs_batch_shape, own
+        there = "locs_batch_shape", None if dims is None else locs_batch_shape, batch_dims
         names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, here, there, why)
         of_locs = (*points, AnyDim(99).next_unused({*names.names, *points}))
         own_shape = names.shape(
-            grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames
+            grid_shape=names.grid, points_shape=batch_dims, locs_shape=of_locs, frames=frames
         )
         super().__init__(own_shape, [GridPart(n, 0, n) for n in sizes], names.is_free)
         self.scale = factors
@@ -279,8 +279,8 @@ class Interpolate(GridOperator[GridPart]):
         dtype = torch.promote_types(values.real.dtype, self._least_dtype)
 
         def neighbours(points: slice = _ALL) -> Neighbours:
-            own = self.neighbours(part, points, dtype)
-            return Neighbours(*own, n_nodes, self.lengths[-1])
+            tables = self.neighbours(part, points, dtype)
+            return Neighbours(*tables, n_nodes, self.lengths[-1])
 
         def in_steps() -> Neighbours | NeighboursInSteps:
             of, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
@@ -324,9 +324,9 @@ class Interpolate(GridOperator[GridPart]):
 
     def _cells(self, locs: Tensor, points: slice) -> Tensor:
         """Return the cells of some locations in the grids of all frames, for `dtype_of_sums`."""
-        own = locs.reshape(-1, locs.shape[-1])[points].double()
+        coordinates = locs.reshape(-1, locs.shape[-1])[points].double()
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
-        scaled = zip(own.unbind(-1), self.scale, strides, strict=True)
+        scaled = zip(coordinates.unbind(-1), self.scale, strides, strict=True)
         cells = [(at * scale).floor().long() * stride for at, scale, stride in scaled]
         return sum(cells, self._frames(locs, points) * math.prod(self.lengths))
 

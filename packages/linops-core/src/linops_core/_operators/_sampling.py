@@ -106,8 +106,8 @@ class Sampling(GridOperator[GridPart]):
         here = "input_shape", input_shape, default
         there = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
         names = GridNames.of("Sampling", (dims, shape, to), batch_shape, here, there, why)
-        own = names.shape(grid_shape=names.grid, idx_shape=names.result)
-        super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
+        full = names.shape(grid_shape=names.grid, idx_shape=names.result)
+        super().__init__(full, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
         self._counted = Kept[Tensor]()
@@ -254,7 +254,7 @@ class Sampling(GridOperator[GridPart]):
             idx = [self._weight(name).detach().flatten() for name in self._weights]
             strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
             cells = (
-                sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
+                sum(index.long() * stride for index, stride in zip(part, strides, strict=True))
                 for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
             )
             of_sums = dtype_of_sums(dtype, idx[0].numel(), cells)

@@ -185,10 +185,10 @@ class SimpleLinop(NamedLinop):
         known = lengths_by_occurrence(there, y.shape)
         lengths: list[int] = []
         for occurrence in occurrences(here):
-            own = self._lengths.get(occurrence[0])
-            if own is None and occurrence not in known:
+            length = self._lengths.get(occurrence[0])
+            if length is None and occurrence not in known:
                 raise ValueError(f"no size of {occurrence[0]}")
-            lengths += known[occurrence] if own is None else [own]
+            lengths += known[occurrence] if length is None else [length]
         return lengths
 
     # A compiler must use this value and not trace how it is found.

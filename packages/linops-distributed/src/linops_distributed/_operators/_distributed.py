@@ -108,11 +108,11 @@ class DistributedLinop(NamedLinop):
         sharding = self._shardings["output"]
         for axis, cut in sharding.axes(self.oshape).items():
             lengths = cut.lengths
-            own = lengths[sharding.at[cut.mesh_dim]]
-            if not -y.ndim <= axis < y.ndim or y.shape[axis] != own:
+            length = lengths[sharding.at[cut.mesh_dim]]
+            if not -y.ndim <= axis < y.ndim or y.shape[axis] != length:
                 text = (
                     f"{owner}: axis {axis} of the share of rank {self.ranks.mesh.rank} must have "
-                    f"length {own}, got shape {tuple(y.shape)}"
+                    f"length {length}, got shape {tuple(y.shape)}"
                 )
                 meeting = Meeting((cut.mesh_dim,), 0, torch.float32, y.device)
                 self.ranks.interrupt(meeting, self.signature, "full_output", f" ({text})")
@@ -164,8 +164,8 @@ class DistributedLinop(NamedLinop):
             return None
         sharding, whole = self._shardings["input"], [*x.shape]
         for axis, cut in sharding.axes(self.ishape).items():
-            own = cut.piece(sharding.at[cut.mesh_dim])
-            if not -x.ndim <= axis < x.ndim or whole[axis] != own.stop - own.start:
+            piece = cut.piece(sharding.at[cut.mesh_dim])
+            if not -x.ndim <= axis < x.ndim or whole[axis] != piece.stop - piece.start:
                 return None
             whole[axis] = cut.length
         return str(x.dtype), tuple(whole), *self._follows(x)

@@ -345,7 +345,7 @@ def known_lengths(
         ):
             if length is not None and not is_wildcard(dim):
                 lengths.setdefault(dim, set()).add(length)
-    known = {**sizes, **{dim: min(own) for dim, own in lengths.items() if len(own) == 1}}
+    known = {**sizes, **{dim: min(seen) for dim, seen in lengths.items() if len(seen) == 1}}
     pairs = [pair for linop in linops for pair in axis_pairs(linop)]
     for _ in linops:
         for here, there in pairs:

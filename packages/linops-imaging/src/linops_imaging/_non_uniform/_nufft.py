@@ -204,8 +204,8 @@ class NUFFT(Wrapper):
         if given is None:
             default = [f"K{number or ''}" for number in range(locs.ndim - 1)]
             points = _dims("output_shape", output_shape or default, locs.ndim - 1)
-            own = get_nd_shape(ndim) if input_shape is None else input_shape
-            image = _dims("input_shape", own, ndim)
+            image_dims = get_nd_shape(ndim) if input_shape is None else input_shape
+            image = _dims("input_shape", image_dims, ndim)
             batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
             given = GridNames((*batch, *image), image, image)
         else:
@@ -217,8 +217,8 @@ class NUFFT(Wrapper):
             grid = unused_names(names, (*batch, *image, *points))
         else:
             grid = _dims("input_kshape", input_kshape, ndim)
-        own = (*(dim for dim in points if dim not in batch), *image, *grid)
-        if len({*own, *batch}) < len(own) + len({*batch}):
+        image_dims = (*(dim for dim in points if dim not in batch), *image, *grid)
+        if len({*image_dims, *batch}) < len(image_dims) + len({*batch}):
             raise ValueError(
                 "NUFFT: points, image and the grid inside must have different names, got "
                 f"points {points}, input_shape {image}, input_kshape {grid} and batch_shape "
@@ -309,10 +309,10 @@ class NUFFT(Wrapper):
         is_image = is_back == self.is_adjoint
         here, there = self.places if is_image else self.places[::-1]
         ins, outs = others_of(x.ndim, here), others_of(x.ndim - len(here) + len(there), there)
-        own, _ = interpolate.frame_axes(len(ins))
+        frame_axes, _ = interpolate.frame_axes(len(ins))
         of_frame = math.prod(interpolate.grid_size) * x.element_size()
-        of_coil = of_frame * math.prod([x.shape[ins[number]] for number in own])
-        for dim, number in zip(frames, own, strict=True):
+        of_coil = of_frame * math.prod([x.shape[ins[number]] for number in frame_axes])
+        for dim, number in zip(frames, frame_axes, strict=True):
             n = x.shape[ins[number]]
             step = max(1, n * (_FRAMES if x.is_cpu else _FRAMES_ON_GPU) // max(1, of_coil))
             if step < n and (tiles := self._frames(dim, n, step)):
@@ -325,7 +325,7 @@ class NUFFT(Wrapper):
         axes = [
             (at, to)
             for number, (at, to) in enumerate(zip(ins, outs, strict=True))
-            if x.shape[at] > 1 and number not in own
+            if x.shape[at] > 1 and number not in frame_axes
         ]
         nbytes = of_frame * math.prod([x.shape[at] for at in ins])
         return applied_in_pieces(linop, x, axes, nbytes, _STEP)

@@ -203,8 +203,8 @@ class BatchedLinop(Tiled):
         if others:
             return super()._normal_of_group(tiles)
         parts = [Part(part.linop, part.window) for part in tiles.parts]
-        own = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
-        return Part(own.own_normal(), devices=first)
+        tiled = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
+        return Part(tiled.own_normal(), devices=first)
 
     def _lay_out(self, tiles: Tiles, whole: NamedLinop | None) -> None:
         super()._lay_out(tiles, whole)

@@ -266,7 +266,7 @@ def fitted_weight(
     if not isinstance(weight, Tensor):
         return weight
     lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
-    if weight.ndim > x.ndim or any(own not in (1, length) for own, length in lengths):
+    if weight.ndim > x.ndim or any(size not in (1, length) for size, length in lengths):
         raise ValueError(
             f"{owner}: {name} must be broadcast to {tuple(x.shape)}, got shape "
             f"{tuple(weight.shape)}"

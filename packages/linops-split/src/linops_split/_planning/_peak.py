@@ -97,8 +97,8 @@ class AllocationCount(TorchDispatchMode):
         known: dict[Hashable, _Counts] = {}
         seen = set[Hashable]()
         for number, step in enumerate(steps):
-            own, caches = self.structures.of(key(step))
-            look = own, tuple([cache in seen for cache in caches])
+            structure, caches = self.structures.of(key(step))
+            look = structure, tuple([cache in seen for cache in caches])
             seen.update(caches)
             if look not in known:
                 start, before = self._now.copy(), self.peaks.copy()

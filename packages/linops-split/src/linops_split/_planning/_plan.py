@@ -175,8 +175,8 @@ def plan_batches(
         """
         batches = search.lengths(counts)
         return {
-            axis: sum(n for shape, n in held[batches] if shape.count(own) > whole.count(own))
-            for axis, own in enumerate(batches)
+            axis: sum(n for shape, n in held[batches] if shape.count(row) > whole.count(row))
+            for axis, row in enumerate(batches)
         }
 
     held = dict[tuple[int, ...], Sequence[tuple[torch.Size, int]]]()

@@ -204,9 +204,9 @@ def copy_attachments(
     if source.is_leaf and source.grad is not None:
         give_gradient(made, copy.deepcopy(source.grad, memo))
     # The copy already has the attributes of fake tensors and the parts of wrapper subclasses.
-    own = attributes_of(made)
+    attributes = attributes_of(made)
     for name, value in attributes_of(source).items():
-        if name not in own:
+        if name not in attributes:
             object.__setattr__(made, name, copy.deepcopy(value, memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():

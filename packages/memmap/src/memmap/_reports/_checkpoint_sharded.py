@@ -80,13 +80,13 @@ def _joined(files: Iterable[Path], read: Callable[[Path], Entries], prefixed: bo
                 entry.names += [f"{prefix}{name}" for name in names]
             continue
         try:
-            own = read(file)
+            read_entries = read(file)
         except CheckpointError as error:
             raise CheckpointError(f"{file.name}: {error}") from error
-        known[identity] = [(entry, entry.names) for entry in own.placed]
-        for entry in own.placed:
+        known[identity] = [(entry, entry.names) for entry in read_entries.placed]
+        for entry in read_entries.placed:
             entry.names = [f"{prefix}{name}" for name in entry.names]
             entry.view = View((identity, entry.view.space), *entry.view[1:])
-        entries.placed += own.placed
-        entries.unplaced += [f"{prefix}{name}" for name in own.unplaced]
+        entries.placed += read_entries.placed
+        entries.unplaced += [f"{prefix}{name}" for name in read_entries.unplaced]
     return entries

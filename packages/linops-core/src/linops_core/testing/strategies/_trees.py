@@ -31,8 +31,8 @@ Drawn = TypeVar("Drawn")
 class Draw:
     """The function that draws from strategies, with the strategies of single operators."""
 
-    def __init__(self, draw: st.DrawFn, own: Sequence[Leaf]) -> None:
-        self._draw, self._own = draw, own
+    def __init__(self, draw: st.DrawFn, leaves: Sequence[Leaf]) -> None:
+        self._draw, self._own = draw, leaves
 
     def __call__(self, strategy: st.SearchStrategy[Drawn], label: object = None) -> Drawn:
         return self._draw(strategy, label)
