@@ -231,17 +231,17 @@ class Tiled(Composite):
         dim = ND.infer(dim)
         if dim in self.tiles.lengths:
             return self.tiles.lengths[dim]
-        known = super().size(dim)
-        return self._sizes.get(dim) if known is None else known
+        length = super().size(dim)
+        return self._sizes.get(dim) if length is None else length
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side from the parts or the given sizes."""
         names = self.ishape if side == "input" else self.oshape
-        known = [self.tiles.length(side, position) for position in range(len(names))]
+        lengths = [self.tiles.length(side, position) for position in range(len(names))]
         return tuple(
             [
                 self._sizes.get(dim) if size is None else size
-                for dim, size in zip(names, known, strict=True)
+                for dim, size in zip(names, lengths, strict=True)
             ]
         )
 

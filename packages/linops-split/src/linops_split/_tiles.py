@@ -139,8 +139,8 @@ class Tiles:
         names = self.shape.ishape if side == "input" else self.shape.oshape
         if names[position] in self.lengths:
             return self.lengths[names[position]]
-        known = (part.linop.sizes(side)[position] for part in self.parts)
-        return next((size for size in known if size is not None), None)
+        lengths = (part.linop.sizes(side)[position] for part in self.parts)
+        return next((size for size in lengths if size is not None), None)
 
     def linked_positions(self) -> list[tuple[int, int]]:
         """Return pairs of positions in input and output that are the same dimension of A."""

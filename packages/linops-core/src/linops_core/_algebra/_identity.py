@@ -111,9 +111,9 @@ class Identity(SliceableLinop):
         """Return the identity of the slices of each window."""
         if not self._lengths:
             return [self] * len(windows)
-        known = self._lengths
-        cuts = [{d: piece for d, piece in window.items() if d in known} for window in windows]
-        return [linked_copy(self, None, _lengths={**known, **lengths_of(cut)}) for cut in cuts]
+        lengths = self._lengths
+        cuts = [{d: piece for d, piece in window.items() if d in lengths} for window in windows]
+        return [linked_copy(self, None, _lengths={**lengths, **lengths_of(cut)}) for cut in cuts]
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the identity with other names for its dimensions."""

@@ -133,8 +133,8 @@ def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     if type(x) is FakeTensor and not may_be_kept(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    known, sliced = SLICES.of(chain) or (None, None)
-    if known != key:
+    kept_key, sliced = SLICES.of(chain) or (None, None)
+    if kept_key != key:
         if not may_be_kept(x.shape):
             return None
         sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
@@ -190,12 +190,12 @@ def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, i
         # What does not know a length is a Fourier transform, which keeps those of its grid.
         here = [*lengths.values()]
         kept = here if len(here) == len(operand.oshape) else [None] * len(operand.oshape)
-        known = [
+        output_sizes = [
             lengths.get(dim, same) if size is None else size
             for dim, size, same in zip(operand.oshape, operand.sizes("output"), kept, strict=True)
         ]
-        sizes = [size for size in known if size is not None]
-        if len(sizes) < len(known):
+        sizes = [size for size in output_sizes if size is not None]
+        if len(sizes) < len(output_sizes):
             return {}
         lengths = dict(zip(operand.oshape, sizes, strict=True))
         widest = max(widest, lengths, key=lambda each: prod(each.values()) if each else -1)

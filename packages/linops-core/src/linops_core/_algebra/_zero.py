@@ -59,14 +59,14 @@ class Zero(SliceableLinop):
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
         super().__init__(NamedShape(ishape, oshape))
-        known = by_dimension(self.name, sizes)
-        for dim, size in known.items():
+        given = by_dimension(self.name, sizes)
+        for dim, size in given.items():
             if not isinstance(size, Integral) or size < 0:
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be an integer of at least 0, got {size!r}"
                 )
         self._sizes: dict[Side, dict[NamedDimension, int]] = {
-            side: {dim: int(n) for dim, n in known.items() if dim in dims_of(self.shape, side)}
+            side: {dim: int(n) for dim, n in given.items() if dim in dims_of(self.shape, side)}
             for side in SIDES
         }
         self._apart = frozenset[NamedDimension]()  # names of different dimensions on the two sides
@@ -93,9 +93,9 @@ class Zero(SliceableLinop):
         zero = cls(linop.ishape, linop.oshape)
         zero._apart = frozenset(apart)
         for side in SIDES:
-            known = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
+            pairs = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
             given = (sizes or {}).get(side, {})
-            zero._sizes[side] = {**given, **{dim: n for dim, n in known if n is not None}}
+            zero._sizes[side] = {**given, **{dim: n for dim, n in pairs if n is not None}}
         return zero
 
     @property

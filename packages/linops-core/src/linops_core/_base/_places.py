@@ -75,14 +75,14 @@ def composition_dims(
     for number, linop in enumerate(linops):
         for here, there in linop.linked_positions():
             parents[root(node((number, "output", there)))] = root(node((number, "input", here)))
-    known: dict[int, tuple[int, Place]] = {}
+    first_sizes: dict[int, tuple[int, Place]] = {}
     for number, linop in enumerate(linops):
         for side in SIDES:
             for position, size in enumerate(linop.sizes(side)):
                 if size is None:
                     continue
                 place: Place = (number, side, position)
-                before, where = known.setdefault(root(node(place)), (size, place))
+                before, where = first_sizes.setdefault(root(node(place)), (size, place))
                 if before != size and owner is not None:
                     raise ValueError(_two_lengths(owner, linops, where, before, place, size))
     sources: dict[tuple[Side, int], Place] = {}
@@ -91,8 +91,8 @@ def composition_dims(
     for side in SIDES:
         for position in range(len(dims_of(shape, side))):
             node_of_place = root(node((COMPOSITION, side, position)))
-            if node_of_place in known:
-                sources[side, position] = known[node_of_place][1]
+            if node_of_place in first_sizes:
+                sources[side, position] = first_sizes[node_of_place][1]
             if side == "input":
                 at_input[node_of_place] = position
             elif node_of_place in at_input:

@@ -191,12 +191,12 @@ class GridOperator(SliceableLinop, Generic[Map]):
         """Return the lengths of the grid or of the result, and the lengths of the weights."""
         is_grid = (side == "input") == (self._has_grid_as_input != self.is_adjoint)
         which = slice(0, 1) if is_grid else slice(1, None)
-        known: dict[NamedDimension | None, int | None] = {}
+        by_dim: dict[NamedDimension | None, int | None] = {}
         for number, dims in enumerate(self.axis_dims):
             lengths = self._axes[number].lengths if self._axes else (None,) * len(dims)
-            known.update(zip(dims[which], lengths[which], strict=True))
+            by_dim.update(zip(dims[which], lengths[which], strict=True))
         names = dims_of(self.shape, side)
-        return tuple([known[d] if d in known else SliceableLinop.size(self, d) for d in names])
+        return tuple([by_dim[d] if d in by_dim else SliceableLinop.size(self, d) for d in names])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""

@@ -288,9 +288,9 @@ class Flip(Picking):
 def sizes_of(owner: str, dims: Sequence[NamedDimension], sizes: Sizes) -> tuple[int, ...]:
     """Return the length of each dimension, given in their order or by name."""
     if isinstance(sizes, Mapping):
-        known = by_dimension(owner, sizes)
-        known_sizes: tuple[object, ...] = tuple([known.get(dim) for dim in dims])
-        fits = known.keys() == {*dims}
+        given = by_dimension(owner, sizes)
+        known_sizes: tuple[object, ...] = tuple([given.get(dim) for dim in dims])
+        fits = given.keys() == {*dims}
     else:
         known_sizes = per_axis(owner, "sizes", sizes)
         fits = len(known_sizes) == len(dims)

@@ -182,13 +182,13 @@ class SimpleLinop(NamedLinop):
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input, given the shape of an output."""
         there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
-        known = lengths_by_occurrence(there, y.shape)
+        lengths_of = lengths_by_occurrence(there, y.shape)
         lengths: list[int] = []
         for occurrence in occurrences(here):
             length = self._lengths.get(occurrence[0])
-            if length is None and occurrence not in known:
+            if length is None and occurrence not in lengths_of:
                 raise ValueError(f"no size of {occurrence[0]}")
-            lengths += known[occurrence] if length is None else [length]
+            lengths += lengths_of[occurrence] if length is None else [length]
         return lengths
 
     # A compiler must use this value and not trace how it is found.
@@ -209,10 +209,10 @@ class SimpleLinop(NamedLinop):
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the operator for slices of batch dimensions, which have other lengths."""
-        known = self._lengths
+        given = self._lengths
         for window in windows:
-            cut = {d: piece.stop - piece.start for d, piece in window.items() if d in known}
-            yield linked_copy(self, None, _lengths=known | cut)
+            cut = {d: piece.stop - piece.start for d, piece in window.items() if d in given}
+            yield linked_copy(self, None, _lengths=given | cut)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""

@@ -27,8 +27,8 @@ class LawError(ValueError):
 
 def sizes_of(linop: NamedLinop, given: Mapping[str, int]) -> dict[str, int]:
     """Return the size of each dimension, known to the operator or given by name."""
-    known = {dim: linop.size(dim) for dim in linop.dims}
-    return {str(dim): given[dim.name] if size is None else size for dim, size in known.items()}
+    sizes = {dim: linop.size(dim) for dim in linop.dims}
+    return {str(dim): given[dim.name] if size is None else size for dim, size in sizes.items()}
 
 
 def check_cuts(

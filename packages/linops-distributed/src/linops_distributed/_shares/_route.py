@@ -345,14 +345,14 @@ def known_lengths(
         ):
             if length is not None and not is_wildcard(dim):
                 lengths.setdefault(dim, set()).add(length)
-    known = {**sizes, **{dim: min(seen) for dim, seen in lengths.items() if len(seen) == 1}}
+    result = {**sizes, **{dim: min(seen) for dim, seen in lengths.items() if len(seen) == 1}}
     pairs = [pair for linop in linops for pair in axis_pairs(linop)]
     for _ in linops:
         for here, there in pairs:
             for one, other in ((here, there), (there, here)):
-                if one in known and known.setdefault(other, known[one]) != known[one]:
+                if one in result and result.setdefault(other, result[one]) != result[one]:
                     raise SplitError(
                         f"{_NAME}: {one} and {other} must have the same size, as the two grids of "
-                        f"an FFT have, got {known[one]} and {known[other]}"
+                        f"an FFT have, got {result[one]} and {result[other]}"
                     )
-    return {dim: n for dim, n in known.items() if len(lengths.get(dim, ())) < 2}
+    return {dim: n for dim, n in result.items() if len(lengths.get(dim, ())) < 2}

@@ -300,8 +300,8 @@ def _sharding_of(linop: NamedLinop, ranks: Transport, work: LocalWork, sizes: Si
 
 
 def _length(linop: NamedLinop, dim: NamedDimension, sizes: Sizes) -> int:
-    known = linop.size(dim) if linop.role(dim) is not None else None
-    return int(known or sizes.get(dim, 0))
+    length = linop.size(dim) if linop.role(dim) is not None else None
+    return int(length or sizes.get(dim, 0))
 
 
 def _part(linop: NamedLinop, sharding: Sharding) -> NamedLinop:

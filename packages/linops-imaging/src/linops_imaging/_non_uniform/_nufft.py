@@ -277,8 +277,8 @@ class NUFFT(Wrapper):
 
     def extra_repr(self) -> str:
         """Return the text of ``repr``: the method, and the largest error of an entry if known."""
-        known = [f"error of entries up to {self._error:.1e}"] if self._error < 1 else []
-        return ", ".join([self.method, *known])
+        notes = [f"error of entries up to {self._error:.1e}"] if self._error < 1 else []
+        return ", ".join([self.method, *notes])
 
     @property
     def method(self) -> str:
@@ -339,8 +339,8 @@ class NUFFT(Wrapper):
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
         how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
-        known, tiles = FRAMES.of(self) or (None, ())
-        if known != how:
+        key, tiles = FRAMES.of(self) or (None, ())
+        if key != how:
             pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
             tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
             if interpolate.table_nbytes and not all(t.interpolate.table_nbytes for t in tiles):

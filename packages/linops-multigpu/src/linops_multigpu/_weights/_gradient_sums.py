@@ -57,8 +57,8 @@ def _length(weight_views: WeightViews, group: list[int]) -> int:
 def _span(weight_views: WeightViews, group: list[int]) -> tuple[int, int]:
     """Return the range of the copies of overlapping parts, in elements of their storage."""
     spans = [tensor_memory_span(weight_views.views[number].copy) for number in group]
-    known = [span for span in spans if span is not None]
-    return min(first for first, _ in known), max(last for _, last in known) + 1
+    ends = [span for span in spans if span is not None]
+    return min(first for first, _ in ends), max(last for _, last in ends) + 1
 
 
 def views_of_group(weight_views: WeightViews, group: list[int], total: Tensor) -> list[Tensor]:

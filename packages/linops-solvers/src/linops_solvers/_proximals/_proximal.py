@@ -117,11 +117,11 @@ def separable(
     """
     check_callable("separable", "proximal", proximal)
     axes = checked_axes("separable", dims) if dims != () else ()
-    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
+    proximal_map = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
     if value is None:
-        return known
+        return proximal_map
     check_callable("separable", "value", value)
-    return replace(known, value_in=sum_over_parts(partial(_checked_value, value)))
+    return replace(proximal_map, value_in=sum_over_parts(partial(_checked_value, value)))
 
 
 def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

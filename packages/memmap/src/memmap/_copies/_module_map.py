@@ -175,17 +175,17 @@ class ModuleMemoryMap:
         _check_pack(pack)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
-        known = self._known.with_module(module, target)
-        fill = known.filler(target, pack, non_blocking)
+        state = self._known.with_module(module, target)
+        fill = state.filler(target, pack, non_blocking)
         move(
             module,
             Target(target, None),
             lambda group, _: fill(group),
             strict=strict,
             low_memory=low_memory,
-            others=known.tensors(None),
-            kept=known.devices[target].regions.by_storage,
-            further=[attribute_set(self, "_known", known, self._known)],
+            others=state.tensors(None),
+            kept=state.devices[target].regions.by_storage,
+            further=[attribute_set(self, "_known", state, self._known)],
         )
         return module
 
@@ -232,8 +232,8 @@ class ModuleMemoryMap:
         target = device_of(device)
         _check_pack(pack)
         check_holds_its_tensors(module)
-        known = self._known.with_module(module, target)
-        there = known.devices[target]
+        state = self._known.with_module(module, target)
+        there = state.devices[target]
         reached = traverse(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
@@ -245,7 +245,7 @@ class ModuleMemoryMap:
         # Copy every tensor, also those in objects that copy themselves.
         plan = copy_plan([item._replace(owned=True) for item in missing], detach)
         check_arrival(plan, plan.groups, target)
-        fill = known.filler(target, pack, non_blocking)
+        fill = state.filler(target, pack, non_blocking)
         plain: dict[int, torch.Tensor] = {}
         with torch.no_grad():
             for group in plan.groups:
@@ -259,7 +259,7 @@ class ModuleMemoryMap:
         made = reconstruct(module, memo, complete)
         for source in sources:
             there.copies[id(source)] = Copied(source, memo[id(source)], properties_of(source))
-        self._known = known
+        self._known = state
         return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
@@ -279,7 +279,7 @@ class _Known:
 
     def with_module(self, module: Source, device: torch.device) -> _Known:
         """A copy that also knows a module, meant for a device, and that may place more there."""
-        is_known = any(known is module for known, _ in self.modules)
+        is_known = any(member is module for member, _ in self.modules)
         modules = self.modules if is_known else (*self.modules, (module, device))
         there = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
         return _Known(modules, self.devices | {device: there})

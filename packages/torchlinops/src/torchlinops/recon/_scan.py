@@ -134,9 +134,9 @@ def scan_operator(
 
     A = W @ F @ S
     if memory is not None:
-        known = {dim: sizes[dim] for dim in image}
-        plan = plan_batches(A, memory, work="normal", sizes=known, dtype=y.dtype)
-        A = batched(A, plan, sizes=known)
+        lengths = {dim: sizes[dim] for dim in image}
+        plan = plan_batches(A, memory, work="normal", sizes=lengths, dtype=y.dtype)
+        A = batched(A, plan, sizes=lengths)
     y = W(y)
     of_image = tuple([dim for dim in full if dim != coil])
     return Scan(A, y, grid, tuple(size), of_image)

@@ -166,7 +166,7 @@ def _lengths(
     if side == "input":
         across = {here: there for there, here in across.items()}
     for place, (name, n) in enumerate(zip(names, linop.sizes(side), strict=True)):
-        known = shared[across[place]] if n is None and shared and place in across else n
+        length = shared[across[place]] if n is None and shared and place in across else n
         if name in batch:
             continue
         if name == ELLIPSES:
@@ -176,10 +176,10 @@ def _lengths(
                 f"A.resolved(ishape=...)"
             )
         other = opposite[across[place]] if place in across else name
-        size = given.get(name, given.get(other) if known is None else known)
-        if not isinstance(size, Integral) or size < 0 or known not in (None, size):
+        size = given.get(name, given.get(other) if length is None else length)
+        if not isinstance(size, Integral) or size < 0 or length not in (None, size):
             rule = (
-                "known or given in sizes, as an integer of at least 0" if known is None else known
+                "known or given in sizes, as an integer of at least 0" if length is None else length
             )
             raise ValueError(
                 f"{owner}: the size of {name} in the {side} of {linop.signature} must be {rule}, "
