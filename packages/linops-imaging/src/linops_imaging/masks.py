@@ -292,12 +292,12 @@ def _with_points_added(
             reach = math.floor(distance)
             at = [flat // stride % size for stride, size in zip(strides, sizes, strict=True)]
             mask[tuple(at)] = True
-            starts = [max(0, here - reach) for here in at]
-            stops = [min(size, here + reach + 1) for here, size in zip(at, sizes, strict=True)]
+            starts = [max(0, point - reach) for point in at]
+            stops = [min(size, point + reach + 1) for point, size in zip(at, sizes, strict=True)]
             block = tuple(map(slice, starts, stops))
             squared = sum(
-                square[start - here + size : stop - here + size]
-                for square, start, stop, here, size in zip(
+                square[start - point + size : stop - point + size]
+                for square, start, stop, point, size in zip(
                     squares, starts, stops, at, sizes, strict=True
                 )
             )

@@ -148,10 +148,10 @@ class Tiles:
         common = {*first}.intersection(*others)
         ishape, oshape = self.shape.ishape, self.shape.oshape
         return [
-            (here, there)
-            for here, there in first
-            if (here, there) in common
-            and all(p.window.get(ishape[here]) == p.window.get(oshape[there]) for p in self.parts)
+            (i, o)
+            for i, o in first
+            if (i, o) in common
+            and all(p.window.get(ishape[i]) == p.window.get(oshape[o]) for p in self.parts)
         ]
 
     def mapped(
@@ -307,5 +307,5 @@ def _values_by_both_names(
     kept: Set[NamedDimension],
 ) -> dict[NamedDimension, T]:
     """Return the values of some dimensions, also under the names that they have in the output."""
-    here = {dim: value for dim, value in by_dim.items() if dim in kept}
-    return here | {names[dim]: value for dim, value in here.items() if dim in names}
+    of_input = {dim: value for dim, value in by_dim.items() if dim in kept}
+    return of_input | {names[dim]: value for dim, value in of_input.items() if dim in names}

@@ -77,9 +77,9 @@ def _continued(
     linop: NamedLinop, ishape: tuple[NamedDimension, ...], used: set[NamedDimension]
 ) -> NamedLinop:
     """Return ``linop`` with that input, and with unused names for its other dimensions."""
-    here = linop.ishape
+    dims = linop.ishape
     # Dimensions of a ``...`` on one side keep their names.
-    pairs = [(here[at], ishape[there]) for at, there in matching_positions(here, ishape)]
+    pairs = [(dims[at], ishape[other]) for at, other in matching_positions(dims, ishape)]
     names = {old: new for old, new in pairs if not (is_wildcard(old) or is_wildcard(new))}
     fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
     taken = sorted((linop.dims & used) - names.keys() - fixed, key=str)

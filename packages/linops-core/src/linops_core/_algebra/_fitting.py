@@ -58,8 +58,8 @@ def fitted_with_swapped_names(linop: NamedLinop, dims: Dims) -> NamedLinop | Non
     if not linop.is_endomorphism or linop.ishape == linop.oshape:
         return None
     pairs = [
-        (linop.ishape[at], linop.oshape[there])
-        for at, there in matching_positions(linop.ishape, linop.oshape)
+        (linop.ishape[at], linop.oshape[other])
+        for at, other in matching_positions(linop.ishape, linop.oshape)
     ]
     names = {old: new for old, new in pairs if old != new}
     names |= {new: old for old, new in names.items()}

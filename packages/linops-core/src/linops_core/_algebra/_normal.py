@@ -65,9 +65,9 @@ class Normal(Wrapper):
     def _equal_places(self) -> Iterable[EqualPlaces]:
         # Both sides are the input of A, under any names.
         for side in SIDES:
-            for here, there in matching_positions(dims_of(self._shape, side), self.linop.ishape):
-                if self.own_length(side, here) is None:
-                    yield (COMPOSITION, side, here), (0, "input", there)
+            for outer, inner in matching_positions(dims_of(self._shape, side), self.linop.ishape):
+                if self.own_length(side, outer) is None:
+                    yield (COMPOSITION, side, outer), (0, "input", inner)
 
     # normal_fn is called without the checks of A. The input is checked as an input of A, the output
     # like that of any function.
@@ -180,9 +180,9 @@ def _names_of_adjoint(
     A or inside of it, it gets an unused name, because in A^H it is another dimension than in A.
     """
     names = {
-        here: there
-        for here, there in zip(linop.oshape, return_names, strict=True)
-        if here != there and not is_wildcard(here)
+        old: new
+        for old, new in zip(linop.oshape, return_names, strict=True)
+        if old != new and not is_wildcard(old)
     }
     each = [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]
     others = [dim for dim in each if dim not in linop.oshape and not is_wildcard(dim)]

@@ -188,8 +188,8 @@ def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, i
     widest: dict[NamedDimension, int] = {}
     for operand in operands[:-1]:
         # What does not know a length is a Fourier transform, which keeps those of its grid.
-        here = [*lengths.values()]
-        kept = here if len(here) == len(operand.oshape) else [None] * len(operand.oshape)
+        previous = [*lengths.values()]
+        kept = previous if len(previous) == len(operand.oshape) else [None] * len(operand.oshape)
         output_sizes = [
             lengths.get(dim, same) if size is None else size
             for dim, size, same in zip(operand.oshape, operand.sizes("output"), kept, strict=True)

@@ -101,10 +101,10 @@ class Zero(SliceableLinop):
     @property
     def is_complete(self) -> bool:
         """Whether the length of each dimension is known or follows from the other side."""
-        here, there = {*self.ishape}, {*self.oshape}
+        idims, odims = {*self.ishape}, {*self.oshape}
         return (
-            self._sizes["input"].keys() >= here - there | self._apart
-            and self._sizes["output"].keys() >= there - here | self._apart
+            self._sizes["input"].keys() >= idims - odims | self._apart
+            and self._sizes["output"].keys() >= odims - idims | self._apart
         )
 
     def size(self, dim: NamedDimension | str) -> int | None:

@@ -51,11 +51,11 @@ def rearranged(
     sizes: dict[str, int] = {}
     for axis, item in enumerate(before):
         sizes.update(zip(item, _factors(item, axis, x.shape, lengths), strict=True))
-    here, there = names_of(before), names_of(after)
+    names, new_names = names_of(before), names_of(after)
     if any(len(item) != 1 for item in before):
-        x = x.reshape([sizes[name] for name in here])
-    if here != there:
-        x = x.permute([here.index(name) for name in there])
+        x = x.reshape([sizes[name] for name in names])
+    if names != new_names:
+        x = x.permute([names.index(name) for name in new_names])
     if any(len(item) != 1 for item in after):
         x = x.reshape([prod([sizes[name] for name in item]) for item in after])
     return x

@@ -166,10 +166,10 @@ class Convolution(GridOperator[ExtendedAxis]):
                 "Convolution: the kernel must have elements, and 1, 2 or 3 dimensions behind those "
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
-        here = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
-        there = "out_grid_shape", out_grid_shape, None
+        of_grid = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
+        of_result = "out_grid_shape", out_grid_shape, None
         why = f"a kernel of shape {tuple(kernel.shape)}"
-        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, here, there, why)
+        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, of_grid, of_result, why)
         if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:
             raise ValueError(
                 f"Convolution: a dimension of the kernel's batch must be named in the batch "

@@ -154,9 +154,9 @@ class GridOperator(SliceableLinop, Generic[Map]):
         if len(self.grid_keys) != 2 or not {*self.grid_keys} <= shape.other_shapes.keys():
             return (), ()  # fn finds them itself
         first, second = (shape.other_shapes[key] for key in self.grid_keys)
-        here, there = (first, second) if self._has_grid_as_input else (second, first)
+        idims, odims = (first, second) if self._has_grid_as_input else (second, first)
         sides = (shape.oshape, shape.ishape) if self.is_adjoint else (shape.ishape, shape.oshape)
-        return axes_of(here, sides[0]), axes_of(there, sides[1])
+        return axes_of(idims, sides[0]), axes_of(odims, sides[1])
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""
@@ -170,13 +170,13 @@ class GridOperator(SliceableLinop, Generic[Map]):
         others = dict(self._shape.other_shapes)
         first, second = (others[key] for key in self.grid_keys)
         is_forward = self._has_grid_as_input != self.is_adjoint
-        here, there = (first, second) if is_forward else (second, first)
-        batch = tuple([dim for dim in dims if dim not in here])
+        idims, odims = (first, second) if is_forward else (second, first)
+        batch = tuple([dim for dim in dims if dim not in idims])
         taken = {*batch, *as_dims(in_front[0]), *as_dims(in_front[1])}
-        if not here or not {*here} <= {*dims} or {*here, *there} & taken:
+        if not idims or not {*idims} <= {*dims} or {*idims, *odims} & taken:
             return None
         others["batch_shape"] = batch
-        sides = (*in_front[0], *dims), (*in_front[1], *names_with_replacement(dims, here, there))
+        sides = (*in_front[0], *dims), (*in_front[1], *names_with_replacement(dims, idims, odims))
         return self.resolved_to(NamedShape(*sides, **others))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
@@ -255,11 +255,11 @@ def axis_by_axis(
 ) -> NamedLinop:
     """Return the answer to :func:`factor_along` of operators without weights and lengths."""
     others, kept = dict(linop.shape.other_shapes), {*dims}
-    here, there = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
-    numbers = [number for number, dim in enumerate(here) if dim in kept]
+    old, new = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
+    numbers = [number for number, dim in enumerate(old) if dim in kept]
     for key in linop.grid_keys:
         others[key] = tuple([others[key][number] for number in numbers])
-    grid_dims, result = (tuple([side[number] for number in numbers]) for side in (here, there))
+    grid_dims, result = (tuple([side[number] for number in numbers]) for side in (old, new))
     others["batch_shape"] = tuple([dim for dim in ishape if dim not in grid_dims])
     return linop.resolved_to(
         NamedShape(ishape, names_with_replacement(ishape, grid_dims, result), **others)

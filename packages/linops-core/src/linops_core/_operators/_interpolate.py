@@ -199,9 +199,9 @@ class Interpolate(GridOperator[GridPart]):
                 f"got {points} with {frames} in the batch; permute the locations"
             )
         batch_dims = points[len(frames) :]
-        here = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
-        there = "locs_batch_shape", None if dims is None else locs_batch_shape, batch_dims
-        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, here, there, why)
+        of_grid = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
+        of_result = "locs_batch_shape", None if dims is None else locs_batch_shape, batch_dims
+        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, of_grid, of_result, why)
         of_locs = (*points, AnyDim(99).next_unused({*names.names, *points}))
         own_shape = names.shape(
             grid_shape=names.grid, points_shape=batch_dims, locs_shape=of_locs, frames=frames
@@ -357,8 +357,8 @@ class Interpolate(GridOperator[GridPart]):
             squares.append(offset.square())
             offsets.append(offset)
             if is_masked:
-                there = nodes if self.pad_mode == "zeros" else indices
-                outside.append((there < start) | (there >= stop))
+                on_grid = nodes if self.pad_mode == "zeros" else indices
+                outside.append((on_grid < start) | (on_grid >= stop))
             if (start, stop) != (0, size):  # neighbours outside have no weight, but need a position
                 indices = (indices - start).clamp(0, stop - start - 1)
             positions.append(indices * stride)

@@ -62,16 +62,16 @@ class Picking(GridOperator[PickedAxis]):
     @staticmethod
     def normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that are not picked."""
-        x, (there, back) = linop.gathered(x), linop._ways()
+        x, (forth, back) = linop.gathered(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered_back(back(there(x, axes), axes))
+        return linop.scattered_back(back(forth(x, axes), axes))
 
     @staticmethod
     def adj_normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that the adjoint does not pick."""
-        x, (there, back) = linop.gathered_back(x), linop._ways()
+        x, (forth, back) = linop.gathered_back(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered(there(back(x, axes), axes))
+        return linop.scattered(forth(back(x, axes), axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity, or a mask if elements are not picked."""

@@ -103,9 +103,9 @@ class Sampling(GridOperator[GridPart]):
         _check_indices(idx, sizes)
         n_dims, why = len(sizes), f"a grid of {sizes} and indices of shape {tuple(idx[0].shape)}"
         default = axis_names("K", n_dims) if n_dims <= 3 else numbered_letters("N", n_dims)
-        here = "input_shape", input_shape, default
-        there = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
-        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, here, there, why)
+        of_grid = "input_shape", input_shape, default
+        of_result = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
+        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, of_grid, of_result, why)
         full = names.shape(grid_shape=names.grid, idx_shape=names.result)
         super().__init__(full, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes

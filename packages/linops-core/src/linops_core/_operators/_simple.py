@@ -181,10 +181,10 @@ class SimpleLinop(NamedLinop):
 
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input, given the shape of an output."""
-        there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
-        lengths_of = lengths_by_occurrence(there, y.shape)
+        idims, odims = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
+        lengths_of = lengths_by_occurrence(idims, y.shape)
         lengths: list[int] = []
-        for occurrence in occurrences(here):
+        for occurrence in occurrences(odims):
             length = self._lengths.get(occurrence[0])
             if length is None and occurrence not in lengths_of:
                 raise ValueError(f"no size of {occurrence[0]}")
@@ -294,11 +294,11 @@ class SimpleLinop(NamedLinop):
     def _check_batch(self, z: Tensor) -> None:
         """Raise an error if the function mixes slices of a batch dimension."""
         y = self.forward_function(z)
-        here, there = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
+        idims, odims = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
         for dim in self.shape.other_shapes["batch_dims"]:
             if dim == ELLIPSES:
                 continue
-            axis, oaxis = (axis_of(names.index(dim), names) for names in (here, there))
+            axis, oaxis = (axis_of(names.index(dim), names) for names in (idims, odims))
             for piece in range(min(z.shape[axis], 2)):
                 part = self.forward_function(z.narrow(axis, piece, 1))
                 if not _are_close(part, y.narrow(oaxis, piece, 1)):

@@ -63,8 +63,8 @@ class DistributedLinop(NamedLinop):
     @property
     def sharding(self) -> Sharding:
         """The shares of its vectors."""
-        here, there = self._shardings["input"], self._shardings["output"]
-        return here if here is there else replace(here, cuts={**there.cuts, **here.cuts})
+        ins, outs = self._shardings["input"], self._shardings["output"]
+        return ins if ins is outs else replace(ins, cuts={**outs.cuts, **ins.cuts})
 
     @property
     def gain(self) -> float | None:
@@ -264,8 +264,8 @@ class DistributedLinop(NamedLinop):
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, on shares of the output."""
         other = self._with_derivation(super().adjoint(), "adjoint")
-        here, there = self._shardings["input"], self._shardings["output"]
-        other._shardings = {"input": there, "output": here}
+        ins, outs = self._shardings["input"], self._shardings["output"]
+        other._shardings = {"input": outs, "output": ins}
         return other
 
     def conj(self) -> NamedLinop:

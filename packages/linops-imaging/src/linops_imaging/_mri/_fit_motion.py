@@ -107,12 +107,12 @@ def fit_motion(
         cost = fit.cost(explained)
         for _ in range(max_num_iters):
             other = pose + fit.step(pose, explained, damping)
-            there = fit.explained(other)
-            new_cost = fit.cost(there)
+            trial = fit.explained(other)
+            new_cost = fit.cost(trial)
             is_better = new_cost < cost
             pose = torch.where(is_better.unsqueeze(-1), other, pose)
             explained = torch.where(
-                fit.on_samples(is_better.double(), names).real > 0, there, explained
+                fit.on_samples(is_better.double(), names).real > 0, trial, explained
             )
             cost = torch.where(is_better, new_cost, cost)
             damping = torch.where(is_better, damping / 10, damping * 10)

@@ -259,8 +259,8 @@ class NUFFT(Wrapper):
         x = x.to(torch.complex128 if linop._needs_double else dtype)
         if not writing_is_safe() or is_recorded(locs):
             return linop.linop(x).to(dtype)
-        there, back = (partial(linop._in_pieces, is_back) for is_back in (False, True))
-        return linear_function(there, back, x, locs).to(dtype)
+        forth, back = (partial(linop._in_pieces, is_back) for is_back in (False, True))
+        return linear_function(forth, back, x, locs).to(dtype)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _check_vector = NamedLinop._check_vector  # the parts would name themselves
@@ -307,8 +307,8 @@ class NUFFT(Wrapper):
         linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
         frames = interpolate.shape.other_shapes["frames"]
         is_image = is_back == self.is_adjoint
-        here, there = self.places if is_image else self.places[::-1]
-        ins, outs = others_of(x.ndim, here), others_of(x.ndim - len(here) + len(there), there)
+        old, new = self.places if is_image else self.places[::-1]
+        ins, outs = others_of(x.ndim, old), others_of(x.ndim - len(old) + len(new), new)
         frame_axes, _ = interpolate.frame_axes(len(ins))
         of_frame = math.prod(interpolate.grid_size) * x.element_size()
         of_coil = of_frame * math.prod([x.shape[ins[number]] for number in frame_axes])

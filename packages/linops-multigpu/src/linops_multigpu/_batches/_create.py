@@ -156,8 +156,8 @@ def _cut(
         }
         # A zero tile is not cut further.
         specs_left = [] if acts_as(tile, Zero) else others
-        there = cast(DeviceSpec, devices.flat[number])
-        return _cut(tile, specs_left, base, of_tile, there, elsewhere | linop.dims)
+        tile_device = cast(DeviceSpec, devices.flat[number])
+        return _cut(tile, specs_left, base, of_tile, tile_device, elsewhere | linop.dims)
 
     return cut_into_parts(linop, pieces, inside)
 

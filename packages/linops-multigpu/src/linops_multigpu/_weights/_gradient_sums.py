@@ -92,8 +92,8 @@ def gradients_at_weights(
     under_way = deque[tuple[list[int], Transfer]]()
     for group, total in totals:
         first = weight_views.views[group[0]]
-        here, there = weight_views.layouts[first.weight_number].device, total.device
-        ends = streams_on(there, peer=here), streams_on(here, peer=there)
+        home, device = weight_views.layouts[first.weight_number].device, total.device
+        ends = streams_on(device, peer=home), streams_on(home, peer=device)
         if len(under_way) == _N_UNDER_WAY:
             _land(result, *under_way.popleft())
         under_way.append((group, issue(total, *ends)))

@@ -233,12 +233,12 @@ class ModuleMemoryMap:
         _check_pack(pack)
         check_holds_its_tensors(module)
         state = self._known.with_module(module, target)
-        there = state.devices[target]
+        placed = state.devices[target]
         reached = traverse(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
         for item in reached.tensors:
-            copied = there.copies.get(id(item.tensor))
+            copied = placed.copies.get(id(item.tensor))
             if copied is not None and copied.properties == properties_of(item.tensor, item.path):
                 memo[id(item.tensor)] = copied.copy
         missing = [item for item in reached.tensors if id(item.tensor) not in memo]
@@ -250,7 +250,7 @@ class ModuleMemoryMap:
         with torch.no_grad():
             for group in plan.groups:
                 plain |= fill(group)
-        sources = put_copies(plan, plain, memo, there.counters, target)
+        sources = put_copies(plan, plain, memo, placed.counters, target)
 
         def complete() -> None:
             for source in sources:
@@ -258,7 +258,7 @@ class ModuleMemoryMap:
 
         made = reconstruct(module, memo, complete)
         for source in sources:
-            there.copies[id(source)] = Copied(source, memo[id(source)], properties_of(source))
+            placed.copies[id(source)] = Copied(source, memo[id(source)], properties_of(source))
         self._known = state
         return made
 
@@ -266,7 +266,7 @@ class ModuleMemoryMap:
         """Forget the memory placed on a device, or on all devices; it is sent again when needed."""
         target = None if device is None else device_of(device)
         devices = self._known.devices
-        kept = {on: there for on, there in devices.items() if target not in (None, on)}
+        kept = {on: memory for on, memory in devices.items() if target not in (None, on)}
         self._known = _Known(self._known.modules, kept)
 
 
@@ -281,8 +281,8 @@ class _Known:
         """A copy that also knows a module, meant for a device, and that may place more there."""
         is_known = any(member is module for member, _ in self.modules)
         modules = self.modules if is_known else (*self.modules, (module, device))
-        there = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
-        return _Known(modules, self.devices | {device: there})
+        memory = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
+        return _Known(modules, self.devices | {device: memory})
 
     def tensors(self, device: torch.device | None, named: bool = False) -> list[FoundTensor]:
         """Tensors of all modules, or of those that may go to a device, each once."""
