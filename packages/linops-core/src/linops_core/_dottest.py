@@ -12,8 +12,7 @@ from torch import Tensor
 from ._base._linop import NamedLinop
 from ._base._sizes import input_space
 from ._base._totals import WHOLE, Totals, totals_of
-from ._kernels._complex import real_part
-from ._kernels._dtype import check_vector
+from ._kernels._dtype import check_vector, real_part
 from ._kernels._inner_products import norm, vdot
 
 Item = TypeVar("Item")

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._centre import without_fftshift
 from .._base._cutting import overridable, tiles_at
-from .._base._dimensions import supports_of
+from .._base._dimensions import Side, supports_of
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import composition_dims, equal_places_side_by_side
-from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of

@@ -12,13 +12,12 @@ from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import rules
 from .._base._calls import apply_with_lazy_conjugate
-from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
-from .._base._dimensions import supports_of
+from .._base._dimensions import Side, supports_of
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import CompositionDims, EqualPlaces, composition_dims, equal_places_in_chain
 from .._base._question import acts_as
-from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of

@@ -11,18 +11,20 @@ from torch import Tensor
 from memmap import union_nbytes
 from nameddim import ND, NamedDimension, NamedShape
 
-from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import (
     LengthSource,
+    Side,
     check_sizes,
+    dims_of,
     is_renamed_by,
     length_of,
     size_of_side,
     source_of,
     supports_of,
 )
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._places import (
@@ -33,7 +35,6 @@ from .._base._places import (
     equal_places_by_name,
     equal_places_side_by_side,
 )
-from .._base._sides import Side, dims_of
 from .._base._totals import Totals, totals_of
 from .._kernels._tracing import constant_when_compiled
 

@@ -11,9 +11,9 @@ from itertools import takewhile
 
 from nameddim import NamedDimension, is_wildcard
 
+from .._base._dimensions import unused_names
 from .._base._linop import NamedLinop
 from .._base._places import matching_positions
-from .._base._unused_names import unused_names
 from ._fitting import fitted_input, fitted_with_swapped_names, with_inputs_alike
 from ._identity import Identity
 from ._same_space import check_operands, common_shape

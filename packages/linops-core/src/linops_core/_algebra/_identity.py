@@ -11,9 +11,9 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked_copy
+from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
-from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
 from ._zero import lengths_of

@@ -10,17 +10,24 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._arithmetic import rules
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
-from .._base._dimensions import check_inner, may_be_cut, supports_of
+from .._base._dimensions import (
+    SIDES,
+    Side,
+    check_inner,
+    dims_of,
+    may_be_cut,
+    supports_of,
+    unused_names,
+    with_dims_in_front,
+)
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import COMPOSITION, EqualPlaces, matching_positions
 from .._base._question import Question
 from .._base._roles import Role
-from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
 from .._base._tile import Supports, Window
 from .._base._totals import Totals, totals_of
-from .._base._unused_names import unused_names
 from ._composite import operands_without_fftshift
 from ._fitting import fitted_input, fitted_neighbours
 from ._wrapper import Wrapper

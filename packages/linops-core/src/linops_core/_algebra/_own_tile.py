@@ -13,9 +13,9 @@ from memmap import same_storage
 from nameddim import NamedShape
 
 from .._base._arithmetic import rules
-from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, submodules_of, with_attributes
 from .._base._description import shown_operands
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._tile import SplitError, Window
 from .._kernels._kept import Kept, is_plain

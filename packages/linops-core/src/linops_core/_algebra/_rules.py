@@ -8,19 +8,19 @@ from torch import Tensor
 
 from .. import config
 from .._base._arithmetic import rules
+from .._base._dimensions import SIDES
 from .._base._linop import NamedLinop
 from .._base._places import CompositionDims
 from .._base._question import acts_as
-from .._base._sides import SIDES
 from ._add import Add
 from ._chain import chain_without_check, fit_whole
-from ._conjugate import Conjugate
 from ._endomorphism import named_in_order, with_outputs_alike
 from ._identity import Identity, is_identity
 from ._normal import Normal, composed_normal, fit_inner, normal_around
 from ._same_space import same_space
 from ._scalar import Scalar, with_few_numbers
 from ._shifted import solve_shifted
+from ._wrapper import Conjugate
 from ._zero import Zero
 
 

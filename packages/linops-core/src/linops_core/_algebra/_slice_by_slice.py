@@ -15,11 +15,11 @@ from nameddim import NamedDimension, is_wildcard
 
 from .._base._calls import apply_with_lazy_conjugate, is_hooked
 from .._base._cutting import tile_of
+from .._base._dimensions import axis_of, lengths_by_occurrence
 from .._base._linop import NamedLinop
 from .._base._memo import Memo, may_be_kept
 from .._base._question import Question
 from .._base._roles import Role
-from .._base._sides import axis_of, lengths_by_occurrence
 from .._base._tile import Window
 from .._kernels._accumulate import accumulate, writing_is_safe
 from .._kernels._torch_state import FakeTensor, is_in_forward_mode

@@ -12,11 +12,18 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked_copy
-from .._base._dimensions import may_be_cut, size_of_side
+from .._base._dimensions import (
+    SIDES,
+    Side,
+    dims_of,
+    lengths_by_occurrence,
+    may_be_cut,
+    occurrences,
+    size_of_side,
+)
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._roles import why_on_both_sides
-from .._base._sides import SIDES, Side, dims_of, lengths_by_occurrence, occurrences
 from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
 from .._base._swapped_functions import of_adjoint

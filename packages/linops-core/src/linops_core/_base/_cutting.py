@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from nameddim import ND, NamedDimension, is_wildcard
 
 from ._arithmetic import rules
-from ._dimensions import DimensionedModule
-from ._sides import SIDES, dims_of
+from ._dimensions import SIDES, DimensionedModule, dims_of
 from ._tile import SplitError, Window, normalized_slice
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from torch import Tensor
 from memmap import union_nbytes
 from nameddim import is_wildcard
 
-from ._dimensions import DimensionedModule
+from ._dimensions import SIDES, DimensionedModule, dims_of
 from ._question import Question
-from ._sides import SIDES, dims_of
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 

@@ -9,8 +9,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from .._kernels._complex import resolve_conj_and_neg
-from .._kernels._dtype import dtype_of_cast, in_precision_of
+from .._kernels._dtype import dtype_of_cast, in_precision_of, resolve_conj_and_neg
 from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks

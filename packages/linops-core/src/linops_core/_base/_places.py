@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
-from ._dimensions import DimensionedModule
-from ._sides import SIDES, Side, dims_of
+from ._dimensions import SIDES, DimensionedModule, Side, dims_of
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Place: TypeAlias = tuple[int, Side, int]

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._sides import Side
+from .._base._dimensions import Side
 from .._kernels._dtype import not_a_tensor
-from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked_copy, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
+from ._grid_questions import without_fftshift
 from ._linop import NamedLinop
 from ._roles import Role
 from ._tile import Window, within

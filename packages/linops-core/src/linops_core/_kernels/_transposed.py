@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ._complex import as_complex, real_part
+from ._dtype import as_complex, real_part
 
 Function = Callable[[Tensor], Tensor]
 

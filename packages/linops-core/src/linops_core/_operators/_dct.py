@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from .._algebra._identity import Identity
-from .._base._factor_along import factor_along
+from .._base._grid_questions import factor_along
 from .._base._linop import NamedLinop
-from .._kernels._complex import as_parts
-from .._kernels._cosine_transform import cosine_transform, inverse_cosine_transform
+from .._kernels._dtype import as_parts
+from .._kernels._real_transforms import cosine_transform, inverse_cosine_transform
 from ._fft import fourier_transform
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis

@@ -15,10 +15,10 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked_copy
+from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
 from .._base._memo import Memo
 from .._base._question import always_true
-from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._changes import TensorState

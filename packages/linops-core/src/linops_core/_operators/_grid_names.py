@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, is_wildcard
 
-from .._base._unused_names import unused_names
+from .._base._dimensions import unused_names
 
 Dims: TypeAlias = Sequence[NamedDimension | str]
 

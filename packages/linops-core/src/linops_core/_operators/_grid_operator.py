@@ -11,12 +11,11 @@ from torch import Tensor
 from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._algebra._fitting import finds_grid_by_name
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
-from .._base._dimensions import size_of_side
+from .._base._dimensions import Side, dims_of, size_of_side
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
-from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop, only_passes_on, with_shifted_weights
 from .._base._tile import Window
 from ._grid_names import Dims, axes_of, from_the_end, names_with_replacement, to_the_end

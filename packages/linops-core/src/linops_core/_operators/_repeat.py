@@ -12,10 +12,10 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal, composed_normal
 from .._algebra._scalar import Scalar
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
+from .._base._dimensions import named_axes
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
-from .._base._sides import named_axes
 from .._base._sizes import by_dimension, is_size
 from ._grid_names import Dims
 from ._grid_operator import GridOperator

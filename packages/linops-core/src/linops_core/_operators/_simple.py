@@ -13,12 +13,12 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 from .._algebra._normal import Normal, composed_normal
 from .._algebra._threads import is_portable
 from .._base._copying import linked_copy
+from .._base._dimensions import Side, axis_of, dims_of, lengths_by_occurrence, occurrences
 from .._base._linop import NamedLinop
-from .._base._sides import Side, axis_of, dims_of, lengths_by_occurrence, occurrences
 from .._base._sizes import by_dimension
 from .._base._tile import Window
 from .._dottest import AdjointError, dottest
-from .._kernels._complex import as_complex
+from .._kernels._dtype import as_complex
 from .._kernels._inner_products import norm
 from .._kernels._tracing import constant_when_compiled
 from .._kernels._transposed import accepts_complex, transposed

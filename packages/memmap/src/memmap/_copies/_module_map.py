@@ -15,7 +15,13 @@ from .._modules._traverse import FoundTensor, path_text, traverse
 from .._reports._report import MemoryReport
 from .._views._footprint import union_nbytes
 from .._views._view import View
-from ._checks import check_arrival, check_holds_its_tensors, check_module_type, device_of
+from ._checks import (
+    check_arrival,
+    check_holds_its_tensors,
+    check_initialized,
+    check_module_type,
+    device_of,
+)
 from ._deepcopy import copy_attachments, memory_aware_deepcopy, put_copies
 from ._deepcopy_memo import CopiedStorages
 from ._move import NOT_BOTH, move
@@ -244,6 +250,7 @@ class ModuleMemoryMap:
         missing = [item for item in reached.tensors if id(item.tensor) not in memo]
         # Copy every tensor, also those in objects that copy themselves.
         plan = copy_plan([item._replace(owned=True) for item in missing], detach)
+        check_initialized(plan)
         check_arrival(plan, plan.groups, target)
         fill = state.filler(target, pack, non_blocking)
         plain: dict[int, torch.Tensor] = {}

@@ -11,7 +11,7 @@ import torch
 from .._errors import NonLeafError, StorageError
 from .._modules._composite import CompositeTensor, memory_of
 from .._modules._traverse import FoundTensor, Path, path_text
-from .._views._address import is_wrapper, sharing_memory
+from .._views._address import is_wrapper, lacks_memory, sharing_memory
 from .._views._view import View
 
 
@@ -114,6 +114,11 @@ def _add_pieces(item: FoundTensor, pieces: list[Piece], plan: CopyPlan, keeps_ty
             raise StorageError(f"{path_text(item.path)}: {error}") from error
         pieces.append(Piece(item.tensor, memory, item.path, item.owned, keeps_type))
     elif memory is None or not item.owned:
+        if item.owned and lacks_memory(item.tensor):
+            raise TypeError(
+                f"{path_text(item.path)}: a tensor must have its own memory, got one inside of a "
+                "transform of torch.func (copy or move it outside of the transform)"
+            )
         plan.unknown.append(item)
     else:
         keeps_type = keeps_type or (is_wrapper(item.tensor) and not item.tensor.is_nested)

@@ -9,11 +9,10 @@ from typing import NamedTuple
 
 from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
 
+from ..._base._dimensions import SIDES, Side, dims_of, unused_names
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
-from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
-from ..._base._unused_names import unused_names
 from ..._operators._picks import Slice
 from ..._operators._rearrange import Rearrange
 from .._chain import Chain

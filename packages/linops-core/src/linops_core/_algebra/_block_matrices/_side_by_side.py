@@ -14,14 +14,13 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
-from ..._base._dimensions import supports_of
+from ..._base._dimensions import SIDES, Side, axis_of, dims_of, supports_of, with_dims_in_front
+from ..._base._grid_questions import without_fftshift
 from ..._base._linop import NamedLinop
 from ..._base._places import COMPOSITION, EqualPlaces, equal_places_side_by_side
 from ..._base._question import acts_as
 from ..._base._roles import Role
-from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._sizes import per_axis
 from ..._base._swapped_functions import of_adjoint
 from ..._base._tile import Supports, Window

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from ..._base._dimensions import SIDES, Side, dims_of
 from ..._base._linop import NamedLinop
-from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import per_axis
 from .._same_space import REMEDY, check_operands, common_shape, same_space
 from ._blocks import Blocks

@@ -90,7 +90,12 @@ class SparseRows(NamedTuple):
         if self.pieces is None:
             return y
         firsts, which, added = self.pieces
-        return y.index_select(0, firsts).index_copy_(0, which, added._sums(y))
+        sums, start = added._sums(y), 0
+        for some in firsts.split(max(1, _COPY // (16 * y[0].nbytes))):
+            # In place, because the first piece of a row is never before the row itself.
+            y[start : start + len(some)] = y.index_select(0, some)
+            start += len(some)
+        return y[: len(firsts)].index_copy_(0, which, sums)
 
     def in_pieces(self) -> SparseRows:
         """Return the matrix with long rows in pieces, whose sums are added with less error."""
@@ -194,21 +199,24 @@ class InterpolationTable:
 
         A run of weights is within a row: first runs are sorted by blocks of rows, of which the
         weights fit the cache and the columns are short integers, and then each block by columns.
+        Blocks have nearly as many weights, however the points are spread, and end with a row.
         """
         n_run, n_last = self._n_run, self._n_last
         columns, weights = (part.view(-1, n_run) for part in self._by_point[:2])
         n_rows = self._n // n_last
-        block = n_last * max(1, n_rows * _STEP // columns.numel())
-        blocks, runs = (columns[:, 0] // block).sort(stable=True)
-        numbers = torch.arange(-(-self._n // block) + 1, dtype=blocks.dtype, device=blocks.device)
-        if isinstance(blocks, FakeTensor):  # as if points were spread evenly
-            cuts = [len(runs) * number // (len(numbers) - 1) for number in range(len(numbers))]
-        else:
-            cuts = torch.searchsorted(blocks, numbers).tolist()
-        dtype = torch.int16 if block <= 2**15 else columns.dtype
-        for number, (start, stop) in enumerate(pairwise(cuts)):
+        n_blocks = min(n_rows, -(-columns.numel() // _STEP))
+        rows, runs = (columns[:, 0] // n_last).sort(stable=True)
+        cuts = [len(runs) * number // n_blocks for number in range(n_blocks + 1)]
+        firsts = [n_rows * number // n_blocks for number in range(n_blocks)]
+        if not isinstance(rows, FakeTensor):  # it has no values: as if points were spread evenly
+            firsts = sorted({*rows[cuts[:-1]].tolist()})
+            cuts[:-1] = torch.searchsorted(rows, rows.new_tensor(firsts)).tolist()
+        for (first, last), (start, stop) in zip(
+            pairwise([*firsts, n_rows]), pairwise(cuts), strict=True
+        ):
             some, at = runs[start:stop], slice(start * n_run, stop * n_run)
-            nodes = columns.index_select(0, some).flatten() - number * block
+            nodes = columns.index_select(0, some).flatten() - first * n_last
+            dtype = torch.int16 if (last - first) * n_last <= 2**15 else columns.dtype
             order = nodes.to(dtype).argsort(stable=True)
             row = (some // (self._n_weights // n_run)).to(points.dtype).repeat_interleave(n_run)
             torch.index_select(row, 0, order, out=points[at])
