@@ -181,9 +181,9 @@ class Composite(NamedLinop):
         others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
-            own = attributes.copy()
-            own.update(_modules=operands, _operands=tuple(operands), _memos={})
-            others.append(with_attributes(self, own))
+            own_attributes = attributes.copy()
+            own_attributes.update(_modules=operands, _operands=tuple(operands), _memos={})
+            others.append(with_attributes(self, own_attributes))
         return others
 
     # Methods for compositions whose result is the composition of the results of the operands.
@@ -325,8 +325,8 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
 def _source_of_operands(linop: Composite, side: Side, position: int) -> LengthSource:
     sources = _SOURCES.get_or_make(linop, dict)
     if (side, position) not in sources:
-        own = linop.own_length(side, position)
-        source = _source_inside(linop, side, position) if own is None else own
+        length = linop.own_length(side, position)
+        source = _source_inside(linop, side, position) if length is None else length
         sources[side, position] = source
     return sources[side, position]
 

@@ -68,11 +68,11 @@ class OperatorModule(LateHooks):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes, and the methods by their names."""
-        own = dict(state)
-        for name in SWAPPED & own.keys():
-            if own[name] in SWAPPED:
-                own[name] = getattr(type(self), own[name])
-        super().__setstate__(own)  # type: ignore[no-untyped-call]
+        attributes = dict(state)
+        for name in SWAPPED & attributes.keys():
+            if attributes[name] in SWAPPED:
+                attributes[name] = getattr(type(self), attributes[name])
+        super().__setstate__(attributes)  # type: ignore[no-untyped-call]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute.
@@ -83,12 +83,12 @@ class OperatorModule(LateHooks):
             If it is not a parameter or buffer, and other operators were derived from this one: they
             would not change.
         """
-        own = vars(self)
-        if own.get("_has_relatives") and not (
+        attributes = vars(self)
+        if attributes.get("_has_relatives") and not (
             name.startswith("_")
             or name == "training"
-            or name in own["_parameters"]
-            or name in own["_buffers"]
+            or name in attributes["_parameters"]
+            or name in attributes["_buffers"]
         ):
             raise RuntimeError(
                 f"{self.name}: {name} must not change once other operators were made from it "
@@ -96,10 +96,10 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if isinstance(value, nn.Module):
-            own["_memos"] = {}  # lengths and names of another operand
-        elif "_memos" in own:
+            attributes["_memos"] = {}  # lengths and names of another operand
+        elif "_memos" in attributes:
             CHECKED.forget(self)  # it may depend on the attribute
-        if isinstance(value, Tensor) and name in own.get("_buffers", ()):
+        if isinstance(value, Tensor) and name in attributes.get("_buffers", ()):
             value = plain_weight(value)
         super().__setattr__(name, value)
         if name in SWAPPED:
@@ -157,9 +157,9 @@ class OperatorModule(LateHooks):
         """
         for module in self.children() if recurse else ():
             module._apply(fn)
-        own = {**self._parameters, **self._buffers}
+        held = {**self._parameters, **self._buffers}
         names = getattr(self, "_geometry", ())  # the weights that are coordinates, angles or times
-        geometry = [t for name in names if (t := own.get(name)) is not None]
+        geometry = [t for name in names if (t := held.get(name)) is not None]
         at = {id(tensor) for weight in geometry for tensor in (weight, weight.grad)}
 
         def changed(tensor: Tensor) -> Tensor:

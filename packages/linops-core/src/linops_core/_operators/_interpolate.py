@@ -199,13 +199,13 @@ class Interpolate(GridOperator[GridPart]):
                 "Interpolate: dimensions that are also in the batch must come first in the points, "
                 f"got {points} with {frames} in the batch; permute the locations"
             )
-        own = points[len(frames) :]
-        here = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
-        there = "locs_batch_shape", None if dims is None else locs_batch_shape, own
-        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, here, there, why)
+        batch_dims = points[len(frames) :]
+        of_grid = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
+        of_result = "locs_batch_shape", None if dims is None else locs_batch_shape, batch_dims
+        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, of_grid, of_result, why)
         of_locs = (*points, AnyDim(99).next_unused({*names.names, *points}))
         own_shape = names.shape(
-            grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames
+            grid_shape=names.grid, points_shape=batch_dims, locs_shape=of_locs, frames=frames
         )
         super().__init__(own_shape, [GridPart(n, 0, n) for n in sizes], names.is_free)
         self.scale = factors
@@ -280,8 +280,8 @@ class Interpolate(GridOperator[GridPart]):
         dtype = torch.promote_types(values.real.dtype, self._least_dtype)
 
         def neighbours(points: slice = _ALL) -> Neighbours:
-            own = self.neighbours(part, points, dtype)
-            return Neighbours(*own, n_nodes, self.lengths[-1])
+            tables = self.neighbours(part, points, dtype)
+            return Neighbours(*tables, n_nodes, self.lengths[-1])
 
         def in_steps() -> Neighbours | NeighboursInSteps:
             of, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
@@ -321,9 +321,9 @@ class Interpolate(GridOperator[GridPart]):
 
     def _cells(self, locs: Tensor, points: slice) -> Tensor:
         """Return the cells of some locations in the grids of all frames, for `dtype_of_sums`."""
-        own = locs.reshape(-1, locs.shape[-1])[points].double()
+        coordinates = locs.reshape(-1, locs.shape[-1])[points].double()
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
-        scaled = zip(own.unbind(-1), self.scale, strides, strict=True)
+        scaled = zip(coordinates.unbind(-1), self.scale, strides, strict=True)
         cells = [(at * scale).floor().long() * stride for at, scale, stride in scaled]
         return sum(cells, self._frames(locs, points) * math.prod(self.lengths))
 
@@ -354,8 +354,8 @@ class Interpolate(GridOperator[GridPart]):
             squares.append(offset.square())
             offsets.append(offset)
             if is_masked:
-                there = nodes if self.pad_mode == "zeros" else indices
-                outside.append((there < start) | (there >= stop))
+                on_grid = nodes if self.pad_mode == "zeros" else indices
+                outside.append((on_grid < start) | (on_grid >= stop))
             if (start, stop) != (0, size):  # neighbours outside have no weight, but need a position
                 indices = (indices - start).clamp(0, stop - start - 1)
             positions.append(indices * stride)
