@@ -63,19 +63,19 @@ class Chain(Composite):
     """
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        operands, found = fit_whole(named_in_order(linops))
-        self._set_up(operands, found, all(linop.is_endomorphism for linop in linops), name)
+        operands, composition = fit_whole(named_in_order(linops))
+        self._set_up(operands, composition, all(linop.is_endomorphism for linop in linops), name)
 
     def _set_up(
         self,
         operands: Sequence[NamedLinop],
-        found: CompositionDims | None,
+        composition: CompositionDims | None,
         is_endomorphism: bool,
         name: str | None = None,
     ) -> None:
         """Set the operands, which fit and are no chains, and their dimensions if known."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
-        Composite.__init__(self, shape, operands, name, found)
+        Composite.__init__(self, shape, operands, name, composition)
         self._is_endomorphism = is_endomorphism
 
     @staticmethod
@@ -210,11 +210,11 @@ without_fftshift.register(Chain)(operands_without_fftshift)
 
 
 def chain_without_check(
-    operands: Sequence[NamedLinop], found: CompositionDims | None, is_endomorphism: bool
+    operands: Sequence[NamedLinop], composition: CompositionDims | None, is_endomorphism: bool
 ) -> Chain:
     """Return the chain of operators that fit and are no chains, without a check."""
     chain = Chain.__new__(Chain)
-    chain._set_up(operands, found, is_endomorphism)
+    chain._set_up(operands, composition, is_endomorphism)
     return chain
 
 
@@ -246,16 +246,16 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
     Chains are fitted as a whole if that is possible: the dimensions of their operands are known.
     """
     try:
-        fitted, found = fit(linops)
+        fitted, composition = fit(linops)
     except ValueError:
         # Operands of a chain from a space to itself would not land on the order of its input.
         rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
         try:
-            fitted, found = fit([*chain.from_iterable(rows)])
+            fitted, composition = fit([*chain.from_iterable(rows)])
         except ValueError:
             fit(_flat(linops))  # whose message names the operands
             raise
-    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], found)
+    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], composition)
 
 
 def fit(

@@ -135,9 +135,9 @@ class Normal(Wrapper):
 @supports_of.register(Normal)
 def _supports_of_input(linop: Normal, dims: Iterable[NamedDimension]) -> Supports:
     """Return the supports of A: what A does not read, its adjoint does not write."""
-    found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if may_be_cut(linop, dim)]
-    return found | supports_of(linop.linop, asked)
+    supports: Supports = dict.fromkeys(dims)
+    asked = [dim for dim in supports if may_be_cut(linop, dim)]
+    return supports | supports_of(linop.linop, asked)
 
 
 @totals_of.register(Normal)

@@ -133,23 +133,23 @@ def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     if type(x) is FakeTensor and not may_be_kept(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    known, found = SLICES.of(chain) or (None, None)
+    known, sliced = SLICES.of(chain) or (None, None)
     if known != key:
         if not may_be_kept(x.shape):
             return None
-        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
-    if found is None:
+        sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+    if sliced is None:
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or is_in_forward_mode():
         return None
-    weights = found.weights()
-    if found.shapes != [weight.shape for weight in weights]:  # others are in their place by now
-        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
-        if found is None:
+    weights = sliced.weights()
+    if sliced.shapes != [weight.shape for weight in weights]:  # others are in their place by now
+        sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+        if sliced is None:
             return None
-        weights = found.weights()
-    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.operands))
-    return None if is_followed else found
+        weights = sliced.weights()
+    is_followed = is_recorded(x, *weights) or any(map(is_hooked, sliced.operands))
+    return None if is_followed else sliced
 
 
 def _planned(chain: NamedLinop, operands: Sequence[NamedLinop], x: Tensor) -> SlicedChain | None:
@@ -190,12 +190,12 @@ def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, i
         # What does not know a length is a Fourier transform, which keeps those of its grid.
         here = [*lengths.values()]
         kept = here if len(here) == len(operand.oshape) else [None] * len(operand.oshape)
-        found = [
+        known = [
             lengths.get(dim, same) if size is None else size
             for dim, size, same in zip(operand.oshape, operand.sizes("output"), kept, strict=True)
         ]
-        sizes = [size for size in found if size is not None]
-        if len(sizes) < len(found):
+        sizes = [size for size in known if size is not None]
+        if len(sizes) < len(known):
             return {}
         lengths = dict(zip(operand.oshape, sizes, strict=True))
         widest = max(widest, lengths, key=lambda each: prod(each.values()) if each else -1)

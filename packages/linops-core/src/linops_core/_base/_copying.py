@@ -27,7 +27,7 @@ def linked_copy(linop: Module, shape: NamedShape | None = None, /, **changed: ob
     """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
     own = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
-        own["_found"] = {}  # lengths may differ
+        own["_memos"] = {}  # lengths may differ
     return with_attributes(linop, own)
 
 
@@ -40,9 +40,9 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
     own.pop("_compiled_call_impl", None)
     own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
     if shape is None:
-        own["_found"] = inherited_values(own["_found"])
+        own["_memos"] = inherited_values(own["_memos"])
     else:
-        own.update(_shape=shape, _found={})
+        own.update(_shape=shape, _memos={})
     return own
 
 

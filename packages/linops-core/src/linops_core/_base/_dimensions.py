@@ -16,7 +16,7 @@ from ._roles import Role, membership
 from ._sides import SIDES, Side, axis_of, dims_of, occurrences
 from ._tile import Supports
 
-Source: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
+LengthSource: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
 """Where a length is known: an operator and a position of a side, or a fixed number."""
 
 
@@ -179,7 +179,7 @@ def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
 
 
 @Question.inherited
-def source_of(linop: DimensionedModule, side: Side, position: int) -> Source:
+def source_of(linop: DimensionedModule, side: Side, position: int) -> LengthSource:
     """Return where the length at a place is known, or the length itself."""
     return linop, side, position
 
@@ -231,7 +231,7 @@ def is_renamed_by(linop: DimensionedModule, names: Mapping[NamedDimension, Named
     return bool(linop.dims & names.keys())
 
 
-def length_of(source: Source) -> int | None:
+def length_of(source: LengthSource) -> int | None:
     """Return the current length of ``source``; weights may have been replaced."""
     if source is None or isinstance(source, int):
         return source

@@ -38,11 +38,11 @@ def lengths_by_occurrence(
     names: tuple[NamedDimension, ...], shape: Sequence[int]
 ) -> dict[tuple[NamedDimension, int], list[int]]:
     """Return the lengths of a tensor by :func:`occurrences`; of a ``...`` it may be several."""
-    found, lengths, n_run = {}, [*shape], len(shape) - len(names) + 1
+    result, lengths, n_run = {}, [*shape], len(shape) - len(names) + 1
     for occurrence in occurrences(names):
         count = n_run if occurrence[0] == ELLIPSES else 1
-        found[occurrence], lengths = lengths[:count], lengths[count:]
-    return found
+        result[occurrence], lengths = lengths[:count], lengths[count:]
+    return result
 
 
 def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) -> NamedShape | None:

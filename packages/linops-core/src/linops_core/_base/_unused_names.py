@@ -11,8 +11,8 @@ def unused_names(
     dims: Iterable[NamedDimension], used: Iterable[NamedDimension]
 ) -> tuple[NamedDimension, ...]:
     """Return the next name of each dimension that is neither used nor returned for another one."""
-    found, taken = list[NamedDimension](), set(used)
+    names, taken = list[NamedDimension](), set(used)
     for dim in dims:
-        found.append(dim.next_unused(taken))
-        taken.add(found[-1])
-    return tuple(found)
+        names.append(dim.next_unused(taken))
+        taken.add(names[-1])
+    return tuple(names)

@@ -372,10 +372,10 @@ def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
 
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
     """Return ``n`` dimensions."""
-    found = as_dims(dims)
-    if len(found) != n or ELLIPSES in found:
-        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {found}")
-    return found
+    result = as_dims(dims)
+    if len(result) != n or ELLIPSES in result:
+        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {result}")
+    return result
 
 
 def _check_numbers(**numbers: tuple[object, float]) -> None:

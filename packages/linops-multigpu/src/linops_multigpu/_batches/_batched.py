@@ -24,7 +24,7 @@ from .._execution._call import one_call
 from .._execution._device_tiles import DevicePair, DeviceTiles
 from .._execution._execute import execute
 from .._execution._plan import Kind, Plan
-from .._execution._planner import check_window, planned
+from .._execution._planner import check_max_in_flight, planned
 from .._execution._timeline import Timeline, timeline
 from .._weights._broadcast import with_weights_sent
 from .._weights._training import MOVING, DeviceCopies
@@ -73,7 +73,7 @@ class BatchedLinop(Tiled):
     ) -> None:
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
-        check_window("BatchedLinop", max_in_flight)
+        check_max_in_flight("BatchedLinop", max_in_flight)
         self.base, self.max_in_flight = base, max_in_flight
         super().__init__(tiles, tqdm_kwargs, sizes, whole=whole)
 

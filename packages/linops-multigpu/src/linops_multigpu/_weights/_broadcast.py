@@ -86,8 +86,8 @@ class _ReduceAdd(Function):
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)
-        found = gradients_at_weights(weight_views, [sums])
-        return tuple(found.get(number) for number in range(len(weight_views.layouts)))
+        sums_of_weights = gradients_at_weights(weight_views, [sums])
+        return tuple(sums_of_weights.get(number) for number in range(len(weight_views.layouts)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
@@ -97,13 +97,13 @@ class _ReduceAdd(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        found: list[Tensor | None] = [None]
+        result: list[Tensor | None] = [None]
         for view, is_given in zip(ctx.weight_views.views, ctx.are_given, strict=True):
             layout = ctx.weight_views.layouts[view.weight_number]
             gradient = gradients[view.weight_number]
             if gradient is None or not is_given:
-                found.append(None)
+                result.append(None)
             else:
                 own = view.of(layout.laid_out(gradient))
-                found.append(_followed_copy(own, view.copy.device))
-        return tuple(found)
+                result.append(_followed_copy(own, view.copy.device))
+        return tuple(result)

@@ -11,8 +11,10 @@ from torch import Tensor
 from linops_core.siblings import check_vector
 
 from .._shared._checks import check_like, checked_number
+from .._shared._options import Checkpointed
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space
 from ._counted import Counted, check_counts
 

@@ -21,7 +21,9 @@ from .._shared._checks import (
     is_complex_linear,
 )
 from .._shared._graphs import solved_in_steps
-from .._shared._progress import Callback, Checkpointed, Progress, reading_options
+from .._shared._options import Checkpointed, reading_options
+from .._shared._progress import Progress
+from .._shared._reports import Callback
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._conjugate_steps import ConjugateSteps
 from ._implicit import attach_gradient

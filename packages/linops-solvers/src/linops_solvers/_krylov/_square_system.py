@@ -19,6 +19,7 @@ from .._shared._checks import (
     check_square,
     checked_number,
 )
+from .._shared._options import Watching
 from .._shared._precision import (
     OperatorPair,
     at_least_single,
@@ -26,7 +27,8 @@ from .._shared._precision import (
     in_own_space,
     rounding_of,
 )
-from .._shared._progress import Progress, SolverSteps, StopReason, Watching
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import StopReason
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach_gradient, has_gradient
 
