@@ -122,17 +122,11 @@ class Interpolate(GridOperator[GridPart]):
     The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
     and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
-    Values of both precisions have a table each. It is made anew when the locations are replaced,
-    moved or written to. Torch does not count writes to ``tensor.data`` or through NumPy: with such
-    writes, set ``table_budget=0``. A copy makes its own table. A tile makes its own, too, with a
-    share of the budget in proportion to its points and its part of the grid. Tiles that are cut at
-    the same place share a table.
-
-    If the table exceeds the budget, the weights along each axis are kept, :math:`\lceil w \rceil`
-    numbers of 12 or 16 bytes for each coordinate, if these do not exceed it. A call then takes half
-    of the time of one that computes them. Nothing is kept if locations require or have a gradient
-    or were made in inference mode; on devices other than CPUs and CUDA (not tried on CUDA); and
-    under compilers and transforms of ``torch.func``.
+    If that exceeds the budget, less is kept, or nothing. The table is made anew when the locations
+    are replaced, moved or written to. Torch does not count writes to ``tensor.data`` or through
+    NumPy: with such writes, set ``table_budget=0``. Nothing is kept if locations require or have a
+    gradient or were made in inference mode; on devices other than CPUs and CUDA (not tried on
+    CUDA); and under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so each slice of the grid is evaluated at all points. If possible,
     slice along the points instead. Grid points outside of a slice contribute zero times a value of

@@ -131,10 +131,7 @@ def plan_batches(
 
     Notes
     -----
-    Starting with the whole operator, the search makes eight times as many tiles along the dimension
-    that may save most, and so on, until the work fits or ``max_tiles`` are reached. Then it
-    reduces the number of tiles of each dimension as far as the work still fits. The plan is a local
-    optimum: another combination may have fewer tiles.
+    The plan is a local optimum: another combination may have fewer tiles.
 
     Examples
     --------
