@@ -33,6 +33,7 @@ from ._base._dimensions import unused_names as unused_names
 from ._base._grid_questions import part_along as part_along
 from ._base._grid_questions import without_fftshift as without_fftshift
 from ._base._memo import Memo as Memo
+from ._base._module import state_of as state_of
 from ._base._question import acts_as as acts_as
 from ._base._sizes import input_space as input_space
 from ._base._sliceable import WeightPart as WeightPart

@@ -97,7 +97,8 @@ def _values(linop: DimensionedModule) -> list[Tensor]:
         for part in linop.modules()
         for name, weight in chain(part._parameters.items(), part._buffers.items())
         # Places, angles and shifts do not decide dtypes.
-        if weight is not None and name not in getattr(part, "_geometry", ())
+        if weight is not None
+        and not (isinstance(part, DimensionedModule) and name in part._geometry)
     ]
 
 
