@@ -24,6 +24,17 @@ def test_links_of_front_pages_lead_to_files(page: Path) -> None:
         assert "://" in target or (page.parent / target).exists(), target
 
 
+def test_places_where_a_change_begins_are_there() -> None:
+    """The table of CONTRIBUTING.md: what is changed, the package, paths in its sources."""
+    text = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("| Begin at |\n")[2]
+    rows = [row.split("|") for row in text.partition("\n\n")[0].splitlines()[1:]]
+    assert rows
+    for _, _, package, places, _ in rows:
+        sources = ROOT / "packages" / package.strip() / "src" / package.strip().replace("-", "_")
+        paths = re.findall(r"`([\w/]+(?:/|\.py|\.json))`", places)
+        assert paths and all((sources / path).exists() for path in paths), places
+
+
 PRINTING = "```python\nprint(2 + 3)\nprint('b')\n```\n"
 SILENT = "```python\nx = 5\n```\n"
 

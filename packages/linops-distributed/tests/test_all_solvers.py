@@ -203,6 +203,8 @@ def along(dim: int) -> Callable[[Tensor, float], Tensor]:
         (along(0), "must not couple entries along B"),
         (lambda z, step: z, "must be marked as separable"),
         (alg.in_basis(FFT(1), along(0)), "must not couple entries along B"),
+        (alg.separable(alg.l1_ball(1.0)), "must not couple entries along B"),
+        (alg.separable(lambda z, step: along(0)(z, step), dims=0), "must not couple entries along"),
     ],
 )
 def test_maps_that_need_all_of_a_vector_are_refused(two: Ranked, proximal: Any, match: str) -> None:
@@ -218,6 +220,7 @@ def test_maps_that_need_all_of_a_vector_are_refused(two: Ranked, proximal: Any, 
             alg.pdhg(D, alg.l2_squared(1.0), proximal, D.local_input(x))
         alg.fista(D, mine, along(1), max_num_iters=2)
         alg.fista(D, mine, alg.separable(lambda z, step: z), max_num_iters=2)
+        alg.fista(D, mine, alg.separable(lambda z, step: along(1)(z, step), dims=1), None, 2)
 
     two.run(program)
 

@@ -89,8 +89,8 @@ def is_adjoint(
             _norm(of_output, there) * _norm(of_output, y),
             _norm(of_input, x) * _norm(of_input, back),
         )
-        found = abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
-    return all(_gathered(of_input, found))
+        is_equal = abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
+    return all(_gathered(of_input, is_equal))
 
 
 def dottest(

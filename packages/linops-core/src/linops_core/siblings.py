@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
+from ._algebra._over_processes import check_shares_pass as check_shares_pass
 from ._algebra._own_tile import OwnTile as OwnTile
-from ._algebra._parts import check_parts_pass as check_parts_pass
 from ._algebra._same_space import same_space as same_space
-from ._base._copying import all_parts_of as all_parts_of
 from ._base._copying import attributes_of_linked as attributes_of_linked
-from ._base._copying import parts_of as parts_of
+from ._base._copying import children_of as children_of
+from ._base._copying import submodules_of as submodules_of
 from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
@@ -30,7 +30,7 @@ from ._base._dimensions import size_of_side as size_of_side
 from ._base._dimensions import source_of as source_of
 from ._base._dimensions import supports_of as supports_of
 from ._base._dimensions import unused_names as unused_names
-from ._base._grid_questions import part_along as part_along
+from ._base._grid_questions import factor_along as factor_along
 from ._base._grid_questions import without_fftshift as without_fftshift
 from ._base._memo import Memo as Memo
 from ._base._module import state_of as state_of

@@ -9,7 +9,7 @@ from torch import Tensor
 from linops_core import FFT, Diagonal, NamedLinop, Scalar
 from linops_core._algebra._slice_by_slice import gains_by_slices
 from linops_core._base._question import Question
-from linops_core.siblings import part_along, without_fftshift
+from linops_core.siblings import factor_along, without_fftshift
 from nameddim import ND
 
 
@@ -41,7 +41,7 @@ class Named(FFT):
 
 def answers(A: NamedLinop) -> list[bool]:
     grid = [ND("Nx"), ND("Kx")]
-    found = without_fftshift(A, grid), part_along(A, A.ishape[-1:], A.ishape)
+    found = without_fftshift(A, grid), factor_along(A, A.ishape[-1:], A.ishape)
     return [gains_by_slices(A), *(part is not None for part in found)]
 
 

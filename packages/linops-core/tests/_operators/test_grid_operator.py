@@ -9,7 +9,7 @@ from torch import Tensor
 from linops_core import DCT, FFT, Diagonal, NamedLinop, Role, SplitError
 from linops_core._operators._grid_names import GridNames, checked_dims
 from linops_core._operators._grid_operator import GridOperator
-from linops_core.siblings import part_along, without_fftshift
+from linops_core.siblings import factor_along, without_fftshift
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 
@@ -119,9 +119,9 @@ def test_an_operator_along_each_dimension_is_that_along_some_and_then_the_others
     x = torch.randn(2, 3, 4, 5, dtype=torch.complex128)
     A = A.H if is_adjoint else A
     for chosen in ({1}, {3, 1}):
-        first = part_along(A, [A.ishape[at] for at in chosen], A.ishape)
+        first = factor_along(A, [A.ishape[at] for at in chosen], A.ishape)
         assert first is not None
-        second = part_along(A, [A.ishape[at] for at in {1, 2, 3} - chosen], first.oshape)
+        second = factor_along(A, [A.ishape[at] for at in {1, 2, 3} - chosen], first.oshape)
         assert second is not None and second.oshape == A.oshape
         torch.testing.assert_close(second(first(x)), A(x))
         torch.testing.assert_close((second @ first).H(x), A.H(x))
@@ -134,4 +134,4 @@ def test_only_operators_that_act_so_say_what_they_do_along_some_dimensions() -> 
             return x
 
     for A in (Other(2), FFT(2) @ FFT(2).H, Diagonal(torch.ones(2), ("Nx",))):
-        assert part_along(A, A.ishape[-1:], A.ishape) is None
+        assert factor_along(A, A.ishape[-1:], A.ishape) is None

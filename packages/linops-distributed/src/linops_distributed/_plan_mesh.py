@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
@@ -102,11 +102,13 @@ def plan_mesh(
             )
             A = over_ranks(ranks, linop, pairs, (), known)
             local = None if like is None else A.local_input(like.to("meta"))
-            found = dry_run(A, ranks, local, None, dtype).steps
+            own_steps = dry_run(A, ranks, local, None, dtype).steps
             if not plans:
-                parts = [part for part in all_parts_of(A) if isinstance(part, DistributedLinop)]
-                cuts = {cut for part in parts for cut in part.sharding.cuts.values()}
+                parts = [
+                    module for module in submodules_of(A) if isinstance(module, DistributedLinop)
+                ]
+                cuts = {cut for module in parts for cut in module.sharding.cuts.values()}
                 lengths = lengths_at(at)
-            steps[lengths] = found
+            steps[lengths] = own_steps
         plans.append(RankPlan((number,), steps[lengths]))
     return merged(linop.signature, mesh, plans)

@@ -24,14 +24,14 @@ def some_at_a_time(
     return concatenate(map(function, pieces), to, items.shape[axis])
 
 
-def applied_in_parts(
+def applied_in_pieces(
     linop: Callable[[Tensor], Tensor],
     x: Tensor,
     axes: Sequence[tuple[int, int]],
     nbytes: int,
     at_once: int,
 ) -> Tensor:
-    """Return A x, cut so that a part needs about ``at_once`` of ``nbytes``.
+    """Return A x, cut so that a piece needs about ``at_once`` of ``nbytes``.
 
     It is cut along ``axes``, pairs of an axis of x and the same axis of the result.
     """
@@ -42,6 +42,6 @@ def applied_in_parts(
 
     def inside(piece: Tensor) -> Tensor:
         own = nbytes * piece.shape[axis] // n
-        return applied_in_parts(linop, piece, others, own, at_once)
+        return applied_in_pieces(linop, piece, others, own, at_once)
 
     return some_at_a_time(inside, x, n * at_once // nbytes, axis, to)

@@ -1,4 +1,4 @@
-"""Orthonormal wavelet transforms."""
+"""Orthonormal wavelet transforms, with the filters of ``wavelet_filters.json``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from nameddim import NamedDimension, NamedShape, as_dims
 from ._checks import check_number, sizes_of_grid
 from ._filter_bank import Filter, analysis, synthesis
 
-Step: TypeAlias = Callable[[Tensor, int, Filter], Tensor]
+WaveletStep: TypeAlias = Callable[[Tensor, int, Filter], Tensor]
 
 
 class Wavelet(GridOperator[MixedAxis]):
@@ -166,7 +166,7 @@ class Wavelet(GridOperator[MixedAxis]):
             x = x.narrow(axis, 0, size)
         return x.contiguous()
 
-    def _at_levels(self, step: Step, x: Tensor, levels: Iterable[int]) -> Tensor:
+    def _at_levels(self, step: WaveletStep, x: Tensor, levels: Iterable[int]) -> Tensor:
         """Return x after a step along each axis, at each of the levels."""
         result, n_axes, is_complex = _real(x), x.ndim, x.is_complex()
         first = n_axes - len(self.grid_size)

@@ -97,8 +97,8 @@ class LinePhase(SliceableLinop):
         shape: Dims | None = None,
     ) -> None:
         if not isinstance(is_reversed, Tensor) or is_reversed.dtype != torch.bool:
-            found = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
-            raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {found}")
+            kind = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
+            raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {kind}")
         check_number("LinePhase", "n_readout", n_readout, 1)
         own, phase = as_dims(dims), as_dims(phase_dims)
         whole = as_dims(("...", *phase, *own) if shape is None else shape)
@@ -219,8 +219,8 @@ def estimate_phase(lines: Tensor, is_reversed: Tensor) -> tuple[Tensor, Tensor]:
     '0.500 pi, 0.000'
     """
     if not isinstance(lines, Tensor) or not lines.is_complex():
-        found = lines.dtype if isinstance(lines, Tensor) else type(lines)
-        raise TypeError(f"estimate_phase: lines must be a complex tensor, got {found}")
+        kind = lines.dtype if isinstance(lines, Tensor) else type(lines)
+        raise TypeError(f"estimate_phase: lines must be a complex tensor, got {kind}")
     directions = [*map(bool, is_reversed)]
     if (
         lines.ndim < 3

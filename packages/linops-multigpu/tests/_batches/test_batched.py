@@ -33,7 +33,7 @@ from linops_core import (
     SimpleLinop,
     SplitError,
 )
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_core.testing.strategies import trees
 from linops_multigpu import (
     BatchedLinop,
@@ -70,7 +70,7 @@ def assert_equal(found: NamedLinop, wanted: NamedLinop) -> None:
 
 
 def placed(A: NamedLinop) -> list[DeviceReplica]:
-    return [part for part in all_parts_of(A) if isinstance(part, DeviceReplica)]
+    return [part for part in submodules_of(A) if isinstance(part, DeviceReplica)]
 
 
 def devices_of(B: BatchedLinop) -> list[str]:

@@ -43,7 +43,8 @@ from linops_solvers import (
     split_bregman,
     svd,
 )
-from linops_solvers._shared._progress import Measured, Progress, SolverSteps, reason_of_both
+from linops_solvers._shared._progress import Progress, SolverSteps
+from linops_solvers._shared._reports import Measured, reason_of_both
 
 
 class By(SolverSteps):
@@ -257,6 +258,26 @@ def test_a_solve_warns_once() -> None:
     with pytest.warns(ConvergenceWarning) as told:
         conjugate_gradients(A, y, max_num_iters=2, gtol=1e-6, ltol=1e-9, batch_dims="B")
     assert len(told) == 1
+
+
+@pytest.mark.parametrize(
+    "solve",
+    [
+        lambda A, y: lsqr(A, y, max_num_iters=2, atol=1e-9, btol=1e-9),
+        lambda A, y: lsmr(A, y, max_num_iters=9, atol=1e-9, btol=1e-9, conlim=2.0),
+        lambda A, y: gmres(A, y, max_num_iters=2, tol=1e-9),
+        lambda A, y: minres(A, y, max_num_iters=2, tol=1e-9),
+        lambda A, y: conjugate_gradients(A, y, None, 2, 1e-9, implicit=True),
+    ],
+)
+@pytest.mark.parametrize("has_weight", [False, True])
+def test_a_solve_and_its_gradients_warn_once(solve: Any, has_weight: bool) -> None:
+    weight = torch.nn.Parameter(HILBERT.clone(), requires_grad=has_weight)
+    with pytest.warns(ConvergenceWarning) as told:
+        x = solve(Dense.from_einstr(weight, "MN,N->M"), Y.clone().requires_grad_())
+        for _ in range(2):
+            x.sum().backward(retain_graph=True)
+    assert [warning.filename for warning in told] == [__file__]
 
 
 def test_the_warning_of_operator_norm_names_it() -> None:

@@ -19,8 +19,8 @@ Weights = Mapping[str, Tensor | None]
 def dictionaries_of(linops: Iterable[NamedLinop]) -> list[Weights]:
     """Return the dictionaries that hold the weights of some operators, each once."""
     modules = (module for linop in linops for module in linop.modules())
-    found = [own for module in modules for own in (module._parameters, module._buffers)]
-    return [*{id(own): own for own in found}.values()]
+    dictionaries = [own for module in modules for own in (module._parameters, module._buffers)]
+    return [*{id(own): own for own in dictionaries}.values()]
 
 
 def state_of_whole(whole: NamedLinop, of_parts: Iterable[Weights]) -> dict[str, Any] | None:

@@ -13,9 +13,9 @@ from tqdm.auto import tqdm
 from linops_core import Composite, NamedLinop, Side, SplitError, Window, Zero, of_adjoint
 from linops_core.siblings import (
     attributes_of_linked,
+    children_of,
     is_differentiated,
     is_renamed_by,
-    parts_of,
     shown_operands,
     source_of,
     tile_of,
@@ -103,9 +103,9 @@ class Tiled(Composite):
         while isinstance(whole, Tiled) and whole._whole is not None:
             whole = whole._whole
         own = vars(self)  # where torch does not register modules
-        found = None if whole is None else state_of_whole(whole, tiles.tensors)
-        own.update(tiles=tiles, _whole=None if found is None else whole)
-        own.update(state_of_parts(tiles.linops) if found is None else found)
+        state = None if whole is None else state_of_whole(whole, tiles.tensors)
+        own.update(tiles=tiles, _whole=None if state is None else whole)
+        own.update(state_of_parts(tiles.linops) if state is None else state)
 
     def with_tiles(self, tiles: Tiles, whole: NamedLinop | None = None) -> Self:
         """Return the same kind of operator for another table of tiles."""
@@ -269,10 +269,10 @@ class Tiled(Composite):
         """Return the table of parts for inputs with these dimensions; see :class:`NamedLinop`."""
         if self.dims & ({*dims} - {*self.ishape}):
             return None  # a part uses the name for another dimension
-        found = [linop.fitted_to(dims) for linop in self.linops]
-        fitted = [linop for linop in found if linop is not None and linop.ishape == dims]
+        operands = [linop.fitted_to(dims) for linop in self.linops]
+        fitted = [linop for linop in operands if linop is not None and linop.ishape == dims]
         outputs = {linop.oshape for linop in fitted}
-        if len(fitted) < len(found) or len(outputs) > 1:
+        if len(fitted) < len(operands) or len(outputs) > 1:
             return None
         linops, shape = iter(fitted), NamedShape(dims, outputs.pop())
         tiles = self.tiles.mapped(lambda _: next(linops), shape)
@@ -365,7 +365,7 @@ def first_operand(linop: Tiled) -> tuple[NamedLinop, ...]:
     return linop.linops[:1]
 
 
-@parts_of.register(Tiled)
+@children_of.register(Tiled)
 def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
     return linop.tiles.linops
 
@@ -383,9 +383,9 @@ def _parts_without_fftshift(linop: Tiled, dims: Iterable[NamedDimension]) -> Nam
     dims = list(dims)
     if any(dim in linop.tiles.lengths for dim in dims):
         return None
-    found = [without_fftshift(part, dims) for part in linop.linops]
-    shifted = iter([part for part in found if part is not None])
-    if None in found:
+    unshifted = [without_fftshift(operand, dims) for operand in linop.linops]
+    shifted = iter([operand for operand in unshifted if operand is not None])
+    if None in unshifted:
         return None
     tiles = linop.tiles.mapped(lambda _: next(shifted))
     return linop._changed(tiles, lambda whole: without_fftshift(whole, dims) or whole)

@@ -193,15 +193,15 @@ class Tiles:
             if own is not None and in_order:
                 touched = touched[bisect_right(stops, own.start) : bisect_left(starts, own.stop)]
             both = [(number, _in_both(own, pieces[number])) for number in touched]
-            found = [(number, *inside) for number, inside in both if inside is not None]
+            members = [(number, *inside) for number, inside in both if inside is not None]
             if dim in part.linop.dims:
-                linops = part.linop.tiles_along(dim, [inside for _, inside, _ in found])
+                linops = part.linop.tiles_along(dim, [inside for _, inside, _ in members])
             else:  # a part without an inner dimension counts in its first slice only
-                found = [
-                    (number, inside, left) for number, inside, left in found if not inside.start
+                members = [
+                    (number, inside, left) for number, inside, left in members if not inside.start
                 ]
-                linops = [part.linop] * len(found)
-            for linop, (number, _, left) in zip(linops, found, strict=True):
+                linops = [part.linop] * len(members)
+            for linop, (number, _, left) in zip(linops, members, strict=True):
                 window = {name: piece for name, piece in part.window.items() if name != dim}
                 if left is not None:
                     window[dim] = left
@@ -214,10 +214,10 @@ class Tiles:
     def hull(self, dim: NamedDimension) -> slice | None:
         """Return the shortest slice that contains the slices of all parts; None if one has all."""
         pieces = [part.window.get(dim) for part in self.parts]
-        found = [piece for piece in pieces if piece is not None]
-        if len(found) < len(pieces):
+        slices = [piece for piece in pieces if piece is not None]
+        if len(slices) < len(pieces):
             return None
-        return slice(min(p.start for p in found), max(p.stop for p in found))
+        return slice(min(p.start for p in slices), max(p.stop for p in slices))
 
     def normal(self, of_group: Callable[[Tiles], Part]) -> Tiles | None:
         """Return the table of A^H A, or None if A and its adjoint must be applied in sequence.
@@ -228,27 +228,27 @@ class Tiles:
         groups = self.output.groups
         if len(groups) == 1 and len(self.parts) > 1:
             return None
-        found = []
+        rows = []
         for group in groups:
             own = [self.parts[number] for number in group]
             if len(own) == 1:
-                found.append(Part(own[0].linop.N, own[0].window, own[0].devices))
+                rows.append(Part(own[0].linop.N, own[0].window, own[0].devices))
             else:
-                found.append(self._normal_of_group(own, of_group))
-        shape = found[0].linop.shape
-        if any(part.linop.oshape != shape.oshape for part in found):
+                rows.append(self._normal_of_group(own, of_group))
+        shape = rows[0].linop.shape
+        if any(part.linop.oshape != shape.oshape for part in rows):
             return None
         # Inside, the normal may use the name of a dimension of A for another one.
         kept = {
             dim
             for dim, length in self.lengths.items()
             if dim in shape.ishape
-            or (dim not in shape.oshape and all(part.is_all_of(dim, length) for part in found))
+            or (dim not in shape.oshape and all(part.is_all_of(dim, length) for part in rows))
         }
         # The output has the slices of the input, under the names of the output.
         names = dict(zip(shape.ishape, shape.oshape, strict=True))
         parts = [
-            Part(p.linop, _values_by_both_names(p.window, names, kept), p.devices) for p in found
+            Part(p.linop, _values_by_both_names(p.window, names, kept), p.devices) for p in rows
         ]
         return Tiles(
             NamedShape(shape.ishape, shape.oshape),
@@ -259,8 +259,8 @@ class Tiles:
     def _normal_of_group(self, parts: Sequence[Part], of_group: Callable[[Tiles], Part]) -> Part:
         group = Tiles(self.shape, parts, self.lengths)
         hulls = {dim: group.hull(dim) for dim in parts[0].window}
-        found = {dim: piece for dim, piece in hulls.items() if piece is not None}
-        hull = {dim: p for dim, p in found.items() if p.stop - p.start < self.lengths[dim]}
+        window = {dim: piece for dim, piece in hulls.items() if piece is not None}
+        hull = {dim: p for dim, p in window.items() if p.stop - p.start < self.lengths[dim]}
         lengths = {**self.lengths, **{dim: p.stop - p.start for dim, p in hull.items()}}
         inside = [
             Part(part.linop, dict(_within(part.window, hull, lengths)), part.devices)

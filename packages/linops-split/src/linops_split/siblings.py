@@ -26,8 +26,8 @@ from ._slices import slices_along as slices_along
 from ._training._gradient_sums import GradientSums as GradientSums
 from ._training._part_copies import PartCopies as PartCopies
 from ._training._recording import Backward as Backward
-from ._training._weight_parts import WeightParts as WeightParts
-from ._training._weight_parts import memory_order as memory_order
+from ._training._weight_views import WeightViews as WeightViews
+from ._training._weight_views import memory_order as memory_order
 from ._training._weights import tensors_read_by as tensors_read_by
 from ._training._weights import weights_held_by as weights_held_by
 from ._training._weights import with_tensors_read as with_tensors_read

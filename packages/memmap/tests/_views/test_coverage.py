@@ -25,7 +25,11 @@ def by_runs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(_coverage, "MAX_CELLS", 0)
 
 
-WAYS = [as_it_comes, by_runs]
+def by_grid(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_coverage, "FEW_RUNS", 0)
+
+
+WAYS = [as_it_comes, by_runs, by_grid]
 
 
 def assert_counted(parts: list[View], twice: list[bool], origin: int | None) -> None:
@@ -82,6 +86,40 @@ def test_bytes_of_blocks_of_one_tensor_are_counted(
             part = part.narrow(axis, start, size)
         parts.append(view_of(part))
     assert_counted(parts, twice[: len(parts)], view_of(tensor).address)
+
+
+STEPPED = st.builds(slice, st.integers(0, 4), st.integers(5, 9), st.integers(1, 4))
+
+
+@given(
+    st.lists(st.tuples(STEPPED, STEPPED, st.booleans()), min_size=1, max_size=4),
+    st.sampled_from([5, 8, 9]),
+    st.lists(st.booleans(), min_size=4, max_size=4),
+)
+def test_bytes_of_every_kth_slice_are_counted(
+    slices: list[tuple[slice, slice, bool]], n_columns: int, twice: list[bool]
+) -> None:
+    image = torch.zeros(7, n_columns, dtype=torch.int16)
+    parts = [
+        image.view(-1)[rows.start :: columns.step] if is_flat else image[rows, columns]
+        for rows, columns, is_flat in slices
+    ]
+    views = [view_of(part) for part in parts if part.numel()]
+    if views:
+        assert_counted(views, twice[: len(views)], None)
+
+
+def test_steps_that_do_not_divide_one_another_are_counted_by_their_pattern() -> None:
+    n = 6 << 18
+    huge = torch.empty(n, n + 1, device="meta")
+    second, third = huge[::2, ::2], huge[::3, ::3]
+    both = (n // 6) * (n // 6 + 1)
+    layouts = [layout for part in (second, third) if (layout := view_of(part).layout())]
+    coverage = coverage_of(layouts)
+    assert coverage.shared == 4 * both
+    assert coverage.touched == 4 * (second.numel() + third.numel() - both)
+    assert coverage.shared_of() == [4 * both] * 2
+    assert sum(part.n_points for part in coverage.shared_part()) == 4 * both
 
 
 def test_the_size_of_a_tensor_does_not_matter_for_its_slices() -> None:

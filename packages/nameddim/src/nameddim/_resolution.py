@@ -9,14 +9,14 @@ from nameddim._matching import Alignment, runs_of
 from nameddim._names import partition
 from nameddim._parse import Dims, check_distinct
 
-Parts = dict[str, Dims]
+Tuples = dict[str, Dims]
 
 # A wildcard, and its number among equal wildcards of a tuple.
-Variable = tuple[NamedDimension, int]
+Wildcard = tuple[NamedDimension, int]
 
 
-def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
-    """Return the shapes that `parts` can be if some of its tuples are `targets`.
+def resolutions(tuples: Tuples, targets: Tuples) -> tuple[list[Tuples], str]:
+    """Return the shapes that `tuples` can be if some of its tuples are `targets`.
 
     If the match is unique, there is one. The second value is empty, or says why a shape was left
     out in which two dimensions of a tuple would have the same name.
@@ -24,23 +24,25 @@ def resolutions(parts: Parts, targets: Parts) -> tuple[list[Parts], str]:
     clashes = [""]
     candidates = []
     for placed in product(*map(_placements, targets.values())):
-        found = [parts]
+        matched = [tuples]
         for side, target in zip(targets, placed, strict=True):
-            tried, found = found, []
+            tried, matched = matched, []
             for shape in tried:
-                found += [new for new in _matched(shape, side, target, clashes) if new not in found]
-        candidates.append(found)
+                matched += [
+                    new for new in _matched(shape, side, target, clashes) if new not in matched
+                ]
+        candidates.append(matched)
     return min(candidates, key=len), clashes[-1]
 
 
-def _matched(parts: Parts, side: str, target: Dims, clashes: list[str]) -> Iterator[Parts]:
-    """Yield the shapes of `parts` if ``parts[side]`` is `target`; put errors into `clashes`."""
-    own = parts[side]
+def _matched(tuples: Tuples, side: str, target: Dims, clashes: list[str]) -> Iterator[Tuples]:
+    """Yield the shapes of `tuples` if ``tuples[side]`` is `target`; put errors into `clashes`."""
+    own = tuples[side]
     if own == target:
-        yield parts
+        yield tuples
         return
     for way in Alignment(own, target).ways():
-        new = _substituted(parts, side, runs_of(way, own))
+        new = _substituted(tuples, side, runs_of(way, own))
         try:
             for key, dims in new.items():
                 check_distinct(key, dims)
@@ -65,15 +67,15 @@ def _placements(target: Dims) -> Iterator[Dims]:
             yield (*rest[:at], RUN, *rest[at:])
 
 
-def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:
-    """Return `parts` with the elements of ``parts[side]`` replaced by `runs`, everywhere.
+def _substituted(tuples: Tuples, side: str, runs: list[Dims]) -> Tuples:
+    """Return `tuples` with the elements of ``tuples[side]`` replaced by `runs`, everywhere.
 
-    If `parts` already has a wildcard of the runs, the wildcard gets an unused number.
+    If `tuples` already has a wildcard of the runs, the wildcard gets an unused number.
     """
-    own = {dim for dims in parts.values() for dim in dims}
+    own = {dim for dims in tuples.values() for dim in dims}
     used = own.union(*runs)
-    known: dict[Variable, Dims] = {}
-    for variable, run in zip(_variables(parts[side]), runs, strict=True):
+    known: dict[Wildcard, Dims] = {}
+    for variable, run in zip(_variables(tuples[side]), runs, strict=True):
         if run == variable[:1]:
             continue
         fresh = []
@@ -84,26 +86,26 @@ def _substituted(parts: Parts, side: str, runs: list[Dims]) -> Parts:
             fresh.append(dim)
         known[variable] = tuple(fresh)
     if any(dim == ANY for dim, _ in known):
-        _check_pairs(parts)
+        _check_pairs(tuples)
     return {
         key: tuple(
             dim for variable in _variables(dims) for dim in known.get(variable, variable[:1])
         )
-        for key, dims in parts.items()
+        for key, dims in tuples.items()
     }
 
 
-def _variables(dims: Dims) -> Iterator[Variable]:
+def _variables(dims: Dims) -> Iterator[Wildcard]:
     """Yield each element with the number of equal elements before it."""
     for position, dim in enumerate(dims):
         yield dim, dims[:position].count(dim)
 
 
-def _check_pairs(parts: Parts) -> None:
+def _check_pairs(tuples: Tuples) -> None:
     """Raise an error if the tuples have different numbers of ``"()"``."""
-    counts = {key: n for key, dims in parts.items() if (n := dims.count(NamedDimension(ANY)))}
+    counts = {key: n for key, dims in tuples.items() if (n := dims.count(NamedDimension(ANY)))}
     if len(set(counts.values())) > 1:
-        some = " and ".join(f"{n} in {key} {written(parts[key])}" for key, n in counts.items())
+        some = " and ".join(f"{n} in {key} {written(tuples[key])}" for key, n in counts.items())
         raise ValueError(
             'NamedShape: every tuple with "()" must have the same number of them, because they '
             f'are matched in order (or number them: "(1)", "(2)"), got {some}'

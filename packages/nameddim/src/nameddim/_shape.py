@@ -112,10 +112,10 @@ class NamedShape:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, NamedShape):
             return NotImplemented
-        return self._parts() == other._parts()
+        return self._tuples() == other._tuples()
 
     def __hash__(self) -> int:
-        return hash(frozenset(self._parts().items()))
+        return hash(frozenset(self._tuples().items()))
 
     def __repr__(self) -> str:
         others = "".join(f", {key}={written(dims)}" for key, dims in self.other_shapes.items())
@@ -156,7 +156,7 @@ class NamedShape:
         """
         names = self._names
         if names is None:  # computed once, because it is needed often
-            every = (dim for dims in self._parts().values() for dim in dims)
+            every = (dim for dims in self._tuples().values() for dim in dims)
             names = tuple(dict.fromkeys(dim for dim in every if not is_wildcard(dim)))
             # Not a frozenset: torch.compile fails on an object that it sees made and that holds a
             # frozenset, unless the calling code names frozenset itself.
@@ -172,7 +172,7 @@ class NamedShape:
         >>> NamedShape(("...", "N")).has_wildcards, NamedShape(("N",)).has_wildcards
         (True, False)
         """
-        return any(is_wildcard(dim) for dims in self._parts().values() for dim in dims)
+        return any(is_wildcard(dim) for dims in self._tuples().values() for dim in dims)
 
     def __add__(self, other: "NamedShape") -> "NamedShape":
         """Return the shape that concatenates the inputs and the outputs of both.
@@ -260,7 +260,10 @@ class NamedShape:
                     f"got {new.get(dim, dim)!r} for both {other!r} and {dim!r}"
                 )
         return self._made(
-            **{key: tuple(new.get(dim, dim) for dim in dims) for key, dims in self._parts().items()}
+            **{
+                key: tuple(new.get(dim, dim) for dim in dims)
+                for key, dims in self._tuples().items()
+            }
         )
 
     def resolve(
@@ -293,15 +296,15 @@ class NamedShape:
         targets = {side: as_dims(dims) for side, dims in given.items() if dims is not None}
         for side, target in targets.items():
             check_distinct(side, target)
-        own = self._parts()
-        found, clash = resolutions(own, targets)
-        if len(found) == 1:
-            return self if found[0] == own else self._made(**found[0])
+        own = self._tuples()
+        candidates, clash = resolutions(own, targets)
+        if len(candidates) == 1:
+            return self if candidates[0] == own else self._made(**candidates[0])
         wanted = " and ".join(f"{side} {written(target)}" for side, target in targets.items())
-        several = " or ".join(repr(self._made(**parts)) for parts in found)
-        problem = f" in one way, got {several}" if found else f", and cannot be matched{clash}"
+        several = " or ".join(repr(self._made(**tuples)) for tuples in candidates)
+        problem = f" in one way, got {several}" if candidates else f", and cannot be matched{clash}"
         raise ValueError(f"NamedShape: {self!r} must match {wanted}{problem}")
 
-    def _parts(self) -> dict[str, Dims]:
+    def _tuples(self) -> dict[str, Dims]:
         """Return all tuples of the shape by the names of the constructor's arguments."""
         return {"ishape": self.ishape, "oshape": self.oshape, **self.other_shapes}

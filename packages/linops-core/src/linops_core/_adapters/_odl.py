@@ -142,8 +142,8 @@ def _kind(space: Any) -> str:
 def _applied(function: Any, x: NDArray[Any]) -> NDArray[Any]:
     """Return what an operator of ODL returns for an array, in the dtype of its domain."""
     dtype = function.domain.dtype
-    found = function(function.domain.element(x.astype(dtype)))
-    array: NDArray[Any] = optional_module("numpy", "from_odl").asarray(found.asarray())
+    result = function(function.domain.element(x.astype(dtype)))
+    array: NDArray[Any] = optional_module("numpy", "from_odl").asarray(result.asarray())
     return array
 
 

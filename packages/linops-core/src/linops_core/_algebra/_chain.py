@@ -26,7 +26,7 @@ from ._endomorphism import named_in_order
 from ._fitting import fitted_input, fitted_neighbours, fitted_output, why_not_neighbours
 from ._identity import Identity
 from ._normal import fit_inner
-from ._parts import check_parts_pass
+from ._over_processes import check_shares_pass
 from ._scalar import Scalar, is_number, is_real_number
 from ._slice_by_slice import slices_of
 from ._supports import supports_along
@@ -62,19 +62,19 @@ class Chain(Composite):
     """
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        operands, found = fit_whole(named_in_order(linops))
-        self._set_up(operands, found, all(linop.is_endomorphism for linop in linops), name)
+        operands, composition = fit_whole(named_in_order(linops))
+        self._set_up(operands, composition, all(linop.is_endomorphism for linop in linops), name)
 
     def _set_up(
         self,
         operands: Sequence[NamedLinop],
-        found: CompositionDims | None,
+        composition: CompositionDims | None,
         is_endomorphism: bool,
         name: str | None = None,
     ) -> None:
         """Set the operands, which fit and are no chains, and their dimensions if known."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
-        Composite.__init__(self, shape, operands, name, found)
+        Composite.__init__(self, shape, operands, name, composition)
         self._is_endomorphism = is_endomorphism
 
     @staticmethod
@@ -82,8 +82,8 @@ class Chain(Composite):
         """Return A_n ... A_1 x."""
         if (slices := slices_of(linop, x)) is not None:
             return slices.run(x)
-        for part in linop.linops:
-            x = apply_with_lazy_conjugate(part, x)
+        for operand in linop.linops:
+            x = apply_with_lazy_conjugate(operand, x)
         return x
 
     adj_fn = staticmethod(of_adjoint)
@@ -113,8 +113,8 @@ class Chain(Composite):
         """
         if inner is not None:  # names and sizes fit along the chain, or the message names it
             _, inner = fit_inner(self, inner)
-        parts = self.linops if inner is None else (*self.linops, inner)
-        all_commute = all([part.is_complex_linear for part in parts])
+        operands = self.linops if inner is None else (*self.linops, inner)
+        all_commute = all([operand.is_complex_linear for operand in operands])
         numbers, others = list[Scalar](), list[NamedLinop]()
         for linop in self.linops:
             if acts_as(linop, Scalar) and (all_commute or is_real_number(linop)):
@@ -145,7 +145,7 @@ class Chain(Composite):
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the chain of the parts for each of the windows."""
-        rows = [tiles_at(part, windows) for part in self.linops]
+        rows = [tiles_at(operand, windows) for operand in self.linops]
         return self.with_operands_of_each(zip(*rows, strict=True))
 
     def _with_operands_at(self, numbers: range) -> NamedLinop:
@@ -156,10 +156,10 @@ class Chain(Composite):
         """Return the chain for an input with these dimensions; see :class:`NamedLinop`."""
         fitted: list[NamedLinop] = []
         for linop in self.linops:
-            part = fitted_input(linop, fitted[-1].oshape if fitted else dims)
-            if part is None:
+            operand = fitted_input(linop, fitted[-1].oshape if fitted else dims)
+            if operand is None:
                 return None
-            fitted.append(part)
+            fitted.append(operand)
         if self.is_endomorphism:
             renamed = dict(zip(self.ishape, self.oshape, strict=True))
             if not self._fit_to_output(fitted, tuple([renamed.get(dim, dim) for dim in dims])):
@@ -176,10 +176,10 @@ class Chain(Composite):
         for number in reversed(range(len(fitted))):
             if fitted[number].oshape == dims:
                 return True
-            part = fitted_output(self._operand(number), dims)
-            if part is None:
+            operand = fitted_output(self._operand(number), dims)
+            if operand is None:
                 return False
-            fitted[number], dims = part, part.ishape
+            fitted[number], dims = operand, operand.ishape
         return dims == ishape
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
@@ -195,13 +195,13 @@ supports_of.register(Chain)(supports_along)
 def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
     """Return how sums are collected: as in the outermost operand with parts."""
     outer: list[NamedLinop] = []
-    for part in linop.linops if side == "input" else reversed(linop.linops):
-        totals = totals_of(part, side)
+    for operand in linop.linops if side == "input" else reversed(linop.linops):
+        totals = totals_of(operand, side)
         if totals is not None:
             for each in outer:
-                check_parts_pass(each, totals)
+                check_shares_pass(each, totals)
             return totals
-        outer.append(part)
+        outer.append(operand)
     return None
 
 
@@ -209,11 +209,11 @@ without_fftshift.register(Chain)(operands_without_fftshift)
 
 
 def chain_without_check(
-    operands: Sequence[NamedLinop], found: CompositionDims | None, is_endomorphism: bool
+    operands: Sequence[NamedLinop], composition: CompositionDims | None, is_endomorphism: bool
 ) -> Chain:
     """Return the chain of operators that fit and are no chains, without a check."""
     chain = Chain.__new__(Chain)
-    chain._set_up(operands, found, is_endomorphism)
+    chain._set_up(operands, composition, is_endomorphism)
     return chain
 
 
@@ -233,7 +233,9 @@ def _multiplied(linop: NamedLinop, numbers: Sequence[Scalar]) -> NamedLinop:
 def _flat(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     """Return the operators with the operands of every Chain in its place."""
     return [
-        part for linop in linops for part in (linop.linops if type(linop) is Chain else [linop])
+        operand
+        for linop in linops
+        for operand in (linop.linops if type(linop) is Chain else [linop])
     ]
 
 
@@ -243,16 +245,16 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
     Chains are fitted as a whole if that is possible: the dimensions of their operands are known.
     """
     try:
-        fitted, found = fit(linops)
+        fitted, composition = fit(linops)
     except ValueError:
         # Operands of a chain from a space to itself would not land on the order of its input.
         rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
         try:
-            fitted, found = fit([*chain.from_iterable(rows)])
+            fitted, composition = fit([*chain.from_iterable(rows)])
         except ValueError:
             fit(_flat(linops))  # whose message names the operands
             raise
-    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], found)
+    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], composition)
 
 
 def fit(

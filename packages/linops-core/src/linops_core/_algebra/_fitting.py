@@ -74,9 +74,9 @@ def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
         fitted = [
             fitted_with_swapped_names(linop, target) if f is None else f for f, linop in pairs
         ]
-        found = [linop for linop in fitted if linop is not None]
-        if len(found) == len(linops):
-            return found
+        result = [linop for linop in fitted if linop is not None]
+        if len(result) == len(linops):
+            return result
     return linops
 
 

@@ -142,9 +142,9 @@ class Normal(Wrapper):
 @supports_of.register(Normal)
 def _supports_of_input(linop: Normal, dims: Iterable[NamedDimension]) -> Supports:
     """Return the supports of A: what A does not read, its adjoint does not write."""
-    found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if may_be_cut(linop, dim)]
-    return found | supports_of(linop.linop, asked)
+    supports: Supports = dict.fromkeys(dims)
+    asked = [dim for dim in supports if may_be_cut(linop, dim)]
+    return supports | supports_of(linop.linop, asked)
 
 
 @totals_of.register(Normal)
@@ -173,7 +173,7 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         names = unused_names(own, linop.dims | inner.dims)
         inner = inner.renamed(dict(zip(own, names, strict=True)))
         middle, return_names = [inner], inner.oshape
-    used = linop.dims.union(*(part.dims for part in middle))
+    used = linop.dims.union(*(factor.dims for factor in middle))
     back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))
     return rules.compose(linop, *middle, back).as_endomorphism()
 

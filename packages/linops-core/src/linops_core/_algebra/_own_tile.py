@@ -13,7 +13,7 @@ from memmap import same_storage
 from nameddim import NamedShape
 
 from .._base._arithmetic import rules
-from .._base._copying import all_parts_of, attributes_of_linked, with_attributes
+from .._base._copying import attributes_of_linked, submodules_of, with_attributes
 from .._base._description import shown_operands
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
@@ -173,9 +173,9 @@ def _is_cut_off(own: Tensor, weights: Sequence[Tensor]) -> bool:
 
 
 def _dictionaries(linop: NamedLinop) -> Iterator[dict[str, Any]]:
-    """Yield the dictionaries in which an operator and its parts hold tensors."""
-    for part in all_parts_of(linop):
-        yield from (part._parameters, part._buffers)
+    """Yield the dictionaries in which an operator and its submodules hold tensors."""
+    for module in submodules_of(linop):
+        yield from (module._parameters, module._buffers)
 
 
 rules.tile_that_follows_weights = tile_that_follows_weights

@@ -29,25 +29,27 @@ def simplified_chain(*linops: NamedLinop) -> NamedLinop:
     if len(linops) == 1:
         return linops[0]
     every = all(linop.is_endomorphism for linop in linops)
-    operands, found = fit_whole(named_in_order(linops))
+    operands, composition = fit_whole(named_in_order(linops))
     kinds = {type(linop) for linop in operands}  # few, also in a long chain
     if any(issubclass(kind, (Zero, Identity, Scalar)) for kind in kinds):
-        result = _without_zeros(operands, found) or _simplified(operands, found, every)
+        result = _without_zeros(operands, composition) or _simplified(operands, composition, every)
     else:
-        result = chain_without_check(operands, found, every)
+        result = chain_without_check(operands, composition, every)
     return result.as_endomorphism() if every else result
 
 
-def _without_zeros(operands: Sequence[NamedLinop], found: CompositionDims) -> NamedLinop | None:
+def _without_zeros(
+    operands: Sequence[NamedLinop], composition: CompositionDims
+) -> NamedLinop | None:
     """Return the Zero for a chain that contains one, if all sizes are known."""
     if not any(acts_as(linop, Zero) for linop in operands):
         return None
-    zero = Zero.like(chain_without_check(operands, found, False))
+    zero = Zero.like(chain_without_check(operands, composition, False))
     return zero if zero is not None and zero.is_complete else None
 
 
 def _simplified(
-    operands: Sequence[NamedLinop], found: CompositionDims, is_endomorphism: bool
+    operands: Sequence[NamedLinop], composition: CompositionDims, is_endomorphism: bool
 ) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
     kept: dict[int, NamedLinop] = {}
@@ -59,7 +61,7 @@ def _simplified(
         return Identity(operands[0].ishape)
     if len(kept) == 1:
         return next(iter(kept.values()))
-    return chain_without_check([*kept.values()], found.among([*kept]), is_endomorphism)
+    return chain_without_check([*kept.values()], composition.among([*kept]), is_endomorphism)
 
 
 def _knows_more(

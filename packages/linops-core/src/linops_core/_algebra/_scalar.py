@@ -138,15 +138,15 @@ def with_few_numbers(linops: Mapping[int, NamedLinop]) -> dict[int, NamedLinop]:
     """
     kept, between = dict(linops), list[NamedLinop]()
     last = None
-    for position, part in linops.items():
-        if not (is_number(part) and may_be_moved(number_of(part))):
-            between.append(part)
+    for position, linop in linops.items():
+        if not (is_number(linop) and may_be_moved(number_of(linop))):
+            between.append(linop)
             continue
         if last is not None and commutes(number_of(kept[last]), between):
-            product = number_of(kept[last]) * number_of(part)
+            product = number_of(kept[last]) * number_of(linop)
             if may_be_moved(product):
                 del kept[last]
-                kept[position] = Scalar(product, part.ishape)
+                kept[position] = Scalar(product, linop.ishape)
         last, between = position, []
     return kept
 

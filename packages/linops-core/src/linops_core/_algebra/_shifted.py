@@ -69,9 +69,9 @@ def _divided(z: Tensor, divisor: Tensor, axes: tuple[int, ...], normal: NamedLin
     if not axes:
         return z / divisor
     wide = z.to(torch.promote_types(z.dtype, torch.float32))  # half precision has no transforms
-    found: Tensor = torch.fft.ifftn(torch.fft.fftn(wide, dim=axes) / divisor, dim=axes)
+    quotient: Tensor = torch.fft.ifftn(torch.fft.fftn(wide, dim=axes) / divisor, dim=axes)
     is_real = not (z.is_complex() or normal(torch.zeros_like(z)).is_complex())
-    return found.real.to(z.dtype) if is_real else found
+    return quotient.real.to(z.dtype) if is_real else quotient
 
 
 def _diagonalised(linop: NamedLinop) -> Eigenbasis:
@@ -82,20 +82,20 @@ def _diagonalised(linop: NamedLinop) -> Eigenbasis:
             "linear over the reals only, and may treat real and imaginary parts differently; use "
             "linops_solvers.conjugate_gradients(A.N + lam * Identity(), y)"
         )
-    parts = linop.flatten()
+    factors = linop.flatten()
     # Numbers commute with all other operands, and must not hide a unitary operand.
-    numbers = [part.anywhere() for part in parts if acts_as(part, Scalar)]
-    others = [part for part in parts if not acts_as(part, Scalar)]
+    numbers = [factor.anywhere() for factor in factors if acts_as(factor, Scalar)]
+    others = [factor for factor in factors if not acts_as(factor, Scalar)]
     unitary: list[NamedLinop] = []
     rest = linop
     axes: tuple[int, ...] = ()
     while (reason := _why_not_diagonal(rest.N)) is not None:
         if axes := _circulant_axes(rest.N):
             break
-        part = others[0]
-        if not (_is_number(part.N) and _is_number(part.H.N)):
+        left = others[0]
+        if not (_is_number(left.N) and _is_number(left.H.N)):
             raise ValueError(
-                f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got {part.signature}"
+                f"{linop.signature}: (A.N + lam I)^-1 must have a closed form, got {left.signature}"
                 f", which is not known to be unitary, and the normal of {rest.signature}, which "
                 f"is not known to multiply element by element: {reason}; use "
                 "linops_solvers.conjugate_gradients(A.N + lam * Identity(), y)"
@@ -110,7 +110,7 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
 
     An operator that can be sliced along every dimension can be cut into single elements.
     """
-    factors = [part for part in normal.flatten() if not _is_number(part)]
+    factors = [factor for factor in normal.flatten() if not _is_number(factor)]
     if not factors:
         return None
     normal = rules.compose(*factors)
@@ -132,16 +132,16 @@ def _is_number(linop: NamedLinop) -> bool:
 def _leaves(linop: NamedLinop) -> Iterator[NamedLinop]:
     """Yield what a sum of products is made of."""
     if acts_as(linop, Chain) or acts_as(linop, Add):
-        for part in linop.linops:
-            yield from _leaves(part)
+        for operand in linop.linops:
+            yield from _leaves(operand)
     else:
         yield linop
 
 
 def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
     """Return the axes along which a circular shift of the input shifts the output; () if none."""
-    found = {shift_axes(part) for part in _leaves(normal) if not _is_number(part)}
-    axes = found.pop() if len(found) == 1 else ()
+    axes_of_leaves = {shift_axes(leaf) for leaf in _leaves(normal) if not _is_number(leaf)}
+    axes = axes_of_leaves.pop() if len(axes_of_leaves) == 1 else ()
     for position, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
         if {position, position - len(normal.ishape)} & {*axes}:
             continue
@@ -158,10 +158,10 @@ def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Ten
         impulse = impulse * first.view(-1, *[1] * (ones.ndim - 1 - axis % ones.ndim))
     column = normal(impulse)
     column = column.to(torch.promote_types(column.dtype, torch.float32))
-    found = torch.fft.fftn(column, dim=axes).real
+    values = torch.fft.fftn(column, dim=axes).real
     # Below the rounding of the largest one they are zero.
-    noise = 16 * torch.finfo(found.dtype).eps * found.detach().abs().amax()
-    return torch.where(found > noise, found, 0)
+    noise = 16 * torch.finfo(values.dtype).eps * values.detach().abs().amax()
+    return torch.where(values > noise, values, 0)
 
 
 def _checked_shift(linop: NamedLinop, lam: float | Tensor) -> float:

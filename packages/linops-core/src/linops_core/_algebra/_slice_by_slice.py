@@ -69,7 +69,7 @@ class SlicedChain:
     """The tiles of a chain, one row for each slice of the output."""
 
     def __init__(
-        self, chain: NamedLinop, parts: Sequence[NamedLinop], rows: Sequence[TileRow]
+        self, chain: NamedLinop, operands: Sequence[NamedLinop], rows: Sequence[TileRow]
     ) -> None:
         self.rows = rows
         self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
@@ -79,7 +79,7 @@ class SlicedChain:
         self._owners = [*{id(own): own for own in owners if own}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
-        self.parts = parts
+        self.operands = operands
 
     def weights(self) -> list[Tensor]:
         """Return the weights of all operators."""
@@ -103,10 +103,10 @@ class SlicedChain:
 
     def _result(self, tile: Tile, x: Tensor) -> Tensor:
         """Return what a tile of the chain returns."""
-        parts, window = tile
+        operands, window = tile
         y = _slice_of(x, self._ishape, window) if window else x
-        for part in parts:
-            y = apply_with_lazy_conjugate(part, y)
+        for operand in operands:
+            y = apply_with_lazy_conjugate(operand, y)
         return y
 
     def _lengths(self, result: Tensor) -> list[int]:
@@ -133,35 +133,35 @@ def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     if type(x) is FakeTensor and not may_be_kept(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    known, found = SLICES.of(chain) or (None, None)
+    known, sliced = SLICES.of(chain) or (None, None)
     if known != key:
         if not may_be_kept(x.shape):
             return None
-        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
-    if found is None:
+        sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+    if sliced is None:
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or is_in_forward_mode():
         return None
-    weights = found.weights()
-    if found.shapes != [weight.shape for weight in weights]:  # others are in their place by now
-        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
-        if found is None:
+    weights = sliced.weights()
+    if sliced.shapes != [weight.shape for weight in weights]:  # others are in their place by now
+        sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+        if sliced is None:
             return None
-        weights = found.weights()
-    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.parts))
-    return None if is_followed else found
+        weights = sliced.weights()
+    is_followed = is_recorded(x, *weights) or any(map(is_hooked, sliced.operands))
+    return None if is_followed else sliced
 
 
-def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> SlicedChain | None:
-    lengths = _widest(parts, x)
+def _planned(chain: NamedLinop, operands: Sequence[NamedLinop], x: Tensor) -> SlicedChain | None:
+    lengths = _widest(operands, x)
     # In the dtype of the input: those of all weights take longer to look through.
     nbytes, limit = prod(lengths.values()) * x.element_size(), CACHE * torch.get_num_threads()
-    if nbytes <= limit or not x.is_cpu or not all(map(gains_by_slices, parts)):
+    if nbytes <= limit or not x.is_cpu or not all(map(gains_by_slices, operands)):
         return None
     roles = {dim: chain.role(dim) for dim in lengths if not is_wildcard(dim)}
     written: dict[NamedDimension, list[slice]] = {}
     summed: dict[NamedDimension, list[slice]] = {}
-    # Sums last: a slice of the output is made by as few parts as can be.
+    # Sums last: a slice of the output is made by as few operands as can be.
     for dim in sorted(roles, key=lambda dim: roles[dim] in (Role.INPUT, Role.INNER)):
         if nbytes <= limit or lengths[dim] < 2 or roles[dim] in (None, Role.OPAQUE):
             continue
@@ -173,7 +173,7 @@ def _planned(chain: NamedLinop, parts: Sequence[NamedLinop], x: Tensor) -> Slice
         [(tile_of(chain, window).flatten(), window) for window in _windows(summed, outer)]
         for outer in _windows(written, {})
     ]
-    return SlicedChain(chain, parts, rows)
+    return SlicedChain(chain, operands, rows)
 
 
 def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> list[Window]:
@@ -181,23 +181,23 @@ def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> l
     return [{**outer, **dict(zip(cuts, pieces, strict=True))} for pieces in product(*cuts.values())]
 
 
-def _widest(parts: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]:
-    """Return the lengths of the largest tensor between parts; nothing if one is not known."""
-    run_lengths = lengths_by_occurrence(parts[0].ishape, x.shape)
+def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]:
+    """Return the lengths of the largest tensor between operands; nothing if one is not known."""
+    run_lengths = lengths_by_occurrence(operands[0].ishape, x.shape)
     lengths = {dim: prod(own) for (dim, _), own in run_lengths.items()}
     widest: dict[NamedDimension, int] = {}
-    for part in parts[:-1]:
+    for operand in operands[:-1]:
         # What does not know a length is a Fourier transform, which keeps those of its grid.
         here = [*lengths.values()]
-        kept = here if len(here) == len(part.oshape) else [None] * len(part.oshape)
-        found = [
+        kept = here if len(here) == len(operand.oshape) else [None] * len(operand.oshape)
+        known = [
             lengths.get(dim, same) if size is None else size
-            for dim, size, same in zip(part.oshape, part.sizes("output"), kept, strict=True)
+            for dim, size, same in zip(operand.oshape, operand.sizes("output"), kept, strict=True)
         ]
-        sizes = [size for size in found if size is not None]
-        if len(sizes) < len(found):
+        sizes = [size for size in known if size is not None]
+        if len(sizes) < len(known):
             return {}
-        lengths = dict(zip(part.oshape, sizes, strict=True))
+        lengths = dict(zip(operand.oshape, sizes, strict=True))
         widest = max(widest, lengths, key=lambda each: prod(each.values()) if each else -1)
     return widest
 

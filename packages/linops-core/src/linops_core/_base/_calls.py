@@ -65,7 +65,7 @@ class Calls(DimensionedModule):
             the dimensions and sizes of ``oshape``. The result is checked for each new shape of x.
         """
         facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
-        checked, returned = _NOTHING if facts is None else self._found.get(CHECKED, _NOTHING)
+        checked, returned = _NOTHING if facts is None else self._memos.get(CHECKED, _NOTHING)
         is_known = facts is not None and facts == checked
         if not is_known:
             self._check_vector(x, "input")

@@ -27,7 +27,7 @@ def linked_copy(linop: Module, shape: NamedShape | None = None, /, **changed: ob
     """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
     own = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
-        own["_found"] = {}  # lengths may differ
+        own["_memos"] = {}  # lengths may differ
     return with_attributes(linop, own)
 
 
@@ -40,9 +40,9 @@ def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> d
     own.pop("_compiled_call_impl", None)
     own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
     if shape is None:
-        own["_found"] = inherited_values(own["_found"])
+        own["_memos"] = inherited_values(own["_memos"])
     else:
-        own.update(_shape=shape, _found={})
+        own.update(_shape=shape, _memos={})
     return own
 
 
@@ -77,30 +77,30 @@ def with_changed_tensors(
         _buffers={
             name: plain_weight(change((parts or {}).get(name, t))) for name, t in tensors.items()
         },
-        _modules={name: _changed_part(part, change) for name, part in module._modules.items()},
+        _modules={name: _changed_child(child, change) for name, child in module._modules.items()},
     )
     return other
 
 
 @Question.inherited
-def parts_of(module: nn.Module) -> list[nn.Module]:
+def children_of(module: nn.Module) -> list[nn.Module]:
     """Return the modules that are called for a module, in the order of ``with_weights``."""
-    return [part for part in module._modules.values() if part is not None]
+    return [child for child in module._modules.values() if child is not None]
 
 
-def all_parts_of(module: nn.Module) -> Iterator[nn.Module]:
+def submodules_of(module: nn.Module) -> Iterator[nn.Module]:
     """Yield a module and all that are called for it, also those that share all their weights.
 
     ``module.modules()`` leaves out an operator that has the weights of another one.
     """
     yield module
-    for part in parts_of(module):
-        yield from all_parts_of(part)
+    for child in children_of(module):
+        yield from submodules_of(child)
 
 
-def _changed_part(part: nn.Module | None, change: Callable[[Tensor], Tensor]) -> nn.Module | None:
-    if part is None:
+def _changed_child(child: nn.Module | None, change: Callable[[Tensor], Tensor]) -> nn.Module | None:
+    if child is None:
         return None
-    with_weights = getattr(type(part), "with_weights", with_changed_tensors)
-    changed: nn.Module = with_weights(part, change)
+    with_weights = getattr(type(child), "with_weights", with_changed_tensors)
+    changed: nn.Module = with_weights(child, change)
     return changed

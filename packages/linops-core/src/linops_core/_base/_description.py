@@ -52,14 +52,16 @@ def method_of(linop: DimensionedModule) -> str | None:
 def shown_operands(linop: DimensionedModule) -> Iterable[DimensionedModule]:
     """Return the operands that ``repr`` shows; for many that are alike, the first ones."""
     # Not children(), which lists an operand that is used twice only once.
-    return [part for part in linop._modules.values() if isinstance(part, DimensionedModule)]
+    return [
+        operand for operand in linop._modules.values() if isinstance(operand, DimensionedModule)
+    ]
 
 
 def tree_lines(linop: DimensionedModule) -> Iterator[str]:
     """Yield the lines of ``repr``: an operator, then its operands."""
     yield "  ".join(text for text in (linop.signature, linop.extra_repr()) if text)
-    for part in shown_operands(linop):
-        yield from (f"  {line}" for line in repr(part).splitlines())
+    for operand in shown_operands(linop):
+        yield from (f"  {line}" for line in repr(operand).splitlines())
 
 
 def html_tree(linop: DimensionedModule) -> str:
@@ -74,5 +76,5 @@ def html_tree(linop: DimensionedModule) -> str:
 def _html_rows(linop: DimensionedModule, depth: int) -> Iterator[list[str]]:
     sides = [dims_text(dims_of(linop.shape, side), linop.sizes(side)) for side in SIDES]
     yield ["  " * depth + linop.name, *sides, linop.extra_repr()]
-    for part in shown_operands(linop):
-        yield from _html_rows(part, depth + 1)
+    for operand in shown_operands(linop):
+        yield from _html_rows(operand, depth + 1)

@@ -19,7 +19,7 @@ Side: TypeAlias = Literal["input", "output"]
 """A side of an operator."""
 SIDES: tuple[Side, Side] = ("input", "output")
 
-Source: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
+LengthSource: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
 """Where a length is known: an operator and a position of a side, or a fixed number."""
 
 
@@ -182,7 +182,7 @@ def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
 
 
 @Question.inherited
-def source_of(linop: DimensionedModule, side: Side, position: int) -> Source:
+def source_of(linop: DimensionedModule, side: Side, position: int) -> LengthSource:
     """Return where the length at a place is known, or the length itself."""
     return linop, side, position
 
@@ -233,7 +233,7 @@ def is_renamed_by(linop: DimensionedModule, names: Mapping[NamedDimension, Named
     return bool(linop.dims & names.keys())
 
 
-def length_of(source: Source) -> int | None:
+def length_of(source: LengthSource) -> int | None:
     """Return the current length of ``source``; weights may have been replaced."""
     if source is None or isinstance(source, int):
         return source
@@ -267,11 +267,11 @@ def lengths_by_occurrence(
     names: tuple[NamedDimension, ...], shape: Sequence[int]
 ) -> dict[tuple[NamedDimension, int], list[int]]:
     """Return the lengths of a tensor by :func:`occurrences`; of a ``...`` it may be several."""
-    found, lengths, n_run = {}, [*shape], len(shape) - len(names) + 1
+    result, lengths, n_run = {}, [*shape], len(shape) - len(names) + 1
     for occurrence in occurrences(names):
         count = n_run if occurrence[0] == ELLIPSES else 1
-        found[occurrence], lengths = lengths[:count], lengths[count:]
-    return found
+        result[occurrence], lengths = lengths[:count], lengths[count:]
+    return result
 
 
 def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) -> NamedShape | None:
@@ -307,8 +307,8 @@ def unused_names(
     dims: Iterable[NamedDimension], used: Iterable[NamedDimension]
 ) -> tuple[NamedDimension, ...]:
     """Return the next name of each dimension that is neither used nor returned for another one."""
-    found, taken = list[NamedDimension](), set(used)
+    names, taken = list[NamedDimension](), set(used)
     for dim in dims:
-        found.append(dim.next_unused(taken))
-        taken.add(found[-1])
-    return tuple(found)
+        names.append(dim.next_unused(taken))
+        taken.add(names[-1])
+    return tuple(names)

@@ -34,13 +34,13 @@ def without_fftshift(linop: NamedLinop, dims: Iterable[NamedDimension]) -> Named
 
 
 @Question
-def part_along(
+def factor_along(
     linop: NamedLinop, dims: Iterable[NamedDimension], ishape: tuple[NamedDimension, ...]
 ) -> NamedLinop | None:
-    """Return the part of the operator that acts along some dimensions of its grid.
+    """Return the factor of the operator that acts along some dimensions of its grid.
 
     For operators that act along each dimension of a grid separately, in any order, such as a
-    Fourier transform. If ranks have parts of the grid, they apply the dimensions one by one.
+    Fourier transform. If ranks have shares of the grid, they apply the dimensions one by one.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def part_along(
     dims : dimensions
         Dimensions of the grid, by their names in the input.
     ishape : tuple of dimensions
-        All dimensions of the input of the part. Other dimensions of the grid stay as they are.
+        All dimensions of the input of the factor. Other dimensions of the grid stay as they are.
 
     Returns
     -------

@@ -10,7 +10,7 @@ Value = TypeVar("Value")
 
 
 class Memo(Generic[Value]):
-    """A value that is kept with each operator, in its dictionary ``_found``.
+    """A value that is kept with each operator, in its dictionary ``_memos``.
 
     Copies and files do not have it. An operator that shares all dimensions and attributes with
     another one takes over its values.
@@ -26,25 +26,25 @@ class Memo(Generic[Value]):
 
     def of(self, linop: Any) -> Value | None:
         """Return the value that is kept with an operator, or None."""
-        return cast("Value | None", linop.__dict__["_found"].get(self))
+        return cast("Value | None", linop.__dict__["_memos"].get(self))
 
     def keep(self, linop: Any, value: Value) -> Value:
         """Keep a value with an operator, and return it."""
-        linop.__dict__["_found"][self] = value
+        linop.__dict__["_memos"][self] = value
         return value
 
     def take(self, linop: Any) -> Value | None:
         """Return the value, which is no longer kept."""
-        return cast("Value | None", linop.__dict__["_found"].pop(self, None))
+        return cast("Value | None", linop.__dict__["_memos"].pop(self, None))
 
 
 CHECKED = Memo[tuple[tuple[object, ...], Size]](is_own=True)
 """The facts of the last call that was checked, and the shape of its result."""
 
 
-def inherited_values(found: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
+def inherited_values(values: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
     """Return the values that another operator with the same attributes takes over."""
-    return {memo: value for memo, value in found.items() if not memo.is_own}
+    return {memo: value for memo, value in values.items() if not memo.is_own}
 
 
 def may_be_kept(shape: Size) -> bool:

@@ -34,8 +34,8 @@ class OperatorModule(LateHooks):
         self._has_relatives = False
         self._geometry: tuple[str, ...] = ()
         """The names of weights that are coordinates, angles or times."""
-        self._found: dict[Memo[Any], Any] = {}
-        # Not in `_found`, since torch.compile makes a graph anew when a dictionary has grown.
+        self._memos: dict[Memo[Any], Any] = {}
+        # Not in `_memos`, since torch.compile makes a graph anew when a dictionary has grown.
         self._adjoint: Any = None
         """The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
         self._normal: Any = None
@@ -59,7 +59,7 @@ class OperatorModule(LateHooks):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without caches and without a compiled call."""
-        state = {**vars(self), "_found": {}, "_adjoint": None, "_normal": None}
+        state = {**vars(self), "_memos": {}, "_adjoint": None, "_normal": None}
         state.pop("_compiled_call_impl", None)
         return state
 
@@ -71,8 +71,8 @@ class OperatorModule(LateHooks):
         """
         cls, state = type(self), self.__getstate__()
         for name in SWAPPED & state.keys():
-            found = [other for other in SWAPPED if getattr(cls, other, None) is state[name]]
-            state[name] = min(found, default=state[name])
+            swapped = [other for other in SWAPPED if getattr(cls, other, None) is state[name]]
+            state[name] = min(swapped, default=state[name])
         return copyreg.__newobj__, (cls,), state  # type: ignore[attr-defined] # what pickle calls
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -105,8 +105,8 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if isinstance(value, nn.Module):
-            own["_found"] = {}  # lengths and names of another operand
-        elif "_found" in own:
+            own["_memos"] = {}  # lengths and names of another operand
+        elif "_memos" in own:
             CHECKED.take(self)  # it may depend on the attribute
         if isinstance(value, Tensor) and name in own.get("_buffers", ()):
             value = plain_weight(value)
@@ -134,9 +134,9 @@ class OperatorModule(LateHooks):
         listed: set[Any] = set() if memo is None else memo
         is_first = id(self._parameters) not in listed
         listed.add(id(self._parameters))
-        for found in super().named_modules(listed, prefix, remove_duplicate):
-            if is_first or found[1] is not self:
-                yield found
+        for pair in super().named_modules(listed, prefix, remove_duplicate):
+            if is_first or pair[1] is not self:
+                yield pair
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
         """Return the tensors by the names of ``named_parameters``: the names of their first use."""

@@ -94,11 +94,11 @@ def _values(linop: DimensionedModule) -> list[Tensor]:
     """Return the weights that are multiplied by values of the input."""
     return [
         weight
-        for part in linop.modules()
-        for name, weight in chain(part._parameters.items(), part._buffers.items())
+        for module in linop.modules()
+        for name, weight in chain(module._parameters.items(), module._buffers.items())
         # Places, angles and shifts do not decide dtypes.
         if weight is not None
-        and not (isinstance(part, DimensionedModule) and name in part._geometry)
+        and not (isinstance(module, DimensionedModule) and name in module._geometry)
     ]
 
 

@@ -216,8 +216,8 @@ class SliceableLinop(NamedLinop):
     def _weight(self, name: str) -> Tensor:
         own = self.__dict__
         weight: Tensor | None = own["_parameters"].get(name)
-        found: Tensor = own["_buffers"][name] if weight is None else weight
-        return found
+        tensor: Tensor = own["_buffers"][name] if weight is None else weight
+        return tensor
 
     def weight_part(self, name: str) -> Tensor:
         """Return the weight as this operator reads it: the whole, or the view of a tile."""
@@ -272,7 +272,7 @@ class SliceableLinop(NamedLinop):
                         pieces[axis] = within(pieces[axis], window[dim])
                 weights[name] = WeightPart(*part[:2], tuple(pieces), cut_from, part.shifted)
             own = attributes.copy()
-            own.update(_weights=weights, _found={})
+            own.update(_weights=weights, _memos={})
             tiles.append(with_attributes(self, own))
         return tiles
 

@@ -24,8 +24,8 @@ def parsed_pattern(pattern: str) -> tuple[Item, ...]:
     if not isinstance(pattern, str):
         raise TypeError(f"Rearrange: a pattern must be a string, got {pattern!r}")
     items: list[Item] = []
-    for found in _ITEM.finditer(pattern):
-        names = [found[0]] if found[1] is None else found[1].split()
+    for match in _ITEM.finditer(pattern):
+        names = [match[0]] if match[1] is None else match[1].split()
         items.append(tuple([name for name in names if name != "1"]))
     axes = names_of(items)
     are_names = all(axis in RUN or axis.isidentifier() for axis in axes)

@@ -94,10 +94,10 @@ def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
 def _reads_and_writes(axes: Sequence[PickedAxis]) -> tuple[list[slice], list[slice]]:
     """Return the picked slices, starting at the lowest element, and the output slices."""
-    found = [axis.supports for axis in axes]
-    pairs = zip(found, axes, strict=True)
+    supports = [axis.supports for axis in axes]
+    pairs = zip(supports, axes, strict=True)
     reads = [slice(read.start, read.stop, abs(axis.step)) for (read, _), axis in pairs]
-    return reads, [written for _, written in found]
+    return reads, [written for _, written in supports]
 
 
 def _moved(

@@ -305,12 +305,12 @@ def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequen
     """Return the index of the kernel's centre along each axis, if it is given."""
     if offset is None:
         return None
-    found = per_axis("Convolution", "offset", offset)
-    if len(found) != len(taps) or not all(
-        isinstance(at, Integral) and 0 <= at < n for at, n in zip(found, taps, strict=False)
+    offsets = per_axis("Convolution", "offset", offset)
+    if len(offsets) != len(taps) or not all(
+        isinstance(at, Integral) and 0 <= at < n for at, n in zip(offsets, taps, strict=False)
     ):
         raise ValueError(
             f"Convolution: offset must be an index from 0 within the kernel {tuple(taps)} along "
-            f"each axis, got {found}"
+            f"each axis, got {offsets}"
         )
-    return tuple(map(int, found))
+    return tuple(map(int, offsets))

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from .._algebra._identity import Identity
-from .._base._grid_questions import part_along
+from .._base._grid_questions import factor_along
 from .._base._linop import NamedLinop
 from .._kernels._dtype import as_parts
 from .._kernels._real_transforms import cosine_transform, inverse_cosine_transform
@@ -82,7 +82,7 @@ class DCT(GridOperator[AxisMap]):
         return Identity.on_input_of(self)
 
 
-part_along.register(DCT)(axis_by_axis)
+factor_along.register(DCT)(axis_by_axis)
 
 
 def _along(transform: Callable[[Tensor], Tensor], x: Tensor, axes: tuple[int, ...]) -> Tensor:

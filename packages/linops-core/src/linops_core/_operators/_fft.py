@@ -14,7 +14,7 @@ from .._algebra._identity import Identity
 from .._algebra._normal import Normal, fit_inner
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked_copy
-from .._base._grid_questions import part_along, without_fftshift
+from .._base._grid_questions import factor_along, without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
@@ -201,7 +201,7 @@ def fourier_transform(
 gains_by_slices.register(FFT)(always_true)
 
 
-part_along.register(FFT)(axis_by_axis)
+factor_along.register(FFT)(axis_by_axis)
 
 
 @without_fftshift.register(FFT)

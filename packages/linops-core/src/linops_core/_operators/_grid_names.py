@@ -212,12 +212,12 @@ def checked_dims(
     owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
 ) -> tuple[NamedDimension, ...]:
     """Return the given dimensions, or the default ones; check their number."""
-    found = as_dims(default if dims is None else dims)
-    if len(found) != len(default) or ELLIPSES in found:
+    result = as_dims(default if dims is None else dims)
+    if len(result) != len(default) or ELLIPSES in result:
         raise ValueError(
-            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
+            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {result}"
         )
-    return found
+    return result
 
 
 def axes_of(dims: Sequence[NamedDimension], names: Sequence[NamedDimension]) -> tuple[int, ...]:

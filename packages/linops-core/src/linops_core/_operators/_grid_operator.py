@@ -252,7 +252,7 @@ def axis_by_axis(
     dims: Iterable[NamedDimension],
     ishape: tuple[NamedDimension, ...],
 ) -> NamedLinop:
-    """Return the answer to :func:`part_along` of operators without weights and lengths."""
+    """Return the answer to :func:`factor_along` of operators without weights and lengths."""
     others, kept = dict(linop.shape.other_shapes), {*dims}
     here, there = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
     numbers = [number for number, dim in enumerate(here) if dim in kept]

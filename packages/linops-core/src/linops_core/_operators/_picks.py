@@ -289,12 +289,12 @@ def sizes_of(owner: str, dims: Sequence[NamedDimension], sizes: Sizes) -> tuple[
     """Return the length of each dimension, given in their order or by name."""
     if isinstance(sizes, Mapping):
         known = by_dimension(owner, sizes)
-        found: tuple[object, ...] = tuple([known.get(dim) for dim in dims])
+        known_sizes: tuple[object, ...] = tuple([known.get(dim) for dim in dims])
         fits = known.keys() == {*dims}
     else:
-        found = per_axis(owner, "sizes", sizes)
-        fits = len(found) == len(dims)
-    lengths = tuple([int(size) for size in found if is_size(size)])
+        known_sizes = per_axis(owner, "sizes", sizes)
+        fits = len(known_sizes) == len(dims)
+    lengths = tuple([int(size) for size in known_sizes if is_size(size)])
     if not fits or len(lengths) != len(dims):
         raise ValueError(
             f"{owner}: sizes must be positive integers, one for each of {tuple(dims)}, got {sizes}"

@@ -122,8 +122,8 @@ class RealFFT(GridOperator[MixedAxis]):
             z = torch.fft.ifftn(z, dim=others, norm=norm) if others else z
             return real_signal(z.movedim(last, -1), n, norm).movedim(-1, last)
 
-        found = fourier_transform(linop, x, axes, signal)
-        centred: Tensor = torch.fft.fftshift(found, dim=axes) if linop.centered else found
+        image = fourier_transform(linop, x, axes, signal)
+        centred: Tensor = torch.fft.fftshift(image, dim=axes) if linop.centered else image
         return centred
 
     @staticmethod

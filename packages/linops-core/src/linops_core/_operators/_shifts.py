@@ -72,13 +72,13 @@ class Roll(GridOperator[ExtendedAxis]):
         to: Dims | None = None,
     ) -> None:
         names = GridNames.along("Roll", dims, shape, to)
-        found = per_axis("Roll", "shifts", shifts)
-        if len(found) != len(names.grid) or not all(isinstance(s, Integral) for s in found):
+        checked = per_axis("Roll", "shifts", shifts)
+        if len(checked) != len(names.grid) or not all(isinstance(s, Integral) for s in checked):
             raise ValueError(
-                f"Roll: shifts must be integers, one for each of {names.grid}, got {found}; "
+                f"Roll: shifts must be integers, one for each of {names.grid}, got {checked}; "
                 "FourierShift shifts by fractions"
             )
-        self._shifts = [int(shift) for shift in found]
+        self._shifts = [int(shift) for shift in checked]
         lengths = () if sizes is None else sizes_of("Roll", names.grid, sizes)
         own = names.shape(from_grid=names.grid, to_grid=names.result)
         super().__init__(own, self._whole(lengths) if lengths else (), names.is_free)

@@ -183,13 +183,13 @@ class SimpleLinop(NamedLinop):
         """Return the shape of the input, given the shape of an output."""
         there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
         known = lengths_by_occurrence(there, y.shape)
-        found: list[int] = []
+        lengths: list[int] = []
         for occurrence in occurrences(here):
             own = self._lengths.get(occurrence[0])
             if own is None and occurrence not in known:
                 raise ValueError(f"no size of {occurrence[0]}")
-            found += known[occurrence] if own is None else [own]
-        return found
+            lengths += known[occurrence] if own is None else [own]
+        return lengths
 
     # A compiler must use this value and not trace how it is found.
     @constant_when_compiled
@@ -267,8 +267,8 @@ class SimpleLinop(NamedLinop):
         self._check_batch(z)
         if self.normal_function is None:
             return
-        found, expected = self.normal_function(z), plain.applied_back(plain(z))
-        if not _are_close(found, expected):
+        actual, expected = self.normal_function(z), plain.applied_back(plain(z))
+        if not _are_close(actual, expected):
             raise ValueError(
                 f"{self.signature}: normal must be the adjoint after the forward, got another "
                 f"result for a random vector of shape {tuple(x.shape)}"
@@ -317,11 +317,11 @@ class SimpleLinop(NamedLinop):
 _BY_AUTOGRAD = "; of autograd, so that forward is not linear, or has a derivative of its own"
 
 
-def _are_close(found: Tensor, expected: Tensor, scale: Tensor | None = None) -> bool:
+def _are_close(actual: Tensor, expected: Tensor, scale: Tensor | None = None) -> bool:
     """Whether two results are equal within rounding, relative to the larger one or to a scale."""
-    if found.shape != expected.shape:
+    if actual.shape != expected.shape:
         return False
-    found, expected = found.detach(), expected.detach()
-    size = max(float(norm(v)) for v in (found, expected, expected if scale is None else scale))
+    actual, expected = actual.detach(), expected.detach()
+    size = max(float(norm(v)) for v in (actual, expected, expected if scale is None else scale))
     rounding: float = torch.finfo(expected.dtype).eps ** 0.5 * size
-    return float(norm(found - expected)) <= rounding
+    return float(norm(actual - expected)) <= rounding

@@ -15,7 +15,7 @@ from .._base._roles import Role
 from .._base._tile import Window
 from ._real_matrices import dense
 
-Tiles: TypeAlias = Sequence[tuple[Window, NamedLinop]]
+TilesAtWindows: TypeAlias = Sequence[tuple[Window, NamedLinop]]
 Close: TypeAlias = Callable[[Tensor, Tensor], bool]
 
 
@@ -75,19 +75,19 @@ def check_supports(
         return
     is_empty = any(piece.start >= piece.stop for piece in window.values())
     part = [] if is_empty else [(window, linop.split(linop, window))]
-    found = whole_of(part, linop, sizes, matrix.is_complex())
-    check_matrix(found, matrix, close, f"{linop!r}\nthe part within {window}")
+    actual = whole_of(part, linop, sizes, matrix.is_complex())
+    check_matrix(actual, matrix, close, f"{linop!r}\nthe part within {window}")
 
 
-def check_matrix(found: Tensor, matrix: Tensor, close: Close, what: str) -> None:
+def check_matrix(actual: Tensor, matrix: Tensor, close: Close, what: str) -> None:
     """Raise a LawError if two matrices differ."""
-    if found.shape != matrix.shape or not close(found, matrix):
-        raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{found}")
+    if actual.shape != matrix.shape or not close(actual, matrix):
+        raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{actual}")
 
 
 def tiles_of(
     linop: NamedLinop, dim: NamedDimension, length: int, sizes: Mapping[str, int]
-) -> Tiles:
+) -> TilesAtWindows:
     """Return the tiles of ``linop`` along ``dim``, each with its slice; the last may be shorter."""
     starts = range(0, sizes[dim], length)
     windows = [{dim: slice(start, min(start + length, sizes[dim]))} for start in starts]
@@ -95,7 +95,7 @@ def tiles_of(
 
 
 def whole_of(
-    tiles: Tiles, linop: NamedLinop, sizes: Mapping[str, int], is_complex: bool = True
+    tiles: TilesAtWindows, linop: NamedLinop, sizes: Mapping[str, int], is_complex: bool = True
 ) -> Tensor:
     """Return the sum of the matrices of tiles of ``linop``, each with zeros around it."""
     parts = [

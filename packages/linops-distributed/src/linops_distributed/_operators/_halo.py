@@ -60,10 +60,12 @@ class HaloExchange(Exchange):
         targets = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]
         if _sends(before, after):
             own, parts[at] = parts[at], x.new_empty(0)  # is not copied
-            n_found = [0 if n == at else target.numel() for n, target in enumerate(targets)]
+            n_received = [0 if n == at else target.numel() for n, target in enumerate(targets)]
             what = f"the {'sum' if before.reads else 'exchange'} of the halos of {self._dim}"
-            found = self.ranks.exchanged(parts, n_found, before.mesh_dim, self.step_owner, what)
-            shares = enumerate(zip(targets, found.split(n_found), strict=True))
+            received = self.ranks.exchanged(
+                parts, n_received, before.mesh_dim, self.step_owner, what
+            )
+            shares = enumerate(zip(targets, received.split(n_received), strict=True))
             parts = [own if n == at else part.view(target.shape) for n, (target, part) in shares]
         else:
             targets, parts = [targets[at]], [parts[at]]

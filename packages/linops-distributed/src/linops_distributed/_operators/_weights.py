@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection, Sequence
 from torch import Tensor
 
 from linops_core import NamedLinop, SliceableLinop
-from linops_core.siblings import TensorState, all_parts_of
+from linops_core.siblings import TensorState, submodules_of
 from linops_split import Tiles
-from linops_split.siblings import GradientSums, PartCopies, WeightParts
+from linops_split.siblings import GradientSums, PartCopies, WeightViews
 
 from .._ranks._transport import Transport
 from .._shares._sharding import Sharding
@@ -20,9 +20,9 @@ Summed = Callable[[Tensor, Sequence[str], str], Tensor]
 
 def trained_weights(linop: NamedLinop) -> list[Tensor]:
     """Return the weights of an operator that require gradients, each once."""
-    parts = WeightParts()
-    parts.add_read_by(linop)
-    return parts.weights
+    weight_views = WeightViews()
+    weight_views.add_read_by(linop)
+    return weight_views.weights
 
 
 def mesh_dims_of_weights(
@@ -39,7 +39,7 @@ def mesh_dims_of_weights(
     """
     weights = trained_weights(linop)
     cut: dict[int, set[str]] = {}
-    for module in all_parts_of(linop):
+    for module in submodules_of(linop):
         if not isinstance(module, SliceableLinop):
             continue
         for name, part in module._weights.items():
@@ -48,7 +48,7 @@ def mesh_dims_of_weights(
             halos = [dim for dim in dims if dim in sharding.cuts and sharding.cuts[dim].reads]
             if weight.requires_grad and not halos:
                 cut.setdefault(id(weight), set()).update(sharding.present_in(dims))
-    found = [
+    dims_of_weights = [
         tuple(name for name in sharding.used if name not in cut[id(weight)])
         if id(weight) in cut
         else None
@@ -56,7 +56,7 @@ def mesh_dims_of_weights(
     ]
     shared = [
         (tuple(weight.shape), dims)
-        for weight, dims in zip(weights, found, strict=True)
+        for weight, dims in zip(weights, dims_of_weights, strict=True)
         if dims is None or dims
     ]
     gathered = ranks.all_gather(shared, owner, "the weights that are trained")
@@ -66,7 +66,7 @@ def mesh_dims_of_weights(
             "be copies of each other or be cut, and all ranks must have work, got (shape, summed "
             f"over) {gathered}; give all ranks the operator, or detach its weights"
         )
-    return [dims or () for dims in found]
+    return [dims or () for dims in dims_of_weights]
 
 
 class RankCopies(PartCopies):
@@ -92,9 +92,9 @@ class RankCopies(PartCopies):
         super().__init__(tiles)
         self._summed = summed
         for weight in weights:
-            self.parts.add(weight, weight, weight)
+            self.weight_views.add(weight, weight, weight)
         self._state = TensorState(*self._tensors())  # also of these
-        numbers = {id(weight): number for number, weight in enumerate(self.parts.weights)}
+        numbers = {id(weight): number for number, weight in enumerate(self.weight_views.weights)}
         if len(numbers) != len(weights) or not all(id(weight) in numbers for weight in weights):
             raise NotImplementedError(
                 f"{owner}: weights that are trained over ranks must be dense tensors, got one "
@@ -106,12 +106,12 @@ class RankCopies(PartCopies):
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights by number, summed over all ranks."""
-        found = super().gradients_at_weights(sums)
+        gradients = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
-            weight = self.parts.weights[number]
-            own = found.get(number)
+            weight = self.weight_views.weights[number]
+            own = gradients.get(number)
             if own is None:
-                own = self.parts.layouts[number].empty_like(weight.detach()).zero_()
+                own = self.weight_views.layouts[number].empty_like(weight.detach()).zero_()
             total = self._summed(own, dims, f"the gradient of weight {tuple(weight.shape)}")
-            found[number] = self.parts.layouts[number].laid_out(total)
-        return found
+            gradients[number] = self.weight_views.layouts[number].laid_out(total)
+        return gradients

@@ -9,7 +9,7 @@ from math import prod
 from typing import TypeAlias
 
 from linops_core import FFT, Chain, GridOperator, Identity, NamedLinop, SplitError
-from linops_core.siblings import acts_as, part_along, tile_of
+from linops_core.siblings import acts_as, factor_along, tile_of
 from nameddim import NamedDimension, is_wildcard
 
 from ._sharding import Cut, Pieces
@@ -101,7 +101,7 @@ def steps_of(
     SplitError
         If a transform needs a whole dimension, and no other dimension can be cut meanwhile.
     """
-    found: Steps = []
+    result: Steps = []
     for work in works:
         (linop,) = work.linops
         checked_cuts(linop.ishape, placement)
@@ -115,18 +115,18 @@ def steps_of(
         else:
             checked_cuts(work.cuts, placement)
         for step in steps:
-            before = found[-1] if found else None
+            before = result[-1] if result else None
             together = _together(before, step)
             if together is None:
-                found.append(step)
+                result.append(step)
             else:
-                found[-1] = together
-    return found
+                result[-1] = together
+    return result
 
 
 def axis_pairs(linop: NamedLinop) -> list[tuple[NamedDimension, NamedDimension]]:
     """Return the output name of each grid dimension, if the operator acts along each separately."""
-    if not isinstance(linop, GridOperator) or part_along(linop, (), linop.ishape) is None:
+    if not isinstance(linop, GridOperator) or factor_along(linop, (), linop.ishape) is None:
         return []
     pairs = [(here, there) for here, there in linop.axis_dims if here and there]
     return [(there, here) for here, there in pairs] if linop.is_adjoint else pairs
@@ -140,21 +140,21 @@ def completed(
     It is the first free one that is not cut in the placed grid. If an operator maps a space to
     itself, its output is cut like its input.
     """
-    found, n_before = dict(placement), -1
+    result, n_before = dict(placement), -1
     of_grids = {dim for linop in linops for pair in axis_pairs(linop) for dim in pair}
-    while n_before < len(found):
-        n_before = len(found)
+    while n_before < len(result):
+        n_before = len(result)
         ends = linops[0].ishape, linops[-1].oshape
         if is_endomorphism and len(ends[0]) == len(ends[1]):
             for pair in zip(*ends, strict=True):
-                placed = [found[dim] for dim in pair if dim in found]
+                placed = [result[dim] for dim in pair if dim in result]
                 if placed and of_grids.issuperset(pair):
-                    found.update(dict.fromkeys(pair, placed[0]))
+                    result.update(dict.fromkeys(pair, placed[0]))
         for linop in linops:
             pairs = axis_pairs(linop)
-            _complete(found, pairs, linop.oshape)
-            _complete(found, [(there, here) for here, there in pairs], linop.ishape)
-    return found
+            _complete(result, pairs, linop.oshape)
+            _complete(result, [(there, here) for here, there in pairs], linop.ishape)
+    return result
 
 
 def _complete(
@@ -175,14 +175,14 @@ def _complete(
 
 def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedDimension, str]:
     """Return the placed ones of some dimensions; they must be on different mesh dimensions."""
-    found = {dim: placement[dim] for dim in dims if dim in placement}
-    if len({*found.values()}) < len(found):
+    cuts = {dim: placement[dim] for dim in dims if dim in placement}
+    if len({*cuts.values()}) < len(cuts):
         raise ValueError(
             f"{_NAME}: each dimension of a vector must have its own dimension of the mesh, got "
-            f"{ ({str(dim): name for dim, name in found.items()}) }; two dimensions may share "
+            f"{ ({str(dim): name for dim, name in cuts.items()}) }; two dimensions may share "
             "one if no vector has both, as in the two grids of an FFT"
         )
-    return found
+    return cuts
 
 
 def _read_across(work: LocalWork) -> list[tuple[NamedDimension, NamedDimension]]:
@@ -280,7 +280,7 @@ def _route(
         done, cuts, way = ways.popleft()
         ready = become.keys() - done - cuts.keys()
         if ready:
-            part = part_along(linop, ready, names_after(done))
+            part = factor_along(linop, ready, names_after(done))
             assert part is not None
             way, done = [*way, LocalWork((part,), cuts)], done | ready
         if len(done) == len(become) and cuts == goal:
@@ -345,14 +345,14 @@ def known_lengths(
         ):
             if length is not None and not is_wildcard(dim):
                 lengths.setdefault(dim, set()).add(length)
-    found = {**sizes, **{dim: min(own) for dim, own in lengths.items() if len(own) == 1}}
+    known = {**sizes, **{dim: min(own) for dim, own in lengths.items() if len(own) == 1}}
     pairs = [pair for linop in linops for pair in axis_pairs(linop)]
     for _ in linops:
         for here, there in pairs:
             for one, other in ((here, there), (there, here)):
-                if one in found and found.setdefault(other, found[one]) != found[one]:
+                if one in known and known.setdefault(other, known[one]) != known[one]:
                     raise SplitError(
                         f"{_NAME}: {one} and {other} must have the same size, as the two grids of "
-                        f"an FFT have, got {found[one]} and {found[other]}"
+                        f"an FFT have, got {known[one]} and {known[other]}"
                     )
-    return {dim: n for dim, n in found.items() if len(lengths.get(dim, ())) < 2}
+    return {dim: n for dim, n in known.items() if len(lengths.get(dim, ())) < 2}

@@ -50,7 +50,7 @@ def share_by_views(work: LocalWork, ranks: Transport, sizes: Sizes) -> Share:
     return Share(_part(linop, sharding), linop, linop, sharding, linop)
 
 
-class Spaces(Zero):
+class SpacesOfFunction(Zero):
     """The spaces of an operator made by a function; they fit the same neighbours as it."""
 
     # Not a submodule, because its weights have no memory.
@@ -71,7 +71,7 @@ class Spaces(Zero):
         fitted = self._like[0].fitted_to(dims) if self._like else None
         if fitted is None:
             return None
-        other = cast(Spaces, self.resolved_to(NamedShape(fitted.ishape, fitted.oshape)))
+        other = cast(SpacesOfFunction, self.resolved_to(NamedShape(fitted.ishape, fitted.oshape)))
         other._like = (fitted,)
         return other
 
@@ -95,7 +95,7 @@ class LoadedTile:
         else:
             tile = self.tile.fitted_to(whole.ishape) or self.tile
             tile = tile.resolved(ishape=whole.ishape, oshape=whole.oshape)
-        structure = whole.structure if isinstance(whole, Spaces) else whole
+        structure = whole.structure if isinstance(whole, SpacesOfFunction) else whole
         return Share(tile, whole, structure, sharding, tile, has_own_weights=True)
 
 
@@ -140,15 +140,15 @@ def load_tile(
     if tile is not None:
         own = [dim for dim in placement if is_all or dim in tile.dims]
         facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(own, key=str)
-        spaces = Spaces.like(tile)
-        if isinstance(spaces, Spaces):
+        spaces = SpacesOfFunction.like(tile)
+        if isinstance(spaces, SpacesOfFunction):
             spaces._like = (_without_memory(tile),)
     gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
-    found = [(known, message) for known, message in gathered if known is not None]
+    loaded = [(known, message) for known, message in gathered if known is not None]
     ranks.check_same(
-        [found[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
+        [loaded[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
     )
-    (ishape, oshape, is_endomorphism, placed), message = found[0]
+    (ishape, oshape, is_endomorphism, placed), message = loaded[0]
     spaces = pickle.loads(message)
     if sharding.leaves_some_idle:
         has_work = all(sharding.lengths[dim] for dim in placed)
@@ -156,7 +156,7 @@ def load_tile(
         if spaces is None:
             _idle_like(None, sharding, owner)
     known = {dim: sizes[dim] for dim in placed}
-    whole = Spaces(ishape, oshape) if spaces is None else spaces._with_lengths(known)
+    whole = SpacesOfFunction(ishape, oshape) if spaces is None else spaces._with_lengths(known)
     return LoadedTile(
         tile, whole.as_endomorphism() if is_endomorphism else whole, frozenset(placed)
     )
@@ -166,7 +166,7 @@ def _pickled(spaces: Zero | None) -> bytes:
     try:
         return pickle.dumps(spaces)
     except Exception:  # it has a function that cannot be pickled
-        if isinstance(spaces, Spaces):
+        if isinstance(spaces, SpacesOfFunction):
             spaces._like = ()
         return pickle.dumps(spaces)
 
@@ -184,8 +184,8 @@ def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> Na
         return pickle.dumps(_without_memory(linop))
 
     what = f"the operator of rank {source}"
-    found = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
-    message = found[ranks.mesh.numbers.index(source)]
+    pickled = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
+    message = pickled[ranks.mesh.numbers.index(source)]
     assert message is not None
     whole: NamedLinop = pickle.loads(message)
     return whole
@@ -284,11 +284,11 @@ def sharding_for(
 ) -> Sharding:
     """Return the sharding for cut dimensions of these lengths."""
     reads = reads or {}
-    found = {
+    own_cuts = {
         dim: Cut(name, ranks.mesh.size((name,)), lengths[dim], reads.get(dim))
         for dim, name in cuts.items()
     }
-    return Sharding(ranks.mesh.sizes, ranks.mesh.at, found)
+    return Sharding(ranks.mesh.sizes, ranks.mesh.at, own_cuts)
 
 
 def _sharding_of(linop: NamedLinop, ranks: Transport, work: LocalWork, sizes: Sizes) -> Sharding:

@@ -91,15 +91,15 @@ def shares_of_one(
     own: Sequence[LocalWork | Move | Halo | None] = [None] * len(plan.steps)
     if isinstance(linop, NamedLinop) and ranks.mesh.rank == source:
         own = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
-    found: Shares = []
+    shares: Shares = []
     for step, mine in zip(plan.steps, own, strict=True):
         if isinstance(step, LocalWork):
             sizes = plan.sizes_in(step)
             full = mine.linop if isinstance(mine, LocalWork) else None
-            found.append(scattered_share(full, step, source, ranks, sizes, owner))
+            shares.append(scattered_share(full, step, source, ranks, sizes, owner))
         else:
-            found.append(step)
-    return plan, found
+            shares.append(step)
+    return plan, shares
 
 
 def shares_of_functions(
@@ -115,9 +115,9 @@ def shares_of_functions(
             made += [None] * len(parts)
         else:
             name = owner if len(sources) == 1 else f"{owner}: function {number}"
-            found = load_tile(source, ranks, placement, sizes, name, is_all=len(sources) == 1)
-            linops.append(found.whole)
-            made.append(found)
+            tile = load_tile(source, ranks, placement, sizes, name, is_all=len(sources) == 1)
+            linops.append(tile.whole)
+            made.append(tile)
     whole = linops[0] if len(linops) == 1 else Chain(*linops)
     works = [
         LocalWork(
@@ -128,13 +128,13 @@ def shares_of_functions(
     plan = operator_steps(whole, works, placement, sizes, ranks.mesh.sizes)
 
     def share(step: LocalWork) -> Share:
-        found = None if step.source is None else made[step.source]
-        if found is None:
+        tile = None if step.source is None else made[step.source]
+        if tile is None:
             return share_by_views(step, ranks, plan.sizes_in(step))
-        return found.share(ranks, step.cuts, plan.lengths, step.linop)
+        return tile.share(ranks, step.cuts, plan.lengths, step.linop)
 
     return plan, [share(step) if isinstance(step, LocalWork) else step for step in plan.steps]
 
 
 def _works(linop: NamedLinop) -> list[LocalWork]:
-    return [LocalWork((part,), {}) for part in linop.flatten()]
+    return [LocalWork((factor,), {}) for factor in linop.flatten()]

@@ -19,7 +19,7 @@ Stencil: TypeAlias = Mapping[int, float]
 """The factor of each shift."""
 
 
-class Part(NamedTuple):
+class SlicePair(NamedTuple):
     """A slice of the input and a slice of the output, along the same axis."""
 
     inputs: range
@@ -36,14 +36,14 @@ class Part(NamedTuple):
         return None, None
 
     @property
-    def reverse(self) -> Part:
+    def reverse(self) -> SlicePair:
         """The way back."""
-        return Part(self.outputs, self.inputs)
+        return SlicePair(self.outputs, self.inputs)
 
-    def cut(self, of_inputs: slice | None, of_outputs: slice | None) -> Part:
-        """Return a part of the part."""
+    def cut(self, of_inputs: slice | None, of_outputs: slice | None) -> SlicePair:
+        """Return these slices of both slices."""
         inputs, outputs = self
-        return Part(
+        return SlicePair(
             inputs if of_inputs is None else inputs[of_inputs],
             outputs if of_outputs is None else outputs[of_outputs],
         )
@@ -75,9 +75,9 @@ class Run(NamedTuple):
         """The points of the input."""
         return slice(self.start + self.shift, self.stop + self.shift)
 
-    def within(self, part: Part) -> Run:
-        """Return the run within the slices of ``part``, counted from their starts; may be empty."""
-        inputs, outputs = part
+    def within(self, pair: SlicePair) -> Run:
+        """Return the run within the slices of ``pair``, counted from their starts; may be empty."""
+        inputs, outputs = pair
         start = max(self.start, outputs.start, inputs.start - self.shift)
         stop = min(self.stop, outputs.stop, inputs.stop - self.shift)
         shift = self.shift + outputs.start - inputs.start
@@ -138,22 +138,22 @@ class StencilPlan(NamedTuple):
 
 
 def stencil_plan(
-    terms: Iterable[Term], parts: Sequence[Part], runs: Sequence[Sequence[Run]]
+    terms: Iterable[Term], pairs: Sequence[SlicePair], runs: Sequence[Sequence[Run]]
 ) -> StencilPlan:
-    """Return the plan for the terms; the last part is for the components."""
-    *grid, (inputs, outputs) = parts
-    same = [[Run(1, 0, 0, part.outputs.stop)] for part in grid]
+    """Return the plan for the terms; the last pair is for the components."""
+    *grid, (inputs, outputs) = pairs
+    same = [[Run(1, 0, 0, pair.outputs.stop)] for pair in grid]
     steps: list[TermRuns] = []
     for term in terms:
         if term.output not in outputs or term.input not in inputs:
             continue
         along = [runs[axis] if axis == term.axis else same[axis] for axis in range(len(grid))]
-        within = [[run.within(part) for run in own] for own, part in zip(along, grid, strict=True)]
+        within = [[run.within(pair) for run in own] for own, pair in zip(along, grid, strict=True)]
         own = tuple([tuple([run for run in each if run.start < run.stop]) for each in within])
         if all(own):
             output, input_ = term.output - outputs.start, term.input - inputs.start
             steps.append(TermRuns(Term(output, input_, term.axis, term.factor), own))
-    return StencilPlan(tuple([len(part.outputs) for part in parts]), tuple(steps))
+    return StencilPlan(tuple([len(pair.outputs) for pair in pairs]), tuple(steps))
 
 
 def apply_stencil_plan(x: Tensor, plan: StencilPlan, axes: Sequence[int]) -> Tensor:

@@ -16,8 +16,8 @@ from nameddim import ND, NamedDimension, NamedShape, as_dims
 from .._checks import sizes_of_grid
 from ._stencil import (
     BOUNDARIES,
-    Part,
     Run,
+    SlicePair,
     Stencil,
     StencilPlan,
     Term,
@@ -33,10 +33,10 @@ _PLANS = {way: Memo[StencilPlan]() for way in ("there", "back")}
 """The plans of the forward and of the adjoint operator."""
 
 
-class StencilSums(GridOperator[Part]):
+class StencilSums(GridOperator[SlicePair]):
     """The base class of finite differences; subclasses give the stencils."""
 
-    saved_with: ClassVar[tuple[type, ...]] = (Part, Run, Term)
+    saved_with: ClassVar[tuple[type, ...]] = (SlicePair, Run, Term)
 
     is_real = True
     grid_keys = ("grid", "result")
@@ -72,8 +72,8 @@ class StencilSums(GridOperator[Part]):
         )
         n_inputs = 1 + max(term.input for term in terms)
         n_outputs = 1 + max(term.output for term in terms)
-        parts = [Part(range(n), range(n)) for n in lengths]
-        axes = [*parts, Part(range(n_inputs), range(n_outputs))]
+        pairs = [SlicePair(range(n), range(n)) for n in lengths]
+        axes = [*pairs, SlicePair(range(n_inputs), range(n_outputs))]
         super().__init__(whole, axes, names.is_free)
         self._runs: list[Sequence[Run]] = [stencil_runs(stencil, n, boundary) for n in lengths]
         self._terms = tuple(terms)
@@ -118,12 +118,12 @@ class StencilSums(GridOperator[Part]):
         """Return the plan of the forward or adjoint operator; it is made once."""
         plan = _PLANS[way].of(self)
         if plan is None:
-            terms, parts, runs = self._terms, self._axes, self._runs
+            terms, pairs, runs = self._terms, self._axes, self._runs
             if way == "back":
                 terms = tuple([term.reverse for term in terms])
-                parts = tuple([part.reverse for part in parts])
+                pairs = tuple([pair.reverse for pair in pairs])
                 runs = [[run.reverse for run in each] for each in runs]
-            plan = stencil_plan(terms, parts, runs)
+            plan = stencil_plan(terms, pairs, runs)
             if not is_dynamo_compiling():
                 _PLANS[way].keep(self, plan)
         return plan

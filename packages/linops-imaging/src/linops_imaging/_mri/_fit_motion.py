@@ -103,15 +103,17 @@ def fit_motion(
         fit = _Fit(transform, images, kspace, names, scale)
         pose = fit.first(shifts, rotations)
         damping = pose.new_full(pose.shape[:-1], 1e-3)
-        found = fit.explained(pose)
-        cost = fit.cost(found)
+        explained = fit.explained(pose)
+        cost = fit.cost(explained)
         for _ in range(max_num_iters):
-            other = pose + fit.step(pose, found, damping)
+            other = pose + fit.step(pose, explained, damping)
             there = fit.explained(other)
             new_cost = fit.cost(there)
             is_better = new_cost < cost
             pose = torch.where(is_better.unsqueeze(-1), other, pose)
-            found = torch.where(fit.on_samples(is_better.double(), names).real > 0, there, found)
+            explained = torch.where(
+                fit.on_samples(is_better.double(), names).real > 0, there, explained
+            )
             cost = torch.where(is_better, new_cost, cost)
             damping = torch.where(is_better, damping / 10, damping * 10)
     n_dims = len(transform.grid_size)
@@ -164,13 +166,13 @@ class _Fit(NamedTuple):
         """Return the transform at other locations."""
         return self.transform.with_weights(lambda own: locs.to(own.dtype))(images)
 
-    def derivatives(self, pose: Tensor, found: Tensor) -> list[Tensor]:
+    def derivatives(self, pose: Tensor, explained: Tensor) -> list[Tensor]:
         """Return the derivative of the samples to each number of a pose."""
         sizes, axes = self.transform.grid_size, self.transform.places[0]
         n_dims = len(sizes)
         turns = self.transform.locs.double() / pose.new_tensor(sizes)
         factors = (-2j * math.pi * turns).unbind(-1)
-        columns = [self.on_samples(factor, self.of_points) * found for factor in factors]
+        columns = [self.on_samples(factor, self.of_points) * explained for factor in factors]
         locs, phases = self.moved(pose)
         slopes = []
         for axis, n in zip(axes, sizes, strict=True):
@@ -190,9 +192,9 @@ class _Fit(NamedTuple):
             columns.append(torch.stack(terms).sum(0))
         return columns
 
-    def step(self, pose: Tensor, found: Tensor, damping: Tensor) -> Tensor:
+    def step(self, pose: Tensor, explained: Tensor, damping: Tensor) -> Tensor:
         """Return the damped Gauss-Newton step of each shot."""
-        columns, residual = self.derivatives(pose, found), self.kspace - found
+        columns, residual = self.derivatives(pose, explained), self.kspace - explained
         rows = [
             torch.stack(
                 [self.per_shot((one.conj() * other).real) for other in (*columns, residual)]
@@ -207,9 +209,9 @@ class _Fit(NamedTuple):
         change: Tensor = torch.linalg.solve(matrix + more, right)
         return change
 
-    def cost(self, found: Tensor) -> Tensor:
+    def cost(self, explained: Tensor) -> Tensor:
         """Return the squared distance from the samples, for each shot."""
-        return self.per_shot((found - self.kspace).abs().square().double())
+        return self.per_shot((explained - self.kspace).abs().square().double())
 
     def per_shot(self, values: Tensor) -> Tensor:
         """Return the sums over all samples of a shot."""

@@ -155,11 +155,11 @@ def rotation_derivatives(rotations: Tensor) -> list[Tensor]:
     # exp of [[A, E], [0, A]] has the derivative of exp(A) in the direction E above.
     twice = torch.zeros(*rotations.shape[:-1], 6, 6, dtype=rotations.dtype, device=rotations.device)
     twice[..., :3, :3] = twice[..., 3:, 3:] = _generator(rotations)
-    found = []
+    result = []
     for unit in torch.eye(3, dtype=rotations.dtype, device=rotations.device):
         twice[..., :3, 3:] = _generator(unit)
-        found.append(torch.linalg.matrix_exp(twice)[..., :3, 3:])
-    return found
+        result.append(torch.linalg.matrix_exp(twice)[..., :3, 3:])
+    return result
 
 
 def _generator(rotations: Tensor) -> Tensor:

@@ -185,12 +185,12 @@ class _Segments(NamedTuple):
             at = torch.linspace(first, last, count, dtype=torch.float64, device="cpu")
             if count == 1:
                 at.fill_((first + last) / 2)
-            found, is_small = cls._fitted(rates, at, some)
-            error = found._error_at(some, rates)
+            segments, is_small = cls._fitted(rates, at, some)
+            error = segments._error_at(some, rates)
             if n is not None or (is_small and error <= tol):
-                error = max(error, found._error_at(some, checked))
+                error = max(error, segments._error_at(some, checked))
             if n is not None or (is_small and error <= tol):
-                return found._replace(error=error)
+                return segments._replace(error=error)
             smallest = min(smallest, error)
         raise ValueError(
             f"TimeSegments: tol must be one that {_MOST_SEGMENTS} segments keep, {smallest:.1e}, "
@@ -222,8 +222,8 @@ class _Segments(NamedTuple):
             return _exponentials(some, self.rates) @ self.inverse
 
         flat = times.reshape(-1)
-        found = some_at_a_time(fitted, flat, max(1, AT_ONCE // len(self.rates)))
-        return found.reshape(*times.shape, len(self.times))
+        weights = some_at_a_time(fitted, flat, max(1, AT_ONCE // len(self.rates)))
+        return weights.reshape(*times.shape, len(self.times))
 
 
 def _exponentials(times: Tensor, rates: Tensor) -> Tensor:
@@ -270,11 +270,11 @@ def _dims(
     side: tuple[NamedDimension, ...],
 ) -> tuple[NamedDimension, ...]:
     """Return the dimensions of a map, which must be different ones of a side of the transform."""
-    found = side[len(side) - values.ndim :] if dims is None else as_dims(dims)
-    is_fine = len({*found}) == values.ndim and {*found} <= {*side} - {ELLIPSES}
+    result = side[len(side) - values.ndim :] if dims is None else as_dims(dims)
+    is_fine = len({*result}) == values.ndim and {*result} <= {*side} - {ELLIPSES}
     if not is_fine or not values.ndim:
         raise ValueError(
             f"TimeSegments: {name} must be {values.ndim} dimensions of the transform's "
-            f"({', '.join(map(str, side))}), at least one, got {found}"
+            f"({', '.join(map(str, side))}), at least one, got {result}"
         )
-    return found
+    return result

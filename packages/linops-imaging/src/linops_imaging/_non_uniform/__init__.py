@@ -1,1 +1,1 @@
-"""The non-uniform Fourier transform: its parts, its normal operator, its density weights."""
+"""The non-uniform Fourier transform: methods and libraries, normal operator, density weights."""

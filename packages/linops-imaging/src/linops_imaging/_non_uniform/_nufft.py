@@ -26,7 +26,7 @@ from linops_core.siblings import (
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, get_nd_shape
 
 from .._checks import sizes_of_grid
-from .._some_at_a_time import applied_in_parts
+from .._some_at_a_time import applied_in_pieces
 from ._finufft import FinufftTransform
 from ._kaiser_bessel import LEAST_OVERSAMPLING, Gridding, fastest_gridding
 from ._locations import check_locations
@@ -59,10 +59,6 @@ class NUFFT(Wrapper):
     - Order: coordinate d of a location belongs to axis d of the image.
     - Units: cycles per field of view, in :math:`[-N_d / 2, N_d / 2]`.
 
-    Names and scale are those of torch-named-linops. The image is multiplied by weights, transformed
-    by an FFT of M >= ``oversamp`` * N points along each axis, and interpolated by a Kaiser-Bessel
-    kernel of ``width`` points.
-
     Parameters
     ----------
     locs : Tensor
@@ -72,9 +68,9 @@ class NUFFT(Wrapper):
         D numbers, N: the size of the image.
     output_shape : sequence of dimensions, optional
         Dimensions of the locations without the last axis: frames, then points; K, K1 and so on by
-        default. A dimension that is
-        also in ``batch_shape`` is a frame, with its own locations; the output has it where
-        ``batch_shape`` has it. The points take the place of the image. Both can be sliced.
+        default. A dimension that is also in ``batch_shape`` is a frame, with its own locations; the
+        output has it where ``batch_shape`` has it. The points take the place of the image. Both can
+        be sliced.
     input_shape : sequence of dimensions, optional
         Dimensions of the image; Nx, Ny, Nz by default. They cannot be sliced.
     input_kshape : sequence of dimensions, optional
@@ -83,34 +79,28 @@ class NUFFT(Wrapper):
     batch_shape : sequence of dimensions, optional
         Dimensions before the image (coils, frames). They can be sliced. Any dimensions by default.
     oversamp, width : float, optional
-        At least 1.125 and at least 2, instead of ``tol``; 1.25 and 4 if only the other one is
-        given. M is the next even number with only the prime factors 2, 3 and 5.
+        Instead of ``tol``: the size of the grid inside, relative to that of the image, at least
+        1.125, and the width of the Kaiser-Bessel kernel on it, at least 2. They are 1.25 and 4 if
+        only the other one is given.
     tol : float, optional
         The largest error of an entry of the matrix, relative to its absolute value; 1e-3 by
-        default. It chooses oversampling and width. The largest error is hardly ever less than a
-        fifth of ``tol``, as more would cost time. Below 1e-5, data in single precision are
-        transformed in double precision inside. ``repr`` has the largest error of an entry.
+        default. Where single precision does not keep it, the transform is in double precision
+        inside. ``repr`` has the largest error of an entry.
     method : {"auto", "table", "interpolate", "finufft"}
-        "table" keeps the interpolation weights, ceil(width) ** D for each location, and raises an
-        error if they exceed ``table_budget``. The table is made anew when the locations change.
-        "interpolate" computes the weights in each call. "finufft" uses that library on a CPU and
-        cufinufft on a CUDA device (the extra ``cufinufft``). It works to ``tol``
-        and takes neither ``oversamp`` nor ``width``; where single precision does not keep ``tol``,
-        it computes in double precision inside. Gradients to the locations are those of the exact
-        sum, so they agree with differences up to ``tol``. "auto" takes the fastest of many calls by
-        measured times, and keeps the same ``tol``. On a CPU, that is a table for coils in one or
-        two dimensions and a ``tol`` of at least 1e-5, if ``batch_shape`` names a dimension beside
-        frames and without ``toeplitz``, which applies A and A.H rarely; otherwise it is finufft.
-        ``A.method`` and ``repr`` say which it is.
+        All keep ``tol``. "table" keeps the interpolation weights, ceil(width) ** D for each
+        location, and raises an error if they exceed ``table_budget``. "interpolate" computes the
+        weights in each call. "finufft" uses that library on a CPU and cufinufft on a CUDA device
+        (the extra ``cufinufft``), and takes neither ``oversamp`` nor ``width``. "auto" takes what
+        is fastest in many calls: on a CPU a table for coils in one or two dimensions, if ``tol`` is
+        at least 1e-5, ``batch_shape`` names a dimension beside frames, and ``toeplitz`` is False;
+        otherwise finufft. ``A.method`` and ``repr`` say which it is.
     toeplitz : bool
         If True, the normal operator ``A.N``, and ``A.normal(D)`` for density weights D, is a
-        convolution: two Fourier transforms of twice the size, for any number of locations. The
-        first call computes the kernel, one real number for each point of that grid, with an error
-        below 2e-5 (single precision) or 1e-11 (double precision). It is computed anew when
-        locations or weights change. If these require gradients, A and A.H are applied instead.
-        With a Dense that makes the frames of few coefficients, ``(A @ Dense(basis, ...)).N``
-        convolves coefficients, with a kernel for each pair of them instead of each frame. That
-        Dense must be next to the NUFFT: ``A @ basis @ maps``, not ``A @ maps @ basis``.
+        convolution: two Fourier transforms of twice the size, for any number of locations. Its
+        kernel has an error below 2e-5 (single precision) or 1e-11 (double precision). If locations
+        or weights require gradients, A and A.H are applied instead. With a Dense that makes frames
+        of few coefficients, ``(A @ Dense(basis, ...)).N`` convolves coefficients; that Dense must
+        be next to the NUFFT: ``A @ basis @ maps``, not ``A @ maps @ basis``.
     table_budget : int, optional
         Largest size of the table, in bytes; 2**28 by default.
     dims : sequence of dimensions, optional
@@ -136,18 +126,12 @@ class NUFFT(Wrapper):
     Notes
     -----
     The result has the precision of the input, at least single precision, for locations of any
-    dtype; gradients to the locations have their dtype. If you change the locations in place later,
-    they are not checked again. Outside of the range the result follows the same formula. It is NaN
-    for a location that is NaN.
+    dtype; gradients to the locations have their dtype. With "finufft" they are those of the exact
+    sum. If you change the locations in place later, they are not checked again. Outside of the
+    range the result follows the same formula. It is NaN for a location that is NaN.
 
-    A large batch is computed in parts, so the oversampled grids of all coils and frames are not in
-    memory at the same time; finufft has one grid. The exception is a call without finufft that
-    records gradients to the locations.
-
-    With "finufft", a graph of ``torch.compile`` or ``torch.export`` has one operation for the
-    transform, with the same numbers and derivatives. To load a program elsewhere, import this
-    package there first. Plans of graphs are freed with the locations. For them and for locations
-    that require gradients, the locations are compared with a copy in each call.
+    Names and scale are those of torch-named-linops. A program of ``torch.export`` with "finufft"
+    needs ``import linops_imaging`` where it is loaded.
 
     References
     ----------
@@ -275,7 +259,7 @@ class NUFFT(Wrapper):
         x = x.to(torch.complex128 if linop._needs_double else dtype)
         if not writing_is_safe() or is_recorded(locs):
             return linop.linop(x).to(dtype)
-        there, back = (partial(linop._in_parts, is_back) for is_back in (False, True))
+        there, back = (partial(linop._in_pieces, is_back) for is_back in (False, True))
         return linear_function(there, back, x, locs).to(dtype)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
@@ -318,7 +302,7 @@ class NUFFT(Wrapper):
         """The interpolation, or its adjoint; it holds the locations."""
         return _interpolate_of(self.linop)
 
-    def _in_parts(self, is_back: bool, x: Tensor) -> Tensor:
+    def _in_pieces(self, is_back: bool, x: Tensor) -> Tensor:
         """Return A x for the operand A or its adjoint, some slices of the batch at a time."""
         linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
         frames = interpolate.shape.other_shapes["frames"]
@@ -334,7 +318,7 @@ class NUFFT(Wrapper):
             if step < n and (tiles := self._frames(dim, n, step)):
                 pieces = zip(tiles, x.split(step, ins[number]), strict=True)
                 parts = (
-                    tile._in_parts(is_back, piece)
+                    tile._in_pieces(is_back, piece)
                     for tile, piece in steps_that_differ(x, pieces, itemgetter(1))
                 )
                 return concatenate(parts, outs[number], n)
@@ -344,7 +328,7 @@ class NUFFT(Wrapper):
             if x.shape[at] > 1 and number not in own
         ]
         nbytes = of_frame * math.prod([x.shape[at] for at in ins])
-        return applied_in_parts(linop, x, axes, nbytes, _STEP)
+        return applied_in_pieces(linop, x, axes, nbytes, _STEP)
 
     @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -378,7 +362,7 @@ method_of.register(NUFFT)(attrgetter("method"))
 
 
 def _interpolate_of(linop: NamedLinop) -> Interpolate:
-    return next(part for part in linop.flatten() if isinstance(part, Interpolate))
+    return next(factor for factor in linop.flatten() if isinstance(factor, Interpolate))
 
 
 def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
@@ -388,10 +372,10 @@ def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
 
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
     """Return ``n`` dimensions."""
-    found = as_dims(dims)
-    if len(found) != n or ELLIPSES in found:
-        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {found}")
-    return found
+    result = as_dims(dims)
+    if len(result) != n or ELLIPSES in result:
+        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {result}")
+    return result
 
 
 def _check_numbers(**numbers: tuple[object, float]) -> None:

@@ -18,7 +18,7 @@ from nameddim import ND, NamedDimension, get_nd_shape
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import fastest_gridding
 from ._kept import Key, may_be_kept, view_key
-from ._normal_parts import NormalParts
+from ._normal_factors import NormalFactors
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
 
@@ -27,7 +27,7 @@ _POINTS = 2**12
 
 
 class ToeplitzNormal(Wrapper):
-    """A composition that :class:`NormalParts` describes, applied as a convolution.
+    """A composition that :class:`NormalFactors` describes, applied as a convolution.
 
     Its roles of dimensions are those of the composition, which is its operand. Where no kernel may
     be kept, the composition itself is applied: while gradients to locations or weights are
@@ -36,7 +36,7 @@ class ToeplitzNormal(Wrapper):
     Parameters
     ----------
     chain : NamedLinop
-        A composition that has :class:`NormalParts`.
+        A composition that has :class:`NormalFactors`.
     """
 
     saved_with: ClassVar[tuple[type, ...]] = (Kept,)
@@ -48,26 +48,26 @@ class ToeplitzNormal(Wrapper):
     @classmethod
     def of(cls, chain: NamedLinop) -> NamedLinop:
         """Return the operator around ``chain``, or ``chain`` if it is not a convolution."""
-        return chain if NormalParts.of(chain) is None else cls(chain).as_endomorphism()
+        return chain if NormalFactors.of(chain) is None else cls(chain).as_endomorphism()
 
     @property
     def name(self) -> str:
         """The given name, else the name of the operator with ``.N``."""
-        return self._name or f"{cast(NamedLinop, self._parts().transform).name}.N"
+        return self._name or f"{cast(NamedLinop, self._factors().transform).name}.N"
 
     @staticmethod
     def fn(linop: ToeplitzNormal, x: Tensor, /) -> Tensor:
         """Return A^H D A x."""
         if torch.compiler.is_compiling():
             return linop.linop(x)
-        parts = linop._parts()
-        tensors = parts.tensors()
-        if not parts.is_real() or not may_be_kept(x, tensors) or not x.numel():
+        factors = linop._factors()
+        tensors = factors.tensors()
+        if not factors.is_real() or not may_be_kept(x, tensors) or not x.numel():
             return linop.linop(x)
         check_device(linop.name, x, tensors[0])
         dtypes = [t.dtype for t in (x, *tensors[1:])]  # locations do not decide the dtype
         x = x.to(reduce(torch.promote_types, dtypes, torch.complex64))
-        back = linop if parts.right is None else cast(ToeplitzNormal, linop.H)
+        back = linop if factors.right is None else cast(ToeplitzNormal, linop.H)
         return linear_function(linop._convolved, back._convolved, x, *tensors)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
@@ -78,19 +78,19 @@ class ToeplitzNormal(Wrapper):
 
         Row i has the kernels from each coefficient to coefficient i.
         """
-        parts = self._parts()
-        interpolate = parts.transform.interpolate
-        locs, of_points = interpolate.weight_part("locs"), parts.of_points()
-        tensors = parts.tensors()
-        columns = _columns(parts, tensors, parts.right, parts.input_dims[0])
-        rows = _columns(parts, tensors, parts.left, parts.output_dims[0])
+        factors = self._factors()
+        interpolate = factors.transform.interpolate
+        locs, of_points = interpolate.weight_part("locs"), factors.of_points()
+        tensors = factors.tensors()
+        columns = _columns(factors, tensors, factors.right, factors.input_dims[0])
+        rows = _columns(factors, tensors, factors.left, factors.output_dims[0])
         frames = interpolate.shape.other_shapes["frames"]
         lengths = zip(frames, locs.shape, strict=False)
-        choices = [[slice(None)] if dim in parts.merged else range(n) for dim, n in lengths]
+        choices = [[slice(None)] if dim in factors.merged else range(n) for dim, n in lengths]
         for index in cast("Iterator[tuple[slice | int, ...]]", product(*choices)):
             own = None if of_points is None else of_points[index]
-            sizes = parts.transform.grid_size
-            frame = _Frame(sizes, locs[index], own, is_squared=parts.is_squared, dtype=dtype)
+            sizes = factors.transform.grid_size
+            frame = _Frame(sizes, locs[index], own, is_squared=factors.is_squared, dtype=dtype)
             find = partial(self._kernel, tensors, frame)
             yield [
                 [find(row and row.at(index), column and column.at(index)) for column in columns]
@@ -110,22 +110,22 @@ class ToeplitzNormal(Wrapper):
         first, second = (row, column) if is_conjugate else (column, row)
         at = (*of_frame, first.key(), second.key())
 
-        def part(of: Callable[[Tensor], Tensor]) -> Tensor:
+        def kernel(of: Callable[[Tensor], Tensor]) -> Tensor:
             there, here = (each.values.to(torch.complex128) for each in (first, second))
             return frame.kernel(of(here.conj() * there))
 
-        real = self._kept.of(tensors, (*at, "real"), lambda: part(torch.real))
+        real = self._kept.of(tensors, (*at, "real"), lambda: kernel(torch.real))
         if row.key() == column.key() or not (row.values.is_complex() or column.values.is_complex()):
             return KernelTransform(real)
-        imag = self._kept.of(tensors, (*at, "imag"), lambda: part(torch.imag))
+        imag = self._kept.of(tensors, (*at, "imag"), lambda: kernel(torch.imag))
         return KernelTransform(real, imag, is_conjugate)
 
     def _convolved(self, x: Tensor) -> Tensor:
-        parts = self._parts()
-        sizes, has_coefficients = parts.transform.grid_size, int(parts.right is not None)
-        n_last = len(parts.input_dims)
+        factors = self._factors()
+        sizes, has_coefficients = factors.transform.grid_size, int(factors.right is not None)
+        n_last = len(factors.input_dims)
         last = tuple(range(-n_last, 0))
-        moved = x.movedim(parts.axes(self.ishape, parts.input_dims), last)
+        moved = x.movedim(factors.axes(self.ishape, factors.input_dims), last)
         batch, own = moved.shape[: x.ndim - n_last], moved.shape[x.ndim - n_last :]
         frames = own[has_coefficients : len(own) - len(sizes)]
         n_columns = own[0] if has_coefficients else 1
@@ -138,12 +138,12 @@ class ToeplitzNormal(Wrapper):
         assert result is not None
         n_rows = result.shape[1 : 1 + has_coefficients]
         result = result.reshape(*batch, *n_rows, *frames, *sizes)
-        return result.movedim(last, parts.axes(self.oshape, parts.output_dims))
+        return result.movedim(last, factors.axes(self.oshape, factors.output_dims))
 
-    def _parts(self) -> NormalParts:
-        parts = NormalParts.of(self.linop)
-        assert parts is not None
-        return parts
+    def _factors(self) -> NormalFactors:
+        factors = NormalFactors.of(self.linop)
+        assert factors is not None
+        return factors
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without the kernels; a copy computes new kernels."""
@@ -156,15 +156,15 @@ def _of_coefficients(inner: ToeplitzNormal, linop: NamedLinop) -> NamedLinop | N
     if not acts_as(linop, Dense):
         return None
     normal = ToeplitzNormal.of(linop.normal(inner.linop))
-    parts = normal._parts() if isinstance(normal, ToeplitzNormal) else None
-    if parts is None or (parts.right is not linop and not parts.merged):
+    factors = normal._factors() if isinstance(normal, ToeplitzNormal) else None
+    if factors is None or (factors.right is not linop and not factors.merged):
         return None
-    locs = parts.transform.interpolate.weight_part("locs")
-    frames = parts.transform.interpolate.shape.other_shapes["frames"]
+    locs = factors.transform.interpolate.weight_part("locs")
+    frames = factors.transform.interpolate.shape.other_shapes["frames"]
     n_frames = math.prod(
-        n for dim, n in zip(frames, locs.shape, strict=False) if dim in parts.merged
+        n for dim, n in zip(frames, locs.shape, strict=False) if dim in factors.merged
     )
-    n = len(parts.coefficients(linop, parts.input_dims[0]))
+    n = len(factors.coefficients(linop, factors.input_dims[0]))
     n_kernels = n * n if linop.weight.is_complex() else n * (n + 1) // 2
     return normal if n_kernels < n_frames else None
 
@@ -186,13 +186,13 @@ class _Column(NamedTuple):
 
 
 def _columns(
-    parts: NormalParts, tensors: Sequence[Tensor], part: Dense | None, dim: NamedDimension
+    factors: NormalFactors, tensors: Sequence[Tensor], factor: Dense | None, dim: NamedDimension
 ) -> Sequence[_Column | None]:
     """Return the weights of each coefficient."""
-    if part is None:
+    if factor is None:
         return [None]
-    (number,) = (n for n, tensor in enumerate(tensors) if tensor is part.weight)
-    return [_Column(number, values) for values in parts.coefficients(part, dim)]
+    (number,) = (n for n, tensor in enumerate(tensors) if tensor is factor.weight)
+    return [_Column(number, values) for values in factors.coefficients(factor, dim)]
 
 
 class _Frame:

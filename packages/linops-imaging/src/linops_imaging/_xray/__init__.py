@@ -1,1 +1,1 @@
-"""The X-ray transform of parallel rays and of fans, and filtered back projection."""
+"""X-ray transforms of images and volumes: geometries, line integrals, filtered back projection."""

@@ -1,4 +1,4 @@
-"""The geometry of the rays of a scan: parallel beam and fan beam.
+"""The geometries of the rays through an image, each a `Beam`: parallel beam and fan beam.
 
 s is the coordinate along (cos, sin) of the angle of a view, t along (-sin, cos).
 """

@@ -80,12 +80,10 @@ class ConeBeam(VolumeTransform):
     All dimensions can be sliced. A tile of the volume reads a slab of it, and tiles along its axes
     add up to the whole; rays that miss the slab take no time.
 
-    Nothing is kept between calls: the places of rays are computed in double precision for one view
-    at a time. The result has the dtype of the input, for a geometry of any dtype; half precision is
-    computed in float32. Gradients reach the volume and all tensors of the geometry, whose dtype
-    they have; while gradients to the geometry are recorded, all rays in all planes are in memory.
-    On a GPU the adjoint adds to voxels in any order, so its last digits may change from call to
-    call, and
+    The result has the dtype of the input, for a geometry of any dtype; half precision is computed
+    in float32. Gradients reach the volume and all tensors of the geometry, whose dtype they have.
+    While gradients to the geometry are recorded, all rays in all planes are in memory. On a GPU the
+    adjoint adds to voxels in any order, so its last digits may change from call to call, and
     ``torch.use_deterministic_algorithms`` refuses it.
 
     References

@@ -115,7 +115,7 @@ def fbp(
             f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}; a subclass must not override "
             "their functions"
         )
-    check_window("fbp", window)
+    check_filter_window("fbp", window)
     angles = A.weight_part("angles")
     if sinogram.shape[-2:] != (len(angles), A.n_detectors):
         raise ValueError(
@@ -166,7 +166,7 @@ def check_finite(owner: str, angles: Tensor) -> None:
         raise ValueError(f"{owner}: the angles of A must be finite, got NaN or infinity")
 
 
-def check_window(owner: str, window: str) -> None:
+def check_filter_window(owner: str, window: str) -> None:
     """Raise an error unless there is such a window."""
     if window not in [*_WINDOWS]:
         raise ValueError(f"{owner}: window must be one of {[*_WINDOWS]}, got {window!r}")
@@ -184,23 +184,23 @@ def of_chain(
         f"{owner}: A must be one X-ray transform composed with numbers and unitary operators, got "
         f"{A!r}"
     )
-    at = [n for n, part in enumerate(A.linops) if any(acts_as(part, kind) for kind in kinds)]
+    at = [n for n, factor in enumerate(A.linops) if any(acts_as(factor, kind) for kind in kinds)]
     if len(at) != 1:
         raise other
 
-    def undone(part: NamedLinop, y: Tensor) -> Tensor:
-        if acts_as(part, Scalar):
-            scaled: Tensor = y / part.weight
+    def undone(factor: NamedLinop, y: Tensor) -> Tensor:
+        if acts_as(factor, Scalar):
+            scaled: Tensor = y / factor.weight
             return scaled
-        if not is_unitary(part):
+        if not is_unitary(factor):
             raise other
-        return part.H(y)
+        return factor.H(y)
 
-    for part in reversed(A.linops[at[0] + 1 :]):
-        sinogram = undone(part, sinogram)
+    for factor in reversed(A.linops[at[0] + 1 :]):
+        sinogram = undone(factor, sinogram)
     image = invert(sinogram, A.linops[at[0]])
-    for part in reversed(A.linops[: at[0]]):
-        image = undone(part, image)
+    for factor in reversed(A.linops[: at[0]]):
+        image = undone(factor, image)
     return image
 
 
@@ -237,11 +237,11 @@ def with_ramp_filter(
         lines = pad(lines, zeros) if n_missing else lines
         n, n_samples = len(ramp), lines.shape[-1]
         if lines.is_complex():
-            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
+            convolved: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
         else:
             half = torch.fft.rfft(lines, n).mul_(ramp[: n // 2 + 1])
-            found = torch.fft.irfft(half, n)
-        return found[..., :n_samples]
+            convolved = torch.fft.irfft(half, n)
+        return convolved[..., :n_samples]
 
     return beam, filtered
 
@@ -260,6 +260,6 @@ def _response(beam: ParallelRays | FanRays, window: str) -> Tensor:
     ramp /= torch.sinc(at.clamp(max=n) * (angular_spacing / math.pi)).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
-    found: Tensor = torch.fft.fft(whole).real * spacing
+    response: Tensor = torch.fft.fft(whole).real * spacing
     frequency = torch.fft.fftfreq(padded, 0.5, dtype=torch.float64, device="cpu").abs()
-    return found * _WINDOWS[window](frequency)
+    return response * _WINDOWS[window](frequency)

@@ -84,10 +84,10 @@ class LineIntegrals(SliceableLinop):
             setattr(self, name, check_real(owner, name, value, least, more=more))
         else:
             numbers = value if isinstance(value, Iterable) else (value,) * n
-            found = tuple([check_real(owner, name, x, least, more=more) for x in numbers])
-            if len(found) != n:
+            checked = tuple([check_real(owner, name, x, least, more=more) for x in numbers])
+            if len(checked) != n:
                 raise ValueError(f"{owner}: {name} must be {n} numbers, got {value!r}")
-            setattr(self, name, found)
+            setattr(self, name, checked)
 
 
 def shape_of(

@@ -51,14 +51,8 @@ class ParallelBeam(XRayTransform):
 
     Notes
     -----
-    Nothing is kept between calls: the weights are computed for one angle at a time. Two angles
-    share their weights if one view is the other one mirrored or turned by 90 degrees (by 180
-    degrees if the image is not square). Differences of the angles up to 4 times the machine epsilon
-    are ignored. So angles that divide a half circle equally, beginning at 0, take about half the
-    time of other angles. The images of a batch share the weights as well: 16 images at once take a
-    quarter to a third of the time of 16 images one by one. Views are shared by turns only if there
-    is a ``detector_offset``, and not at all with another ``origin`` than the middle. Nothing is
-    shared while gradients to the geometry are recorded, or under transforms.
+    Angles that divide a half circle equally, beginning at 0, take about half the time of others,
+    and a batch of images less than its images one by one. Nothing is kept between calls.
 
     The result has the dtype of the input, for angles of any dtype; integers give float32. Half
     precision is computed in float32. Gradients to the geometry have its dtype. An angle that is NaN

@@ -105,7 +105,7 @@ def _planes(own: AxisRays, size: int) -> Iterator[tuple[slice, Tensor]]:
 def volume_line_integrals(x: Tensor, lines: RayLines) -> Tensor:
     """Return the line integrals of volumes (B, X, Y, Z), (B, R)."""
     function = _interpolated if is_constant(x, *lines) else _interpolated_and_recorded
-    found = x.new_zeros(len(x), len(lines.start))
+    result = x.new_zeros(len(x), len(lines.start))
     for own in rays_by_axis(lines, x.shape[1:], x.dtype):
         by_plane = x.movedim(own.axis + 1, 0)
         parts = [
@@ -113,8 +113,8 @@ def volume_line_integrals(x: Tensor, lines: RayLines) -> Tensor:
             for planes, points in _planes(own, len(by_plane))
         ]
         sums = reduce(torch.add, parts) * own.length
-        found = found + sums if own.rays is None else found.index_add_(1, own.rays, sums)
-    return found
+        result = result + sums if own.rays is None else result.index_add_(1, own.rays, sums)
+    return result
 
 
 def add_back_projection(volume: Tensor, y: Tensor, lines: RayLines) -> Tensor:
@@ -155,8 +155,8 @@ def _spread(y: Tensor, points: Tensor, sizes: Sequence[int]) -> Tensor:
     x = y.new_zeros(()).expand(*y.shape[:2], *sizes)
     gradient = torch.ops.aten.grid_sampler_2d_backward
     wants = [True, False]
-    found: Tensor = gradient(y.unsqueeze(2), x, points.unsqueeze(1), 0, 0, False, wants)[0]
-    return found
+    result: Tensor = gradient(y.unsqueeze(2), x, points.unsqueeze(1), 0, 0, False, wants)[0]
+    return result
 
 
 # torch has no forward derivatives and no second derivatives of the functions above.

@@ -55,7 +55,7 @@ def line_integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like
         bags, done = _bags(step * n_detectors, n_rows, start), 0
         for path in views:
             first, slope, length, is_turned = (numbers.unsqueeze(2) for numbers in path)
-            found = sums[done : done + len(first)]
+            target = sums[done : done + len(first)]
             at = torch.addcmul(first, row, slope).clamp_(0, longest + 1)
             index = at.int().add_(start)
             if len(axes) == 2:
@@ -63,7 +63,7 @@ def line_integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like
             share = at.frac_()  # of the pixel on the right
             own = _summed(values[1:], index, bags, share)
             own -= _summed(values, index, bags, share.sub_(1))
-            found.addcmul_(own, length)
+            target.addcmul_(own, length)
             done += len(first)
     return sums.permute(2, 0, 1).contiguous()
 
@@ -93,11 +93,11 @@ def back_projection_onto_rows_of_many(
     for part in parts:
         images = values.new_zeros(part.stop - part.start, n_columns, n_images)
         for own in blocks(len(images), rows_at_once):
-            rows, found = slice(part.start + own.start, part.start + own.stop), images[own]
+            rows, target = slice(part.start + own.start, part.start + own.stop), images[own]
             for views, bags in groups:
                 near = beam.near(tables.part(rows, views), reach)
                 for k in range(1, 2 * reach + 1):
-                    found += _summed(values[k:], near.before, bags, near.weight(k))
+                    target += _summed(values[k:], near.before, bags, near.weight(k))
         yield part, images.permute(2, 0, 1)
 
 

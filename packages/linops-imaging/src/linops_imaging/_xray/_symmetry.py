@@ -45,12 +45,12 @@ def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
     few = beam._replace(angles=shared.angles)
     parts = []
     for images in x.split(shared.n_images):
-        found = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
-        found = found.unflatten(0, (len(images), -1)).flatten(1, 2)
-        part = found.new_empty(len(images), len(shared.number), beam.n_detectors)
-        for views in blocks(len(shared.number), tables_at_once(found)):
+        of_poses = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
+        of_poses = of_poses.unflatten(0, (len(images), -1)).flatten(1, 2)
+        part = of_poses.new_empty(len(images), len(shared.number), beam.n_detectors)
+        for views in blocks(len(shared.number), tables_at_once(of_poses)):
             own, is_mirrored = (
-                found.index_select(1, shared.number[views]),
+                of_poses.index_select(1, shared.number[views]),
                 shared.is_mirrored[views],
             )
             torch.where(is_mirrored, own.flip(2), own, out=part[:, views])
@@ -78,11 +78,11 @@ def back_projection_by_symmetry(y: Tensor, beam: Beam, sizes: Sequence[int]) -> 
 def _by_pose(lines: Tensor, shared: SharedViews) -> Tensor:
     """Return lines (B, A, D) as lines of the shared views of each pose, (B P, S, D)."""
     n_views = len(shared.angles)
-    found = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
-    for views in blocks(len(shared.number), tables_at_once(found)):
+    result = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
+    for views in blocks(len(shared.number), tables_at_once(result)):
         own, is_mirrored = lines[:, views], shared.is_mirrored[views]
-        found.index_add_(1, shared.number[views], torch.where(is_mirrored, own.flip(2), own))
-    return found.view(-1, n_views, lines.shape[2])
+        result.index_add_(1, shared.number[views], torch.where(is_mirrored, own.flip(2), own))
+    return result.view(-1, n_views, lines.shape[2])
 
 
 class Pose(NamedTuple):
@@ -152,10 +152,10 @@ def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedVie
     if any(value_of(at) != (n - 1) / 2 for at, n in zip(beam.origin, sizes, strict=True)):
         return None  # a turn about the middle of the image is not one about the origin
     is_square, may_mirror = sizes[0] == sizes[1], value_of(beam.offset) == 0
-    found = _grouped(beam.angles, is_square, may_mirror, torch.finfo(values.dtype).eps)
-    if found is None:
+    grouped = _grouped(beam.angles, is_square, may_mirror, torch.finfo(values.dtype).eps)
+    if grouped is None:
         return None
-    angles, poses, numbers, is_mirrored = found
+    angles, poses, numbers, is_mirrored = grouped
     n_angles, n_poses, n_images = len(beam.angles), len(poses), len(values)
     most = min(MOST_IMAGES, _BYTES // (math.prod(sizes) * values.itemsize))
     # Each step computes the rays of one view, for this number of images at most.

@@ -79,8 +79,8 @@ class XRayTransform(LineIntegrals):
         """Return the length of ``dim``."""
         names = (*self.shape.other_shapes["image"], self.shape.other_shapes["rays"][1])
         known = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
-        found = known.get(NamedDimension.infer(dim))
-        return super().size(dim) if found is None else found
+        size = known.get(NamedDimension.infer(dim))
+        return super().size(dim) if size is None else size
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: a ray crosses the whole image."""

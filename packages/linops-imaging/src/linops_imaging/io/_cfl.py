@@ -11,7 +11,7 @@ from torch import Tensor
 
 from linops_core.siblings import not_a_tensor
 
-from ._in_parts import indices_in_parts
+from ._in_pieces import indices_in_pieces
 
 _N_DIMS = 16
 """Number of dimensions that BART writes; it reads more if their size is 1."""
@@ -43,10 +43,10 @@ def read_cfl(path: str | os.PathLike[str]) -> Tensor:
     header = base.with_name(base.name + ".hdr").read_text("utf-8", errors="replace")
     sizes = _dimensions(header, base)
     file = base.with_name(base.name + ".cfl")
-    expected, found = 8 * int(np.prod(sizes, dtype=object)), file.stat().st_size
-    if found != expected:
+    expected, actual = 8 * int(np.prod(sizes, dtype=object)), file.stat().st_size
+    if actual != expected:
         raise ValueError(
-            f"read_cfl: {file.name} must have {expected} bytes for dimensions {sizes}, got {found}"
+            f"read_cfl: {file.name} must have {expected} bytes for dimensions {sizes}, got {actual}"
         )
     while len(sizes) > 1 and sizes[-1] == 1:
         sizes = sizes[:-1]
@@ -99,7 +99,7 @@ def write_cfl(path: str | os.PathLike[str], array: Tensor) -> None:
     header = f"# Dimensions\n{' '.join(map(str, sizes))}\n"
     turned = array.detach().permute([*range(array.ndim - 1, -1, -1)])
     with base.with_name(base.name + ".cfl").open("wb") as file:
-        for index in indices_in_parts(turned.shape):
+        for index in indices_in_pieces(turned.shape):
             part = turned[index].to("cpu", torch.complex64).resolve_conj().resolve_neg()
             np.ascontiguousarray(part.numpy(), "<c8").tofile(file)
     base.with_name(base.name + ".hdr").write_text(header, "utf-8")

@@ -36,16 +36,16 @@ def group_at(owner: str, h5py: Any, file: Any, dataset: str, *, make: bool = Fal
 def member(owner: str, h5py: Any, parent: Any, name: str, kind: Any) -> Any:
     """Return the member ``name`` of a group; refuse links, which may lead to other files."""
     link = parent.get(name, getlink=True)
-    found = parent[name] if isinstance(link, h5py.HardLink) else link
-    if not isinstance(found, kind):
-        what = "nothing" if found is None else type(found).__name__
+    target = parent[name] if isinstance(link, h5py.HardLink) else link
+    if not isinstance(target, kind):
+        what = "nothing" if target is None else type(target).__name__
         raise ValueError(
             f"{owner}: {name!r} in {parent.name} must be a {kind.__name__} of the file, got "
             f"{what}; there are {list(parent)[:10]}"
         )
-    if kind is h5py.Dataset and (found.external or found.is_virtual):
+    if kind is h5py.Dataset and (target.external or target.is_virtual):
         raise ValueError(f"{owner}: {name!r} must be in the file, got values in other files")
-    return found
+    return target
 
 
 def check_stored(owner: str, dataset: Any) -> None:

@@ -94,7 +94,7 @@ class IsmrmrdGroup(NamedTuple):
 
 def groups_of(heads: Array) -> list[IsmrmrdGroup]:
     """Return the groups of lines, in the order of their first lines."""
-    found: dict[int, list[IsmrmrdGroup]] = {}
+    by_first: dict[int, list[IsmrmrdGroup]] = {}
     for kind in KINDS:
         for encoding in [0] if kind == "noise" else np.unique(heads["encoding_space_ref"]).tolist():
             chosen = kinds_of(heads, kind, encoding) == kind
@@ -108,10 +108,10 @@ def groups_of(heads: Array) -> list[IsmrmrdGroup]:
                 values = {name: np.unique(heads["idx"][name][at]).tolist() for name in COUNTERS}
                 own = {name: heads[name][at[0]].item() for name in ALIKE}
                 several = {name: of for name, of in values.items() if len(of) > 1}
-                found.setdefault(int(at[0]), []).append(
+                by_first.setdefault(int(at[0]), []).append(
                     IsmrmrdGroup(kind, encoding, n_lines=len(at), counters=several, **own)
                 )
-    return [group for first in sorted(found) for group in found[first]]
+    return [group for first in sorted(by_first) for group in by_first[first]]
 
 
 def numbers_of(owner: str, where: Where | None, names: Sequence[str]) -> dict[str, list[float]]:
@@ -133,8 +133,8 @@ def numbers_of(owner: str, where: Where | None, names: Sequence[str]) -> dict[st
 
 def is_one_of(values: Array, numbers: Sequence[float]) -> Array:
     """Return which values are one of the numbers, in the precision of the values."""
-    found: Array = np.logical_or.reduce([values == number for number in numbers])
-    return found
+    matches: Array = np.logical_or.reduce([values == number for number in numbers])
+    return matches
 
 
 def scan_from_lines(
@@ -200,8 +200,8 @@ def kinds_of(heads: Array, lines: str, encoding: int) -> Array:
 
 
 def _has_flag(heads: Array, flag: int) -> Array:
-    found: Array = (heads["flags"] >> np.uint64(flag - 1)) & np.uint64(1) == 1
-    return found
+    is_set: Array = (heads["flags"] >> np.uint64(flag - 1)) & np.uint64(1) == 1
+    return is_set
 
 
 def _counted(kinds: Array) -> dict[str, int]:
@@ -228,14 +228,14 @@ def _only(heads: Array, chosen: Array, name: str) -> Any:
     numbers, first, counts = np.unique(heads[name][chosen], return_index=True, return_counts=True)
     if len(numbers) > 1:
         at = np.flatnonzero(chosen)[first]
-        found = [
+        members = [
             f"{number.item()} ({n} times, first in line {line})"
             for number, n, line in list(zip(numbers, counts, at, strict=True))[:5]
         ]
         usual = numbers[counts.argmax()].item()
         raise ValueError(
-            f"read_ismrmrd: {name} must be the same for all lines, got {', '.join(found)}; select "
-            f"lines, for example by where={{{name!r}: {usual}}}, or read each of "
+            f"read_ismrmrd: {name} must be the same for all lines, got {', '.join(members)}; "
+            f"select lines, for example by where={{{name!r}: {usual}}}, or read each of "
             "ismrmrd_groups(path)"
         )
     return numbers[0].item()
@@ -243,21 +243,21 @@ def _only(heads: Array, chosen: Array, name: str) -> Any:
 
 def _details(heads: Array) -> dict[str, Tensor]:
     """Return the further numbers of the headers that the file has."""
-    found = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
+    fields = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
     if "user" in (heads["idx"].dtype.names or ()):
-        found["user"] = heads["idx"]["user"]
-    return field_tensors("in the header of lines", found)
+        fields["user"] = heads["idx"]["user"]
+    return field_tensors("in the header of lines", fields)
 
 
 def field_tensors(where: str, fields: Mapping[str, Array]) -> dict[str, Tensor]:
     """Return fields of headers as tensors, integers as int64."""
-    found = {
+    arrays = {
         name: numbers_for_torch("read_ismrmrd", f"{name} {where}", values)
         for name, values in fields.items()
     }
     return {
         name: _integers(values) if values.dtype.kind in "ui" else torch.from_numpy(values + 0.0)
-        for name, values in found.items()
+        for name, values in arrays.items()
     }
 
 

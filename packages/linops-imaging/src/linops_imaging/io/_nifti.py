@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .._extras import optional_module
 from ._hdf5 import dtype_for_torch
-from ._in_parts import indices_in_parts
+from ._in_pieces import indices_in_pieces
 from ._reader_errors import MOST_DEFLATED, MOST_IN_BZIP2, reader_errors
 
 Array = np.ndarray[Any, Any]
@@ -192,7 +192,7 @@ def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
     image = np.empty(shape, kind)
     with nibabel.openers.ImageOpener(path) as file:
         file.seek(data.offset)
-        for index in indices_in_parts(shape[::-1]):
+        for index in indices_in_pieces(shape[::-1]):
             own = image.T[index]
             raw = file.read(own.size * dtype.itemsize)
             if len(raw) != own.size * dtype.itemsize:

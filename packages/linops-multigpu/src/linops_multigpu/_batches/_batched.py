@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_split import Part, Tiled, Tiles
 from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
@@ -24,7 +24,7 @@ from .._execution._call import one_call
 from .._execution._device_tiles import DevicePair, DeviceTiles
 from .._execution._execute import execute
 from .._execution._plan import Kind, Plan
-from .._execution._planner import check_window, planned
+from .._execution._planner import check_max_in_flight, planned
 from .._execution._timeline import Timeline, timeline
 from .._weights._broadcast import with_weights_sent
 from .._weights._training import MOVING, DeviceCopies
@@ -73,7 +73,7 @@ class BatchedLinop(Tiled):
     ) -> None:
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
-        check_window("BatchedLinop", max_in_flight)
+        check_max_in_flight("BatchedLinop", max_in_flight)
         self.base, self.max_in_flight = base, max_in_flight
         super().__init__(tiles, tqdm_kwargs, sizes, whole=whole)
 
@@ -239,6 +239,6 @@ def on_device(linop: NamedLinop, device: torch.device) -> NamedLinop:
 
 def others_with_weights(linop: NamedLinop, device: torch.device) -> set[str]:
     """Return the other devices that hold weights of an operator, unless it moves data itself."""
-    if any(isinstance(module, MOVING) for module in all_parts_of(linop)):
+    if any(isinstance(module, MOVING) for module in submodules_of(linop)):
         return set()
     return {str(t.device) for t in (*linop.parameters(), *linop.buffers())} - {str(device)}

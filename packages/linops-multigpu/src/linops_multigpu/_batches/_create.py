@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from linops_core import Composite, Identity, NamedLinop, Window, Zero
-from linops_core.siblings import acts_as, all_parts_of
+from linops_core.siblings import acts_as, submodules_of
 from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
 from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
@@ -18,7 +18,7 @@ from nameddim import ND, NamedDimension
 from .._devices._device_spec import DeviceSpec, as_device, existing_device
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DevicePair, DeviceTiles
-from .._execution._planner import check_window
+from .._execution._planner import check_max_in_flight
 from .._weights._device_replica import DeviceReplica, replicated_together
 from ._batch_spec import BatchSpec
 from ._batched import BatchedLinop
@@ -93,20 +93,20 @@ def create_batched_linop(
             )
     if not specs:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    check_window("create_batched_linop", max_in_flight)
+    check_max_in_flight("create_batched_linop", max_in_flight)
     if not isinstance(sizes, (Mapping, type(None))):
         raise TypeError(
             f"create_batched_linop: sizes must be a mapping of dimension to size, got {sizes!r}"
         )
     base = specs[0].base()
     if base is None:
-        found = _devices_of(linop) if default_device is None else {as_device(default_device)}
-        if len(found) > 1:
+        bases = _devices_of(linop) if default_device is None else {as_device(default_device)}
+        if len(bases) > 1:
             raise ValueError(
                 "create_batched_linop: the base device must be given for an operator on several "
-                f"devices, got {sorted(map(str, found))}"
+                f"devices, got {sorted(map(str, bases))}"
             )
-        base = DeviceSpec(found.pop() if found else "cpu")
+        base = DeviceSpec(bases.pop() if bases else "cpu")
     known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     tiles = _cut(linop, specs, base, known, base)
     named = {base.device, *(spec.base_device or base.device for spec in specs)}
@@ -187,14 +187,14 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
         copies = replicated_together([linops[number] for number in members], device)
         for number, linop in zip(members, copies, strict=True):
             linops[number] = linop
-    found = iter(linops)
-    return tiles.mapped(lambda _: next(found))
+    linops_in_order = iter(linops)
+    return tiles.mapped(lambda _: next(linops_in_order))
 
 
 def _in_one_place(linop: NamedLinop) -> NamedLinop:
     """Return the operator without moves between devices, so that it can be placed as a whole."""
     moving = DeviceReplica, BatchedLinop, ToDevice
-    if not any(isinstance(module, moving) for module in all_parts_of(linop)):
+    if not any(isinstance(module, moving) for module in submodules_of(linop)):
         return linop
     if isinstance(linop, DeviceReplica):
         return _in_one_place(linop.source)

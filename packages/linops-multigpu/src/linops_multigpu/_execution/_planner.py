@@ -32,12 +32,12 @@ def planned(
     return _Planner(work, devices, base, max_in_flight, lanes or devices).plan()
 
 
-def check_window(what: str, max_in_flight: object) -> None:
+def check_max_in_flight(owner: str, max_in_flight: object) -> None:
     """Raise an error unless the value can be a number of inputs and results on each device."""
     if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, Integral):
-        raise TypeError(f"{what}: max_in_flight must be an integer, got {max_in_flight!r}")
+        raise TypeError(f"{owner}: max_in_flight must be an integer, got {max_in_flight!r}")
     if max_in_flight < 1:
-        raise ValueError(f"{what}: max_in_flight must be positive, got {max_in_flight}")
+        raise ValueError(f"{owner}: max_in_flight must be positive, got {max_in_flight}")
 
 
 @dataclass

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.autograd.function import Function
 
 from linops_core import NamedLinop
-from linops_split.siblings import WeightParts, with_tensors_read
+from linops_split.siblings import WeightViews, with_tensors_read
 
 from .._devices._device_spec import DeviceSpec
 from .._devices._to_device import copy_on_device
@@ -28,22 +28,22 @@ class Broadcast:
     """
 
     def __init__(self, sources: Iterable[tuple[NamedLinop, Sequence[Tensor]]]) -> None:
-        self._parts = WeightParts()
+        self._weight_views = WeightViews()
         self._sources = [
-            (source, self._parts.add_read_by(source, copies)) for source, copies in sources
+            (source, self._weight_views.add_read_by(source, copies)) for source, copies in sources
         ]
 
     @property
     def can_be_kept(self) -> bool:
         """Whether it can be used for other calls; if a weight is not a leaf, it cannot."""
-        return all(weight.is_leaf for weight in self._parts.weights)
+        return all(weight.is_leaf for weight in self._weight_views.weights)
 
     def linops(self) -> list[NamedLinop]:
         """Return operators whose gradients reach the weights; they belong to one call."""
-        own = self._parts.weights
-        parts = _BroadcastWeights.apply(self._parts, *own) if own else ()  # type: ignore[no-untyped-call]
+        own = self._weight_views.weights
+        followed = _BroadcastWeights.apply(self._weight_views, *own) if own else ()  # type: ignore[no-untyped-call]
         return [
-            with_tensors_read(source, [copy if of is None else parts[of] for of, _, copy in read])
+            with_tensors_read(source, [copy if n is None else followed[n] for n, _, copy in read])
             for source, read in self._sources
         ]
 
@@ -64,45 +64,46 @@ class _BroadcastWeights(Function):
     """Connects weights to the copies of their parts, which have been sent before."""
 
     @staticmethod
-    def forward(parts: WeightParts, *weights: Tensor) -> tuple[Tensor, ...]:
-        return tuple(part.copy.detach() for part in parts.parts)
+    def forward(weight_views: WeightViews, *weights: Tensor) -> tuple[Tensor, ...]:
+        return tuple(view.copy.detach() for view in weight_views.views)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
-        ctx.parts = inputs[0]
+        ctx.weight_views = inputs[0]
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        return None, *_ReduceAdd.apply(ctx.parts, *gradients)  # type: ignore[no-untyped-call]
+        return None, *_ReduceAdd.apply(ctx.weight_views, *gradients)  # type: ignore[no-untyped-call]
 
 
 class _ReduceAdd(Function):
     """Reduces the gradients of the copies to gradients of the weights."""
 
     @staticmethod
-    def forward(parts: WeightParts, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        sums = DeviceGradientSums(parts)
+    def forward(weight_views: WeightViews, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
+        sums = DeviceGradientSums(weight_views)
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)
-        found = gradients_at_weights(parts, [sums])
-        return tuple(found.get(number) for number in range(len(parts.layouts)))
+        sums_of_weights = gradients_at_weights(weight_views, [sums])
+        return tuple(sums_of_weights.get(number) for number in range(len(weight_views.layouts)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
-        ctx.parts, *gradients = inputs
+        ctx.weight_views, *gradients = inputs
         ctx.are_given = [gradient is not None for gradient in gradients]
         ctx.set_materialize_grads(False)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        found: list[Tensor | None] = [None]
-        for part, is_given in zip(ctx.parts.parts, ctx.are_given, strict=True):
-            layout, gradient = ctx.parts.layouts[part.weight_number], gradients[part.weight_number]
+        result: list[Tensor | None] = [None]
+        for view, is_given in zip(ctx.weight_views.views, ctx.are_given, strict=True):
+            layout = ctx.weight_views.layouts[view.weight_number]
+            gradient = gradients[view.weight_number]
             if gradient is None or not is_given:
-                found.append(None)
+                result.append(None)
             else:
-                own = part.of(layout.laid_out(gradient))
-                found.append(_followed_copy(own, part.copy.device))
-        return tuple(found)
+                own = view.of(layout.laid_out(gradient))
+                result.append(_followed_copy(own, view.copy.device))
+        return tuple(result)

@@ -31,8 +31,8 @@ def fingerprint(tensor: Tensor) -> tuple[int, ...]:
 
     The probability that they miss a change is below 2**-31.
     """
-    found = made_once_per_call(("contents", id(tensor)), lambda: (_fingerprint_of(tensor), tensor))
-    return _fingerprint_of(tensor) if found is None else found[0]
+    kept = made_once_per_call(("contents", id(tensor)), lambda: (_fingerprint_of(tensor), tensor))
+    return _fingerprint_of(tensor) if kept is None else kept[0]
 
 
 def _fingerprint_of(tensor: Tensor) -> tuple[int, ...]:

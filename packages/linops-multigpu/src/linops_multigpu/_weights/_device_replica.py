@@ -15,7 +15,7 @@ from linops_core.siblings import is_renamed_by, tile_of, without_fftshift
 from nameddim import NamedDimension, NamedShape
 
 from .._devices._device_spec import as_device, existing_device
-from ._replica import Replica, ReplicaPart
+from ._replica import Replica, ReplicaMember
 
 
 class DeviceReplica(Wrapper):
@@ -59,14 +59,14 @@ class DeviceReplica(Wrapper):
         self,
         source: NamedLinop,
         device: torch.device | str,
-        copy: ReplicaPart | None = None,
+        copy: ReplicaMember | None = None,
     ) -> None:
         if not isinstance(source, NamedLinop):
             raise TypeError(f"DeviceReplica: source must be a NamedLinop, got {type(source)}")
         super().__init__(source)
         self.device = as_device(device)
         if copy is None:
-            copy = ReplicaPart(Replica([source], existing_device(self.device)), 0)
+            copy = ReplicaMember(Replica([source], existing_device(self.device)), 0)
         self.copy = copy  # not a module, so that the copies are neither trained nor saved
 
     @property
@@ -137,7 +137,7 @@ def replicated_together(sources: Sequence[NamedLinop], device: torch.device) -> 
     """Return replicas of the operators on ``device``; they share the copies of shared weights."""
     replica = Replica(sources, device)
     return [
-        DeviceReplica(source, device, ReplicaPart(replica, position))
+        DeviceReplica(source, device, ReplicaMember(replica, position))
         for position, source in enumerate(sources)
     ]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from linops_split.siblings import GradientSums, WeightParts
+from linops_split.siblings import GradientSums, WeightViews
 from memmap import tensor_memory_span
 
 from .._devices._stream_pool import streams_on
@@ -25,47 +25,48 @@ class DeviceGradientSums(GradientSums):
     their copies; overlapping parts share each common element.
     """
 
-    def __init__(self, parts: WeightParts) -> None:
-        super().__init__(parts)
-        self._group_of = {number: group for group in parts.groups for number in group}
+    def __init__(self, weight_views: WeightViews) -> None:
+        super().__init__(weight_views)
+        self._group_of = {number: group for group in weight_views.groups for number in group}
         self._views: dict[int, Tensor] = {}
         self.totals: list[tuple[list[int], Tensor]] = []
         """The sums to be sent, each with the numbers of the parts whose gradients it holds."""
 
     def add(self, number: int, gradient: Tensor) -> None:
         """Add the gradient of a part, on the current stream."""
-        part = self.parts.parts[number]
-        if self.parts.layouts[part.weight_number].device == part.copy.device:
+        view = self.weight_views.views[number]
+        if self.weight_views.layouts[view.weight_number].device == view.copy.device:
             super().add(number, gradient)
             return
         if number not in self._views:
             group = self._group_of[number]
-            total = gradient.new_zeros(_length(self.parts, group))
+            total = gradient.new_zeros(_length(self.weight_views, group))
             self.totals.append((group, total))
-            self._views.update(zip(group, views_of_group(self.parts, group, total), strict=True))
+            views = views_of_group(self.weight_views, group, total)
+            self._views.update(zip(group, views, strict=True))
         self._views[number].add_(gradient)
 
 
-def _length(parts: WeightParts, group: list[int]) -> int:
+def _length(weight_views: WeightViews, group: list[int]) -> int:
     if len(group) == 1:
-        return parts.parts[group[0]].size.numel()
-    start, stop = _span(parts, group)
+        return weight_views.views[group[0]].size.numel()
+    start, stop = _span(weight_views, group)
     return stop - start
 
 
-def _span(parts: WeightParts, group: list[int]) -> tuple[int, int]:
+def _span(weight_views: WeightViews, group: list[int]) -> tuple[int, int]:
     """Return the range of the copies of overlapping parts, in elements of their storage."""
-    spans = [tensor_memory_span(parts.parts[number].copy) for number in group]
-    found = [span for span in spans if span is not None]
-    return min(first for first, _ in found), max(last for _, last in found) + 1
+    spans = [tensor_memory_span(weight_views.views[number].copy) for number in group]
+    known = [span for span in spans if span is not None]
+    return min(first for first, _ in known), max(last for _, last in known) + 1
 
 
-def views_of_group(parts: WeightParts, group: list[int], total: Tensor) -> list[Tensor]:
+def views_of_group(weight_views: WeightViews, group: list[int], total: Tensor) -> list[Tensor]:
     """Return the view of a sum, or of a copy of it, for each part."""
-    copies = [parts.parts[number].copy for number in group]
+    copies = [weight_views.views[number].copy for number in group]
     if len(group) == 1:
         return [total.view(copies[0].shape)]
-    start, _ = _span(parts, group)
+    start, _ = _span(weight_views, group)
     return [
         total.as_strided(copy.shape, copy.stride(), copy.storage_offset() - start)
         for copy in copies
@@ -73,13 +74,13 @@ def views_of_group(parts: WeightParts, group: list[int], total: Tensor) -> list[
 
 
 def gradients_at_weights(
-    parts: WeightParts, sums: Iterable[DeviceGradientSums]
+    weight_views: WeightViews, sums: Iterable[DeviceGradientSums]
 ) -> dict[int, Tensor]:
     """Return the gradients of weights, by number, each on the device of its weight.
 
     This works on the current streams, which must already wait for the streams that made the sums.
     """
-    found = GradientSums(parts)
+    result = GradientSums(weight_views)
     totals: list[tuple[list[int], Tensor]] = []
     for own in sums:
         totals += own.totals
@@ -87,32 +88,33 @@ def gradients_at_weights(
             backend = backend_of(tensor.device)
             backend.record_use(tensor, backend.current_stream(tensor.device))
         for number, gradient in own.whole.items():
-            found.add_whole(number, gradient)
+            result.add_whole(number, gradient)
     under_way = deque[tuple[list[int], Transfer]]()
     for group, total in totals:
-        here, there = parts.layouts[parts.parts[group[0]].weight_number].device, total.device
+        first = weight_views.views[group[0]]
+        here, there = weight_views.layouts[first.weight_number].device, total.device
         ends = streams_on(there, peer=here), streams_on(here, peer=there)
         if len(under_way) == _N_UNDER_WAY:
-            _land(found, *under_way.popleft())
+            _land(result, *under_way.popleft())
         under_way.append((group, issue(total, *ends)))
     for group, transfer in under_way:
-        _land(found, group, transfer)
-    return found.whole
+        _land(result, group, transfer)
+    return result.whole
 
 
-def _land(found: GradientSums, group: list[int], transfer: Transfer) -> None:
+def _land(result: GradientSums, group: list[int], transfer: Transfer) -> None:
     """Add a sum that has been sent."""
     arrived = transfer.receive()
     transfer.release()
-    members = [found.parts.parts[number] for number in group]
-    layout = found.parts.layouts[members[0].weight_number]
-    own = views_of_group(found.parts, group, arrived)
+    members = [result.weight_views.views[number] for number in group]
+    layout = result.weight_views.layouts[members[0].weight_number]
+    own = views_of_group(result.weight_views, group, arrived)
     if len(group) > 1:
         whole = layout.empty_like(arrived).zero_()
-        for part, values in zip(members, own, strict=True):
-            part.of(whole).copy_(values)  # overlapping parts write the same values
-        found.add_whole(members[0].weight_number, whole)
+        for view, values in zip(members, own, strict=True):
+            view.of(whole).copy_(values)  # overlapping parts write the same values
+        result.add_whole(members[0].weight_number, whole)
     elif (members[0].size, members[0].stride) == (layout.shape, layout.stride):
-        found.add_whole(members[0].weight_number, own[0])
+        result.add_whole(members[0].weight_number, own[0])
     else:
-        found.add(group[0], own[0])
+        result.add(group[0], own[0])

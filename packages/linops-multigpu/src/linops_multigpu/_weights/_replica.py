@@ -98,12 +98,12 @@ class CopiedOperators:
     def broadcast(self) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""
         key = self.snapshot.requires_grad()
-        found = self._broadcasts.get(key)
-        if found is None:
-            found = Broadcast(zip(self._sources, self._tensors, strict=True))
-            if found.can_be_kept:
-                self._broadcasts[key] = found
-        return found
+        broadcast = self._broadcasts.get(key)
+        if broadcast is None:
+            broadcast = Broadcast(zip(self._sources, self._tensors, strict=True))
+            if broadcast.can_be_kept:
+                self._broadcasts[key] = broadcast
+        return broadcast
 
     def use(self) -> None:
         """Make the copies available to the current stream of the device."""
@@ -122,11 +122,11 @@ def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[i
     for number, tensor in enumerate(tensors):
         if not is_there(tensor, device):
             away.register_buffer(str(number), tensor)
-    found = {id(tensor): tensor for tensor in tensors}
+    copies = {id(tensor): tensor for tensor in tensors}
     there = ModuleMemoryMap().copy_to(away, device)
     for name, copy in there.named_buffers(remove_duplicate=False):
-        found[id(tensors[int(name)])] = copy
-    return found
+        copies[id(tensors[int(name)])] = copy
+    return copies
 
 
 def is_there(tensor: Tensor, device: torch.device) -> bool:
@@ -134,7 +134,7 @@ def is_there(tensor: Tensor, device: torch.device) -> bool:
     return tensor.device == device
 
 
-class ReplicaPart:
+class ReplicaMember:
     """A function that returns one copy of a replica, or an operator derived from it, up to date."""
 
     def __init__(
@@ -147,20 +147,20 @@ class ReplicaPart:
         # The key is weak, so that outdated copies do not stay in the memory of the device.
         self._derived = weakref.WeakKeyDictionary[NamedLinop, NamedLinop]()
 
-    def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaPart:
+    def derived(self, derive: Callable[[NamedLinop], NamedLinop]) -> ReplicaMember:
         """Return the function for an operator derived in one more step."""
-        return ReplicaPart(self.replica, self._position, (*self._steps, derive))
+        return ReplicaMember(self.replica, self._position, (*self._steps, derive))
 
     def __call__(self) -> NamedLinop:
         """Return the derived operator of the current copy."""
         origin = self.replica.copy_of(self._position)
-        found = self._derived.get(origin)
-        if found is None:
-            found = reduce(lambda linop, derive: derive(linop), self._steps, origin)
+        derived = self._derived.get(origin)
+        if derived is None:
+            derived = reduce(lambda linop, derive: derive(linop), self._steps, origin)
             self._derived.clear()
-            if found is not origin:
-                self._derived[origin] = found
-        return found
+            if derived is not origin:
+                self._derived[origin] = derived
+        return derived
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without the derived operators."""

@@ -62,8 +62,8 @@ class Snapshot:
         return tuple([tensor.requires_grad for tensor in self._alive()])
 
     def _alive(self) -> list[Tensor]:
-        found = [tensor() for tensor in self._tensors]
-        return [tensor for tensor in found if tensor is not None]
+        tensors = [tensor() for tensor in self._tensors]
+        return [tensor for tensor in tensors if tensor is not None]
 
     def _has_same_contents(self, number: int, tensor: Tensor) -> bool:
         must_be_compared = self._must_be_compared(tensor)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from linops_split import Tiled
 from linops_split.siblings import (
     GradientSums,
@@ -36,7 +36,7 @@ class DeviceCopies(PartCopies):
         linops = where.tiles.linops
         sources = [lin.linop if isinstance(lin, DeviceReplica) else lin for lin in linops]
         for linop, source, device in zip(linops, sources, where.devices, strict=True):
-            moves = any(isinstance(module, MOVING) for module in all_parts_of(source))
+            moves = any(isinstance(module, MOVING) for module in submodules_of(source))
             tensors = (*source.parameters(), *source.buffers()) if source is linop else ()
             if moves or any(tensor.device != device for tensor in tensors):
                 raise RecordedByAutograd
@@ -69,8 +69,8 @@ class DeviceCopies(PartCopies):
 
     def new_sums(self) -> GradientSums:
         """Return empty sums of gradients for the parts of one device, on that device."""
-        return DeviceGradientSums(self.parts)
+        return DeviceGradientSums(self.weight_views)
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights, each on the device of its weight."""
-        return gradients_at_weights(self.parts, cast(Collection[DeviceGradientSums], sums))
+        return gradients_at_weights(self.weight_views, cast(Collection[DeviceGradientSums], sums))

@@ -155,9 +155,9 @@ class Checker:
         self, actor: Actor, shadow: Shadow, touched: Bytes, clock: Clock, verb: str
     ) -> None:
         """Note a race if ``clock`` does not know an access that conflicts with the last action."""
-        found = shadow.conflict(touched, clock, writes=verb != "read")
-        if found is not None:
-            number, time, wrote, nbytes = found
+        conflict = shadow.conflict(touched, clock, writes=verb != "read")
+        if conflict is not None:
+            number, time, wrote, nbytes = conflict
             other = self.actors[number]
             self.races.append(
                 f"{shadow.device}: the {verb} of {nbytes} bytes by {actor.name} in "

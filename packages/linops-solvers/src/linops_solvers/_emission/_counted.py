@@ -16,7 +16,7 @@ from .._proximals._proximal import fitted_weight
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import Operator, check_finite, check_like, check_output
 from .._shared._precision import OperatorPair, at_least_single
-from .._shared._space import Space, summed_over_processes
+from .._shared._space import Space
 from .._shared._stacked import StackedOperators, one_per_operator
 
 Backgrounds: TypeAlias = float | Tensor | Sequence[float | Tensor]
@@ -47,9 +47,7 @@ class Counted:
         seen = self.pair.adjoint(ones)
         check_keeps_real(owner, f"A{name}", seen)
         check_adjoint(self.pair, ones, seen)
-        self.total_seen = float(
-            summed_over_processes(self.pair.input.terms(torch.sum, seen.detach()))[0]
-        )
+        self.total_seen = float(self.pair.input.sum_of(torch.sum, seen.detach()))
         floor = self._noise(self.pair.input, f"the adjoint of A{name}, applied to ones,", seen)
         self.sensitivity = torch.where(seen > floor, seen, math.inf)
         """A^H 1, infinite where x is not seen, so that x becomes 0 there."""
@@ -72,13 +70,13 @@ class Counted:
     def objective(self, image: Tensor, floor: float) -> float:
         """Return the divergence of y from A x + b."""
         mean = (image + self.background).clamp(min=floor)
-        return float(summed_over_processes(self.pair.output.terms(divergence, self.y, mean))[0])
+        return float(self.pair.output.sum_of(divergence, self.y, mean))
 
     @torch.no_grad()
     def check_explained(self, image: Tensor, floor: float) -> None:
         """Raise an error if there are counts where no x >= 0 makes any."""
         dark = self.y * (image + self.background <= floor)
-        lost = float(summed_over_processes(self.pair.output.terms(torch.sum, dark))[0])
+        lost = float(self.pair.output.sum_of(torch.sum, dark))
         if lost:
             raise ValueError(
                 f"{self.owner}: y{self.name} must be 0 where A x0 + background is 0, got counts "
@@ -130,7 +128,7 @@ def check_counts(owner: str, name: str, space: Space, x: Tensor) -> float:
 
 def extremes(owner: str, space: Space, x: Tensor) -> tuple[float, float]:
     """Return max(-x, 0) and max(x, 0); of a vector in parts the sums of those of the parts."""
-    low, high = summed_over_processes(space.terms(_extremes, x.detach()))[0].tolist()
+    low, high = space.sum_of(_extremes, x.detach()).tolist()
     return check_finite(owner, low), check_finite(owner, high)
 
 

@@ -11,9 +11,11 @@ from torch import Tensor
 from linops_core.siblings import check_vector
 
 from .._shared._checks import check_like, checked_number
+from .._shared._options import Checkpointed
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
-from .._shared._space import Space, summed_over_processes
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
+from .._shared._space import Space
 from ._counted import Counted, check_counts
 
 
@@ -91,9 +93,6 @@ def _first(owner: str, x0: Tensor | None, subsets: Sequence[Counted]) -> Tensor:
         check_counts(owner, "x0", subsets[0].pair.input, x0)
         check_like(owner, "x0", at_least_single(x0), "the output of the adjoint", like)
         return at_least_single(x0).clone()
-    totals = [
-        summed_over_processes(each.pair.output.terms(torch.sum, each.y.detach()))[0]
-        for each in subsets
-    ]
+    totals = [each.pair.output.sum_of(torch.sum, each.y.detach()) for each in subsets]
     seen = sum(each.total_seen for each in subsets)
     return torch.full_like(like.detach(), float(sum(totals)) / seen if seen else 0.0)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._proximals._poisson import checked_counts
 from .._proximals._proximal import fitted_weight
-from .._shared._progress import Checkpointed, with_options
+from .._shared._options import Checkpointed, with_options
 from .._shared._space import spaces_of
 from .._shared._stacked import (
     Operators,

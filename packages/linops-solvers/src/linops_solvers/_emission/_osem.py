@@ -12,7 +12,7 @@ from linops_core.siblings import axis_of, check_vector
 from nameddim import ND
 
 from .._shared._checks import Operator, check_count
-from .._shared._progress import Checkpointed, with_options
+from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import (
     Operators,
     StackedOperators,

@@ -21,7 +21,9 @@ from .._shared._checks import (
     is_complex_linear,
 )
 from .._shared._graphs import solved_in_steps
-from .._shared._progress import Callback, Checkpointed, Progress, reading_options
+from .._shared._options import Checkpointed, reading_options
+from .._shared._progress import Progress
+from .._shared._reports import Callback
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._conjugate_steps import ConjugateSteps
 from ._implicit import attach_gradient
@@ -196,7 +198,7 @@ def conjugate_gradients(
             own.warn_once(complaint)
         if not is_implicit:
             return x
-        again = Progress(_NAME, max_num_iters, goals=goals)
+        again = own.again()
         operators = (A,) if preconditioner is None else (A, preconditioner)
         return attach_gradient(
             x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint

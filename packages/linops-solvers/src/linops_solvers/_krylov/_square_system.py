@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -20,6 +19,7 @@ from .._shared._checks import (
     check_square,
     checked_number,
 )
+from .._shared._options import Watching
 from .._shared._precision import (
     OperatorPair,
     at_least_single,
@@ -27,7 +27,8 @@ from .._shared._precision import (
     in_own_space,
     rounding_of,
 )
-from .._shared._progress import Progress, SolverSteps, StopReason, Watching, warn
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import StopReason
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach_gradient, has_gradient
 
@@ -169,10 +170,11 @@ def solution_with_gradient(
     if x0 is not None:
         check_like(owner, "x0", x0, "y", y)
 
+    progress = Progress(owner, max_num_iters, watching, goals={"residual": tol})
+
     def solve(
-        A: Operator, y: Tensor, x0: Tensor | None, M: Any, watching: Watching | None = None
+        A: Operator, y: Tensor, x0: Tensor | None, M: Operator | None, progress: Progress
     ) -> tuple[Tensor, SquareSystem]:
-        progress = Progress(owner, max_num_iters, watching, goals={"residual": tol})
         system = SquareSystem(owner, A, y, x0, tol)
         steps = method(system, M)
         start = system.values(system.length), system.reason_at_start()
@@ -182,10 +184,10 @@ def solution_with_gradient(
         return system.result(system.x).clone(), system
 
     with torch.no_grad():
-        x, system = solve(A, y, x0, preconditioner, watching)
+        x, system = solve(A, y, x0, preconditioner, progress)
     complaint = system.complaint
     if complaint is not None and not system.is_least_squares:
-        warn(complaint)
+        progress.warn_once(complaint)
     if not (torch.is_grad_enabled() or is_differentiated()):
         return x
     defect = y - A(x)
@@ -194,7 +196,7 @@ def solution_with_gradient(
     back = OperatorPair(owner, A, adjoint, y.dtype).given[1]
 
     def to_y(gradient: Tensor) -> tuple[Tensor, str | None]:
-        z, other = solve(back, gradient, None, None)
+        z, other = solve(back, gradient, None, None, progress.again())
         return z, other.complaint
 
     return attach_gradient(x, defect, to_y, owner, (A, back), complaint)

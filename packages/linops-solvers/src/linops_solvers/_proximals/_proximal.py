@@ -12,9 +12,11 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
+from linops_core.siblings import real_parts
+
 from .._shared._checks import check_callable, checked_number
 from .._shared._precision import applied_in_half, at_least_single, to_half
-from .._shared._space import Space, summed_over_processes
+from .._shared._space import Space
 
 Proximal: TypeAlias = Callable[[Tensor, float], Tensor]
 """A proximal map: a function of a tensor z and a step t that returns a tensor like z."""
@@ -64,9 +66,15 @@ class ProximalMap:
 
 def sum_over_parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return the value of a function of which the numbers of all parts of a vector are added."""
-    return lambda x, space: summed_over_processes(
-        space.terms(lambda part: function(at_least_single(part)), x)
-    )[0]
+    return lambda x, space: space.sum_of(lambda part: function(at_least_single(part)), x)
+
+
+def squared_magnitudes(x: Tensor) -> Tensor:
+    """Return |x|^2 of each entry.
+
+    The second derivative of ``x.abs().square()`` is 0 in torch where x is 0; that of this is 2.
+    """
+    return real_parts(x).square().sum(-1) if x.is_complex() else x.square()
 
 
 def indicator(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
@@ -86,11 +94,16 @@ def function_of_map(proximal: Proximal, space: Space) -> Callable[[Tensor], Tens
     return None if value is None else lambda x: value(x, space)
 
 
-def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = None) -> ProximalMap:
-    """Mark your own proximal map as separable: it changes each entry by itself.
+def separable(
+    proximal: Proximal,
+    value: Callable[[Tensor], Tensor] | None = None,
+    *,
+    dims: int | Sequence[int] | None = (),
+) -> ProximalMap:
+    """Say of your own proximal map that it changes each entry by itself, or only along some axes.
 
-    If several processes have a part of each vector, solvers accept such maps and refuse other
-    functions.
+    If several processes have a part of each vector, solvers accept such maps, unless vectors are
+    cut along one of the axes, and refuse other functions. A map that knows its axes keeps them.
 
     Parameters
     ----------
@@ -98,6 +111,9 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
         A function of z and t.
     value : function, optional
         The function g itself, as a tensor with one real number. Solvers then report the objective.
+    dims : int or sequence of int, optional
+        The axes along which entries depend on each other; None for all axes. By default there are
+        none.
 
     Examples
     --------
@@ -110,24 +126,25 @@ def separable(proximal: Proximal, value: Callable[[Tensor], Tensor] | None = Non
     tensor(17.)
     """
     check_callable("separable", "proximal", proximal)
-    if value is not None:
-        check_callable("separable", "value", value)
-    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal)
-    value_in = known.value_in if value is None else sum_over_parts(partial(_checked_value, value))
-    return ProximalMap(proximal, is_convex=known.is_convex, value_in=value_in)
+    axes = checked_axes("separable", dims) if dims != () else ()
+    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
+    if value is None:
+        return known
+    check_callable("separable", "value", value)
+    return replace(known, value_in=sum_over_parts(partial(_checked_value, value)))
 
 
 def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    found = function(x)
-    if not isinstance(found, Tensor) or found.ndim or found.is_complex():
+    value = function(x)
+    if not isinstance(value, Tensor) or value.ndim or value.is_complex():
         what = (
-            f"shape {tuple(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else found
+            f"shape {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else value
         )
         raise TypeError(
             "separable: value must return a tensor with one real number, without dimensions, got "
             f"{what}; sum over the entries, as x.abs().sum()"
         )
-    return found
+    return value
 
 
 def map_on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from linops_core.siblings import optional_module
 
-from ._from_values import Source, has_values_of, map_of_source, random_points
+from ._from_values import ExternalFunction, has_values_of, map_of_source, random_points
 from ._projections import box, l1_ball, l2_ball
 from ._proximal import ProximalMap
 from ._quadratics import l2_squared
@@ -98,7 +98,7 @@ def from_pyproximal(
         operator, optional_module("pyproximal", owner, package="linops-solvers").ProxOperator
     ):
         raise TypeError(f"{owner}: operator must be a ProxOperator, got {type(operator)}")
-    source = Source(
+    source = ExternalFunction(
         owner,
         f"{type(operator).__name__} of PyProximal",
         lambda x: operator(x.reshape(-1)),

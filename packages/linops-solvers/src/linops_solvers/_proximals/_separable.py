@@ -31,15 +31,15 @@ def map_of_all_blocks(
     spaces = space.blocks
 
     def of_sum(z: Tensor, step: float) -> Tensor:
-        found = []
+        results = []
         blocks = zip(maps, A.split(z), A.units, strict=True)
         for number, (each, block, unit) in enumerate(blocks):
             new = each(block, step) if unit == 1 else unit * each(block / unit, step / unit**2)
             check_like(
                 owner, f"what {name}[{number}] returns", new, f"the output of {A.name}", block
             )
-            found.append(new)
-        return A.joined(found)
+            results.append(new)
+        return A.joined(results)
 
     values = [function_of_map(each, own) for each, own in zip(given, spaces, strict=True)]
 

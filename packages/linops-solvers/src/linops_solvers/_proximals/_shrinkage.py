@@ -17,6 +17,7 @@ from ._proximal import (
     checked_axes,
     checked_weight,
     fitted_weight,
+    squared_magnitudes,
     sum_over_parts,
 )
 from ._singular_values import shrunk_singular_values, singular_values
@@ -188,7 +189,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
 
     def value(x: Tensor) -> Tensor:
         size = x.abs()
-        each = torch.where(size <= delta, size.square() / 2, delta * (size - delta / 2))
+        each = torch.where(size <= delta, squared_magnitudes(x) / 2, delta * (size - delta / 2))
         return (fitted_weight("huber", weight, size) * each).sum()
 
     return ProximalMap(proximal, owner="huber", value_in=sum_over_parts(value))

@@ -17,8 +17,8 @@ from .._shared._tall import factors, n_blocks_of
 def singular_values(x: Tensor) -> Tensor:
     """Return the singular values of matrices (..., M, N), with all derivatives."""
     if _is_long(x) and is_differentiated(x):  # derivatives of blocks without full rank are infinite
-        found: Tensor = torch.linalg.svdvals(x.to(torch.promote_types(x.dtype, torch.float64)))
-        return found.to(x.dtype.to_real())
+        values: Tensor = torch.linalg.svdvals(x.to(torch.promote_types(x.dtype, torch.float64)))
+        return values.to(x.dtype.to_real())
     return _decomposed(x)[1] if _is_long(x) else torch.linalg.svdvals(x)
 
 
@@ -37,8 +37,8 @@ def shrunk_singular_values(x: Tensor, threshold: Tensor) -> Tensor:
     A. S. Lewis and H. S. Sendov, "Nonsmooth analysis of singular values", Set-Valued Analysis 13
     (2005), 213-264.
     """
-    found: Tensor = _Shrunk.apply(x, threshold)[0]  # type: ignore[no-untyped-call]
-    return found
+    result: Tensor = _Shrunk.apply(x, threshold)[0]  # type: ignore[no-untyped-call]
+    return result
 
 
 def _decomposed(x: Tensor) -> tuple[Tensor, ...]:

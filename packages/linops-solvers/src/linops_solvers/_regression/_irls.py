@@ -14,17 +14,11 @@ from linops_core.siblings import check_vector
 
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_count, check_like, checked_number
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reason_of,
-    with_options,
-)
-from .._shared._space import Space, summed_over_processes
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of
+from .._shared._space import Space, summed_over_processes, terms
 
 _NAME = "irls"
 _LENGTHS = (0.0, *(2.0**n for n in range(-5, 4)))
@@ -197,8 +191,8 @@ class _Steps(SolverSteps):
             return torch.stack([self.damping * _products(step, x).sum() for x in ahead])
 
         totals = summed_over_processes(
-            self.pair.output.terms(of_misfit, residual, image),
-            self.pair.input.terms(of_square, x, step),
+            terms(self.pair.output, of_misfit, residual, image),
+            terms(self.pair.input, of_square, x, step),
         )
         slopes: list[float] = (totals[0].double().cpu() + totals[1].double().cpu()).tolist()
         for (a, b), (low, high) in zip(pairwise(_LENGTHS), pairwise(slopes), strict=True):
@@ -219,9 +213,9 @@ class _Steps(SolverSteps):
             [descent, defect, x, step], [forces, residual]
         )
         height, square, distance = summed_over_processes(
-            pair.output.terms(misfit.total, residual.detach()),
-            pair.input.terms(lambda x: x.abs().square().sum(), x.detach()),
-            pair.output.terms(misfit.distance, residual.detach(), dual.detach()),
+            terms(pair.output, misfit.total, residual.detach()),
+            terms(pair.input, lambda x: x.abs().square().sum(), x.detach()),
+            terms(pair.output, misfit.distance, residual.detach(), dual.detach()),
         )
         self.loss = loss = float(height) + self.damping / 2 * float(square)
         longest = max(length, self.reach, moved)

@@ -17,16 +17,10 @@ from .._shared._checks import (
     check_like,
     checked_number,
 )
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of
 
 _NAME = "omp"
 
@@ -146,8 +140,8 @@ class _Steps(SolverSteps):
         if self.basis:
             basis = torch.stack(self.basis)
             for _ in range(2):  # twice, because of rounding
-                (found,) = space.total(inner_products(basis, rest))
-                rest, parts = rest - found @ basis, parts + found.cpu()
+                (products,) = space.total(inner_products(basis, rest))
+                rest, parts = rest - products @ basis, parts + products.cpu()
         (length,) = self.A.magnitudes([], [rest])
         # A dependent column, or a residual that is only rounding, explains nothing.
         if length <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
@@ -181,8 +175,8 @@ class _Steps(SolverSteps):
             for index, column in enumerate(self.triangle):
                 triangle[: index + 1, index] = column
             right = torch.stack(self.parts).unsqueeze(-1)
-            found = torch.linalg.solve_triangular(triangle, right, upper=True)
-            for entry, value in zip(self.chosen, found.squeeze(-1).to(x), strict=True):
+            solution = torch.linalg.solve_triangular(triangle, right, upper=True)
+            for entry, value in zip(self.chosen, solution.squeeze(-1).to(x), strict=True):
                 if entry is not None:
                     x.view(-1)[entry] = value
         return in_given_precision(_NAME, x * self.unit, self.A.dtype)

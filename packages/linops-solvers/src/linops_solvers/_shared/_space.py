@@ -21,7 +21,7 @@ from linops_core.siblings import (
     SIDES,
     WHOLE,
     Totals,
-    check_parts_pass,
+    check_shares_pass,
     dims_of,
     named_axes,
     norm,
@@ -33,7 +33,6 @@ from nameddim import NamedDimension
 
 from ._checks import Operator, check_finite
 from ._products import largest_part, safe_norms
-from ._tall import factors
 
 Terms: TypeAlias = Sequence[tuple[Totals, Tensor]]
 """Numbers of the pieces of a vector, and how each is added up over processes."""
@@ -42,11 +41,11 @@ _MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds t
 
 def summed_over_processes(*numbers: Terms) -> list[Tensor]:
     """Return the sums of terms of one shape over the processes, in one reduction."""
-    found: dict[int, Tensor] = {}
+    sums: dict[int, Tensor] = {}
     of_parts: dict[Hashable, list[tuple[int, Tensor]]] = defaultdict(list)
 
     def note(at: int, number: Tensor) -> None:
-        found[at] = found[at] + number if at in found else number
+        sums[at] = sums[at] + number if at in sums else number
 
     for at, terms in enumerate(numbers):
         for totals, number in terms:
@@ -62,12 +61,17 @@ def summed_over_processes(*numbers: Terms) -> list[Tensor]:
             shaped = part.reshape(real.shape).to(real.dtype)
             # Not view_as_complex: a part may begin at an odd place.
             note(at, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
-    return [found[at] for at in range(len(numbers))]
+    return [sums[at] for at in range(len(numbers))]
 
 
 @dataclass(frozen=True)
 class Space:
-    """What a tensor is of a vector: the inner products, norms and random vectors of its space."""
+    """What a tensor is of a vector, with the inner products and norms of whole vectors.
+
+    By default a tensor is one whole vector. It can also be the part that this process has, and then
+    numbers are added up over the processes: :class:`OperatorPair` has such spaces. All of the
+    processes must ask in the same order.
+    """
 
     totals: Totals = WHOLE
     """How the numbers of the parts of a vector are added over processes."""
@@ -87,46 +91,27 @@ class Space:
         """Whether a tensor is all of a vector."""
         return self.totals.add is None and all([block.is_whole for block in self.blocks])
 
-    def pieces(self, x: Tensor) -> list[tuple[Totals, Tensor]]:
-        """Return the pieces of a vector that are reduced over different processes."""
-        blocks = zip(self.blocks, self.split(x), strict=True) if self.blocks else ()
-        return [piece for block, part in blocks for piece in block.pieces(part)] or [
-            (self.totals, x)
-        ]
-
-    def terms(self, function: Callable[..., Tensor], *vectors: Tensor) -> Terms:
-        """Return numbers of each piece of vectors, or of whole ones."""
-        if self.is_whole:
-            return [(WHOLE, function(*vectors))]
-        pieces = zip(*map(self.pieces, vectors), strict=True)
-        return [(each[0][0], function(*(tensor for _, tensor in each))) for each in pieces]
-
     def total(self, *numbers: Tensor) -> list[Tensor]:
         """Return numbers of whole vectors, given the numbers of the parts, in one reduction."""
         return summed_over_processes(*([(self.totals, number)] for number in numbers))
 
-    def scalars_shape(self, x: Tensor) -> list[int]:
-        """Return the shape of one number for each vector, which broadcasts to x."""
-        shape = [size if axis in self.systems else 1 for axis, size in enumerate(x.shape)]
-        return shape if self.systems else []
-
     def measured(
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor] = ()
     ) -> list[Tensor]:
-        """Return inner products of pairs and norms, in ``scalars_shape`` and in one reduction.
+        """Return inner products of pairs and norms, in one reduction.
 
         There are no temporaries of the size of a vector.
         """
         if self.is_whole:
             systems = self.systems
-            products = [vdot(x, z, systems).reshape(self.scalars_shape(x)) for x, z in pairs]
-            lengths = [norm(x, systems).reshape(self.scalars_shape(x)) for x in vectors]
+            products = [vdot(x, z, systems).reshape(_scalars_shape(systems, x)) for x, z in pairs]
+            lengths = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
         else:
-            found = summed_over_processes(
-                *(self.terms(vdot, *pair) for pair in pairs),
-                *(self.terms(squared_norm, vector) for vector in vectors),
+            sums = summed_over_processes(
+                *(terms(self, vdot, *pair) for pair in pairs),
+                *(terms(self, squared_norm, vector) for vector in vectors),
             )
-            products, squares = found[: len(pairs)], found[len(pairs) :]
+            products, squares = sums[: len(pairs)], sums[len(pairs) :]
             lengths = [square.sqrt() for square in squares]
         if not self.has_complex_products:
             products = [product.real for product in products]
@@ -140,16 +125,9 @@ class Space:
         """Return the norm of each vector."""
         return self.measured([], [x])[0]
 
-    def magnitude(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the norm of each, safe at any scale, and the same on the host in float64."""
-        length = self.norm(x)
-        on_host = length.detach().flatten().cpu().double()
-        lowest, highest = self.bounds(x)
-        if ((on_host > lowest) & (on_host < highest)).all():
-            return length, on_host
-        unit = self.unit(x)
-        length = self.norm(x / unit) * unit
-        return length, length.detach().flatten().cpu().double()
+    def sum_of(self, function: Callable[..., Tensor], *vectors: Tensor) -> Tensor:
+        """Return a number of whole vectors: the sum of those that a function finds of the parts."""
+        return summed_over_processes(terms(self, function, *vectors))[0]
 
     def count(self, x: Tensor) -> int:
         """Return the number of entries of the whole vector."""
@@ -159,11 +137,7 @@ class Space:
         def numel(piece: Tensor) -> Tensor:
             return torch.tensor(float(piece.numel()), dtype=torch.float64, device=piece.device)
 
-        return round(summed_over_processes(self.terms(numel, x))[0].item())
-
-    def bounds(self, x: Tensor) -> tuple[float, float]:
-        """Return the range of norms whose squares neither overflow nor vanish; all parts agree."""
-        return safe_norms(x.dtype, x.numel() if self.is_whole else _MOST_ENTRIES)
+        return round(self.sum_of(numel, x).item())
 
     def unit(self, *vectors: Tensor, of_zeros: float = 1.0) -> Tensor:
         """Return a power of two for each below its largest entry; squares are safe in it.
@@ -179,9 +153,9 @@ class Space:
     def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
         """Return the unit of one vector on the host; raise an error unless all are finite."""
         dtype = vectors[0].dtype
-        found = self._largest(*vectors)
+        magnitude = self._largest(*vectors)
         largest = max(
-            check_finite(owner, one.item(), dtype if is_output else None) for one in found
+            check_finite(owner, one.item(), dtype if is_output else None) for one in magnitude
         )
         # The inverse must be in range as well, because some devices multiply by it.
         lowest = torch.finfo(dtype).tiny
@@ -189,7 +163,7 @@ class Space:
 
     def _largest(self, *vectors: Tensor) -> list[Tensor]:
         if not self.is_whole:
-            return summed_over_processes(*(self.terms(_largest, vector) for vector in vectors))
+            return summed_over_processes(*(terms(self, _largest, vector) for vector in vectors))
         return [_largest(x, self.systems) for x in vectors]
 
     def random_like(
@@ -201,21 +175,35 @@ class Space:
         """
         if generator is not None or count is not None:
             return _random(x, generator or self.totals.generator(), count)
-        drawn = [_random(piece, totals.generator()) for totals, piece in self.pieces(x)]
+        drawn = [_random(piece, totals.generator()) for totals, piece in pieces_of(self, x)]
         return drawn[0] if len(drawn) == 1 else torch.cat([one.flatten() for one in drawn])
 
-    def qr(self, columns: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the rows of Q of this part, and R, with Q R = columns (rows, columns)."""
-        basis, triangle = factors(torch.linalg.qr, columns)
-        if self.is_whole:
-            return basis, triangle
-        height, width = triangle.shape
-        stacked = columns.new_zeros(self.totals.n_parts, width, width)
-        stacked[self.totals.part, :height] = triangle
-        (stacked,) = self.total(stacked)
-        turn, triangle = torch.linalg.qr(stacked.flatten(0, 1))
-        first = self.totals.part * width
-        return basis @ turn[first : first + height], triangle
+
+def pieces_of(space: Space, x: Tensor) -> list[tuple[Totals, Tensor]]:
+    """Return the pieces of a vector that are reduced over different processes."""
+    blocks = zip(space.blocks, space.split(x), strict=True) if space.blocks else ()
+    return [piece for block, part in blocks for piece in pieces_of(block, part)] or [
+        (space.totals, x)
+    ]
+
+
+def terms(space: Space, function: Callable[..., Tensor], *vectors: Tensor) -> Terms:
+    """Return numbers of each piece of vectors, or of whole ones."""
+    if space.is_whole:
+        return [(WHOLE, function(*vectors))]
+    pieces = zip(*(pieces_of(space, vector) for vector in vectors), strict=True)
+    return [(each[0][0], function(*(tensor for _, tensor in each))) for each in pieces]
+
+
+def bounds(space: Space, x: Tensor) -> tuple[float, float]:
+    """Return the range of norms whose squares neither overflow nor vanish; all parts agree."""
+    return safe_norms(x.dtype, x.numel() if space.is_whole else _MOST_ENTRIES)
+
+
+def _scalars_shape(systems: tuple[int, ...], x: Tensor) -> list[int]:
+    """Return the shape of one number for each vector, which broadcasts to x."""
+    shape = [size if axis in systems else 1 for axis, size in enumerate(x.shape)]
+    return shape if systems else []
 
 
 def _random(x: Tensor, generator: Generator, count: int | None = None) -> Tensor:
@@ -230,7 +218,7 @@ def _real_vdot(x: Tensor, z: Tensor) -> Tensor:
 
 def _largest(x: Tensor, systems: tuple[int, ...] = ()) -> Tensor:
     if not x.numel():
-        return x.detach().abs().new_zeros(Space(systems=systems).scalars_shape(x))
+        return x.detach().abs().new_zeros(_scalars_shape(systems, x))
     others = [axis for axis in range(x.ndim) if axis not in systems] if systems else None
     return largest_part(x, others, keepdim=others is not None)
 
@@ -245,21 +233,21 @@ def magnitudes(
     One reduction, and one wait for the device.
     """
     vectors = [(space, vector.detach()) for space, group in groups for vector in group]
-    terms = [
-        space.terms(norm if space.is_whole else squared_norm, vector) for space, vector in vectors
+    squares = [
+        terms(space, norm if space.is_whole else squared_norm, vector) for space, vector in vectors
     ]
-    pairs = [space.terms(_real_vdot, x.detach(), z.detach()) for space, x, z in products]
-    numbers = summed_over_processes(*terms, *pairs)
-    found: list[float] = torch.stack(numbers).tolist()
+    pairs = [terms(space, _real_vdot, x.detach(), z.detach()) for space, x, z in products]
+    numbers = summed_over_processes(*squares, *pairs)
+    values: list[float] = torch.stack(numbers).tolist()
     for at, (space, vector) in enumerate(vectors):
         if not space.is_whole:
-            found[at] = math.sqrt(found[at])
-        lowest, highest = space.bounds(vector)
-        if not lowest < found[at] < highest:
+            values[at] = math.sqrt(values[at])
+        lowest, highest = bounds(space, vector)
+        if not lowest < values[at] < highest:
             unit = space.unit_of(owner, vector)
             if unit != 1:  # not for zeros, such as the first x of a solver
-                found[at] = unit * float(space.norm(vector / unit).item())
-    return found
+                values[at] = unit * float(space.norm(vector / unit).item())
+    return values
 
 
 def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tuple[Space, Space]:
@@ -268,11 +256,11 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
     If ``input_space`` is given, vectors of the input are also in that space. Then an operator of
     one process is applied to the parts.
     """
-    found = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
-    if isinstance(A, NamedLinop) and found != [None, None]:
+    of_sides = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
+    if isinstance(A, NamedLinop) and of_sides != [None, None]:
         there, back = (
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
-            for side, totals in zip(SIDES, found, strict=True)
+            for side, totals in zip(SIDES, of_sides, strict=True)
         )
         if input_space is not None and _parts(there) != _parts(input_space):
             raise NotImplementedError(
@@ -287,7 +275,7 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
             f"{owner}: an operator must be a NamedLinop if x is cut over several processes, got "
             f"{A!r}"
         )
-    check_parts_pass(A, input_space.totals)
+    check_shares_pass(A, input_space.totals)
     return input_space, Space(input_space.totals, _axes(A, "output", input_space.totals.cut))
 
 
@@ -306,5 +294,5 @@ def common_input(owner: str, operators: Iterable[Operator]) -> Space:
 def _axes(A: NamedLinop, side: Side, cut: Iterable[NamedDimension]) -> tuple[int, ...] | None:
     """Return the axes of dimensions; None if they may be within a ``...``."""
     axis_of = {dim: axis for axis, dim in named_axes(dims_of(A.shape, side))}
-    found = [axis_of.get(dim) for dim in cut]
-    return None if None in found else tuple(sorted(axis for axis in found if axis is not None))
+    axes = [axis_of.get(dim) for dim in cut]
+    return None if None in axes else tuple(sorted(axis for axis in axes if axis is not None))

@@ -17,6 +17,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from ._space import Space
+
 _ROWS = 2**13
 """Smallest number of rows of a block, of which torch's factors are right to rounding."""
 
@@ -35,6 +37,20 @@ def factors(factorise: Callable[[Tensor], tuple[Tensor, ...]], x: Tensor) -> tup
     first, *others = factors(factorise, triangles.flatten(-3, -2))
     turns = first.unflatten(-2, (n_blocks, -1))
     return (bases @ turns).flatten(-3, -2)[..., :rows, :], *others
+
+
+def orthonormal(columns: Tensor, space: Space) -> tuple[Tensor, Tensor]:
+    """Return the rows of Q that this process has, and R, with Q R = columns (rows, columns)."""
+    basis, triangle = factors(torch.linalg.qr, columns)
+    if space.is_whole:
+        return basis, triangle
+    height, width = triangle.shape
+    stacked = columns.new_zeros(space.totals.n_parts, width, width)
+    stacked[space.totals.part, :height] = triangle
+    (stacked,) = space.total(stacked)
+    turn, triangle = torch.linalg.qr(stacked.flatten(0, 1))
+    first = space.totals.part * width
+    return basis @ turn[first : first + height], triangle
 
 
 def n_blocks_of(x: Tensor) -> int:

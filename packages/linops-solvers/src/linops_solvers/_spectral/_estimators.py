@@ -12,9 +12,12 @@ from torch import Tensor
 from linops_core.siblings import inner_products, vdot
 
 from .._shared._checks import Operator, check_complex_linear, check_finite
+from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_own_space
-from .._shared._progress import Measured, Progress, SolverSteps, Watching, with_options
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured
 from .._shared._space import Space, spaces_of
+from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
 
 
@@ -175,7 +178,7 @@ class _Steps(SolverSteps):
     def range(self, count: int) -> Tensor:
         """Return orthonormal rows that span the images of random vectors under A."""
         images = [self.applied(self.signs()) for _ in range(count)]
-        basis, _ = self.space.qr(torch.stack(images, dim=1))
+        basis, _ = orthonormal(torch.stack(images, dim=1), self.space)
         return basis.mT.contiguous()
 
     def of(self, sample: Callable[[], Tensor], progress: Progress) -> Estimate:
@@ -199,8 +202,8 @@ class _Steps(SolverSteps):
     def length(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""
         estimate = estimate.detach()
-        found = self.space.norm(estimate) if estimate.ndim else estimate.abs()
-        return float(found.item())
+        length = self.space.norm(estimate) if estimate.ndim else estimate.abs()
+        return float(length.item())
 
     def add(self, sample: Tensor) -> None:
         """Add a sample, by the recurrence of Welford."""

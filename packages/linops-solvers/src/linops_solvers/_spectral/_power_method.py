@@ -12,18 +12,11 @@ from linops_core.siblings import check_vector
 
 from .._shared._checks import Operator, check_count, check_finite, checked_number
 from .._shared._graphs import solved_in_steps
+from .._shared._options import Checkpointed, Watching, reading_options, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_own_space, rounding_of, to_half
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reading_options,
-    with_options,
-)
-from .._shared._space import Space
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
+from .._shared._space import Space, bounds
 from .._shared._vectors import BatchDims, input_or_random, space_of_systems
 
 
@@ -121,7 +114,7 @@ class _Steps(SolverSteps):
         unit: float = 1.0,
     ) -> None:
         self.A, self.tol, self.batch, self.dtype, self.unit = A, tol, batch, dtype, unit
-        length, numbers = batch.magnitude(v)
+        length, numbers = _magnitudes(batch, v)
         if not (numbers > 0).all():
             check_finite("power_method", float(numbers.sum()))
             raise ValueError(f"power_method: v_init must not be zero, got norms {numbers.tolist()}")
@@ -142,7 +135,7 @@ class _Steps(SolverSteps):
         owner, batch, before = "power_method", self.batch, self.numbers.cpu()
         precision, rounding = torch.finfo(self.dtype).eps, rounding_of(self.dtype)
         image = self.A(self.v)
-        eigenvalue, numbers = batch.magnitude(image)
+        eigenvalue, numbers = _magnitudes(batch, image)
         check_finite(owner, float(numbers.sum()), image.dtype)
         is_lost = numbers == 0
         if is_lost.any():
@@ -177,6 +170,18 @@ class _Steps(SolverSteps):
     def result(self) -> Tensor:
         """Return a copy of v in the precision of v_init."""
         return to_half(self.v, self.dtype).clone()
+
+
+def _magnitudes(space: Space, x: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the norm of each vector, safe at any scale, and the same on the host in float64."""
+    length = space.norm(x)
+    on_host = length.detach().flatten().cpu().double()
+    lowest, highest = bounds(space, x)
+    if ((on_host > lowest) & (on_host < highest)).all():
+        return length, on_host
+    unit = space.unit(x)
+    length = space.norm(x / unit) * unit
+    return length, length.detach().flatten().cpu().double()
 
 
 def _fixed_steps(A: Operator, v: Tensor, batch: Space, n_steps: int) -> tuple[Tensor, Tensor]:
@@ -253,13 +258,13 @@ def norm_of(
         return v.abs().sum()
     image = pair.forward(v)
     size = pair.output.unit_of(owner, image, is_output=True)
-    length, found = pair.magnitudes([v], [image])
-    if length and not found:  # v is in the null space
+    length, image_length = pair.magnitudes([v], [image])
+    if length and not image_length:  # v is in the null space
         v = pair.input.random_like(v)
         image = pair.forward(v)
         size = pair.output.unit_of(owner, image, is_output=True)
-        (found,) = pair.magnitudes([], [image])
-    unit = size / pair.input.unit_of(owner, v) if found else 1.0
+        (image_length,) = pair.magnitudes([], [image])
+    unit = size / pair.input.unit_of(owner, v) if image_length else 1.0
     back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)

@@ -18,16 +18,10 @@ from .._shared._checks import (
     checked_number,
     version_of,
 )
+from .._shared._options import Checkpointed, with_options
 from .._shared._precision import rounding_of
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    reason_of_both,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of_both
 from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem, floors_of

@@ -12,7 +12,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Role, SplitError
-from linops_core.siblings import all_parts_of, bytes_text, method_of
+from linops_core.siblings import bytes_text, method_of, submodules_of
 from memmap import html_table
 from nameddim import NamedDimension
 
@@ -216,15 +216,15 @@ def _works(work: object) -> tuple[str, ...]:
 
 
 def _methods(linop: NamedLinop) -> tuple[str, ...]:
-    parts = [part for part in all_parts_of(linop) if isinstance(part, NamedLinop)]
-    methods = [(part.name, method_of(part)) for part in parts]
+    operators = [operator for operator in submodules_of(linop) if isinstance(operator, NamedLinop)]
+    methods = [(operator.name, method_of(operator)) for operator in operators]
     return tuple(dict.fromkeys(f"{name} by {how}" for name, how in methods if how is not None))
 
 
 def _refuse_threads(linop: NamedLinop) -> None:
-    for part in all_parts_of(linop):
-        if isinstance(part, Composite) and part.threaded:
+    for module in submodules_of(linop):
+        if isinstance(module, Composite) and module.threaded:
             raise ValueError(
-                f"{part.signature}: an operator to be planned must not use threads, because the "
+                f"{module.signature}: an operator to be planned must not use threads, because the "
                 "number of tiles that run at once is then not known, got threaded=True"
             )

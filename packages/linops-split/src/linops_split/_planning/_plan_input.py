@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop, Role
-from linops_core.siblings import all_parts_of
+from linops_core.siblings import submodules_of
 from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._slices import Sizes, slices_along
@@ -22,11 +22,11 @@ def device_of(linop: NamedLinop, like: Tensor | None, memory: Memory | None) -> 
     """Return the device of the weights; without weights, the device of the input or the memory."""
     if not isinstance(like, (Tensor, type(None))):
         raise TypeError(f"plan_batches: like must be a tensor, got {like!r}")
-    # A part that works on copies of its weights takes its input on the device of the copies.
-    parts = [part for part in all_parts_of(linop) if isinstance(part, NamedLinop)]
+    # An operator that works on copies of its weights takes its input on the device of the copies.
+    operators = [operator for operator in submodules_of(linop) if isinstance(operator, NamedLinop)]
     of_weights = {tensor.device for tensor in _weights(linop)}
-    of_parts = {device for part in parts for device in part.input_devices}
-    devices = sorted(map(str, of_weights | of_parts))
+    of_inputs = {device for operator in operators for device in operator.input_devices}
+    devices = sorted(map(str, of_weights | of_inputs))
     if len(devices) > 1:
         refuse_several(linop.signature, devices)
     given = None if like is None or like.is_meta else like.device
@@ -63,8 +63,8 @@ def dims_to_cut(
             raise TypeError(f"plan_batches: dims must be a sequence of dimensions, got {dims!r}")
         cuttable = [ND.infer(dim) for dim in dims]
         slices_along(linop, dict.fromkeys(cuttable, maxsize), given)  # raises for invalid ones
-    found = {dim: given.get(dim, linop.size(dim)) for dim in cuttable}
-    return {dim: size for dim, size in found.items() if size is not None and size > 1}
+    lengths = {dim: given.get(dim, linop.size(dim)) for dim in cuttable}
+    return {dim: size for dim, size in lengths.items() if size is not None and size > 1}
 
 
 def input_of(

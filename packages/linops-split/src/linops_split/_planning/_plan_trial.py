@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from linops_core import Cache, NamedLinop
-from linops_core.siblings import choosing_steps, parts_of
+from linops_core.siblings import children_of, choosing_steps
 from nameddim import NamedDimension
 
 from .._batch import cut_into_tiles
@@ -92,7 +92,7 @@ def share_empty_caches(old: nn.Module, new: nn.Module, caches: dict[int, object]
             if id(value) not in caches:
                 caches[id(value)] = copy(value)  # of a cache: an empty one
             vars(new)[name] = caches[id(value)]
-    for one, other in zip(parts_of(old), parts_of(new), strict=True):
+    for one, other in zip(children_of(old), children_of(new), strict=True):
         share_empty_caches(one, other, caches)
 
 

@@ -127,8 +127,8 @@ class QuickFakeMode(FakeTensorMode):
             has_look = value.constant is None and value.layout is torch.strided
             return _look(value) if has_look else None
         if isinstance(value, (tuple, list)):
-            found = tuple([self._key(each, is_pointwise) for each in value])
-            return None if None in found else found
+            keys = tuple([self._key(each, is_pointwise) for each in value])
+            return None if None in keys else keys
         if isinstance(value, dict):
             return self._key((*value.items(),), is_pointwise)
         return type(value), 0 if is_pointwise and isinstance(value, (float, complex)) else value
@@ -168,7 +168,7 @@ def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, 
 
     A new result has memory of its own, and no more than it needs.
     """
-    found = list[tuple[int | None, _Look]]()
+    looks = list[tuple[int | None, _Look]]()
     numbers = {id(tensor): number for number, tensor in enumerate(given)}
     storages = {tensor.untyped_storage()._cdata for tensor in given}
     for tensor in tensors_in([made]):
@@ -183,5 +183,5 @@ def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, 
         if number is None and (any(bits) or not is_new):
             return []
         storages.add(storage._cdata)
-        found.append((number, look))
-    return found
+        looks.append((number, look))
+    return looks

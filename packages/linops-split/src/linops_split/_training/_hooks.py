@@ -6,7 +6,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from linops_core.siblings import OwnTile, all_parts_of, parts_of
+from linops_core.siblings import OwnTile, children_of, submodules_of
 
 _CONTAINERS = [
     name
@@ -18,7 +18,9 @@ _CONTAINERS = [
 
 def has_hooks(module: nn.Module) -> bool:
     """Whether a module or one of its submodules has hooks."""
-    return any(getattr(part, name) for part in all_parts_of(module) for name in _CONTAINERS)
+    return any(
+        getattr(submodule, name) for submodule in submodules_of(module) for name in _CONTAINERS
+    )
 
 
 def with_hooks_of(copy: nn.Module, module: nn.Module) -> None:
@@ -29,8 +31,8 @@ def with_hooks_of(copy: nn.Module, module: nn.Module) -> None:
     add_hooks_of(copy, module)
     if isinstance(module, OwnTile):
         return  # the parts of the copy, which was cut from the whole, have their hooks
-    for other, part in zip(parts_of(copy), parts_of(module), strict=True):
-        with_hooks_of(other, part)
+    for other, child in zip(children_of(copy), children_of(module), strict=True):
+        with_hooks_of(other, child)
 
 
 def add_hooks_of(copy: nn.Module, module: nn.Module) -> None:

@@ -12,7 +12,7 @@ from linops_core.siblings import TensorState
 from .._tiles import Tiles
 from ._gradient_sums import GradientSums
 from ._hooks import add_hooks_of, with_hooks_of
-from ._weight_parts import WeightParts
+from ._weight_views import WeightViews
 from ._weights import with_tensors_read
 
 
@@ -36,11 +36,11 @@ class PartCopies:
         sources: Sequence[NamedLinop] | None = None,
         copies: Sequence[Sequence[Tensor]] | None = None,
     ) -> None:
-        self.tiles, self.parts = tiles, WeightParts()
+        self.tiles, self.weight_views = tiles, WeightViews()
         self._sources = tiles.linops if sources is None else sources
         # For each part: the number of each weight part that it reads, the tensor, and the copy.
         self._read = [
-            self.parts.add_read_by(source, None if copies is None else copies[number])
+            self.weight_views.add_read_by(source, None if copies is None else copies[number])
             for number, source in enumerate(self._sources)
         ]
         self._frozen = [self._made_frozen(number) for number in range(len(self._sources))]
@@ -92,7 +92,7 @@ class PartCopies:
                 with_tensors_read(
                     source,
                     [
-                        tensor if of is None else self.parts.read(of, weights)
+                        tensor if of is None else self.weight_views.read(of, weights)
                         for of, tensor, _ in read
                     ],
                 )
@@ -103,15 +103,15 @@ class PartCopies:
 
     def new_sums(self) -> GradientSums:
         """Return empty sums of gradients, for the parts of one device."""
-        return GradientSums(self.parts)
+        return GradientSums(self.weight_views)
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradient of each weight, by the number of the weight."""
-        found = GradientSums(self.parts)
+        total = GradientSums(self.weight_views)
         for own in sums:
             for root, gradient in own.whole.items():
-                found.add_whole(root, gradient)
-        return found.whole
+                total.add_whole(root, gradient)
+        return total.whole
 
     def _tensors(self) -> list[Tensor]:
-        return [copy for read in self._read for *_, copy in read] + self.parts.weights
+        return [copy for read in self._read for *_, copy in read] + self.weight_views.weights

@@ -13,7 +13,7 @@ from typing import IO, cast
 
 import torch
 
-from .._copies._buffers import Part, copied, parts_of
+from .._copies._buffers import Chunk, chunks_of, copied
 from .._copies._plan import copy_plan
 from .._copies._spans import ByteSpan
 from .._errors import CheckpointError
@@ -26,7 +26,7 @@ from .._reports._garbage_collection import collector_paused
 from .._reports._numbers import Entry, storages_of
 
 _CPU = torch.device("cpu")
-_ALIGNMENT = 64  # of each part of a storage that moves alone
+_ALIGNMENT = 64  # of each chunk of a storage that moves alone
 # Only the geometry of tensors counts here.
 _TYPES = {
     1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128,
@@ -163,7 +163,7 @@ def _write_archive(source: Path, opened: IO[bytes], out: IO[bytes]) -> None:
 
 
 class _CompactStorage:
-    """A storage without untouched bytes: the parts that tensors touch, one after the other."""
+    """A storage without untouched bytes: the chunks that tensors touch, one after the other."""
 
     def __init__(
         self,
@@ -173,45 +173,45 @@ class _CompactStorage:
     ) -> None:
         self.uses = uses
         self._nodes: dict[int, Node] = {}
-        found = []
+        result = []
         for node, entry in tensors:
             view, empty = entry.view, torch.empty(0, dtype=_TYPES[entry.view.itemsize])
             sizes = [int(size) for size in view.sizes]
             strides = [stride // view.itemsize for stride in view.strides]
             tensor = empty.set_(storage, view.offset // view.itemsize, sizes, strides)
-            found.append(FoundTensor(tensor, (None, entry.names[0])))
+            result.append(FoundTensor(tensor, (None, entry.names[0])))
             self._nodes[id(tensor)] = node
-        (self._group,) = copy_plan(found).groups
-        self._parts: list[tuple[int, Part]] = []
+        (self._group,) = copy_plan(result).groups
+        self._chunks: list[tuple[int, Chunk]] = []
         self.nbytes = 0
-        for part in parts_of(self._group, "close"):
+        for chunk in chunks_of(self._group, "close"):
             start = -(-self.nbytes // _ALIGNMENT) * _ALIGNMENT
-            self._parts.append((start, part))
-            self.nbytes = start + part.nbytes
+            self._chunks.append((start, chunk))
+            self.nbytes = start + chunk.nbytes
         # A storage has whole elements, whatever type it is used with.
         grain = max(storage.dtype.itemsize for storage, _ in self.uses)
         self.nbytes = -(-self.nbytes // grain) * grain
 
     def portions(self) -> Portions:
-        """The bytes of the new storage. A part without gaps is not copied into memory first."""
+        """The bytes of the new storage. A chunk without gaps is not copied into memory first."""
         reached = 0
-        for start, part in self._parts:
+        for start, chunk in self._chunks:
             yield bytes(start - reached)
-            if part.nbytes:
-                if isinstance(part, ByteSpan):
-                    data = part.gathered()
+            if chunk.nbytes:
+                if isinstance(chunk, ByteSpan):
+                    data = chunk.gathered()
                 else:
-                    data = copied(part, self._group, _CPU).data
+                    data = copied(chunk, self._group, _CPU).data
                 yield data.numpy().data
-            reached = start + part.nbytes
+            reached = start + chunk.nbytes
         yield bytes(self.nbytes - reached)
 
     def tensors(self) -> Iterator[tuple[Node, int, tuple[int, ...]]]:
         """Each tensor, and its new offset and strides in elements."""
-        for start, part in self._parts:
-            there = torch.empty(part.nbytes, dtype=torch.uint8, device="meta")
-            for piece in part.pieces:
-                made = part.view(piece, there)
+        for start, chunk in self._chunks:
+            there = torch.empty(chunk.nbytes, dtype=torch.uint8, device="meta")
+            for piece in chunk.pieces:
+                made = chunk.view(piece, there)
                 offset = start // made.itemsize + int(made.storage_offset())
                 yield self._nodes[id(piece.tensor)], offset, made.stride()
 

@@ -5,7 +5,7 @@ The steps of a copy:
 1. find: `traverse` (deep copies) or `tensors_of` (moves) lists the tensors with their paths.
 2. plan: `copy_plan` takes tensors apart into strided pieces, groups these by shared memory, and
    refuses tensors that cannot be copied or moved.
-3. fill: `new_buffers` copies a group in parts (`ByteSpan`, `Box`); pieces are views of parts.
+3. fill: `new_buffers` copies a group in chunks (`ByteSpan`, `Box`); pieces are views of chunks.
    A `Region` keeps the buffers that a larger deep copy (`CopiedStorages`) or a map (`DeviceMemory`)
    filled.
 4. rebuild: `CopyPlan.assemble` makes sparse and nested tensors from the copies of their parts,

@@ -20,14 +20,14 @@ from ._spans import ByteSpan, Pack, spans_of
 # copies and casts between devices, as large as the bytes that move at once.
 UNDER_WAY = 1 << 26
 
-Part: TypeAlias = ByteSpan | Box
+Chunk: TypeAlias = ByteSpan | Box
 """Bytes of a group that are copied together. A box leaves out untouched bytes."""
 
 
-class PartBuffer(NamedTuple):
-    """The copy of a part of a group; its bytes are a tensor of uint8."""
+class ChunkBuffer(NamedTuple):
+    """The copy of a chunk of a group; its bytes are a tensor of uint8."""
 
-    part: Part
+    chunk: Chunk
     data: torch.Tensor
 
 
@@ -40,9 +40,9 @@ def new_views(
 ) -> dict[int, torch.Tensor]:
     """Copies of all pieces of a group, by the ids of the pieces: plain tensors without history."""
     return {
-        id(piece.tensor): part.view(piece, data)
-        for part, data in new_buffers(group, device, pack, cast, non_blocking)
-        for piece in part.pieces
+        id(piece.tensor): chunk.view(piece, data)
+        for chunk, data in new_buffers(group, device, pack, cast, non_blocking)
+        for piece in chunk.pieces
     }
 
 
@@ -52,20 +52,20 @@ def new_buffers(
     pack: Pack,
     cast: Cast | None = None,
     non_blocking: bool = False,
-) -> list[PartBuffer]:
+) -> list[ChunkBuffer]:
     """Copies of the needed bytes of a group on a device; with a cast, gaps are not closed."""
-    return [copied(part, group, device, non_blocking) for part in parts_of(group, pack, cast)]
+    return [copied(chunk, group, device, non_blocking) for chunk in chunks_of(group, pack, cast)]
 
 
-def parts_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Part]:
-    """The parts of a group that are needed; with a cast, gaps are not closed."""
-    parts: list[Part] = []
+def chunks_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[Chunk]:
+    """The chunks of a group that are needed; with a cast, gaps are not closed."""
+    chunks: list[Chunk] = []
     for span in spans_of(group, pack, cast):
-        parts += _closer(span, group) if pack == "close" and cast is None else [span]
-    return parts
+        chunks += _closer(span, group) if pack == "close" and cast is None else [span]
+    return chunks
 
 
-def _closer(span: ByteSpan, group: Group) -> list[Part]:
+def _closer(span: ByteSpan, group: Group) -> list[Chunk]:
     """Move the views of a span as close together as their overlaps allow."""
     bounded = [(piece, layout) for piece in span.pieces if (layout := piece.view.layout())]
     rest = [piece for piece in span.pieces if piece.view.span is None]
@@ -73,7 +73,7 @@ def _closer(span: ByteSpan, group: Group) -> list[Part]:
     touched = Footprint(group.space, layouts).nbytes
     if not bounded or touched == span.stop - min(layout.start for layout in layouts):
         return [span]
-    parts: list[Part] = []
+    chunks: list[Chunk] = []
     pairs = (
         pair
         for first, second in layout_pairs(layouts, group.start)
@@ -83,34 +83,34 @@ def _closer(span: ByteSpan, group: Group) -> list[Part]:
     for (piece, _), component in zip(bounded, components(len(bounded), pairs), strict=True):
         overlapping.setdefault(component, []).append(piece)
     for pieces in overlapping.values():
-        (part,) = spans_of(group._replace(pieces=pieces), pack=False)
-        box = box_of(part, group)
+        (chunk,) = spans_of(group._replace(pieces=pieces), pack=False)
+        box = box_of(chunk, group)
         if box is None:
             rest += pieces
         else:
-            parts.append(box)
-    parts += spans_of(group._replace(pieces=rest), pack=True)
+            chunks.append(box)
+    chunks += spans_of(group._replace(pieces=rest), pack=True)
     # If this saves nothing, keep the views together.
-    return parts if sum(part.nbytes for part in parts) < span.nbytes else [span]
+    return chunks if sum(chunk.nbytes for chunk in chunks) < span.nbytes else [span]
 
 
 def copied(
-    part: Part, group: Group, device: torch.device, non_blocking: bool = False
-) -> PartBuffer:
-    """The copy of a part of a group on a device; with `non_blocking`, bytes may arrive later."""
+    chunk: Chunk, group: Group, device: torch.device, non_blocking: bool = False
+) -> ChunkBuffer:
+    """The copy of a chunk of a group on a device; with `non_blocking`, bytes may arrive later."""
     # Meta and fake tensors have no bytes. Copies of fake tensors are fake, too.
     tensor = group.pieces[0].tensor
     with getattr(tensor, "fake_mode", None) or nullcontext():
-        data = empty_bytes(part.nbytes, device)
+        data = empty_bytes(chunk.nbytes, device)
         if len(data) and device.type != "meta" and has_data(tensor):
             with one_at_a_time:
-                _fill(part, data, non_blocking)
-    return PartBuffer(part, data)
+                _fill(chunk, data, non_blocking)
+    return ChunkBuffer(chunk, data)
 
 
-def _fill(part: Part, data: torch.Tensor, non_blocking: bool) -> None:
+def _fill(chunk: Chunk, data: torch.Tensor, non_blocking: bool) -> None:
     """Copy bytes. Views of the source die with this call, so no other thread counts them."""
-    for target, source in part.transfers(data):
+    for target, source in chunk.transfers(data):
         _send(target, source, non_blocking)
 
 

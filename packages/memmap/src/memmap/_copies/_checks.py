@@ -48,11 +48,11 @@ def check_dtype(dtype: torch.dtype | None) -> None:
 
 def check_holds_its_tensors(module: Source) -> None:
     """Raise a `MoveError` if a part of a module is sharded by FSDP or compiled to TorchScript."""
-    for path, part in modules_in(module):
-        if isinstance(part, torch.jit.ScriptModule) or _is_sharded(part):
+    for path, submodule in modules_in(module):
+        if isinstance(submodule, torch.jit.ScriptModule) or _is_sharded(submodule):
             raise MoveError(
                 f"{path_text(path) or 'module'}: a module that moves must hold its tensors "
-                f"itself, got {type(part).__name__} (move it before you shard or compile it)"
+                f"itself, got {type(submodule).__name__} (move it before you shard or compile it)"
             )
 
 

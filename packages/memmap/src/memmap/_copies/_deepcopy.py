@@ -109,11 +109,13 @@ def memory_aware_deepcopy(
     if id(module) in storages.reached:
         return reconstruct(module, memo)
     reached = traverse(module)
-    found, cloned = reached.found, set[int]()
+    tensors, cloned = reached.tensors, set[int]()
     if not is_outermost:
-        cloned = _cloned_by_torch(found, memo, storages)
-        found = [item for item in found if id(item.tensor) not in memo or id(item.tensor) in cloned]
-    unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
+        cloned = _cloned_by_torch(tensors, memo, storages)
+        tensors = [
+            item for item in tensors if id(item.tensor) not in memo or id(item.tensor) in cloned
+        ]
+    unshared, others = split_unshared(tensors) if storages.is_empty() else ([], tensors)
     plan = copy_plan(others, detach)
     if is_outermost:
         warn_of_copy(plan, unshared)
@@ -165,7 +167,7 @@ def put_copies(
             plain,
             lambda part: plain[id(part)] if id(part) in plain else copy.deepcopy(part, memo),
         )
-    sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
+    sources = [item.tensor for item in plan.tensors if id(item.tensor) in plain]
     for source in sources:
         made = with_class_of(plain[id(source)], source)
         if id(source) in cloned:
@@ -176,7 +178,7 @@ def put_copies(
 
 
 def _cloned_by_torch(
-    found: list[FoundTensor], memo: dict[int, Any], storages: CopiedStorages
+    tensors: list[FoundTensor], memo: dict[int, Any], storages: CopiedStorages
 ) -> set[int]:
     """Parameters that an outer copy met before, and that torch has cloned out of their storage.
 
@@ -184,7 +186,7 @@ def _cloned_by_torch(
     """
     known = {
         id(item.tensor)
-        for item in found
+        for item in tensors
         if id(item.tensor) in memo
         and id(item.tensor) not in storages.made
         and type(item.tensor) is torch.nn.Parameter

@@ -124,9 +124,9 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
         with torch.no_grad():
             for buffer in region.buffers:
                 assert isinstance(
-                    buffer.part, ByteSpan
+                    buffer.chunk, ByteSpan
                 )  # a deep copy moves nothing closer together
-                offset = buffer.part.start - start
+                offset = buffer.chunk.start - start
                 full.data[offset : offset + len(buffer.data)].copy_(buffer.data)
         for piece in pieces:
             low, high = piece.view.storage_span
@@ -141,4 +141,4 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
                     f"{path_text(piece.path)}: a part of a tensor must not share memory with a "
                     "tensor outside of the module in the same deep copy, but it does"
                 )
-            tensor.data = full.part.view(piece, full.data)
+            tensor.data = full.chunk.view(piece, full.data)

@@ -50,11 +50,10 @@ def memory_aware_to(
 ) -> M:
     """Move or cast a module in place; all tensors that shared memory still share it.
 
-    Parameters, buffers and their gradients are grouped by their storage. Each group that is on
-    another device (or of another type) gets one new buffer, from its first byte to its last, and
-    its tensors become the same views of it. The tensor objects stay the same, so an existing
-    optimizer stays valid; hooks stay, too. All groups are filled before the first tensor changes.
-    If the call fails, for example because memory runs out, nothing has changed.
+    Parameters, buffers and their gradients change. Tensors of one storage get one new buffer, from
+    the first byte that they touch to the last, and are the same views of it. The tensor objects
+    stay the same, so an existing optimizer stays valid; hooks stay, too. If the call fails, for
+    example because memory runs out, nothing has changed.
 
     Parameters
     ----------
@@ -76,8 +75,8 @@ def memory_aware_to(
     attributes : bool, optional
         Also move tensors in other attributes and containers of modules.
     low_memory : bool, optional
-        Move one group after the other and free each as soon as it has moved. The peak is then the
-        destination and one more group. See the notes.
+        Move one storage after the other and free each as soon as it has moved. The peak is then the
+        destination and one more storage. See the notes.
 
     Raises
     ------
@@ -94,12 +93,10 @@ def memory_aware_to(
     AliasError
         If `strict` is set and memory is held outside.
     MoveError
-        If a meta tensor would need data; if a tensor is to go to ``meta`` and torch has no meta
-        tensors of its kind (quantized, for example); if a class cannot move its tensor; if a lazy
-        tensor is not initialized; if the module is sharded by FSDP or compiled to TorchScript; if a
-        gradient does not fit its tensor; or if a graph saved a parameter that goes to another kind
-        of device (to ``meta``, say). If a graph uses such a parameter without saving it, the
-        parameter moves, and the graph raises an error in backward.
+        If a tensor cannot move: a meta tensor that would need data, a kind of which torch has no
+        meta tensors, one that its class cannot move, a lazy tensor, a gradient that does not fit
+        its tensor, or a parameter that a graph has saved and that goes to another kind of device.
+        If the module is sharded by FSDP or compiled to TorchScript.
 
     Warns
     -----
@@ -118,10 +115,9 @@ def memory_aware_to(
     at the destination. Memory is not freed early if it could not be restored exactly: the sources
     of casts that round, of moves to ``meta``, and memory that is held outside.
 
-    If a class overrides the method with which ``Module.to`` converts tensors (metrics do, to keep
-    more tensors in step), it is called after the move. An error that it raises is raised after the
-    tensors have moved. Before a cast, it is also called with a function that only notes which
-    tensors the class converts: the others keep their type, as in ``Module.to``.
+    If a class overrides the method with which ``Module.to`` converts tensors, as metrics do, it is
+    called after the move; an error that it raises is raised after the tensors have moved. In a
+    cast, tensors that it does not convert keep their type.
 
     The state of an optimizer (momentum, say) is not part of the module. After a move, load it
     again with ``optimizer.load_state_dict(optimizer.state_dict())``.
@@ -170,56 +166,56 @@ def move(
     `carry_out` for `kept` and `further`.
     """
     check_holds_its_tensors(module)
-    parts = [part for _, part in modules_in(module, attributes)]
-    uncast = set() if target.dtype is None else _uncast(module, parts, Target(None, target.dtype))
-    found = tensors_of(module)
+    modules = [submodule for _, submodule in modules_in(module, attributes)]
+    uncast = set() if target.dtype is None else _uncast(module, modules, Target(None, target.dtype))
+    tensors = tensors_of(module)
     if attributes:
-        known = {id(item.tensor) for item in found}
-        found += [item for item in traverse(module).found if id(item.tensor) not in known]
-        wrappers = [item.tensor for item in found if is_wrapper(item.tensor)]
+        known = {id(item.tensor) for item in tensors}
+        tensors += [item for item in traverse(module).tensors if id(item.tensor) not in known]
+        wrappers = [item.tensor for item in tensors if is_wrapper(item.tensor)]
         inner = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
-        found = [item for item in found if id(item.tensor) not in inner]
+        tensors = [item for item in tensors if id(item.tensor) not in inner]
     # No other name may refer to the memory that moves, or it could not be freed before the end.
-    steps, held = _planned(module, found, target, others, strict, low_memory, uncast)
+    steps, held = _planned(module, tensors, target, others, strict, low_memory, uncast)
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
-        _call_overrides(parts, target.converted)
+        _call_overrides(modules, target.converted)
     finally:
-        for part in parts:
-            if isinstance(part, torch.nn.RNNBase):
-                part._init_flat_weights()
+        for submodule in modules:
+            if isinstance(submodule, torch.nn.RNNBase):
+                submodule._init_flat_weights()
 
 
 def _call_overrides(
-    parts: Sequence[torch.nn.Module], convert: Callable[[torch.Tensor], torch.Tensor]
+    modules: Sequence[torch.nn.Module], convert: Callable[[torch.Tensor], torch.Tensor]
 ) -> list[torch.nn.Module]:
     """Call ``_apply`` as `torch.nn.Module.to` does, if a class overrides it for some tensors.
 
     Returns the modules that were asked; their own methods ask the modules in them.
     """
-    if all(getattr(part._apply, "__func__", None) in TORCH_APPLY for part in parts):
+    if all(getattr(module._apply, "__func__", None) in TORCH_APPLY for module in modules):
         return []
-    inner = {id(child) for part in parts for child in part.modules() if child is not part}
+    inner = {id(child) for module in modules for child in module.modules() if child is not module}
     # torch would replace wrappers, which drops their attributes. It leaves out parameters of None.
     hidden = [
-        (part._parameters, name, parameter)
-        for part in parts
-        for name, parameter in part._parameters.items()
+        (module._parameters, name, parameter)
+        for module in modules
+        for name, parameter in module._parameters.items()
         if parameter is not None and is_wrapper(parameter)
     ]
-    outermost = [part for part in parts if id(part) not in inner]
+    outermost = [module for module in modules if id(module) not in inner]
     try:
         for parameters, name, _ in hidden:
             parameters[name] = None
-        for part in outermost:
-            part._apply(convert)
+        for module in outermost:
+            module._apply(convert)
     finally:
         for parameters, name, parameter in hidden:
             parameters[name] = parameter
     return outermost
 
 
-def _uncast(source: Source, parts: Sequence[torch.nn.Module], cast: Target) -> set[int]:
+def _uncast(source: Source, modules: Sequence[torch.nn.Module], cast: Target) -> set[int]:
     """The ids of tensors whose type the overridden ``_apply`` of their module does not change."""
     asked: set[int] = set()
     own: set[int] = set()
@@ -232,13 +228,15 @@ def _uncast(source: Source, parts: Sequence[torch.nn.Module], cast: Target) -> s
         asked.add(id(tensor))
         return tensor
 
-    found = [item.tensor for part in _call_overrides(parts, ask) for item in tensors_of(part)]
-    return {id(tensor) for tensor in found if not is_wrapper(tensor)} - asked
+    tensors = [
+        item.tensor for module in _call_overrides(modules, ask) for item in tensors_of(module)
+    ]
+    return {id(tensor) for tensor in tensors if not is_wrapper(tensor)} - asked
 
 
 def _planned(
     module: Source,
-    found: list[FoundTensor],
+    tensors: list[FoundTensor],
     target: Target,
     others: Iterable[FoundTensor],
     strict: bool,
@@ -246,15 +244,15 @@ def _planned(
     uncast: set[int],
 ) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
-    uncast |= {id(item.tensor) for item in found if is_step_count(item.path)}
-    plan = copy_plan([item._replace(owned=True) for item in found], uncast=uncast)
+    uncast |= {id(item.tensor) for item in tensors if is_step_count(item.path)}
+    plan = copy_plan([item._replace(owned=True) for item in tensors], uncast=uncast)
     check_initialized(plan)
     add_casts_by_class(plan, target.dtype, uncast)
     groups = [group for group in plan.groups if _is_to_move(group, target)]
     check_arrival(plan, groups, target.device)
     held = outside = held_outside([plan])
     if held:
-        known = {id(item.tensor) for item in found}
+        known = {id(item.tensor) for item in tensors}
         rest = copy_plan([item for item in others if id(item.tensor) not in known], detach=True)
         outside = held_outside([plan, rest])
     warn_of_move(groups, outside, strict, module)

@@ -16,7 +16,7 @@ from .._views._footprint import Footprint, footprint
 from .._views._layout import run_layout
 from .._views._layout_index import LayoutIndex
 from .._views._view import View
-from ._buffers import PartBuffer, new_buffers
+from ._buffers import ChunkBuffer, new_buffers
 from ._plan import Group, Piece, copy_plan
 from ._spans import Pack
 
@@ -31,8 +31,8 @@ class Region:
     ) -> None:
         self.span = group._replace(pieces=[])
         self.device = device
-        self.buffers: list[PartBuffer] = []
-        self.buffer_of: dict[View, PartBuffer] = {}  # for the views whose bytes were copied
+        self.buffers: list[ChunkBuffer] = []
+        self.buffer_of: dict[View, ChunkBuffer] = {}  # for the views whose bytes were copied
         self.sources: dict[int, StorageWeakRef] = {}  # the weak references reserve the identities
         self._pack: Pack = pack
         self._non_blocking = non_blocking
@@ -45,7 +45,7 @@ class Region:
     def views(self, pieces: Iterable[Piece]) -> dict[int, torch.Tensor]:
         """Plain tensors for pieces, by the ids of their tensors; no piece may be missing."""
         return {
-            id(piece.tensor): buffer.part.view(piece, buffer.data)
+            id(piece.tensor): buffer.chunk.view(piece, buffer.data)
             for piece in pieces
             if (buffer := self._buffer(piece)) is not None
         }
@@ -75,10 +75,10 @@ class Region:
         """Whether a source storage still exists, so that the source addresses are still valid."""
         return not all(source.expired() for source in self.sources.values())
 
-    def _buffer(self, piece: Piece) -> PartBuffer | None:
+    def _buffer(self, piece: Piece) -> ChunkBuffer | None:
         buffer = self.buffer_of.get(piece.view)
         if buffer is None:
-            buffer = next((buffer for buffer in self.buffers if buffer.part.holds(piece)), None)
+            buffer = next((buffer for buffer in self.buffers if buffer.chunk.holds(piece)), None)
         return buffer
 
     def _copy(self, pieces: Sequence[Piece]) -> None:
@@ -86,8 +86,8 @@ class Region:
         made = new_buffers(group, self.device, self._pack, non_blocking=self._non_blocking)
         for buffer in made:
             self.buffers.append(buffer)
-            self.buffer_of |= dict.fromkeys([piece.view for piece in buffer.part.pieces], buffer)
-            buffer.part.pieces.clear()  # they would keep the sources alive
+            self.buffer_of |= dict.fromkeys([piece.view for piece in buffer.chunk.pieces], buffer)
+            buffer.chunk.pieces.clear()  # they would keep the sources alive
         self.know(pieces)
 
 

@@ -22,7 +22,7 @@ Pack: TypeAlias = bool | Literal["close"]
 True: not those between views whose bounds do not meet. ``close``: also move views that step over
 untouched bytes closer together."""
 
-Transfer: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+CopyPair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """A view of new memory, and the view of old memory to copy into it."""
 
 
@@ -39,7 +39,7 @@ class ByteSpan(NamedTuple):
         """Size of the copy."""
         return self._scaled(self.stop - self.start)
 
-    def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
+    def transfers(self, data: torch.Tensor) -> Iterator[CopyPair]:
         """The transfers to make: bytes from each storage, or for a cast, numbers by their types."""
         if self.cast is None:
             for start, source in self._sources():
@@ -57,8 +57,8 @@ class ByteSpan(NamedTuple):
 
     def gathered(self) -> torch.Tensor:
         """The source bytes as one tensor: a view, if one storage holds all of the span."""
-        parts = [source for _, source in self._sources()]
-        return parts[0] if len(parts) == 1 else torch.cat(parts)
+        sources = [source for _, source in self._sources()]
+        return sources[0] if len(sources) == 1 else torch.cat(sources)
 
     def holds(self, piece: Piece) -> bool:
         """Whether all bytes of a piece have a place in the copy."""
@@ -131,8 +131,8 @@ def spans_of(group: Group, pack: Pack, cast: Cast | None = None) -> list[ByteSpa
             start, stop = piece.view.span
             bounded.append((start - (start - group.start) % _ALIGNMENT, stop + touching, piece))
     spans: list[ByteSpan] = []
-    for part in connected_intervals(bounded) if pack or not bounded else [bounded]:
-        starts, stops, pieces = zip(*part, strict=True)
+    for component in connected_intervals(bounded) if pack or not bounded else [bounded]:
+        starts, stops, pieces = zip(*component, strict=True)
         spans.append(ByteSpan(min(starts), max(stops) - touching, list(pieces), cast))
     for piece in empty:
         home = next((span for span in spans if span.holds(piece)), None)

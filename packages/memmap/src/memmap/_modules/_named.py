@@ -39,38 +39,40 @@ def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Pat
         is_new = id(value) not in seen
         seen[id(value)] = value
         if isinstance(value, torch.Tensor):
-            parts: Iterable[tuple[str, object]] = _parts_of_tensor(value, attributes and is_new)
+            contents: Iterable[tuple[str, object]] = _members_of_tensor(
+                value, attributes and is_new
+            )
         elif is_leaf or not is_new:
             continue
         elif isinstance(value, torch.nn.Module):
             yield path, value
-            parts = _parts_of_module(value, attributes)
+            contents = _members_of_module(value, attributes)
         elif isinstance(value, Mapping):
-            parts = _parts_of_mapping(value, path is None)
+            contents = _members_of_mapping(value, path is None)
         elif isinstance(value, _ITEMS):
-            parts = ((f"[{index}]", part) for index, part in enumerate(value))
+            contents = ((f"[{index}]", member) for index, member in enumerate(value))
         elif kind_of(type(value)) == ATOM or isinstance(value, np.generic):
             continue
         elif attributes:
             # C types show their attributes as members; ``__dict__`` may be one, too.
-            members = {text: part for text, part in _members(value) if text != ".__dict__"}
-            parts = (members | dict(_attributes(value))).items()
+            members = {text: member for text, member in _members(value) if text != ".__dict__"}
+            contents = (members | dict(_attributes(value))).items()
         else:
             raise TypeError(
                 f"{path_text(path)}: a value must be a tensor, a NumPy array, a View, a module, a "
                 f"container of these, or a plain number or text, got {type(value).__name__} "
                 "(attributes=True follows the attributes of objects)"
             )
-        todo += reversed([((path, text) if text else path, part) for text, part in parts])
+        todo += reversed([((path, text) if text else path, member) for text, member in contents])
 
 
 def tensors_of(source: Source) -> list[FoundTensor]:
     """Parameters, buffers and gradients of a module; all tensors of a mapping; each once."""
-    found: dict[int, FoundTensor] = {}
+    tensors: dict[int, FoundTensor] = {}
     for path, value in named_values(source):
         if isinstance(value, torch.Tensor):
-            found.setdefault(id(value), FoundTensor(value, path))
-    return list(found.values())
+            tensors.setdefault(id(value), FoundTensor(value, path))
+    return list(tensors.values())
 
 
 def modules_in(source: object, attributes: bool = False) -> list[tuple[Path, torch.nn.Module]]:
@@ -79,32 +81,32 @@ def modules_in(source: object, attributes: bool = False) -> list[tuple[Path, tor
     With `attributes`, also modules in other attributes and containers of modules.
     """
     if isinstance(source, torch.nn.Module) and not attributes:
-        return [((None, name) if name else None, part) for name, part in source.named_modules()]
-    found = named_values(source, attributes=True)
-    return [(path, value) for path, value in found if isinstance(value, torch.nn.Module)]
+        return [((None, name) if name else None, module) for name, module in source.named_modules()]
+    values = named_values(source, attributes=True)
+    return [(path, value) for path, value in values if isinstance(value, torch.nn.Module)]
 
 
-def _parts_of_tensor(tensor: torch.Tensor, attributes: bool) -> Iterator[tuple[str, object]]:
+def _members_of_tensor(tensor: torch.Tensor, attributes: bool) -> Iterator[tuple[str, object]]:
     if tensor.is_leaf and tensor.grad is not None:
         yield ".grad", tensor.grad
     if attributes:
         # The parts of a wrapper belong to it already.
         is_whole = shows_its_parts(tensor)
         inner = tensor.__tensor_flatten__()[0] if is_whole else ()  # type: ignore[attr-defined]
-        for name, part in attributes_of(tensor).items():
+        for name, member in attributes_of(tensor).items():
             if name not in inner:
-                yield f".{name}", part
+                yield f".{name}", member
 
 
-def _parts_of_module(module: torch.nn.Module, attributes: bool) -> Iterable[tuple[str, object]]:
+def _members_of_module(module: torch.nn.Module, attributes: bool) -> Iterable[tuple[str, object]]:
     state = module.__dict__
-    for parts in (module._parameters, module._buffers, module._modules):
-        yield from ((f".{name}", part) for name, part in parts.items() if part is not None)
+    for members in (module._parameters, module._buffers, module._modules):
+        yield from ((f".{name}", member) for name, member in members.items() if member is not None)
     if attributes:
-        yield from ((f".{name}", part) for name, part in state.items() if name not in _STATE)
+        yield from ((f".{name}", member) for name, member in state.items() if name not in _STATE)
 
 
-def _parts_of_mapping(mapping: Mapping[Any, Any], is_root: bool) -> Iterator[tuple[str, object]]:
+def _members_of_mapping(mapping: Mapping[Any, Any], is_root: bool) -> Iterator[tuple[str, object]]:
     """Keys that are neither text nor numbers may hold tensors; they are named by their number."""
     for index, (key, value) in enumerate(mapping.items()):
         if isinstance(key, (str, bytes, int, float)) or key is None:

@@ -33,15 +33,15 @@ def reconstruct(
         copied = memo[id(module)] = copied.__deepcopy__(memo)
         complete()
         return cast(M, copied)
-    parts = reduced(module)
-    if parts is None:
+    reduction = reduced(module)
+    if reduction is None:
         complete()
         return module
-    make, arguments, state, items, pairs = parts
+    make, arguments, state, items, pairs = reduction
     copied = make(*[copy.deepcopy(argument, memo) for argument in arguments])
     memo[id(module)] = copied
     # The memo keeps these objects alive, so that their ids stay valid.
-    memo.setdefault(id(memo), []).append((module, parts))
+    memo.setdefault(id(memo), []).append((module, reduction))
     complete()
     if state is not None:
         copied.__setstate__(_copied(state, memo))

@@ -76,7 +76,7 @@ class Traversal:
     """A breadth-first walk: states of modules first, objects that copy themselves last."""
 
     def __init__(self) -> None:
-        self.found: list[FoundTensor] = []
+        self.tensors: list[FoundTensor] = []
         self.seen: set[int] = set()  # ids of all objects that were met, tensors included
         self._alive: list[object] = []  # keeps temporary objects, so that no id is used twice
         # Objects still to open: modules, other objects, and objects that copy themselves.
@@ -86,9 +86,9 @@ class Traversal:
         while queue := next(filter(None, self._queues), None):
             queue.popleft()()
 
-    def meet_all(self, parts: Iterable[tuple[str, object]], path: Path, owned: bool) -> None:
-        for text, part in parts:
-            self.meet(part, (path, text), owned)
+    def meet_all(self, members: Iterable[tuple[str, object]], path: Path, owned: bool) -> None:
+        for text, member in members:
+            self.meet(member, (path, text), owned)
 
     def meet(self, value: Any, path: Path, owned: bool) -> None:
         kind = kind_of(type(value))
@@ -103,13 +103,13 @@ class Traversal:
         elif kind == OPAQUE or not owned:
             self._queues[2].append(partial(self.meet_all, _attributes(value), path, False))
         elif kind == OBJECT or value:
-            self._queues[1].append(partial(self.meet_all, self.parts_of(value, path), path, True))
+            self._queues[1].append(partial(self.meet_all, self.members_of(value, path), path, True))
 
     def meet_tensor(self, tensor: torch.Tensor, path: Path, owned: bool) -> None:
         if id(tensor) in self.seen:
             return
         self.seen.add(id(tensor))
-        self.found.append(FoundTensor(tensor, path, owned))
+        self.tensors.append(FoundTensor(tensor, path, owned))
         if tensor.is_leaf and (grad := tensor.grad) is not None:
             self.meet_tensor(grad, (path, ".grad"), owned)
         self.meet_all(_dotted(attributes_of(tensor)), path, owned)
@@ -130,8 +130,8 @@ class Traversal:
             if kind_of(type(value)) != ATOM and key not in _HANDLED:
                 self.meet(value, (path, f".{key}"), owned)
 
-    def parts_of(self, value: Any, path: Path = None) -> Iterator[tuple[str, object]]:
-        """The parts of an ordinary object that a deep copy copies, too."""
+    def members_of(self, value: Any, path: Path = None) -> Iterator[tuple[str, object]]:
+        """The members of an ordinary object that a deep copy copies, too."""
         kind = kind_of(type(value))
         if kind == MAPPING:
             yield from _items(value.items(), path is None)
@@ -140,29 +140,29 @@ class Traversal:
         elif has_plain_state(type(value)):
             yield from _dotted(getattr(value, "__dict__", {}))
         else:
-            yield from self.reduced_parts(value)
+            yield from self.reduced_members(value)
 
-    def reduced_parts(self, value: object) -> Iterator[tuple[str, object]]:
+    def reduced_members(self, value: object) -> Iterator[tuple[str, object]]:
         _, arguments, state, items, pairs = self._reduced(value)
-        names = {id(part): text for text, part in (*_members(value), *_attributes(value))}
-        for index, part in enumerate(arguments):
-            yield names.get(id(part), f".<argument {index}>"), part
+        names = {id(member): text for text, member in (*_members(value), *_attributes(value))}
+        for index, member in enumerate(arguments):
+            yield names.get(id(member), f".<argument {index}>"), member
         # Slots come as a second dictionary: (attributes or None, slots).
-        for index, part in enumerate(state if isinstance(state, tuple) else [state]):
-            if isinstance(part, dict) and id(part) not in names:
-                yield from _dotted(part)
+        for index, member in enumerate(state if isinstance(state, tuple) else [state]):
+            if isinstance(member, dict) and id(member) not in names:
+                yield from _dotted(member)
             else:
-                yield names.get(id(part), f".<state {index}>"), part
+                yield names.get(id(member), f".<state {index}>"), member
         yield from _numbered(items or ())
         yield from _items(pairs or ())
 
     def _reduced(self, value: object) -> tuple[Any, ...]:
         try:
-            parts = reduced(value)
+            reduction = reduced(value)
         except Exception:  # a class may raise anything
-            parts = None  # an object that cannot be reduced makes the copy itself raise later
-        self._alive.append(parts)
-        return parts or (None, (), None, None, None)
+            reduction = None  # an object that cannot be reduced makes the copy itself raise later
+        self._alive.append(reduction)
+        return reduction or (None, (), None, None, None)
 
 
 def attributes_of(tensor: torch.Tensor) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Reports on modules and checkpoints."""
+"""Reports on modules and checkpoints, and the readers of all kinds of checkpoints."""

@@ -80,13 +80,13 @@ def _joined(files: Iterable[Path], read: Callable[[Path], Entries], prefixed: bo
                 entry.names += [f"{prefix}{name}" for name in names]
             continue
         try:
-            found = read(file)
+            own = read(file)
         except CheckpointError as error:
             raise CheckpointError(f"{file.name}: {error}") from error
-        known[identity] = [(entry, entry.names) for entry in found.placed]
-        for entry in found.placed:
+        known[identity] = [(entry, entry.names) for entry in own.placed]
+        for entry in own.placed:
             entry.names = [f"{prefix}{name}" for name in entry.names]
             entry.view = View((identity, entry.view.space), *entry.view[1:])
-        entries.placed += found.placed
-        entries.unplaced += [f"{prefix}{name}" for name in found.unplaced]
+        entries.placed += own.placed
+        entries.unplaced += [f"{prefix}{name}" for name in own.unplaced]
     return entries

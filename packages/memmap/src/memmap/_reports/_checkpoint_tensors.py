@@ -17,7 +17,7 @@ from .._views._view import View
 from ._checkpoint_pickle import DICT, LIST, PERSISTENT, SET, Global, Node
 from ._numbers import Entries, Entry
 
-Parts: TypeAlias = Iterator[tuple[str, object]]
+Members: TypeAlias = Iterator[tuple[str, object]]
 
 # Names are looked up in tables, never as attributes, because a module may import on access.
 DTYPES = {f"torch.{k}": v for k, v in vars(torch).items() if isinstance(v, torch.dtype)}
@@ -69,7 +69,7 @@ class TensorWalk:
         todo: list[tuple[object, Path, int]] = [(root, None, 0)]
         while todo:
             value, path, depth = todo.pop()
-            if not _has_parts(value):
+            if not _has_members(value):
                 continue
             if depth > _MAX_DEPTH:
                 raise CheckpointError(
@@ -77,17 +77,17 @@ class TensorWalk:
                 )
             if id(value) not in seen:
                 seen.add(id(value))
-                parts = [
-                    (part, (path, text) if text else path, depth + 1)
-                    for text, part in self._parts(value, path)
+                members = [
+                    (member, (path, text) if text else path, depth + 1)
+                    for text, member in self._members(value, path)
                 ]
-                todo += reversed(parts)
+                todo += reversed(members)
             elif (entry := self.entries.of(value)) is not None:
                 entry.names.append(self._name(path))
             elif id(value) in self._wrapped:
                 todo.append((self._wrapped[id(value)], path, depth + 1))
 
-    def _parts(self, value: tuple[object, ...] | Node, path: Path) -> Parts:
+    def _members(self, value: tuple[object, ...] | Node, path: Path) -> Members:
         """The contents of an object. Tensors are noted on the way."""
         if isinstance(value, tuple):
             yield from _numbered(value)
@@ -209,7 +209,7 @@ def are_integers(values: object) -> TypeGuard[tuple[int, ...]]:
     return isinstance(values, tuple) and all([_is_integer(value) for value in values])
 
 
-def _has_parts(value: object) -> TypeGuard[tuple[object, ...] | Node]:
+def _has_members(value: object) -> TypeGuard[tuple[object, ...] | Node]:
     """Whether a value may contain tensors: most values do not, such as the hooks of a module."""
     if type(value) is Node:
         filled = value.pairs or value.arguments or value.items or value.state
@@ -217,20 +217,20 @@ def _has_parts(value: object) -> TypeGuard[tuple[object, ...] | Node]:
     return isinstance(value, tuple) and bool(value)
 
 
-def _numbered(values: Sequence[object], text: str = "", first: int = 0) -> Parts:
+def _numbered(values: Sequence[object], text: str = "", first: int = 0) -> Members:
     """Yield, in order, the values that may contain tensors. There may be very many."""
     for index in range(first, len(values)):
-        if _has_parts(values[index]):
+        if _has_members(values[index]):
             yield f"{text}[{index}]", values[index]
 
 
-def _contents(node: Node, path: Path) -> Parts:
+def _contents(node: Node, path: Path) -> Members:
     """The contents of an object; attributes of modules have the short names that users know."""
     yield from _numbered(node.items)
     for key, value in node.pairs:
-        if _has_parts(key):
+        if _has_members(key):
             yield f".key({key_text(key)})", key
-        if _has_parts(value):
+        if _has_members(value):
             yield (_attribute(key) if path is None else f"[{key_text(key)}]"), value
     for state in node.state:
         if not isinstance(state, Node):
@@ -238,10 +238,10 @@ def _contents(node: Node, path: Path) -> Parts:
             continue
         yield from _numbered(state.items, ".state")
         for key, value in state.pairs:
-            if not _has_parts(value):
+            if not _has_members(value):
                 continue
             if key in _MODULE_DICTS and isinstance(value, Node):
-                yield from ((_attribute(name), part) for name, part in value.pairs)
+                yield from ((_attribute(name), member) for name, member in value.pairs)
             else:
                 yield _attribute(key), value
 

@@ -105,11 +105,11 @@ class Entries:
         todo: list[object] = [packed.__getstate__()]
         nbytes = 0
         while todo:
-            part = todo.pop()
-            if isinstance(part, torch.Tensor):
-                nbytes += part.nbytes
-            elif isinstance(part, (list, tuple)):
-                todo += part
+            value = todo.pop()
+            if isinstance(value, torch.Tensor):
+                nbytes += value.nbytes
+            elif isinstance(value, (list, tuple)):
+                todo += value
         self._add_sized(name, packed, nbytes, "packed", (nbytes,))
 
     def _add_sized(
@@ -144,9 +144,9 @@ class Numbers(NamedTuple):
         return self._asdict()
 
 
-def total(parts: Iterable[Numbers]) -> Numbers:
+def total(numbers: Iterable[Numbers]) -> Numbers:
     """The sum of each number."""
-    return Numbers(*map(sum, zip(*parts, strict=True)))
+    return Numbers(*map(sum, zip(*numbers, strict=True)))
 
 
 class TensorNumbers(NamedTuple):
@@ -237,6 +237,6 @@ def storages_of(entries: Iterable[Entry]) -> list[StorageReport]:
     Empty storages are never merged: each tensor in one has its own.
     """
     entries = list(entries)
-    parts = sharing_memory([entry.view for entry in entries], range(len(entries)))
-    storages = [StorageReport([entries[position] for position in part]) for part in parts]
+    groups = sharing_memory([entry.view for entry in entries], range(len(entries)))
+    storages = [StorageReport([entries[position] for position in group]) for group in groups]
     return sorted(storages, key=lambda storage: storage.start - storage.stop)

@@ -122,10 +122,10 @@ class MemoryReport:
     @cached_property
     def devices(self) -> dict[str, Numbers]:
         """Bytes of all storages of each device."""
-        parts: dict[str, list[Numbers]] = {}
+        by_device: dict[str, list[Numbers]] = {}
         for storage in self.storages:
-            parts.setdefault(storage.device, []).append(storage.numbers)
-        return {device: total(numbers) for device, numbers in parts.items()}
+            by_device.setdefault(storage.device, []).append(storage.numbers)
+        return {device: total(numbers) for device, numbers in by_device.items()}
 
     @collector_paused()
     def to_dict(self) -> dict[str, object]:

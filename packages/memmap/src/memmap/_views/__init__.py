@@ -1,1 +1,1 @@
-"""Views of storages: footprints, exact overlaps and spans, all in bytes."""
+"""Where tensors lie, which bytes they touch, and which of them overlap, for any strides."""

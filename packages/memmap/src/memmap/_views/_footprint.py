@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable
 from functools import cached_property
 
-import numpy as np
 import torch
 
 from ._address import by_space, view_of
@@ -45,7 +44,7 @@ class Footprint:
     @cached_property
     def nbytes(self) -> int:
         """Number of bytes in the set."""
-        return sum(n_touched(part) for part in connected_intervals(self._layouts))
+        return sum(n_touched(component) for component in connected_intervals(self._layouts))
 
     @property
     def span(self) -> tuple[int, int] | None:
@@ -81,7 +80,7 @@ class Footprint:
             return True
         if len(self._layouts) * len(other._layouts) <= 16:
             return not any(layouts_overlap(a, b) for a in self._layouts for b in other._layouts)
-        return intersect(self._runs, other._runs).size == 0
+        return self.nbytes + other.nbytes == (self | other).nbytes
 
     def __or__(self, other: Footprint) -> Footprint:
         """Bytes that belong to either one."""
@@ -104,7 +103,7 @@ class Footprint:
         if not (self._layouts or other._layouts):
             return True
         return self.space == other.space and (
-            self._layouts == other._layouts or np.array_equal(self._runs, other._runs)
+            self._layouts == other._layouts or self.nbytes == other.nbytes == (self | other).nbytes
         )
 
     def __hash__(self) -> int:
@@ -162,8 +161,9 @@ def union_nbytes(tensors: Iterable[torch.Tensor | Array | View]) -> int:
     44
     """
     return sum(
-        Footprint(space, [layout for _, _, layout in spans]).nbytes
-        for space, spans in by_space(tensors).items()
+        n_touched([layout for _, _, layout, _ in part], origin=part[0][3])
+        for spans in by_space(tensors).values()
+        for part in connected_intervals([(*layout[:2], layout, at) for _, at, layout in spans])
     )
 
 

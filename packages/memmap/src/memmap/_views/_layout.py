@@ -54,6 +54,11 @@ class Layout(NamedTuple):
         """Number of indices. If the layout is nested, this is the number of bytes."""
         return prod([count for _, count in self.dims])
 
+    @property
+    def n_runs(self) -> int:
+        """Number of contiguous runs that one after the other reach all bytes."""
+        return prod([count for stride, count in self.dims if stride > 1])
+
 
 def run_layout(start: int, stop: int) -> Layout:
     """All bytes from `start` up to, but without, `stop`."""

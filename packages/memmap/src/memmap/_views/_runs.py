@@ -22,17 +22,17 @@ Runs: TypeAlias = Integers
 
 def connected_intervals(items: Iterable[T]) -> Iterator[list[T]]:
     """Groups of tuples (start, stop, ...) whose intervals meet, directly or through others."""
-    part: list[T] = []
+    component: list[T] = []
     reach = 0
     for item in sorted(items, key=itemgetter(0)):
         start, stop = item[:2]
-        if part and start >= reach:
-            yield part
-            part = []
-        part.append(item)
+        if component and start >= reach:
+            yield component
+            component = []
+        component.append(item)
         reach = max(reach, stop, start + 1)
-    if part:
-        yield part
+    if component:
+        yield component
 
 
 def merge(runs: Runs) -> Runs:
@@ -83,8 +83,8 @@ def layout_runs(layout: Layout) -> Runs:
 
 def union_runs(layouts: Iterable[Layout]) -> Runs:
     """Runs of the bytes of some layouts together."""
-    parts = [layout_runs(layout) for layout in layouts]
-    return merge(np.concatenate(parts)) if parts else np.empty((0, 2), np.int64)
+    runs = [layout_runs(layout) for layout in layouts]
+    return merge(np.concatenate(runs)) if runs else np.empty((0, 2), np.int64)
 
 
 def n_bytes(runs: Runs) -> int:

@@ -370,11 +370,11 @@ def _blocks_without_fftshift(
 @supports_of.register(SideBySide)
 def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Supports:
     """Return the hull of the supports of all operands."""
-    found: Supports = dict.fromkeys(dims)
+    supports: Supports = dict.fromkeys(dims)
     divided = linop._divided
-    found |= supports_side_by_side(linop, [dim for dim in found if dim not in divided])
+    supports |= supports_side_by_side(linop, [dim for dim in supports if dim not in divided])
     for dim, blocks in divided.items():
-        if dim not in found or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
+        if dim not in supports or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
             continue
         pieces = []
         for part, size, start in zip(linop.linops, blocks.sizes, blocks.starts, strict=False):
@@ -382,8 +382,8 @@ def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Su
             if not is_empty(piece):
                 pieces.append(slice(start + piece.start, start + piece.stop))
         own = hull(pieces)
-        found[dim] = None if own == slice(0, blocks.starts[-1]) else own
-    return found
+        supports[dim] = None if own == slice(0, blocks.starts[-1]) else own
+    return supports
 
 
 def _of_size(axis: int, size: int, result: Tensor) -> Tensor:

@@ -50,23 +50,23 @@ class Neighbours(NamedTuple):
         return gridded(y_BP, self.n, self.positions, self.weights)
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """A real sparse matrix by rows: columns and weights of all rows, and the start of each row.
 
-    Long rows may be rows in ``parts``.
+    Long rows may be rows in ``pieces``.
     """
 
     columns: Tensor
     weights: Tensor
     begins: Tensor
-    parts: Parts | None = None
+    pieces: RowPieces | None = None
 
     def applied(self, x_BC: Tensor) -> Tensor:
         """Return the product with each batch of x: (B, rows)."""
         dtype = torch.promote_types(x_BC.dtype, self.weights.dtype)
         if not x_BC.is_contiguous() and x_BC.T.is_contiguous():  # a batch behind the grid
             return self._some(x_BC.to(dtype))
-        n_rows = len(self.begins) - 1 if self.parts is None else len(self.parts.firsts)
+        n_rows = len(self.begins) - 1 if self.pieces is None else len(self.pieces.firsts)
         longest = max(x_BC.shape[1], n_rows)
         step = max(_LINE, _COPY // longest) // dtype.itemsize
         if len(x_BC) <= step:
@@ -87,36 +87,41 @@ class Rows(NamedTuple):
             self.columns, values, self.begins, mode="sum", per_sample_weights=self.weights,
             include_last_offset=True,
         )  # fmt: skip
-        if self.parts is None:
+        if self.pieces is None:
             return y
-        firsts, which, added = self.parts
-        return y.index_select(0, firsts).index_copy_(0, which, added._sums(y))
+        firsts, which, added = self.pieces
+        sums, start = added._sums(y), 0
+        for some in firsts.split(max(1, _COPY // (16 * y[0].nbytes))):
+            # In place, because the first piece of a row is never before the row itself.
+            y[start : start + len(some)] = y.index_select(0, some)
+            start += len(some)
+        return y[: len(firsts)].index_copy_(0, which, sums)
 
-    def in_parts(self) -> Rows:
-        """Return the matrix with long rows in parts, which are added one by one with less error."""
-        n_parts = self.begins.diff().sub_(1).div_(MANY, rounding_mode="floor").add_(1).clamp_(1)
-        (which,) = (n_parts > 1).nonzero(as_tuple=True)
+    def in_pieces(self) -> SparseRows:
+        """Return the matrix with long rows in pieces, whose sums are added with less error."""
+        n_pieces = self.begins.diff().sub_(1).div_(MANY, rounding_mode="floor").add_(1).clamp_(1)
+        (which,) = (n_pieces > 1).nonzero(as_tuple=True)
         if not len(which):
             return self
-        ends = n_parts.cumsum(0)
-        firsts, numbers = ends - n_parts, torch.arange(int(ends[-1]), device=ends.device)
-        at = (numbers - firsts.repeat_interleave(n_parts)) * MANY
-        begins = self.begins[:-1].repeat_interleave(n_parts) + at.to(self.begins.dtype)
-        own = numbers[(n_parts > 1).repeat_interleave(n_parts)].to(self.columns.dtype)
-        own_begins = pad(n_parts[which].cumsum(0), (1, 0)).to(self.begins.dtype)
-        added = Rows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
+        ends = n_pieces.cumsum(0)
+        firsts, numbers = ends - n_pieces, torch.arange(int(ends[-1]), device=ends.device)
+        at = (numbers - firsts.repeat_interleave(n_pieces)) * MANY
+        begins = self.begins[:-1].repeat_interleave(n_pieces) + at.to(self.begins.dtype)
+        own = numbers[(n_pieces > 1).repeat_interleave(n_pieces)].to(self.columns.dtype)
+        own_begins = pad(n_pieces[which].cumsum(0), (1, 0)).to(self.begins.dtype)
+        added = SparseRows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
         return self._replace(
             begins=torch.cat([begins, self.begins[-1:]]),
-            parts=Parts(firsts.to(begins.dtype), which, added.in_parts()),
+            pieces=RowPieces(firsts.to(begins.dtype), which, added.in_pieces()),
         )
 
 
-class Parts(NamedTuple):
-    """How rows follow from their parts: the first part of each, and the sums of those with more."""
+class RowPieces(NamedTuple):
+    """The first piece of each row, and the sums of the rows with more pieces."""
 
     firsts: Tensor
     which: Tensor
-    added: Rows
+    added: SparseRows
 
 
 class InterpolationTable:
@@ -146,8 +151,8 @@ class InterpolationTable:
             weights[part] = row_combinations(own, mul).T
         begins = torch.arange(n_points + 1, dtype=dtype, device=columns.device) * n_weights
         self._n_weights = n_weights
-        self._by_point = Rows(columns.flatten(), weights.flatten(), begins)
-        self._by_node: Rows | None = None
+        self._by_point = SparseRows(columns.flatten(), weights.flatten(), begins)
+        self._by_node: SparseRows | None = None
         self._lock = Lock()
 
     def interpolated(self, x_Bn: Tensor) -> Tensor:
@@ -173,7 +178,7 @@ class InterpolationTable:
         columns, weights = (part.reshape(-1, self._n_weights).T for part in self._by_point[:2])
         return Neighbours([columns.long()], [weights], self._n, self._n)
 
-    def _transposed(self) -> Rows:
+    def _transposed(self) -> SparseRows:
         columns, weights, begins, _ = self._by_point
         with torch.inference_mode(False), torch.no_grad():
             points, sorted_weights = torch.empty_like(columns), torch.empty_like(weights)
@@ -184,8 +189,8 @@ class InterpolationTable:
             else:
                 counts = columns.bincount(minlength=self._n)
             torch.cumsum(counts, 0, out=ends[1:])
-            rows = Rows(points, sorted_weights, ends)
-            rows = rows if isinstance(columns, FakeTensor) else rows.in_parts()
+            rows = SparseRows(points, sorted_weights, ends)
+            rows = rows if isinstance(columns, FakeTensor) else rows.in_pieces()
         wait_for(weights)
         return rows
 
@@ -194,21 +199,24 @@ class InterpolationTable:
 
         A run of weights is within a row: first runs are sorted by blocks of rows, of which the
         weights fit the cache and the columns are short integers, and then each block by columns.
+        Blocks have nearly as many weights, however the points are spread, and end with a row.
         """
         n_run, n_last = self._n_run, self._n_last
         columns, weights = (part.view(-1, n_run) for part in self._by_point[:2])
         n_rows = self._n // n_last
-        block = n_last * max(1, n_rows * _STEP // columns.numel())
-        blocks, runs = (columns[:, 0] // block).sort(stable=True)
-        numbers = torch.arange(-(-self._n // block) + 1, dtype=blocks.dtype, device=blocks.device)
-        if isinstance(blocks, FakeTensor):  # as if points were spread evenly
-            cuts = [len(runs) * number // (len(numbers) - 1) for number in range(len(numbers))]
-        else:
-            cuts = torch.searchsorted(blocks, numbers).tolist()
-        dtype = torch.int16 if block <= 2**15 else columns.dtype
-        for number, (start, stop) in enumerate(pairwise(cuts)):
+        n_blocks = min(n_rows, -(-columns.numel() // _STEP))
+        rows, runs = (columns[:, 0] // n_last).sort(stable=True)
+        cuts = [len(runs) * number // n_blocks for number in range(n_blocks + 1)]
+        firsts = [n_rows * number // n_blocks for number in range(n_blocks)]
+        if not isinstance(rows, FakeTensor):  # it has no values: as if points were spread evenly
+            firsts = sorted({*rows[cuts[:-1]].tolist()})
+            cuts[:-1] = torch.searchsorted(rows, rows.new_tensor(firsts)).tolist()
+        for (first, last), (start, stop) in zip(
+            pairwise([*firsts, n_rows]), pairwise(cuts), strict=True
+        ):
             some, at = runs[start:stop], slice(start * n_run, stop * n_run)
-            nodes = columns.index_select(0, some).flatten() - number * block
+            nodes = columns.index_select(0, some).flatten() - first * n_last
+            dtype = torch.int16 if (last - first) * n_last <= 2**15 else columns.dtype
             order = nodes.to(dtype).argsort(stable=True)
             own = (some // (self._n_weights // n_run)).to(points.dtype).repeat_interleave(n_run)
             torch.index_select(own, 0, order, out=points[at])

@@ -37,14 +37,14 @@ def interpolation_kernel(
         beta = beatty_beta(width) if value is None else float(value)
         if not 0 <= beta < math.inf:
             raise ValueError(f"Interpolate: beta must be finite and not negative, got {value!r}")
-        found = KaiserBessel(beta, is_scaled, n_axes)
-        if found.exponent > 700:
+        kernel = KaiserBessel(beta, is_scaled, n_axes)
+        if kernel.exponent > 700:
             raise ValueError(
                 "Interpolate: weights must be in the range of double precision, got products of "
-                f"Kaiser-Bessel kernels up to e^{found.exponent:.0f} for beta={beta:.1f}; choose a "
-                'smaller width or beta, or add "scaled": True to kernel_params'
+                f"Kaiser-Bessel kernels up to e^{kernel.exponent:.0f} for beta={beta:.1f}; choose "
+                'a smaller width or beta, or add "scaled": True to kernel_params'
             )
-        return found
+        return kernel
     order = 1 if value is None else value
     if order not in (1, 2, 3):
         raise ValueError(f"Interpolate: the order of a spline must be 1, 2 or 3, got {order!r}")

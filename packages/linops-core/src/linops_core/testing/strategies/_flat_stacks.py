@@ -42,14 +42,14 @@ def flat_sides(where: Spaces) -> list[FlatSides]:
     here, there, both = where.ishape, where.oshape, tuple(where.both)
     if {*here, *there} & {name for names in _NEW for name in names}:
         return []  # they are within another one
-    found = []
+    result = []
     if there[:-1] == both and there and there[-1] not in here:
-        found.append(FlatSides(where, both, there[-1], None))
+        result.append(FlatSides(where, both, there[-1], None))
     if here[:-1] == tuple(where.reverse.both) and here and here[-1] not in there:
-        found.append(FlatSides(where, here[:-1], None, here[-1]))
+        result.append(FlatSides(where, here[:-1], None, here[-1]))
     if here and there and here[:-1] == there[:-1] == both:
-        found.append(FlatSides(where, both, there[-1], here[-1]))
-    return found
+        result.append(FlatSides(where, both, there[-1], here[-1]))
+    return result
 
 
 @leaf(flat_sides)

@@ -1,4 +1,4 @@
-"""The parts of the normal operator of a NUFFT, if it is a convolution of images."""
+"""The factors of the normal operator of a NUFFT, if it is a convolution of images."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Transform(Protocol):
 
     @property
     def interpolate(self) -> Interpolate:
-        """The part that has the locations."""
+        """The factor that has the locations."""
 
     @property
     def places(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Axes of the image on its side, and axes of the points on theirs."""
 
 
-class NormalParts(NamedTuple):
+class NormalFactors(NamedTuple):
     r"""A composition that convolves images, in one of three forms.
 
     - :math:`F^H D F` with a NUFFT F and weights D of its frames and points.
@@ -64,15 +64,15 @@ class NormalParts(NamedTuple):
     """Frames whose points are added up."""
 
     @classmethod
-    def of(cls, chain: NamedLinop) -> NormalParts | None:
-        """Return the parts of a chain, or None if it has another form."""
+    def of(cls, chain: NamedLinop) -> NormalFactors | None:
+        """Return the factors of a chain, or None if it has another form."""
         if not acts_as(chain, Chain):
             return None
-        parts, right, left = [*chain.linops], None, None
-        makes_frames = acts_as(parts[0], Dense)
+        linops, right, left = [*chain.linops], None, None
+        makes_frames = acts_as(linops[0], Dense)
         if makes_frames:
-            right, *parts, left = parts
-        first, *inner, last = parts
+            right, *linops, left = linops
+        first, *inner, last = linops
         if not makes_frames and len(inner) > 1 and acts_as(inner[0], Dense):
             right, *inner, left = inner
         diagonal = diagonal_of(inner[0]) if inner else None
@@ -115,7 +115,7 @@ class NormalParts(NamedTuple):
 
     def tensors(self) -> list[Tensor]:
         """Return the locations and all weights, in the same order for the adjoint."""
-        weights = [part.weight for part in (self.diagonal, self.right, self.left) if part]
+        weights = [factor.weight for factor in (self.diagonal, self.right, self.left) if factor]
         return [
             self.transform.interpolate.locs,
             *{id(w): w for w in sorted(weights, key=id)}.values(),
@@ -133,11 +133,11 @@ class NormalParts(NamedTuple):
         weight = self.diagonal.aligned_weight(len(names))
         return self._as_points(weight[(None,) * (len(names) - weight.ndim)], names)
 
-    def coefficients(self, part: Dense, dim: NamedDimension) -> Sequence[Tensor]:
+    def coefficients(self, factor: Dense, dim: NamedDimension) -> Sequence[Tensor]:
         """Return views of the weights of each coefficient, as frames and points."""
-        weight = part.weight_part("weight")
-        weight = weight.conj() if part.is_adjoint == (part is self.right) else weight
-        names = part.shape.other_shapes["weightshape"]
+        weight = factor.weight_part("weight")
+        weight = weight.conj() if factor.is_adjoint == (factor is self.right) else weight
+        names = factor.shape.other_shapes["weightshape"]
         at = names.index(dim)
         rest = (*names[:at], *names[at + 1 :])
         return [self._as_points(own, rest) for own in weight.unbind(at)]

@@ -1,4 +1,4 @@
-"""The parts of weights that operators read, and which of them overlap."""
+"""The views of weights that operators read, and which of them overlap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class WeightLayout:
 
 @dataclass(frozen=True, eq=False)
 class WeightView:
-    """A part of a weight, as a strided view of its memory, and a copy of this part."""
+    """A strided view of the memory of a weight, and a copy of what it shows."""
 
     weight_number: int
     size: torch.Size
@@ -47,72 +47,72 @@ class WeightView:
     copy: Tensor
 
     def of(self, whole: Tensor) -> Tensor:
-        """Return this part of a tensor that has the layout of the weight."""
+        """Return this view of a tensor that has the layout of the weight."""
         return whole.as_strided(self.size, self.stride, self.offset + int(whole.storage_offset()))
 
 
-class WeightParts:
-    """The weights that are read, their layouts, and their parts, each once."""
+class WeightViews:
+    """The weights that are read, their layouts, and the views that are read, each once."""
 
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
         self.layouts: list[WeightLayout] = []
-        self.parts: list[WeightView] = []
+        self.views: list[WeightView] = []
         self._number_of: dict[int, int] = {}
-        self._part_at: dict[tuple[object, ...], int] = {}
+        self._view_at: dict[tuple[object, ...], int] = {}
 
     def add(self, weight: Tensor, tensor: Tensor, copy: Tensor) -> int | None:
-        """Return the number of the part for a tensor; None if the tensor requires no gradient.
+        """Return the number of the view for a tensor; None if the tensor requires no gradient.
 
-        The tensor is the weight that an operator holds, or the part of it that a tile reads. If the
+        The tensor is the weight that an operator holds, or the view of it that a tile reads. If the
         weight is not dense, the tensor is a weight by itself. The copy has the layout of the
-        tensor; copies of overlapping parts overlap.
+        tensor; copies of overlapping views overlap.
         """
         if not tensor.requires_grad:
             return None
-        if not is_dense(weight) or not _is_part(tensor, weight):
+        if not is_dense(weight) or not _is_view(tensor, weight):
             stride = torch.empty(tensor.shape, device="meta").stride()
             self._add_layout(tensor, stride)
-            self.parts.append(WeightView(len(self.layouts) - 1, tensor.shape, stride, 0, copy))
-            return len(self.parts) - 1
+            self.views.append(WeightView(len(self.layouts) - 1, tensor.shape, stride, 0, copy))
+            return len(self.views) - 1
         number = self._number_of.setdefault(id(weight), len(self.layouts))
         if number == len(self.layouts):
             self._add_layout(weight, weight.stride())
         offset = int(tensor.storage_offset() - weight.storage_offset())
         view = number, tensor.shape, tensor.stride(), offset
-        number = self._part_at.setdefault((*view, copy.device), len(self.parts))
-        if number == len(self.parts):
-            self.parts.append(WeightView(*view, copy))
+        number = self._view_at.setdefault((*view, copy.device), len(self.views))
+        if number == len(self.views):
+            self.views.append(WeightView(*view, copy))
         return number
 
     def add_read_by(
         self, linop: NamedLinop, copies: Sequence[Tensor] | None = None
     ) -> list[tuple[int | None, Tensor, Tensor]]:
-        """Add what an operator reads: return the number of each part, the tensor and its copy."""
+        """Add what an operator reads: return the number of each view, the tensor and its copy."""
         tensors = tensors_read_by(linop)
-        found = zip(weights_held_by(linop), tensors, copies or tensors, strict=True)
-        return [(self.add(*each), *each[1:]) for each in found]
+        reads = zip(weights_held_by(linop), tensors, copies or tensors, strict=True)
+        return [(self.add(*each), *each[1:]) for each in reads]
 
     def _add_layout(self, weight: Tensor, stride: tuple[int, ...]) -> None:
         self.weights.append(weight)  # keeps the object alive, so that its identity stays valid
         self.layouts.append(WeightLayout(weight.device, weight.shape, stride))
 
     def read(self, number: int, weights: Sequence[Tensor]) -> Tensor:
-        """Return a part of its weight, given tensors in place of all weights."""
-        part = self.parts[number]
-        layout, weight = self.layouts[part.weight_number], weights[part.weight_number]
-        is_whole = (part.size, part.stride, part.offset) == (layout.shape, layout.stride, 0)
-        return weight if is_whole else part.of(weight)
+        """Return a view of its weight, given tensors in place of all weights."""
+        view = self.views[number]
+        layout, weight = self.layouts[view.weight_number], weights[view.weight_number]
+        is_whole = (view.size, view.stride, view.offset) == (layout.shape, layout.stride, 0)
+        return weight if is_whole else view.of(weight)
 
     @cached_property
     def groups(self) -> list[list[int]]:
-        """Groups of part numbers whose parts overlap; use it after all parts were added."""
-        group_of = {number: [number] for number in range(len(self.parts))}
+        """Groups of numbers of views that overlap; use it after all views were added."""
+        group_of = {number: [number] for number in range(len(self.views))}
         of_weight: dict[int, list[int]] = {}
-        for number, part in enumerate(self.parts):
-            of_weight.setdefault(part.weight_number, []).append(number)
+        for number, view in enumerate(self.views):
+            of_weight.setdefault(view.weight_number, []).append(number)
         for numbers in of_weight.values():
-            for i, j in overlapping_pairs([self.parts[number].copy for number in numbers]):
+            for i, j in overlapping_pairs([self.views[number].copy for number in numbers]):
                 less, more = sorted((group_of[numbers[i]], group_of[numbers[j]]), key=len)
                 if less is not more:
                     more += less
@@ -133,7 +133,7 @@ def memory_order(tensor: Tensor) -> list[int]:
     return axes if tensor.is_contiguous() else sorted(axes, key=tensor.stride, reverse=True)
 
 
-def _is_part(tensor: Tensor, weight: Tensor) -> bool:
+def _is_view(tensor: Tensor, weight: Tensor) -> bool:
     """Whether a tensor is a weight, or a slice of it."""
     bases = [weight if weight._base is None else weight._base, weight]
     looks = [(each.dtype, each.is_conj(), each.is_neg()) for each in (tensor, weight)]

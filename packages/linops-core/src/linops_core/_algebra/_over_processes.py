@@ -13,8 +13,8 @@ from ._identity import Identity
 from ._scalar import Scalar
 
 
-def check_parts_pass(linop: NamedLinop, totals: Totals) -> None:
-    """Raise an error if an operator of one process mixes parts of a vector.
+def check_shares_pass(linop: NamedLinop, totals: Totals) -> None:
+    """Raise an error if an operator of one process mixes shares of a vector.
 
     Raises
     ------
@@ -36,4 +36,6 @@ def _lets_through(linop: NamedLinop, dim: NamedDimension) -> bool:
     role = linop.role(dim)
     if role is Role.BATCH or (role is None and ELLIPSES in linop.ishape):
         return True
-    return isinstance(linop, Composite) and all(_lets_through(part, dim) for part in linop.linops)
+    return isinstance(linop, Composite) and all(
+        _lets_through(operand, dim) for operand in linop.linops
+    )

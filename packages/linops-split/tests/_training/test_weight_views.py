@@ -7,21 +7,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from linops_split.siblings import WeightParts
+from linops_split.siblings import WeightViews
 
 
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(1, 3)), min_size=1, max_size=6))
 def test_groups_are_the_parts_that_hang_together(intervals: list[tuple[int, int]]) -> None:
     weight = nn.Parameter(torch.rand(9))
     device_copy = weight.detach().clone()
-    parts = WeightParts()
+    weight_views = WeightViews()
     spans = {}
     for start, length in intervals:
-        number = parts.add(weight, weight[start:][:length], device_copy[start:][:length])
+        number = weight_views.add(weight, weight[start:][:length], device_copy[start:][:length])
         assert number is not None
         spans[number] = range(start, start + length)
-    assert sorted(n for group in parts.groups for n in group) == sorted(spans)
-    group_of = {n: k for k, group in enumerate(parts.groups) for n in group}
+    assert sorted(n for group in weight_views.groups for n in group) == sorted(spans)
+    group_of = {n: k for k, group in enumerate(weight_views.groups) for n in group}
     reached = {n: {n} for n in spans}
     for _ in spans:
         for n, others in reached.items():
@@ -33,9 +33,9 @@ def test_groups_are_the_parts_that_hang_together(intervals: list[tuple[int, int]
 
 def root_of(weight: Tensor, tensor: Tensor) -> Tensor:
     """Return the tensor to which the gradient of a tensor that an operator reads is attributed."""
-    parts = WeightParts()
-    parts.add(weight, tensor, tensor)
-    return parts.weights[0]
+    weight_views = WeightViews()
+    weight_views.add(weight, tensor, tensor)
+    return weight_views.weights[0]
 
 
 def test_the_gradient_of_a_slice_belongs_to_the_weight_that_the_operator_holds() -> None:
@@ -53,8 +53,8 @@ def test_the_gradient_of_a_slice_belongs_to_the_weight_that_the_operator_holds()
 
 
 def test_a_part_of_a_tensor_begins_where_that_tensor_begins() -> None:
-    weight, parts = nn.Parameter(torch.rand(6)), WeightParts()
-    number = parts.add(weight, weight[2:5], weight.detach()[2:5])
+    weight, weight_views = nn.Parameter(torch.rand(6)), WeightViews()
+    number = weight_views.add(weight, weight[2:5], weight.detach()[2:5])
     assert number is not None
     gradient = torch.arange(10.0)[3:9]  # of all of the weight, a view of more memory
-    assert parts.parts[number].of(gradient).tolist() == [5, 6, 7]
+    assert weight_views.views[number].of(gradient).tolist() == [5, 6, 7]

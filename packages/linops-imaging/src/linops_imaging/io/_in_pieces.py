@@ -7,11 +7,11 @@ from itertools import product
 from types import EllipsisType
 
 AT_ONCE = 2**18
-"""Numbers in a part."""
+"""Numbers in a piece."""
 
 
-def indices_in_parts(shape: Sequence[int]) -> Iterator[tuple[int | slice | EllipsisType, ...]]:
-    """Yield the indices of parts of an array, in the order of its elements (last axis first)."""
+def indices_in_pieces(shape: Sequence[int]) -> Iterator[tuple[int | slice | EllipsisType, ...]]:
+    """Yield the indices of pieces of an array, in the order of its elements (last axis first)."""
     n_outer, n_inner = len(shape), 1
     while n_outer and n_inner * shape[n_outer - 1] <= AT_ONCE:
         n_outer -= 1
