@@ -35,7 +35,7 @@ def files_of_call(A: NamedLinop, x: Tensor) -> set[str]:
     [
         (None, 12, 10),
         (Diagonal(MASK.float(), ("Kx", "Ky")), 13, 11),
-        (Sampling.from_mask(MASK), 17, 16),
+        (Sampling.from_mask(MASK), 16, 15),
     ],
     ids=["maps", "mask", "samples"],
 )

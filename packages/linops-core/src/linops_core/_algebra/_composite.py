@@ -22,7 +22,6 @@ from .._base._dimensions import (
 )
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
 from .._base._places import (
     CompositionDims,
     EqualPlaces,
@@ -33,6 +32,7 @@ from .._base._places import (
 )
 from .._base._tile import Supports
 from .._base._totals import Totals, totals_of
+from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
 
 LengthSource: TypeAlias = tuple[NamedLinop, Side, int] | int | None
@@ -181,9 +181,9 @@ class Composite(NamedLinop):
         others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
-            own = attributes.copy()
-            own.update(_modules=operands, _operands=tuple(operands), _memos={})
-            others.append(with_attributes(self, own))
+            own_attributes = attributes.copy()
+            own_attributes.update(_modules=operands, _operands=tuple(operands), _memos={})
+            others.append(with_attributes(self, own_attributes))
         return others
 
     # Methods for compositions whose result is the composition of the results of the operands.
@@ -229,9 +229,7 @@ class Composite(NamedLinop):
 
     def _source(self, side: Side, position: int) -> LengthSource:
         """Return where the length at a position is known."""
-        sources = _SOURCES.of(self)
-        if sources is None:
-            sources = _SOURCES.keep(self, {})
+        sources = _SOURCES.get_or_make(self, dict)
         if (side, position) not in sources:
             source: LengthSource = self.own_length(side, position)
             place = self._composition_dims().sources.get((side, position))
@@ -246,9 +244,8 @@ class Composite(NamedLinop):
 
     def _composition_dims(self) -> CompositionDims:
         """Return what is known of the dimensions, which are those of the operands."""
-        kept = COMPOSITION_DIMS.of(self)
-        return kept or COMPOSITION_DIMS.keep(
-            self, composition_dims(self._shape, self.linops, self._equal_places())
+        return COMPOSITION_DIMS.get_or_make(
+            self, lambda: composition_dims(self._shape, self.linops, self._equal_places())
         )
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
@@ -273,7 +270,7 @@ class Composite(NamedLinop):
 
     def _numbers_by_dim(self) -> dict[NamedDimension, list[int]]:
         """Return the numbers of the operands that have each dimension."""
-        numbers = _NUMBERS.of(self)
+        numbers = _NUMBERS.get(self)
         if numbers is None:
             numbers = _NUMBERS.keep(self, {})
             for number, linop in enumerate(self.linops):

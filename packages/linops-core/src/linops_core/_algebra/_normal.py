@@ -71,9 +71,9 @@ class Normal(Wrapper):
     def _equal_places(self) -> Iterable[EqualPlaces]:
         # Both sides are the input of A, under any names.
         for side in SIDES:
-            for here, there in matching_positions(dims_of(self._shape, side), self.linop.ishape):
-                if self.own_length(side, here) is None:
-                    yield (COMPOSITION, side, here), (0, "input", there)
+            for outer, inner in matching_positions(dims_of(self._shape, side), self.linop.ishape):
+                if self.own_length(side, outer) is None:
+                    yield (COMPOSITION, side, outer), (0, "input", inner)
 
     # normal_fn is called without the checks of A. The input is checked as an input of A, the output
     # like that of any function.
@@ -165,9 +165,9 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         linop, inner = fit_inner(linop, inner)
         # The names of what M returns may be those of other dimensions of A.
         others = linop.dims - {*linop.oshape}
-        own = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
-        names = unused_names(own, linop.dims | inner.dims)
-        inner = inner.renamed(dict(zip(own, names, strict=True)))
+        renamed = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
+        names = unused_names(renamed, linop.dims | inner.dims)
+        inner = inner.renamed(dict(zip(renamed, names, strict=True)))
         middle, return_names = [inner], inner.oshape
     used = linop.dims.union(*(factor.dims for factor in middle))
     back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))
@@ -183,9 +183,9 @@ def _names_of_adjoint(
     A or inside of it, it gets an unused name, because in A^H it is another dimension than in A.
     """
     names = {
-        here: there
-        for here, there in zip(linop.oshape, return_names, strict=True)
-        if here != there and not is_wildcard(here)
+        old: new
+        for old, new in zip(linop.oshape, return_names, strict=True)
+        if old != new and not is_wildcard(old)
     }
     each = [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]
     others = [dim for dim in each if dim not in linop.oshape and not is_wildcard(dim)]

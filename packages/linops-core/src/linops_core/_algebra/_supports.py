@@ -27,11 +27,11 @@ def supports_side_by_side(whole: Composite, *dims: NamedDimension) -> Supports:
     """
     hulls: Supports = dict.fromkeys(dims)
     asked = [dim for dim in hulls if may_be_cut(whole, dim)]
-    own = [
+    bounds = [
         supports_of(linop, [dim for dim in asked if dim in linop.dims]) for linop in whole.linops
     ]
     for dim in asked:
-        pieces = [supports.get(dim) for supports in own]
+        pieces = [supports.get(dim) for supports in bounds]
         if None not in pieces:
             hulls[dim] = hull(piece for piece in pieces if piece is not None)
     return hulls
@@ -98,7 +98,7 @@ def _inside(chain: Composite, window: Window, dims: Iterable[NamedDimension]) ->
     """Return the supports of dimensions that are inside one operand."""
     supports: Supports = {}
     for linop in chain.linops if dims else ():
-        own = [dim for dim in dims if dim in linop.dims]
-        if own:
-            supports |= supports_of(tile_of(linop, window), own)
+        inner_dims = [dim for dim in dims if dim in linop.dims]
+        if inner_dims:
+            supports |= supports_of(tile_of(linop, window), inner_dims)
     return supports

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
 
+from .._kept import CHECKED, has_fixed_lengths
 from .._kernels._dtype import resolve_conj_and_neg
 from .._kernels._recursion import advise
 from .._kernels._torch_state import has_global_hooks
 from ._dimensions import DimensionedModule
-from ._memo import CHECKED, may_be_kept
 from ._module import check_export
 
 _NOTHING = None, None
@@ -72,7 +72,7 @@ class Calls(DimensionedModule):
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
-            if facts is not None and may_be_kept(x.shape):
+            if facts is not None and has_fixed_lengths(x.shape):
                 CHECKED.keep(self, (facts, y.shape))
                 keep_freed(x, y)
         return y
@@ -119,9 +119,9 @@ def check_input(linop: Any, x: Tensor, error: RuntimeError) -> None:
     """
     devices = linop.input_devices
     if devices and x.device not in devices:
-        there = " or ".join(map(str, devices))
+        wanted = " or ".join(map(str, devices))
         raise ValueError(
-            f"{linop.signature}: the input must be on the device of the weights, {there}, got one "
+            f"{linop.signature}: the input must be on the device of the weights, {wanted}, got one "
             f"on {x.device}; move one of them by .to(device)"
         ) from error
     if x.layout is not torch.strided:

@@ -268,11 +268,11 @@ def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) ->
 
 
 def is_part_of(
-    own: tuple[NamedDimension, ...], dims: tuple[NamedDimension, ...], in_order: bool = True
+    pattern: tuple[NamedDimension, ...], dims: tuple[NamedDimension, ...], in_order: bool = True
 ) -> bool:
-    """Whether ``dims`` contains ``own``, in this order; a ``...`` is any number of dimensions."""
-    names = [dim for dim in own if dim != ELLIPSES]
-    if any(map(is_wildcard, names)) or len(names) == len(own) == len(dims):
+    """Whether ``dims`` contains ``pattern``, in order; a ``...`` is any number of dimensions."""
+    names = [dim for dim in pattern if dim != ELLIPSES]
+    if any(map(is_wildcard, names)) or len(names) == len(pattern) == len(dims):
         return False
     among = iter(dims) if in_order else dims
     return all(dim in among for dim in names)

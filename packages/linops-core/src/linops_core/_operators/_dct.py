@@ -60,8 +60,8 @@ class DCT(GridOperator[AxisMap]):
 
     def __init__(self, dims: Dims, shape: Dims | None = None, to: Dims | None = None) -> None:
         names = GridNames.along("DCT", dims, shape, to)
-        own = names.shape(from_grid=names.grid, to_grid=names.result)
-        super().__init__(own, (), names.is_free)
+        full = names.shape(from_grid=names.grid, to_grid=names.result)
+        super().__init__(full, (), names.is_free)
 
     @staticmethod
     def fn(linop: DCT, x: Tensor, /) -> Tensor:

@@ -100,8 +100,8 @@ class FFT(GridOperator[AxisMap]):
         positional = {"ndim": ndim, "batch_shape": batch_shape, "grid_shapes": grid_shapes}
         names = GridNames.given("FFT", dims, shape, to, instead=positional)
         names = names or _of_last_dims(ndim, batch_shape, grid_shapes)
-        own = names.shape(image_shape=names.grid, kspace_shape=names.result)
-        super().__init__(own, (), names.is_free)
+        full = names.shape(image_shape=names.grid, kspace_shape=names.result)
+        super().__init__(full, (), names.is_free)
         self.norm, self.centered = norm, centered
 
     @property

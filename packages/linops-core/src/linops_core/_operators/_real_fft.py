@@ -91,10 +91,10 @@ class RealFFT(GridOperator[MixedAxis]):
         if not is_size(size):
             raise ValueError(f"RealFFT: size must be a positive integer, got {size!r}")
         names = GridNames.along("RealFFT", dims, shape, to)
-        own = names.shape(from_grid=names.grid, to_grid=names.result)
+        full = names.shape(from_grid=names.grid, to_grid=names.result)
         axes = [MixedAxis(None, None)] * (len(names.grid) - 1)
         axes.append(MixedAxis(int(size), int(size) // 2 + 1))
-        super().__init__(own, axes, names.is_free)
+        super().__init__(full, axes, names.is_free)
         self.norm, self.centered, self.n_points = norm, centered, int(size)
 
     @staticmethod

@@ -112,10 +112,10 @@ def shape_of(
         )
     batch = as_dims(("...",) if batch is None else batch)
     axes = unused_names((AnyDim(0),) * sum(lengths.values()), (*batch, *image, *rays))
-    own = iter(axes)
+    axis = iter(axes)
     names = {"image": image, "rays": rays, "angles_shape": rays[:1]}
     for name, has_axis in lengths.items():
-        names[f"{name}_shape"] = (next(own),) if has_axis else ()
+        names[f"{name}_shape"] = (next(axis),) if has_axis else ()
     return NamedShape((*batch, *image), (*batch, *rays), **names)
 
 

@@ -169,8 +169,8 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
                 return lines
             result = x.new_empty(len(x), len(poses.u), *shape)
             for views, some in steps_that_differ(x, steps, _n_views):
-                own = result[:, views]
-                own.copy_(volume_line_integrals(x, self.lines(some)).view_as(own))
+                target = result[:, views]
+                target.copy_(volume_line_integrals(x, self.lines(some)).view_as(target))
             return result
 
         def adjoint(y: Tensor) -> Tensor:

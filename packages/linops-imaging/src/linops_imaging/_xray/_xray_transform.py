@@ -78,8 +78,8 @@ class XRayTransform(LineIntegrals):
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""
         names = (*self.shape.other_shapes["image"], self.shape.other_shapes["rays"][1])
-        known = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
-        size = known.get(NamedDimension.infer(dim))
+        sizes = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
+        size = sizes.get(NamedDimension.infer(dim))
         return super().size(dim) if size is None else size
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

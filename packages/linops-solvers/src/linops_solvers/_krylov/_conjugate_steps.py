@@ -228,9 +228,9 @@ class ConjugateSteps(SolverSteps):
         lengths = [p, q] + [self.residual] * is_at_once
         curvature, *others = self.numbers(pairs, lengths)
         cross = others.pop(0) if len(pairs) > 1 else None
-        length, image_length, *known = others
-        if known:
-            self.energy = known[0] ** 2
+        length, image_length, *rest = others
+        if rest:
+            self.energy = rest[0] ** 2
         return [curvature, cross, length, image_length, is_at_once]
 
     def energies(self) -> list[Scalars]:

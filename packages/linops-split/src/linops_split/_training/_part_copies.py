@@ -108,8 +108,8 @@ class PartCopies:
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradient of each weight, by the number of the weight."""
         total = GradientSums(self.weight_views)
-        for own in sums:
-            for root, gradient in own.whole.items():
+        for sums_of_part in sums:
+            for root, gradient in sums_of_part.whole.items():
                 total.add_whole(root, gradient)
         return total.whole
 
