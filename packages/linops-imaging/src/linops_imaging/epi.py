@@ -84,7 +84,6 @@ class LinePhase(SliceableLinop):
     """
 
     takes_any_batch = True
-    _geometry = ("constant", "slope")
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class LinePhase(SliceableLinop):
                 )
             if not value.is_floating_point():
                 raise TypeError(f"LinePhase: {name} must be real, got {value.dtype}")
-            self.register_weight(name, value, "phase")
+            self.register_weight(name, value, "phase", is_geometry=True)
         self.register_weight("is_reversed", is_reversed, "lines")
         middle = n_readout // 2
         at = torch.arange(-middle, n_readout - middle, device=is_reversed.device)
