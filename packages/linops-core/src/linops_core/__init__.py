@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ._dottest import dottest as dottest
     from ._dottest import inner as inner
     from ._dottest import is_adjoint as is_adjoint
-    from ._kernels._alike import Cache as Cache
+    from ._kept import Cache as Cache
     from ._kernels._linear_function import linear_function as linear_function
     from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
     from ._operators._blocks import BlocksToArray as BlocksToArray
@@ -102,7 +102,7 @@ else:
         "._base._tile": "SplitError Window",
         "._base._totals": "Processes Totals",
         "._dottest": "AdjointError dottest inner is_adjoint",
-        "._kernels._alike": "Cache",
+        "._kept": "Cache",
         "._kernels._linear_function": "linear_function",
         "._operators._blocks": "ArrayToBlocks BlocksToArray",
         "._operators._convolution": "Convolution",

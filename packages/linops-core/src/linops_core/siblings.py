@@ -32,7 +32,6 @@ from ._base._dimensions import supports_of as supports_of
 from ._base._dimensions import unused_names as unused_names
 from ._base._grid_questions import factor_along as factor_along
 from ._base._grid_questions import without_fftshift as without_fftshift
-from ._base._memo import Memo as Memo
 from ._base._question import acts_as as acts_as
 from ._base._sizes import input_space as input_space
 from ._base._sliceable import WeightPart as WeightPart
@@ -41,6 +40,10 @@ from ._base._totals import Processes as Processes
 from ._base._totals import Totals as Totals
 from ._base._totals import totals_of as totals_of
 from ._extras import optional_module as optional_module
+from ._kept import Kept as Kept
+from ._kept import Memo as Memo
+from ._kept import made_once_per_call as made_once_per_call
+from ._kept import one_call as one_call
 from ._kernels._accumulate import concatenate as concatenate
 from ._kernels._accumulate import dtype_of_sums as dtype_of_sums
 from ._kernels._accumulate import writing_is_safe as writing_is_safe
@@ -56,9 +59,8 @@ from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
 from ._kernels._inner_products import squared_norm as squared_norm
 from ._kernels._inner_products import vdot as vdot
-from ._kernels._kept import Kept as Kept
-from ._kernels._kept import can_read_values as can_read_values
-from ._kernels._kept import is_plain as is_plain
+from ._kernels._plain import can_read_values as can_read_values
+from ._kernels._plain import is_plain as is_plain
 from ._kernels._torch_state import FakeTensor as FakeTensor
 from ._kernels._torch_state import becomes_a_graph as becomes_a_graph
 from ._kernels._torch_state import has_storage as has_storage

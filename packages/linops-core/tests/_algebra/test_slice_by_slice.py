@@ -25,7 +25,7 @@ WHOLE = _slice_by_slice.CACHE
 
 def n_parts(linop: NamedLinop) -> int:
     """Return of how many slices the last call was made."""
-    _, found = _slice_by_slice.SLICES.of(linop) or (None, None)
+    _, found = _slice_by_slice.SLICES.get(linop) or (None, None)
     return sum(map(len, found.rows)) if found is not None else 1
 
 
@@ -53,7 +53,7 @@ def with_cache(nbytes: int, linop: NamedLinop, x: Tensor) -> tuple[Tensor, int]:
 
     The second call checks less and writes in place. It must return the same and change nothing.
     """
-    _slice_by_slice.SLICES.take(linop)
+    _slice_by_slice.SLICES.forget(linop)
     _slice_by_slice.CACHE = nbytes // torch.get_num_threads()
     read = [x, *linop.buffers()]
     before = [each.clone() for each in read]

@@ -19,10 +19,10 @@ from torch.autograd import forward_ad, gradcheck, gradgradcheck
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core import Interpolate, NamedLinop
+from linops_core._kept import Kept
 from linops_core._kernels import _accumulate
 from linops_core._kernels._interpolation import _gridding, _table
 from linops_core._kernels._interpolation._table import InterpolationTable, Neighbours
-from linops_core._kernels._kept import Kept
 from linops_core.testing import BaseNamedLinopTests
 from nameddim import ND
 
@@ -437,10 +437,10 @@ def test_two_threads_that_need_a_table_at_once_make_one() -> None:
             has_entered.set()
         return made[-1]
 
-    other = threading.Thread(target=lambda: tables.of([locs], locs.dtype, make))
-    table = tables.of([locs], locs.dtype, make)
+    other = threading.Thread(target=lambda: tables.get_or_make([locs], locs.dtype, make))
+    table = tables.get_or_make([locs], locs.dtype, make)
     other.join()
-    assert tables.of([locs], locs.dtype, make) is table
+    assert tables.get_or_make([locs], locs.dtype, make) is table
     assert len(made) == 1
 
 

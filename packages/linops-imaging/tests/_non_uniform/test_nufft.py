@@ -302,7 +302,7 @@ def test_tables_of_frames_are_shared_by_relatives(monkeypatch: pytest.MonkeyPatc
     A = NUFFT(locs, sizes, ("T", "K"), batch_shape=("T",), method="table")
     relatives = [A, A.H, *A.N.flatten()]
     A.N(A.H(A(x)))
-    first, *others = [tables((_nufft.FRAMES.of(linop) or (None, ()))[1]) for linop in relatives]
+    first, *others = [tables((_nufft.FRAMES.get(linop) or (None, ()))[1]) for linop in relatives]
     assert len(first) == len({*first}) == 3
     assert others == [first] * 3
 

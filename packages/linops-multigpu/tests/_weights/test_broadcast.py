@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from linops_core import FFT, Dense, Diagonal, NamedLinop, Sampling
+from linops_core.siblings import one_call
 from linops_multigpu import BatchSpec, create_batched_linop
-from linops_multigpu._execution._call import one_call
 from linops_multigpu._weights._device_replica import DeviceReplica, replicated_together
 from linops_multigpu.testing import SCHEDULES, World, simulated
 from nameddim import ND

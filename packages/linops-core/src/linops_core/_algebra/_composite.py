@@ -26,7 +26,6 @@ from .._base._dimensions import (
 )
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
 from .._base._places import (
     CompositionDims,
     EqualPlaces,
@@ -36,6 +35,7 @@ from .._base._places import (
     equal_places_side_by_side,
 )
 from .._base._totals import Totals, totals_of
+from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
 
 COMPOSITION_DIMS = Memo[CompositionDims]()
@@ -226,9 +226,8 @@ class Composite(NamedLinop):
 
     def _composition_dims(self) -> CompositionDims:
         """Return what is known of the dimensions, which are those of the operands."""
-        kept = COMPOSITION_DIMS.of(self)
-        return kept or COMPOSITION_DIMS.keep(
-            self, composition_dims(self._shape, self.linops, self._equal_places())
+        return COMPOSITION_DIMS.get_or_make(
+            self, lambda: composition_dims(self._shape, self.linops, self._equal_places())
         )
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
@@ -253,7 +252,7 @@ class Composite(NamedLinop):
 
     def _numbers_by_dim(self) -> dict[NamedDimension, list[int]]:
         """Return the numbers of the operands that have each dimension."""
-        numbers = _NUMBERS.of(self)
+        numbers = _NUMBERS.get(self)
         if numbers is None:
             numbers = _NUMBERS.keep(self, {})
             for number, linop in enumerate(self.linops):
@@ -324,9 +323,7 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
 
 @source_of.register(Composite)
 def _source_of_operands(linop: Composite, side: Side, position: int) -> LengthSource:
-    sources = _SOURCES.of(linop)
-    if sources is None:
-        sources = _SOURCES.keep(linop, {})
+    sources = _SOURCES.get_or_make(linop, dict)
     if (side, position) not in sources:
         length = linop.own_length(side, position)
         source = _source_inside(linop, side, position) if length is None else length

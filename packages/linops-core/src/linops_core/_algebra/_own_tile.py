@@ -18,7 +18,8 @@ from .._base._description import shown_operands
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._tile import SplitError, Window
-from .._kernels._kept import Kept, is_plain
+from .._kept import Kept
+from .._kernels._plain import is_plain
 from .._kernels._tracing import in_plain_python, is_recorded
 from ._wrapper import Wrapper
 
@@ -82,7 +83,7 @@ class OwnTile(Wrapper):
         weights = [w for held in _dictionaries(self) for w in held.values() if w is not None]
         if is_recorded(*weights) or not is_plain(*weights):
             return self.cut()
-        return self._kept.of(weights, None, self.cut, is_only=True)
+        return self._kept.get_or_make(weights, None, self.cut)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:

@@ -17,10 +17,10 @@ from .._base._calls import apply_with_lazy_conjugate, is_hooked
 from .._base._cutting import tile_of
 from .._base._dimensions import axis_of, lengths_by_occurrence
 from .._base._linop import NamedLinop
-from .._base._memo import Memo, may_be_kept
 from .._base._question import Question
 from .._base._roles import Role
 from .._base._tile import Window
+from .._kept import Memo, has_fixed_lengths
 from .._kernels._accumulate import accumulate, writing_is_safe
 from .._kernels._torch_state import FakeTensor, is_in_forward_mode
 from .._kernels._tracing import is_recorded
@@ -130,12 +130,12 @@ def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     """
     if is_dynamo_compiling() or type(x) not in (Tensor, FakeTensor):
         return None
-    if type(x) is FakeTensor and not may_be_kept(x.shape):
+    if type(x) is FakeTensor and not has_fixed_lengths(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    kept_key, sliced = SLICES.of(chain) or (None, None)
+    kept_key, sliced = SLICES.get(chain) or (None, None)
     if kept_key != key:
-        if not may_be_kept(x.shape):
+        if not has_fixed_lengths(x.shape):
             return None
         sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
     if sliced is None:

@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 from torch.compiler import is_dynamo_compiling, is_exporting
 
+from .._kept import CHECKED, has_fixed_lengths
 from .._kernels._dtype import resolve_conj_and_neg
 from .._kernels._recursion import advise
 from .._kernels._torch_state import has_global_hooks
 from ._dimensions import DimensionedModule
-from ._memo import CHECKED, may_be_kept
 from ._module import check_export
 
 _NOTHING = None, None
@@ -72,7 +72,7 @@ class Calls(DimensionedModule):
         y = self.fn(self, x)
         if not is_known or getattr(y, "shape", None) != returned:
             self._check_vector(y, "output")
-            if facts is not None and may_be_kept(x.shape):
+            if facts is not None and has_fixed_lengths(x.shape):
                 CHECKED.keep(self, (facts, y.shape))
                 keep_freed(x, y)
         return y

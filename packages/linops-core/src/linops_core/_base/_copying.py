@@ -8,12 +8,13 @@ tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
+from .._kept import Cache, inherited_values
 from ._late_hooks import HOOKS
-from ._memo import inherited_values
 from ._question import Question
 from ._state import plain_weight
 
@@ -60,6 +61,8 @@ def shallow_copy(module: Module) -> Module:
     state: dict[str, Any] = module.__getstate__()  # type: ignore[no-untyped-call]
     copied = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
     vars(other).update(copied, _has_relatives=False)
+    for name, cache in caches_of(module):
+        vars(other)[name] = copy(cache)
     return other
 
 
@@ -79,7 +82,14 @@ def with_changed_tensors(
         },
         _modules={name: _changed_child(child, change) for name, child in module._modules.items()},
     )
+    for name, cache in caches_of(module):
+        vars(other)[name] = cache.for_tensors([*other.parameters(), *other.buffers()])
     return other
+
+
+def caches_of(module: nn.Module) -> list[tuple[str, Cache]]:
+    """Return the caches of a module by name, without those of its parts."""
+    return [(name, own) for name, own in vars(module).items() if isinstance(own, Cache)]
 
 
 @Question.inherited

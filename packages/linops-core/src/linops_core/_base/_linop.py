@@ -15,6 +15,7 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from .. import config
+from .._kept import Kept
 from .._kernels._tracing import constant_when_compiled, make_in_plain_python
 from ._arithmetic import Arithmetic, rules
 from ._calls import Calls
@@ -63,7 +64,7 @@ class NamedLinop(Calls, Arithmetic, Conversions, Slicing):
     tensor([1., 2.])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = ()
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
     takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike. A class sets it."""

@@ -9,11 +9,11 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
+from .._kept import CHECKED, Memo
 from .._kernels._dtype import dtype_of_cast, in_precision_of, resolve_conj_and_neg
 from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
-from ._memo import CHECKED, Memo
 from ._state import add_repeated_entries, plain_weight, remove_repeated_entries
 from ._swapped_functions import SWAPPED, finish_swap
 
@@ -98,7 +98,7 @@ class OperatorModule(LateHooks):
         if isinstance(value, nn.Module):
             attributes["_memos"] = {}  # lengths and names of another operand
         elif "_memos" in attributes:
-            CHECKED.take(self)  # it may depend on the attribute
+            CHECKED.forget(self)  # it may depend on the attribute
         if isinstance(value, Tensor) and name in attributes.get("_buffers", ()):
             value = plain_weight(value)
         super().__setattr__(name, value)

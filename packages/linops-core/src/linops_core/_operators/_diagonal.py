@@ -17,18 +17,14 @@ from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked_copy
 from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
 from .._base._question import always_true
 from .._base._sliceable import SliceableLinop
+from .._kept import Kept
 from .._kernels._accumulate import writing_is_safe
-from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype
 from .._kernels._powers import repeated_power, why_not_raised
 from ._grid_names import Dims
-
-_CHECKED_POWERS = Memo[TensorState]()
-"""The state of the weight that was found to have all powers."""
 
 
 class Diagonal(SliceableLinop):
@@ -69,6 +65,8 @@ class Diagonal(SliceableLinop):
     """
 
     weight: Tensor
+    _checked: Kept[bool]
+    """Of a power: that all weights have it."""
 
     def __init__(
         self,
@@ -196,20 +194,21 @@ class Diagonal(SliceableLinop):
             return super().__pow__(exponent)  # raises a TypeError unless it is a number
         if not math.isfinite(exponent):
             raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")
-        power = linked_copy(self, None, _exponents=(*self._exponents, float(exponent)))
+        exponents = (*self._exponents, float(exponent))
+        power = linked_copy(self, None, _exponents=exponents, _checked=Kept[bool]())
         power._check_powers()
         return power
 
     def _check_powers(self) -> None:
         """Check that all weights have the powers, once for each state of the weights."""
-        weight = self._weight("weight")
-        has_values = not weight.is_meta and type(weight) in (Tensor, Parameter)
-        checked = _CHECKED_POWERS.of(self)
-        if not (has_values and writing_is_safe()) or (checked and checked.is_current(weight)):
-            return
+        weight, bounds = self._weight("weight"), self._weights["weight"].bounds
+        if type(weight) in (Tensor, Parameter) and not weight.is_meta and writing_is_safe():
+            self._checked.get_or_make([weight], bounds, self._have_powers)
+
+    def _have_powers(self) -> bool:
         if (reason := why_not_raised(self.weight_part("weight"), self._exponents)) is not None:
             raise ValueError(f"{self.signature}: the weight must {reason}")
-        _CHECKED_POWERS.keep(self, TensorState(weight))
+        return True
 
     def extra_repr(self) -> str:
         """Return the text of ``repr`` for the weight and its powers."""

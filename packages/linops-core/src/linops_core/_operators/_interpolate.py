@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import add, mul, or_
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,12 +17,13 @@ from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._base._tile import Window
+from .._kept import Kept
 from .._kernels._changes import writes_are_counted
 from .._kernels._interpolation._arguments import check_interpolation
 from .._kernels._interpolation._gridding import NeighboursInSteps, row_combinations
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation._weights import KaiserBessel, Spline, interpolation_kernel
-from .._kernels._kept import Kept, is_plain
+from .._kernels._plain import is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames, checked_dims
 from ._grid_operator import GridOperator, GridPart, numbered_letters
@@ -151,7 +152,7 @@ class Interpolate(GridOperator[GridPart]):
     tensor([0.5000, 0.5000, 0.7500, 0.2500])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (KaiserBessel, Kept, Spline)
+    saved_with: ClassVar[tuple[type, ...]] = (KaiserBessel, Spline)
 
     locs: Tensor
     grid_keys = ("grid_shape", "points_shape")
@@ -298,7 +299,7 @@ class Interpolate(GridOperator[GridPart]):
         make = table if self._nbytes_of_table(dtype) else neighbours
         if make is neighbours and (self.norm == 2 or not self._is_kept(along_axes)):
             return in_steps()
-        return self._table.of([locs], dtype, make)
+        return self._table.get_or_make([locs], dtype, make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile at each window, with a share of the budget and the table of its part."""
@@ -306,16 +307,12 @@ class Interpolate(GridOperator[GridPart]):
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
                 share = self.table_budget * part // whole
-                table = self._table.part((*tile._weights["locs"].bounds, *tile._axes))
+                table = self._table.related((*tile._weights["locs"].bounds, *tile._axes))
                 vars(tile).update(table_budget=share, _table=table)
         return tiles
 
     def _extent(self) -> int:
         return self._shape_of_locs().numel() * math.prod(self.lengths)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the table; a copy makes a new one."""
-        return {**super().__getstate__(), "_table": Kept()}
 
     @property
     def lengths(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -19,11 +19,12 @@ from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._sizes import is_size, per_axis
+from .._kept import Kept
 from .._kernels._accumulate import concatenate, dtype_of_sums, writing_is_safe
 from .._kernels._alike import steps_that_differ
 from .._kernels._changes import writes_are_counted
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
-from .._kernels._kept import Kept, can_read_values, is_plain
+from .._kernels._plain import can_read_values, is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, axis_names, numbered_letters
@@ -78,8 +79,6 @@ class Sampling(GridOperator[GridPart]):
     tensor([5., 0., 7.])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
-
     is_real = True
     grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
@@ -110,9 +109,8 @@ class Sampling(GridOperator[GridPart]):
         super().__init__(full, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
-        self._counted = Kept[Tensor]()
-        self._known = Kept[bool]()
-        self._known.of(idx, "fit", lambda: True)
+        self._counted, self._idx_facts = Kept[Tensor](is_only=True), Kept[bool]()
+        self._idx_facts.get_or_make(idx, "fit", lambda: True)
         self._was_crowded: bool | None = None  # for indices whose values cannot be read
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
@@ -226,10 +224,6 @@ class Sampling(GridOperator[GridPart]):
         x = linop.gathered(summable(x))
         return linop.scattered_back(product_in_wide_dtype(linop.counts(x), x))
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without what is known of the indices: a copy has others."""
-        return {**super().__getstate__(), "_known": Kept()}
-
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
         other = super().with_weights(change)
@@ -245,7 +239,7 @@ class Sampling(GridOperator[GridPart]):
             return dtype
         idx = self._all_indices()
         if can_read_values(*idx):
-            is_crowded = self._known.of(idx, "crowded", partial(self._is_crowded, idx))
+            is_crowded = self._idx_facts.get_or_make(idx, "crowded", partial(self._is_crowded, idx))
         elif self._was_crowded is None:
             is_crowded = self._is_crowded(idx)
         else:
@@ -265,7 +259,7 @@ class Sampling(GridOperator[GridPart]):
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
         if not torch.compiler.is_compiling():  # a graph cannot depend on values
             idx = self._all_indices()
-            self._known.of(idx, "fit", partial(_check_indices, idx, self.input_size))
+            self._idx_facts.get_or_make(idx, "fit", partial(_check_indices, idx, self.input_size))
         parts = [indices.long() for indices in self.idx]
         for axis in self._shifted:
             size = self.input_size[axis]
@@ -282,11 +276,11 @@ class Sampling(GridOperator[GridPart]):
         """
         idx = self._all_indices()
         how = x.dtype, self._shifted, self._weights["idx_0"].bounds
-        counts = self._counted.current(idx, how) if writing_is_safe() else None
+        counts = self._counted.get(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)
             if is_plain(x, *idx) and writes_are_counted(*idx):
-                counts = self._counted.of(idx, how, count, is_only=True)
+                counts = self._counted.get_or_make(idx, how, count)
             else:
                 counts = count()
         for axis, part in enumerate(self._axes):

@@ -116,7 +116,7 @@ class StencilSums(GridOperator[SlicePair]):
 
     def _plan(self, way: str) -> StencilPlan:
         """Return the plan of the forward or adjoint operator; it is made once."""
-        plan = _PLANS[way].of(self)
+        plan = _PLANS[way].get(self)
         if plan is None:
             terms, pairs, runs = self._terms, self._axes, self._runs
             if way == "back":

@@ -16,7 +16,7 @@ from torch import Tensor
 from linops_core.siblings import FakeTensor, becomes_a_graph, can_read_values, is_recorded
 
 from ._finufft_plan import PlanPair, fastest_plan_precision
-from ._kept import KeptByContent, Key
+from ._kept_by_content import KeptByContent, Key
 
 Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
 """Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True."""
@@ -175,7 +175,7 @@ def non_uniform_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
 ) -> Tensor:
     """Return the transform as one operation of compiled and exported graphs; see ``Compute``."""
-    return transform_of_plain_tensors(x, locs, is_back, sizes, tol, PLANS.of)
+    return transform_of_plain_tensors(x, locs, is_back, sizes, tol, PLANS.get_or_make)
 
 
 @non_uniform_transform.register_fake

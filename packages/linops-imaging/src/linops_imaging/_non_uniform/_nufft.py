@@ -339,7 +339,7 @@ class NUFFT(Wrapper):
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
         how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
-        key, tiles = FRAMES.of(self) or (None, ())
+        key, tiles = FRAMES.get(self) or (None, ())
         if key != how:
             pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
             tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))

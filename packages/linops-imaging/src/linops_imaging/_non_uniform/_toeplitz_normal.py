@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial, reduce
 from itertools import product
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import fastest_gridding
-from ._kept import Key, may_be_kept, view_key
+from ._kept_by_content import Key, may_be_kept, view_key
 from ._normal_factors import NormalFactors
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
@@ -38,8 +38,6 @@ class ToeplitzNormal(Wrapper):
     chain : NamedLinop
         A composition that has :class:`NormalFactors`.
     """
-
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
     def __init__(self, chain: NamedLinop) -> None:
         super().__init__(chain)
@@ -104,7 +102,7 @@ class ToeplitzNormal(Wrapper):
         of_frame = frame.key()
         if row is None or column is None:
             return KernelTransform(
-                self._kept.of(tensors, of_frame, lambda: frame.kernel(frame.ones()))
+                self._kept.get_or_make(tensors, of_frame, lambda: frame.kernel(frame.ones()))
             )
         is_conjugate = row.key() > column.key()  # one kernel serves both orders
         first, second = (row, column) if is_conjugate else (column, row)
@@ -114,10 +112,10 @@ class ToeplitzNormal(Wrapper):
             right, left = (each.values.to(torch.complex128) for each in (first, second))
             return frame.kernel(component(left.conj() * right))
 
-        real = self._kept.of(tensors, (*at, "real"), lambda: kernel(torch.real))
+        real = self._kept.get_or_make(tensors, (*at, "real"), lambda: kernel(torch.real))
         if row.key() == column.key() or not (row.values.is_complex() or column.values.is_complex()):
             return KernelTransform(real)
-        imag = self._kept.of(tensors, (*at, "imag"), lambda: kernel(torch.imag))
+        imag = self._kept.get_or_make(tensors, (*at, "imag"), lambda: kernel(torch.imag))
         return KernelTransform(real, imag, is_conjugate)
 
     def _convolved(self, x: Tensor) -> Tensor:
@@ -144,10 +142,6 @@ class ToeplitzNormal(Wrapper):
         factors = NormalFactors.of(self.linop)
         assert factors is not None
         return factors
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the kernels; a copy computes new kernels."""
-        return {**super().__getstate__(), "_kept": Kept()}
 
 
 @normal_around.register(ToeplitzNormal)

@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
-from linops_core.siblings import submodules_of
+from linops_core.siblings import one_call, submodules_of
 from linops_split import Part, Tiled, Tiles
 from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
@@ -20,7 +20,6 @@ from .._devices._device_spec import DeviceSpec
 from .._devices._events import RepeatedEvent
 from .._devices._stream_pool import follow_caller, let_caller_follow, streams_on
 from .._devices._to_device import ToDevice
-from .._execution._call import one_call
 from .._execution._device_tiles import DevicePair, DeviceTiles
 from .._execution._execute import execute
 from .._execution._plan import Kind, Plan

@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import is_transformed
-from linops_split.siblings import share_empty_caches, tensors_read_by, with_tensors_read
+from linops_core.siblings import is_transformed, made_once_per_call, one_call
+from linops_split.siblings import tensors_read_by, with_tensors_read
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
-from .._execution._call import made_once_per_call, one_call
 from ._broadcast import Broadcast, with_weights_sent
 from ._snapshot import Snapshot
 
@@ -48,8 +47,8 @@ class Replica:
             return with_weights_sent(self._sources[position], self._device)
         # Separately for each stream, because each waits for what was sent before.
         stream = backend_of(self._device).current_stream(self._device)
-        of_call = made_once_per_call((self, torch.is_grad_enabled(), stream), self._linops)
-        return (self._linops() if of_call is None else of_call)[position]
+        key = self, torch.is_grad_enabled(), stream
+        return made_once_per_call(key, self._linops)[position]
 
     def current_copies(self) -> CopiedOperators:
         """Return the up-to-date copies of all sources."""
@@ -87,9 +86,6 @@ class CopiedOperators:
             copies = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
             self._tensors = [[copies[id(tensor)] for tensor in tensors] for tensors in read]
             self.linops = list(map(with_tensors_read, sources, self._tensors))
-        caches: dict[int, object] = {}  # what is kept of these copies, not of those elsewhere
-        for source, linop in zip(sources, self.linops, strict=True):
-            share_empty_caches(source, linop, caches)
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]

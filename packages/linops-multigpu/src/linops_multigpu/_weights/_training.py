@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import submodules_of
+from linops_core.siblings import one_call, submodules_of
 from linops_split import Tiled
 from linops_split.siblings import (
     GradientSums,
@@ -20,7 +20,6 @@ from linops_split.siblings import (
 )
 
 from .._devices._to_device import ToDevice
-from .._execution._call import one_call
 from .._execution._device_tiles import DeviceTiles
 from ._device_replica import DeviceReplica
 from ._gradient_sums import DeviceGradientSums, gradients_at_weights

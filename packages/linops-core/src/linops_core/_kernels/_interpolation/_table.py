@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .._accumulate import MANY
-from .._kept import is_plain, wait_for
 from .._linear_function import linear_function
+from .._plain import is_plain, wait_for
 from .._torch_state import FakeTensor
 from ._gridding import gridded, interpolated, row_combinations
 
