@@ -111,8 +111,8 @@ def distribute_linop(
     ranks = _ranks_of(mesh, ordered)
     pairs = checked_placement(placement, ranks)
     specs = _checked_specs(batch_specs)
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    return over_ranks(ranks, linop, pairs, specs, known, scatter_from)
+    lengths = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    return over_ranks(ranks, linop, pairs, specs, lengths, scatter_from)
 
 
 def over_ranks(

@@ -84,7 +84,6 @@ class LinePhase(SliceableLinop):
     """
 
     takes_any_batch = True
-    _geometry = ("constant", "slope")
 
     def __init__(
         self,
@@ -101,16 +100,16 @@ class LinePhase(SliceableLinop):
             kind = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
             raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {kind}")
         check_number("LinePhase", "n_readout", n_readout, 1)
-        own, phase = as_dims(dims), as_dims(phase_dims)
-        whole = as_dims(("...", *phase, *own) if shape is None else shape)
-        if len(own) != 2 or len({*own, *phase}) < 2 + len(phase) or not {*own, *phase} <= {*whole}:
+        two, phase = as_dims(dims), as_dims(phase_dims)
+        whole = as_dims(("...", *phase, *two) if shape is None else shape)
+        if len(two) != 2 or len({*two, *phase}) < 2 + len(phase) or not {*two, *phase} <= {*whole}:
             raise ValueError(
                 "LinePhase: dims must be the lines and the readout, and shape must have these and "
-                f"phase_dims, got dims {own}, phase_dims {phase} and shape {whole}"
+                f"phase_dims, got dims {two}, phase_dims {phase} and shape {whole}"
             )
         if ELLIPSES in whole[1:]:
             raise ValueError(f"LinePhase: shape must have ... as its first dimension, got {whole}")
-        keys = {"lines": own[:1], "readout": own[1:], "phase": phase}
+        keys = {"lines": two[:1], "readout": two[1:], "phase": phase}
         super().__init__(NamedShape(whole, **keys))
         for name, value in (("constant", constant), ("slope", slope)):
             if not isinstance(value, Tensor):
@@ -121,7 +120,7 @@ class LinePhase(SliceableLinop):
                 )
             if not value.is_floating_point():
                 raise TypeError(f"LinePhase: {name} must be real, got {value.dtype}")
-            self.register_weight(name, value, "phase")
+            self.register_weight(name, value, "phase", is_geometry=True)
         self.register_weight("is_reversed", is_reversed, "lines")
         middle = n_readout // 2
         at = torch.arange(-middle, n_readout - middle, device=is_reversed.device)
@@ -129,10 +128,10 @@ class LinePhase(SliceableLinop):
         named = [dim for dim in whole if dim != ELLIPSES]
         self._alignments = {
             key: (
-                [of.index(dim) for dim in named if dim in of],
-                tuple(slice(None) if dim in of else None for dim in named),
+                [key_dims.index(dim) for dim in named if dim in key_dims],
+                tuple(slice(None) if dim in key_dims else None for dim in named),
             )
-            for key, of in keys.items()
+            for key, key_dims in keys.items()
         }
 
     @staticmethod

@@ -51,7 +51,7 @@ def cut_into_parts(
         tiles = Tiles(linop.shape, [Part(part.linop)], {})
         if inside is not None:
             tiles = inside(number, tile, part, cell)
-        parts += [own.within(outer) for own in tiles.parts]
+        parts += [inner.within(outer) for inner in tiles.parts]
         known = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
         of_outer = {dim: length for dim, length in known.items() if length is not None}
         lengths = {**tiles.lengths, **lengths, **of_outer}

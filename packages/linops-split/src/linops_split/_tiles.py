@@ -139,8 +139,8 @@ class Tiles:
         names = self.shape.ishape if side == "input" else self.shape.oshape
         if names[position] in self.lengths:
             return self.lengths[names[position]]
-        known = (part.linop.sizes(side)[position] for part in self.parts)
-        return next((size for size in known if size is not None), None)
+        lengths = (part.linop.sizes(side)[position] for part in self.parts)
+        return next((size for size in lengths if size is not None), None)
 
     def linked_positions(self) -> list[tuple[int, int]]:
         """Return pairs of positions in input and output that are the same dimension of A."""
@@ -148,10 +148,10 @@ class Tiles:
         common = {*first}.intersection(*others)
         ishape, oshape = self.shape.ishape, self.shape.oshape
         return [
-            (here, there)
-            for here, there in first
-            if (here, there) in common
-            and all(p.window.get(ishape[here]) == p.window.get(oshape[there]) for p in self.parts)
+            (i, o)
+            for i, o in first
+            if (i, o) in common
+            and all(p.window.get(ishape[i]) == p.window.get(oshape[o]) for p in self.parts)
         ]
 
     def mapped(
@@ -188,11 +188,11 @@ class Tiles:
         starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
         in_order = starts == sorted(starts) and stops == sorted(stops)
         for part in self.parts:
-            own = part.window.get(dim)
+            cut = part.window.get(dim)
             touched = list(range(len(pieces)))
-            if own is not None and in_order:
-                touched = touched[bisect_right(stops, own.start) : bisect_left(starts, own.stop)]
-            both = [(number, _in_both(own, pieces[number])) for number in touched]
+            if cut is not None and in_order:
+                touched = touched[bisect_right(stops, cut.start) : bisect_left(starts, cut.stop)]
+            both = [(number, _in_both(cut, pieces[number])) for number in touched]
             members = [(number, *inside) for number, inside in both if inside is not None]
             if dim in part.linop.dims:
                 linops = part.linop.tiles_along(dim, [inside for _, inside, _ in members])
@@ -230,11 +230,11 @@ class Tiles:
             return None
         rows = []
         for group in groups:
-            own = [self.parts[number] for number in group]
-            if len(own) == 1:
-                rows.append(Part(own[0].linop.N, own[0].window, own[0].devices))
+            members = [self.parts[number] for number in group]
+            if len(members) == 1:
+                rows.append(Part(members[0].linop.N, members[0].window, members[0].devices))
             else:
-                rows.append(self._normal_of_group(own, of_group))
+                rows.append(self._normal_of_group(members, of_group))
         shape = rows[0].linop.shape
         if any(part.linop.oshape != shape.oshape for part in rows):
             return None
@@ -270,19 +270,19 @@ class Tiles:
         return Part(normal.linop, hull, normal.devices)
 
 
-def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None:
-    """Return the intersection of two slices: counted from `own`, and counted from `cut`.
+def _in_both(piece: slice | None, cut: slice) -> tuple[slice, slice | None] | None:
+    """Return the intersection of two slices: counted from `piece`, and counted from `cut`.
 
     The second is None if the intersection is all of `cut`. Return None if the slices do not meet.
     """
-    if own is None:
+    if piece is None:
         return cut, None
-    start, stop = max(own.start, cut.start), min(own.stop, cut.stop)
+    start, stop = max(piece.start, cut.start), min(piece.stop, cut.stop)
     if start >= stop:
         return None
     is_all = stop - start == cut.stop - cut.start
     left = None if is_all else slice(start - cut.start, stop - cut.start)
-    return slice(start - own.start, stop - own.start), left
+    return slice(start - piece.start, stop - piece.start), left
 
 
 def _within(
@@ -307,5 +307,5 @@ def _values_by_both_names(
     kept: Set[NamedDimension],
 ) -> dict[NamedDimension, T]:
     """Return the values of some dimensions, also under the names that they have in the output."""
-    here = {dim: value for dim, value in by_dim.items() if dim in kept}
-    return here | {names[dim]: value for dim, value in here.items() if dim in names}
+    of_input = {dim: value for dim, value in by_dim.items() if dim in kept}
+    return of_input | {names[dim]: value for dim, value in of_input.items() if dim in names}

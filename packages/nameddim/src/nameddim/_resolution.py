@@ -74,7 +74,7 @@ def _substituted(tuples: Tuples, side: str, runs: list[Dims]) -> Tuples:
     """
     own = {dim for dims in tuples.values() for dim in dims}
     used = own.union(*runs)
-    known: dict[Wildcard, Dims] = {}
+    new_runs: dict[Wildcard, Dims] = {}
     for variable, run in zip(_variables(tuples[side]), runs, strict=True):
         if run == variable[:1]:
             continue
@@ -84,12 +84,12 @@ def _substituted(tuples: Tuples, side: str, runs: list[Dims]) -> Tuples:
                 dim = dim.next_unused(used)
                 used.add(dim)
             fresh.append(dim)
-        known[variable] = tuple(fresh)
-    if any(dim == ANY for dim, _ in known):
+        new_runs[variable] = tuple(fresh)
+    if any(dim == ANY for dim, _ in new_runs):
         _check_pairs(tuples)
     return {
         key: tuple(
-            dim for variable in _variables(dims) for dim in known.get(variable, variable[:1])
+            dim for variable in _variables(dims) for dim in new_runs.get(variable, variable[:1])
         )
         for key, dims in tuples.items()
     }

@@ -160,8 +160,8 @@ def _measured(operator: Any, lengths: Sequence[Sequence[int]], seed: int) -> com
         ).numpy()
         for shape, space in zip(lengths, spaces, strict=True)
     )
-    there = numpy.vdot(_applied(operator, x), y)
-    return complex(there / numpy.vdot(x, _applied(operator.adjoint, y)))
+    forward = numpy.vdot(_applied(operator, x), y)
+    return complex(forward / numpy.vdot(x, _applied(operator.adjoint, y)))
 
 
 def _forward(source: _Weighted, X: NDArray[Any]) -> Any:

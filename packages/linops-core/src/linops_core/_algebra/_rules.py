@@ -69,12 +69,12 @@ def _knows_more(
 ) -> bool:
     """Whether an identity knows a length that the operators next to it do not."""
     last = [*before.values()][-1:]
-    known = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in last]
+    sides = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in last]
     following = [linop for linop in after if not is_identity(linop)][:1]
-    known += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
-    dims = {dim for pairs in known for dim, size in pairs if size is not None}
-    own = zip(identity.ishape, identity.sizes("input"), strict=True)
-    return any(size is not None and dim not in dims for dim, size in own)
+    sides += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
+    dims = {dim for pairs in sides for dim, size in pairs if size is not None}
+    sizes_by_dim = zip(identity.ishape, identity.sizes("input"), strict=True)
+    return any(size is not None and dim not in dims for dim, size in sizes_by_dim)
 
 
 def simplified_multiple(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:

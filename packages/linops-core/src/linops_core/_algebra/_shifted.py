@@ -114,11 +114,11 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
     if not factors:
         return None
     normal = rules.compose(*factors)
-    for here, there in zip(normal.ishape, normal.oshape, strict=True):
-        if here != there:
-            return f"all elements along {here} depend on each other"
-        if (reason := normal.why_opaque(here)) is not None:
-            return f"{here}: {reason}"
+    for idim, odim in zip(normal.ishape, normal.oshape, strict=True):
+        if idim != odim:
+            return f"all elements along {idim} depend on each other"
+        if (reason := normal.why_opaque(idim)) is not None:
+            return f"{idim}: {reason}"
     return None
 
 
@@ -142,10 +142,10 @@ def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
     """Return the axes along which a circular shift of the input shifts the output; () if none."""
     axes_of_leaves = {shift_axes(leaf) for leaf in _leaves(normal) if not _is_number(leaf)}
     axes = axes_of_leaves.pop() if len(axes_of_leaves) == 1 else ()
-    for position, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
+    for position, (idim, odim) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
         if {position, position - len(normal.ishape)} & {*axes}:
             continue
-        if here != there or normal.why_opaque(here) is not None:
+        if idim != odim or normal.why_opaque(idim) is not None:
             return ()
     return axes
 

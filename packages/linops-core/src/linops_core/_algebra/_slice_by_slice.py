@@ -73,17 +73,17 @@ class SlicedChain:
     ) -> None:
         self.rows = rows
         self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
-        owners = [own for each in chain.modules() for own in (each._parameters, each._buffers)]
+        owners = [held for each in chain.modules() for held in (each._parameters, each._buffers)]
         # Operators share these. If a buffer becomes a Parameter, it moves to another one, which may
         # be empty now; then the list of shapes changes.
-        self._owners = [*{id(own): own for own in owners if own}.values()]
+        self._owners = [*{id(held): held for held in owners if held}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
         self.operands = operands
 
     def weights(self) -> list[Tensor]:
         """Return the weights of all operators."""
-        return [each for own in self._owners for each in own.values() if each is not None]
+        return [each for held in self._owners for each in held.values() if each is not None]
 
     def run(self, x: Tensor) -> Tensor:
         """Return what the chain returns."""
@@ -133,8 +133,8 @@ def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     if type(x) is FakeTensor and not has_fixed_lengths(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    known, sliced = SLICES.get(chain) or (None, None)
-    if known != key:
+    kept_key, sliced = SLICES.get(chain) or (None, None)
+    if kept_key != key:
         if not has_fixed_lengths(x.shape):
             return None
         sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
@@ -184,18 +184,18 @@ def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> l
 def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]:
     """Return the lengths of the largest tensor between operands; nothing if one is not known."""
     run_lengths = lengths_by_occurrence(operands[0].ishape, x.shape)
-    lengths = {dim: prod(own) for (dim, _), own in run_lengths.items()}
+    lengths = {dim: prod(run) for (dim, _), run in run_lengths.items()}
     widest: dict[NamedDimension, int] = {}
     for operand in operands[:-1]:
         # What does not know a length is a Fourier transform, which keeps those of its grid.
-        here = [*lengths.values()]
-        kept = here if len(here) == len(operand.oshape) else [None] * len(operand.oshape)
-        known = [
+        previous = [*lengths.values()]
+        kept = previous if len(previous) == len(operand.oshape) else [None] * len(operand.oshape)
+        output_sizes = [
             lengths.get(dim, same) if size is None else size
             for dim, size, same in zip(operand.oshape, operand.sizes("output"), kept, strict=True)
         ]
-        sizes = [size for size in known if size is not None]
-        if len(sizes) < len(known):
+        sizes = [size for size in output_sizes if size is not None]
+        if len(sizes) < len(output_sizes):
             return {}
         lengths = dict(zip(operand.oshape, sizes, strict=True))
         widest = max(widest, lengths, key=lambda each: prod(each.values()) if each else -1)

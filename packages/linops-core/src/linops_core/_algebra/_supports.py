@@ -10,34 +10,34 @@ from typing import TypeAlias
 from nameddim import NamedDimension
 
 from .._base._cutting import tile_of
-from .._base._dimensions import may_be_cut, supports_of
+from .._base._dimensions import may_be_cut
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._tile import Supports, Window, within
 from .._kernels._slices import hull, intersection, is_empty
-from ._composite import Composite
+from ._composite import Composite, supports_of
 
 DimsOfSide: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
 
 
-def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> Supports:
+def supports_side_by_side(whole: Composite, *dims: NamedDimension) -> Supports:
     """Return the hull of the supports of the operands; None if one does not have the dimension.
 
     Such an operand belongs to the tile that starts at 0, so no support may begin later.
     """
     hulls: Supports = dict.fromkeys(dims)
     asked = [dim for dim in hulls if may_be_cut(whole, dim)]
-    own = [
+    bounds = [
         supports_of(linop, [dim for dim in asked if dim in linop.dims]) for linop in whole.linops
     ]
     for dim in asked:
-        pieces = [supports.get(dim) for supports in own]
+        pieces = [supports.get(dim) for supports in bounds]
         if None not in pieces:
             hulls[dim] = hull(piece for piece in pieces if piece is not None)
     return hulls
 
 
-def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports:
+def supports_along(chain: Composite, *dims: NamedDimension) -> Supports:
     """Return the supports of dimensions of a chain.
 
     An operand needs to write only what the next one reads, and to read only what the previous one
@@ -98,7 +98,7 @@ def _inside(chain: Composite, window: Window, dims: Iterable[NamedDimension]) ->
     """Return the supports of dimensions that are inside one operand."""
     supports: Supports = {}
     for linop in chain.linops if dims else ():
-        own = [dim for dim in dims if dim in linop.dims]
-        if own:
-            supports |= supports_of(tile_of(linop, window), own)
+        inner_dims = [dim for dim in dims if dim in linop.dims]
+        if inner_dims:
+            supports |= supports_of(tile_of(linop, window), inner_dims)
     return supports

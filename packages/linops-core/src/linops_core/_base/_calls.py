@@ -119,9 +119,9 @@ def check_input(linop: Any, x: Tensor, error: RuntimeError) -> None:
     """
     devices = linop.input_devices
     if devices and x.device not in devices:
-        there = " or ".join(map(str, devices))
+        wanted = " or ".join(map(str, devices))
         raise ValueError(
-            f"{linop.signature}: the input must be on the device of the weights, {there}, got one "
+            f"{linop.signature}: the input must be on the device of the weights, {wanted}, got one "
             f"on {x.device}; move one of them by .to(device)"
         ) from error
     if x.layout is not torch.strided:

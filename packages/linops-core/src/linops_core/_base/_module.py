@@ -17,6 +17,13 @@ from ._late_hooks import LateHooks
 from ._state import add_repeated_entries, plain_weight, remove_repeated_entries
 from ._swapped_functions import SWAPPED, finish_swap
 
+_STATE = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set", "_geometry")
+
+
+def state_of(module: nn.Module) -> dict[str, Any]:
+    """Return the attributes in which an operator has operands and weights."""
+    return {name: vars(module)[name] for name in _STATE}
+
 
 class OperatorModule(LateHooks):
     """A module from which others that share its tensors are derived."""
@@ -25,6 +32,8 @@ class OperatorModule(LateHooks):
         super().__init__()
         self._name = name
         self._has_relatives = False
+        self._geometry: tuple[str, ...] = ()
+        """The names of weights that are coordinates, angles or times."""
         self._memos: dict[Memo[Any], Any] = {}
         # Not in `_memos`, since torch.compile makes a graph anew when a dictionary has grown.
         self._adjoint: Any = None
@@ -68,11 +77,11 @@ class OperatorModule(LateHooks):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes, and the methods by their names."""
-        own = dict(state)
-        for name in SWAPPED & own.keys():
-            if own[name] in SWAPPED:
-                own[name] = getattr(type(self), own[name])
-        super().__setstate__(own)  # type: ignore[no-untyped-call]
+        attributes = dict(state)
+        for name in SWAPPED & attributes.keys():
+            if attributes[name] in SWAPPED:
+                attributes[name] = getattr(type(self), attributes[name])
+        super().__setstate__(attributes)  # type: ignore[no-untyped-call]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute.
@@ -83,12 +92,12 @@ class OperatorModule(LateHooks):
             If it is not a parameter or buffer, and other operators were derived from this one: they
             would not change.
         """
-        own = vars(self)
-        if own.get("_has_relatives") and not (
+        attributes = vars(self)
+        if attributes.get("_has_relatives") and not (
             name.startswith("_")
             or name == "training"
-            or name in own["_parameters"]
-            or name in own["_buffers"]
+            or name in attributes["_parameters"]
+            or name in attributes["_buffers"]
         ):
             raise RuntimeError(
                 f"{self.name}: {name} must not change once other operators were made from it "
@@ -96,10 +105,10 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if isinstance(value, nn.Module):
-            own["_memos"] = {}  # lengths and names of another operand
-        elif "_memos" in own:
+            attributes["_memos"] = {}  # lengths and names of another operand
+        elif "_memos" in attributes:
             CHECKED.forget(self)  # it may depend on the attribute
-        if isinstance(value, Tensor) and name in own.get("_buffers", ()):
+        if isinstance(value, Tensor) and name in attributes.get("_buffers", ()):
             value = plain_weight(value)
         super().__setattr__(name, value)
         if name in SWAPPED:
@@ -157,9 +166,8 @@ class OperatorModule(LateHooks):
         """
         for module in self.children() if recurse else ():
             module._apply(fn)
-        own = {**self._parameters, **self._buffers}
-        names = getattr(self, "_geometry", ())  # the weights that are coordinates, angles or times
-        geometry = [t for name in names if (t := own.get(name)) is not None]
+        held = {**self._parameters, **self._buffers}
+        geometry = [t for name in self._geometry if (t := held.get(name)) is not None]
         at = {id(tensor) for weight in geometry for tensor in (weight, weight.grad)}
 
         def changed(tensor: Tensor) -> Tensor:

@@ -163,8 +163,8 @@ class ExtendedAxis(NamedTuple):
     def with_kernel(self, taps: int, centre: int) -> ExtendedAxis:
         """Return this one-tap axis with ``taps`` taps, the original one at ``centre``."""
         before = self.before + taps - 1 - centre
-        own = self.size, self.mode, self.start
-        return ExtendedAxis(self.n_input, self.n_output, taps, before, *own)
+        axis = self.size, self.mode, self.start
+        return ExtendedAxis(self.n_input, self.n_output, taps, before, *axis)
 
     def cut(self, of_input: slice | None, of_output: slice | None) -> ExtendedAxis:
         """Return the axis between a slice of the input and a slice of the output."""

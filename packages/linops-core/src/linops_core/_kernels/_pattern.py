@@ -51,11 +51,11 @@ def rearranged(
     sizes: dict[str, int] = {}
     for axis, item in enumerate(before):
         sizes.update(zip(item, _factors(item, axis, x.shape, lengths), strict=True))
-    here, there = names_of(before), names_of(after)
+    names, new_names = names_of(before), names_of(after)
     if any(len(item) != 1 for item in before):
-        x = x.reshape([sizes[name] for name in here])
-    if here != there:
-        x = x.permute([here.index(name) for name in there])
+        x = x.reshape([sizes[name] for name in names])
+    if names != new_names:
+        x = x.permute([names.index(name) for name in new_names])
     if any(len(item) != 1 for item in after):
         x = x.reshape([prod([sizes[name] for name in item]) for item in after])
     return x
@@ -70,7 +70,7 @@ def _factors(item: Item, axis: int, shape: torch.Size, of_axes: Mapping[str, int
     size, lengths = shape[axis], [of_axes.get(name) for name in item]
     if lengths == [None]:
         return [size]
-    known = prod([length for length in lengths if length is not None])
+    count = prod([length for length in lengths if length is not None])
     n_unknown = lengths.count(None)
     if n_unknown > 1:
         unknown = [name for name in item if name not in of_axes]
@@ -78,9 +78,9 @@ def _factors(item: Item, axis: int, shape: torch.Size, of_axes: Mapping[str, int
             f"Rearrange: to split a dimension into ({' '.join(item)}) all lengths but one must be "
             f"in axes_lengths, got none for {' and '.join(unknown)}"
         )
-    if size % known if n_unknown else size != known:
+    if size % count if n_unknown else size != count:
         raise ValueError(
-            f"Rearrange: the size along axis {axis} must be {'a multiple of ' * n_unknown}{known} "
+            f"Rearrange: the size along axis {axis} must be {'a multiple of ' * n_unknown}{count} "
             f"for ({' '.join(item)}), got shape {tuple(shape)}"
         )
-    return [size // known if length is None else length for length in lengths]
+    return [size // count if length is None else length for length in lengths]

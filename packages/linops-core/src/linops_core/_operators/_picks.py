@@ -62,16 +62,16 @@ class Picking(GridOperator[PickedAxis]):
     @staticmethod
     def normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that are not picked."""
-        x, (there, back) = linop.gathered(x), linop._ways()
+        x, (forth, back) = linop.gathered(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered_back(back(there(x, axes), axes))
+        return linop.scattered_back(back(forth(x, axes), axes))
 
     @staticmethod
     def adj_normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that the adjoint does not pick."""
-        x, (there, back) = linop.gathered_back(x), linop._ways()
+        x, (forth, back) = linop.gathered_back(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered(there(back(x, axes), axes))
+        return linop.scattered(forth(back(x, axes), axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity, or a mask if elements are not picked."""
@@ -288,9 +288,9 @@ class Flip(Picking):
 def sizes_of(owner: str, dims: Sequence[NamedDimension], sizes: Sizes) -> tuple[int, ...]:
     """Return the length of each dimension, given in their order or by name."""
     if isinstance(sizes, Mapping):
-        known = by_dimension(owner, sizes)
-        known_sizes: tuple[object, ...] = tuple([known.get(dim) for dim in dims])
-        fits = known.keys() == {*dims}
+        given = by_dimension(owner, sizes)
+        known_sizes: tuple[object, ...] = tuple([given.get(dim) for dim in dims])
+        fits = given.keys() == {*dims}
     else:
         known_sizes = per_axis(owner, "sizes", sizes)
         fits = len(known_sizes) == len(dims)

@@ -241,15 +241,15 @@ class SumReduce(Expansion):
         *,
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
-        known = by_dimension("SumReduce", sizes)
+        given = by_dimension("SumReduce", sizes)
         kept = as_dims(oshape)
         gone = [dim for _, dim in named_axes(as_dims(ishape)) if dim not in kept]
-        for dim in known.keys() - set(gone):
+        for dim in given.keys() - set(gone):
             raise ValueError(
                 f"SumReduce: sizes must be of dimensions that are summed over, got {dim} for "
                 f"({', '.join(map(str, ishape))}) -> ({', '.join(map(str, oshape))})"
             )
-        super().__init__(oshape, ishape, {dim: known.get(dim) for dim in gone})
+        super().__init__(oshape, ishape, {dim: given.get(dim) for dim in gone})
 
     fn = staticmethod(Expansion.summed)
     adj_fn = staticmethod(Expansion.expanded)

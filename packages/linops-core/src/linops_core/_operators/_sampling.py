@@ -102,11 +102,11 @@ class Sampling(GridOperator[GridPart]):
         _check_indices(idx, sizes)
         n_dims, why = len(sizes), f"a grid of {sizes} and indices of shape {tuple(idx[0].shape)}"
         default = axis_names("K", n_dims) if n_dims <= 3 else numbered_letters("N", n_dims)
-        here = "input_shape", input_shape, default
-        there = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
-        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, here, there, why)
-        own = names.shape(grid_shape=names.grid, idx_shape=names.result)
-        super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
+        of_grid = "input_shape", input_shape, default
+        of_result = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
+        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, of_grid, of_result, why)
+        full = names.shape(grid_shape=names.grid, idx_shape=names.result)
+        super().__init__(full, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
         self._counted, self._idx_facts = Kept[Tensor](is_only=True), Kept[bool]()
@@ -250,7 +250,7 @@ class Sampling(GridOperator[GridPart]):
         """Whether many samples share a point."""
         strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
         cells = (
-            sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
+            sum(index.long() * stride for index, stride in zip(part, strides, strict=True))
             for part in zip(*(i.detach().flatten().split(2**20) for i in idx), strict=True)
         )
         return dtype_of_sums(torch.float32, idx[0].numel(), cells) is torch.float64

@@ -80,8 +80,8 @@ class Roll(GridOperator[ExtendedAxis]):
             )
         self._shifts = [int(shift) for shift in checked]
         lengths = () if sizes is None else sizes_of("Roll", names.grid, sizes)
-        own = names.shape(from_grid=names.grid, to_grid=names.result)
-        super().__init__(own, self._whole(lengths) if lengths else (), names.is_free)
+        full = names.shape(from_grid=names.grid, to_grid=names.result)
+        super().__init__(full, self._whole(lengths) if lengths else (), names.is_free)
 
     @staticmethod
     def fn(linop: Roll, x: Tensor, /) -> Tensor:
@@ -157,7 +157,6 @@ class FourierShift(GridOperator[AxisMap]):
     True
     """
 
-    _geometry = ("shifts",)
     takes_any_batch = True
     why_mixed = "a shift through the Fourier transform mixes all of the dimension"
 
@@ -192,11 +191,11 @@ class FourierShift(GridOperator[AxisMap]):
                     f"{names.grid}, got {numbers}"
                 )
         axis_of_shifts = AnyDim(0).next_unused({*names.names, *names.output})
-        own = names.shape(from_grid=names.grid, to_grid=names.result, shifts=(axis_of_shifts,))
-        super().__init__(own, (), names.is_free)
+        full = names.shape(from_grid=names.grid, to_grid=names.result, shifts=(axis_of_shifts,))
+        super().__init__(full, (), names.is_free)
         self._numbers = None if numbers is None else tuple(map(float, numbers))
         if isinstance(shifts, Tensor):
-            self.register_weight("shifts", shifts, "shifts")
+            self.register_weight("shifts", shifts, "shifts", is_geometry=True)
 
     @staticmethod
     def fn(linop: FourierShift, x: Tensor, /) -> Tensor:
@@ -246,11 +245,11 @@ def _rolled(x: Tensor, axes: Sequence[ExtendedAxis], sign: int) -> Tensor:
         for stretch in axis.stretches:
             n_input, n_output, _, before = stretch.straight
             if sign < 0:
-                own = picked(x.movedim(number, -1), [PickedAxis(n_output, n_input, before)])
-                parts.append(stretch.put_back(own.movedim(-1, number), number))
+                moved = picked(x.movedim(number, -1), [PickedAxis(n_output, n_input, before)])
+                parts.append(stretch.put_back(moved.movedim(-1, number), number))
             else:
-                own = stretch.taken(x, number).movedim(number, -1)
-                own = picked(own, [PickedAxis(n_input, n_output, -before)])
-                parts.append(own.movedim(-1, number))
+                moved = stretch.taken(x, number).movedim(number, -1)
+                moved = picked(moved, [PickedAxis(n_input, n_output, -before)])
+                parts.append(moved.movedim(-1, number))
         x = reduce(torch.add, parts)
     return x

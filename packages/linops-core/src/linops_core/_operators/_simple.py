@@ -181,14 +181,14 @@ class SimpleLinop(NamedLinop):
 
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input, given the shape of an output."""
-        there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
-        known = lengths_by_occurrence(there, y.shape)
+        idims, odims = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
+        lengths_of = lengths_by_occurrence(idims, y.shape)
         lengths: list[int] = []
-        for occurrence in occurrences(here):
-            own = self._lengths.get(occurrence[0])
-            if own is None and occurrence not in known:
+        for occurrence in occurrences(odims):
+            length = self._lengths.get(occurrence[0])
+            if length is None and occurrence not in lengths_of:
                 raise ValueError(f"no size of {occurrence[0]}")
-            lengths += known[occurrence] if own is None else [own]
+            lengths += lengths_of[occurrence] if length is None else [length]
         return lengths
 
     # A compiler must use this value and not trace how it is found.
@@ -209,10 +209,10 @@ class SimpleLinop(NamedLinop):
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the operator for slices of batch dimensions, which have other lengths."""
-        known = self._lengths
+        given = self._lengths
         for window in windows:
-            cut = {d: piece.stop - piece.start for d, piece in window.items() if d in known}
-            yield linked_copy(self, None, _lengths=known | cut)
+            cut = {d: piece.stop - piece.start for d, piece in window.items() if d in given}
+            yield linked_copy(self, None, _lengths=given | cut)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
@@ -294,11 +294,11 @@ class SimpleLinop(NamedLinop):
     def _check_batch(self, z: Tensor) -> None:
         """Raise an error if the function mixes slices of a batch dimension."""
         y = self.forward_function(z)
-        here, there = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
+        idims, odims = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
         for dim in self.shape.other_shapes["batch_dims"]:
             if dim == ELLIPSES:
                 continue
-            axis, oaxis = (axis_of(names.index(dim), names) for names in (here, there))
+            axis, oaxis = (axis_of(names.index(dim), names) for names in (idims, odims))
             for piece in range(min(z.shape[axis], 2)):
                 part = self.forward_function(z.narrow(axis, piece, 1))
                 if not _are_close(part, y.narrow(oaxis, piece, 1)):

@@ -27,8 +27,8 @@ class LawError(ValueError):
 
 def sizes_of(linop: NamedLinop, given: Mapping[str, int]) -> dict[str, int]:
     """Return the size of each dimension, known to the operator or given by name."""
-    own = {dim: linop.size(dim) for dim in linop.dims}
-    return {str(dim): given[dim.name] if size is None else size for dim, size in own.items()}
+    sizes = {dim: linop.size(dim) for dim in linop.dims}
+    return {str(dim): given[dim.name] if size is None else size for dim, size in sizes.items()}
 
 
 def check_cuts(
@@ -58,9 +58,9 @@ def check_cuts(
         for length in sorted(lengths) if size else ():
             parts = []
             for window, tile in tiles_of(linop, dim, length, sizes):
-                own = {**sizes, **lengths_of(window)}
-                part = dense(tile, own, is_complex)
-                check_supports(tile, part, own, close)
+                lengths_of_tile = {**sizes, **lengths_of(window)}
+                part = dense(tile, lengths_of_tile, is_complex)
+                check_supports(tile, part, lengths_of_tile, close)
                 parts.append((window, tile, part))
             whole = sum_of(parts, linop, sizes, is_complex)
             check_matrix(whole, matrix, close, f"{linop!r}\n{dim} in tiles of {length}")

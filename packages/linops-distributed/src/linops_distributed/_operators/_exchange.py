@@ -88,9 +88,9 @@ class Exchange(DistributedLinop):
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the dimensions that are cut on a side."""
-        own = self._shardings[side]
+        sharding = self._shardings[side]
         whole = {dim: cut.length for dim, cut in self.sharding.cuts.items()}
-        return tuple([{**whole, **own.lengths}.get(dim) for dim in self.ishape])
+        return tuple([{**whole, **sharding.lengths}.get(dim) for dim in self.ishape])
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

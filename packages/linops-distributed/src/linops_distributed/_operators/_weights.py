@@ -109,9 +109,9 @@ class RankCopies(PartCopies):
         gradients = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
             weight = self.weight_views.weights[number]
-            own = gradients.get(number)
-            if own is None:
-                own = self.weight_views.layouts[number].empty_like(weight.detach()).zero_()
-            total = self._summed(own, dims, f"the gradient of weight {tuple(weight.shape)}")
+            gradient = gradients.get(number)
+            if gradient is None:
+                gradient = self.weight_views.layouts[number].empty_like(weight.detach()).zero_()
+            total = self._summed(gradient, dims, f"the gradient of weight {tuple(weight.shape)}")
             gradients[number] = self.weight_views.layouts[number].laid_out(total)
         return gradients

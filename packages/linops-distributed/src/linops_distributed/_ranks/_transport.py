@@ -142,12 +142,12 @@ class Transport:
         for part, target in zip(parts, packed.split(n_sent), strict=True):
             target.view(part.shape).copy_(part)  # resolves conjugates
         received = packed.new_empty(sum(n_received))
-        there, here = real_parts(received), real_parts(packed)
+        incoming, outgoing = real_parts(received), real_parts(packed)
 
         def send(group: dist.ProcessGroup) -> None:
-            dist.all_to_all_single(there, here, [*n_received], n_sent, group=group)
+            dist.all_to_all_single(incoming, outgoing, [*n_received], n_sent, group=group)
 
-        leaving = here[: len(packed) - n_sent[self.mesh.at[dim]]]  # as many as are sent
+        leaving = outgoing[: len(packed) - n_sent[self.mesh.at[dim]]]  # as many as are sent
         step = f"{self.order.step_name(owner, what)}: exchange of {packed.dtype}"
         self.collective(send, leaving, "exchange", (dim,), owner, what, step)
         return received

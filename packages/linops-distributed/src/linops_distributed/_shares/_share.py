@@ -138,8 +138,8 @@ def load_tile(
     tile = ranks.attempted(lambda: load() if is_full else None, owner, what)
     facts, spaces = None, None
     if tile is not None:
-        own = [dim for dim in placement if is_all or dim in tile.dims]
-        facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(own, key=str)
+        cut = [dim for dim in placement if is_all or dim in tile.dims]
+        facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(cut, key=str)
         spaces = SpacesOfFunction.like(tile)
         if isinstance(spaces, SpacesOfFunction):
             spaces._like = (_without_memory(tile),)
@@ -217,7 +217,7 @@ def scattered_share(
     gathered = ranks.all_gather(ranks.attempted(cut, owner, what), owner, "the shares")
     structures = gathered[members.index(source)]
     assert structures is not None
-    own: list[Tensor] = []
+    made: list[Tensor] = []
     n_bytes = max((t.nbytes for part in parts for t in _distinct(part)), default=0)
     room = torch.empty(n_bytes, dtype=torch.uint8)
     device = ranks.mesh.device_mesh.device_type if ranks.mesh.device_mesh is not None else "cpu"
@@ -226,7 +226,7 @@ def scattered_share(
             if is_source:
                 tensors = _distinct(parts[members.index(other)])
                 if other == source:
-                    own = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
+                    made = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
                 else:
                     for tensor in tensors:
                         packed = tensor.detach()
@@ -241,8 +241,8 @@ def scattered_share(
                 for like in _distinct(pickle.loads(structure)):
                     tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
                     dist.recv(real_parts(tensor), source)
-                    own.append(tensor.requires_grad_(like.requires_grad))
-    tile = _with_tensors(pickle.loads(structures[members.index(ranks.mesh.rank)]), own)
+                    made.append(tensor.requires_grad_(like.requires_grad))
+    tile = _with_tensors(pickle.loads(structures[members.index(ranks.mesh.rank)]), made)
     return Share(tile, whole, whole, sharding, tile, has_own_weights=True)
 
 
@@ -300,8 +300,8 @@ def _sharding_of(linop: NamedLinop, ranks: Transport, work: LocalWork, sizes: Si
 
 
 def _length(linop: NamedLinop, dim: NamedDimension, sizes: Sizes) -> int:
-    known = linop.size(dim) if linop.role(dim) is not None else None
-    return int(known or sizes.get(dim, 0))
+    length = linop.size(dim) if linop.role(dim) is not None else None
+    return int(length or sizes.get(dim, 0))
 
 
 def _part(linop: NamedLinop, sharding: Sharding) -> NamedLinop:

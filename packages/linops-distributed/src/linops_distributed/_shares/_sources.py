@@ -88,11 +88,11 @@ def shares_of_one(
     """Return the steps of an operator that one rank has."""
     whole = structure_of(linop, source, ranks, owner)
     plan = operator_steps(whole, _works(whole), placement, sizes, ranks.mesh.sizes)
-    own: Sequence[LocalWork | Move | Halo | None] = [None] * len(plan.steps)
+    local_steps: Sequence[LocalWork | Move | Halo | None] = [None] * len(plan.steps)
     if isinstance(linop, NamedLinop) and ranks.mesh.rank == source:
-        own = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
+        local_steps = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
     shares: Shares = []
-    for step, mine in zip(plan.steps, own, strict=True):
+    for step, mine in zip(plan.steps, local_steps, strict=True):
         if isinstance(step, LocalWork):
             sizes = plan.sizes_in(step)
             full = mine.linop if isinstance(mine, LocalWork) else None

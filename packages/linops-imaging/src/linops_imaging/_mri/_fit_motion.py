@@ -107,12 +107,12 @@ def fit_motion(
         cost = fit.cost(explained)
         for _ in range(max_num_iters):
             other = pose + fit.step(pose, explained, damping)
-            there = fit.explained(other)
-            new_cost = fit.cost(there)
+            trial = fit.explained(other)
+            new_cost = fit.cost(trial)
             is_better = new_cost < cost
             pose = torch.where(is_better.unsqueeze(-1), other, pose)
             explained = torch.where(
-                fit.on_samples(is_better.double(), names).real > 0, there, explained
+                fit.on_samples(is_better.double(), names).real > 0, trial, explained
             )
             cost = torch.where(is_better, new_cost, cost)
             damping = torch.where(is_better, damping / 10, damping * 10)
@@ -164,7 +164,7 @@ class _Fit(NamedTuple):
 
     def transformed(self, images: Tensor, locs: Tensor) -> Tensor:
         """Return the transform at other locations."""
-        return self.transform.with_weights(lambda own: locs.to(own.dtype))(images)
+        return self.transform.with_weights(lambda weight: locs.to(weight.dtype))(images)
 
     def derivatives(self, pose: Tensor, explained: Tensor) -> list[Tensor]:
         """Return the derivative of the samples to each number of a pose."""
@@ -188,7 +188,7 @@ class _Fit(NamedTuple):
                 * phases.unsqueeze(-1)
             )
             parts = zip(change.unbind(-1), slopes, strict=True)
-            terms = [self.on_samples(own, self.of_points) * slope for own, slope in parts]
+            terms = [self.on_samples(samples, self.of_points) * slope for samples, slope in parts]
             columns.append(torch.stack(terms).sum(0))
         return columns
 
@@ -222,5 +222,5 @@ class _Fit(NamedTuple):
 
     def on_samples(self, values: Tensor, dims: Sequence[NamedDimension]) -> Tensor:
         """Return a view that broadcasts against samples."""
-        own = Diagonal.from_weight(values, dims, self.transform.oshape)
-        return own.aligned_weight(self.kspace.ndim).to(self.kspace.dtype)
+        multiply = Diagonal.from_weight(values, dims, self.transform.oshape)
+        return multiply.aligned_weight(self.kspace.ndim).to(self.kspace.dtype)

@@ -240,17 +240,17 @@ def _rates(maps: Sequence[Tensor], n_bins: Sequence[int]) -> Tensor:
         return torch.zeros(1, dtype=torch.complex128, device="cpu")
     values = [each.double().cpu().flatten() for each in maps]
     numbers = torch.zeros_like(values[0], dtype=torch.long)
-    for own, n in zip(values, n_bins, strict=False):
-        first, width = own.min(), (own.max() - own.min()) / n
-        bin_numbers = ((own - first) / width.clamp(min=1e-300)).long().clamp(max=n - 1)
+    for field, n in zip(values, n_bins, strict=False):
+        first, width = field.min(), (field.max() - field.min()) / n
+        bin_numbers = ((field - first) / width.clamp(min=1e-300)).long().clamp(max=n - 1)
         numbers = numbers * n + bin_numbers
     bins, bin_of = numbers.unique(return_inverse=True)
     ends = [
         [
-            values[0].new_zeros(len(bins)).scatter_reduce(0, bin_of, own, end, include_self=False)
+            values[0].new_zeros(len(bins)).scatter_reduce(0, bin_of, field, end, include_self=False)
             for end in ("amin", "amax")
         ]
-        for own in values
+        for field in values
     ]
     decays = ends[1] if len(ends) > 1 else [torch.zeros_like(ends[0][0])]
     pairs = torch.cat([torch.stack([f, r], 1) for f in ends[0] for r in decays]).unique(dim=0)

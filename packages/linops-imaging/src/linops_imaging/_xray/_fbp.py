@@ -108,7 +108,7 @@ def fbp(
     if acts_as(A, Chain):
         kinds = ParallelBeam, FanBeam
         return of_chain(
-            "fbp", sinogram, A, kinds, lambda y, own: fbp(y, own, window, allow_gaps=allow_gaps)
+            "fbp", sinogram, A, kinds, lambda y, inner: fbp(y, inner, window, allow_gaps=allow_gaps)
         )
     if not (acts_as(A, ParallelBeam) or acts_as(A, FanBeam)) or A.is_adjoint:
         raise TypeError(
@@ -150,11 +150,11 @@ def fbp(
     if not may_cut:
         n_images, n_lines, n_rows = len(lines), len(lines), sizes[0]
 
-    def image_of(own: Tensor) -> Tensor:
-        own = some_at_a_time(weighted, own, n_lines)
+    def image_of(lines: Tensor) -> Tensor:
+        lines = some_at_a_time(weighted, lines, n_lines)
         if isinstance(beam, FanRays):
-            return _of_fan(own, beam, sizes, n_rows)
-        return A.onto_images(own, beam)
+            return _of_fan(lines, beam, sizes, n_rows)
+        return A.onto_images(lines, beam)
 
     images = some_at_a_time(image_of, lines, n_images)
     return images.view(*sinogram.shape[:-2], *sizes)
@@ -209,9 +209,9 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     lines = pad(lines, (1, 2))
     x0, x1 = coordinates(beam, sizes)
     parts = []
-    for own in x0.split(max(1, n_rows)):
-        rows = lines.new_zeros(len(lines), len(own), len(x1))
-        distances = beam.distances(own, x1, lines.real.dtype)
+    for some_x0 in x0.split(max(1, n_rows)):
+        rows = lines.new_zeros(len(lines), len(some_x0), len(x1))
+        distances = beam.distances(some_x0, x1, lines.real.dtype)
         for line, (s, away) in zip(lines.unbind(1), distances, strict=True):
             at = (beam.detector_at(s, away) + 1).clamp(0, beam.n_detectors + 1)
             index = at.long().flatten()

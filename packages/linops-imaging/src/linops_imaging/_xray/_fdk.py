@@ -81,7 +81,7 @@ def fdk(
             sinogram,
             A,
             [ConeBeam],
-            lambda y, own: fdk(y, own, window, allow_gaps=allow_gaps),
+            lambda y, inner: fdk(y, inner, window, allow_gaps=allow_gaps),
         )
     if not acts_as(A, ConeBeam) or A.is_adjoint:
         raise TypeError(
@@ -151,14 +151,14 @@ def fdk(
         column, step, nearness = (t.to(lines.dtype).unsqueeze(2) for t in (column, step, nearness))
         for part in rows:
             if may_write:
-                own = points[: part.stop - part.start]
-                own[..., 0] = column[part]
-                torch.addcmul(at_0, step[part], z, out=own[..., 1])
+                grid = points[: part.stop - part.start]
+                grid[..., 0] = column[part]
+                torch.addcmul(at_0, step[part], z, out=grid[..., 1])
             else:
                 row = torch.addcmul(at_0, step, z)
-                own = torch.stack([column.expand_as(row), row], 3)
-            sampled = grid_sample(shadow, own.flatten(0, 1).unsqueeze(0), align_corners=False)
-            sampled = sampled.view(-1, *own.shape[:-1])
+                grid = torch.stack([column.expand_as(row), row], 3)
+            sampled = grid_sample(shadow, grid.flatten(0, 1).unsqueeze(0), align_corners=False)
+            sampled = sampled.view(-1, *grid.shape[:-1])
             if may_write:
                 volume[:, part].addcmul_(sampled, nearness[part])
             else:

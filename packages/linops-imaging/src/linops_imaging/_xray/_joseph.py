@@ -191,14 +191,14 @@ def _onto_few(lines: Tensor, beam: Beam, tables: ViewTables, shape: Sequence[int
     for views in blocks(lines.shape[1], views_at_once(lines, math.prod(shape))):
         near = beam.near(tables.of_views(views), reach)
         index = near.before.flatten()
-        own = lines[:, views].reshape(lines.shape[0], -1)
+        weighted = lines[:, views].reshape(lines.shape[0], -1)
         for k in range(1, 2 * reach + 1):
             weight = near.weight(k)
             if may_write:
-                for values, image in zip(own, total.split(1), strict=True):
+                for values, image in zip(weighted, total.split(1), strict=True):
                     _add_products(image, values[k:].index_select(0, index).view_as(weight), weight)
             else:
-                values = own[:, k:].index_select(1, index).view(-1, *weight.shape)
+                values = weighted[:, k:].index_select(1, index).view(-1, *weight.shape)
                 total = total + (values * weight).sum(1)
     return total
 

@@ -45,7 +45,7 @@ class XRayTransform(LineIntegrals):
         super().__init__(shape_of(owner, input_shape, output_shape, batch_shape, 2, lengths))
         self.n_detectors = n_detectors
         self.grid_size = sizes
-        self.register_weight("angles", angles, "angles_shape")
+        self.register_weight("angles", angles, "angles_shape", is_geometry=True)
         self.register_lengths("detector_spacing", detector_spacing, None, 0, more=True)
         self.register_lengths("detector_offset", detector_offset, None)
         middle = [(size - 1) / 2 for size in sizes]
@@ -78,8 +78,8 @@ class XRayTransform(LineIntegrals):
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""
         names = (*self.shape.other_shapes["image"], self.shape.other_shapes["rays"][1])
-        known = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
-        size = known.get(NamedDimension.infer(dim))
+        sizes = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
+        size = sizes.get(NamedDimension.infer(dim))
         return super().size(dim) if size is None else size
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:

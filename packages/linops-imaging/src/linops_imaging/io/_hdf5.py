@@ -80,9 +80,9 @@ def numbers_for_torch(owner: str, name: str, values: Array) -> Array:
     dtype = values.dtype
     if dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]:  # ISMRMRD's complex
         values = np.ascontiguousarray(values).view(f"{dtype['real'].byteorder}c{dtype.itemsize}")
-    own = dtype_for_torch(values.dtype)
-    if own.kind not in "biufc" or own.itemsize > {"c": 16}.get(own.kind, 8):
+    torch_dtype = dtype_for_torch(values.dtype)
+    if torch_dtype.kind not in "biufc" or torch_dtype.itemsize > {"c": 16}.get(torch_dtype.kind, 8):
         raise ValueError(f"{owner}: {name} must be numbers, got {dtype}")
     if values.dtype.str[1:] == "u8" and (values > np.iinfo(np.int64).max).any():
         raise ValueError(f"{owner}: {name} must be below 2**63, got {values.max()}")
-    return values.astype(own, copy=False)
+    return values.astype(torch_dtype, copy=False)

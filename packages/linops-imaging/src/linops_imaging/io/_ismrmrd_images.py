@@ -210,18 +210,18 @@ def read_ismrmrd_images(
             )
         header = {field_: table[field_] for field_ in _WRITTEN if field_ in table.dtype.names}
         at = np.flatnonzero(choose(header))
-        own = {field_: column[at] for field_, column in header.items()}
+        header_of_rows = {field_: column[at] for field_, column in header.items()}
         texts = [""] * len(at)
         if "attributes" in group:
             stored = member(owner, h5py, group, "attributes", h5py.Dataset)
             check_stored(owner, stored)
             texts = [bytes(np.asarray(stored[k])[()]).decode("utf-8") for k in at]
-        return _images(owner, own, texts, (values[k] for k in at))
+        return _images(owner, header_of_rows, texts, (values[k] for k in at))
 
 
 def _only_name(h5py: Any, parent: Any) -> str:
-    own = [name for name in parent if isinstance(parent.get(name, getlink=True), h5py.HardLink)]
-    groups = [name for name in own if parent.get(name, getclass=True) is h5py.Group]
+    members = [name for name in parent if isinstance(parent.get(name, getlink=True), h5py.HardLink)]
+    groups = [name for name in members if parent.get(name, getclass=True) is h5py.Group]
     names = [name for name in groups if "header" in parent[name]]
     if len(names) != 1:
         raise ValueError(

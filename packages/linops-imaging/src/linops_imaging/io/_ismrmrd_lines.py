@@ -106,10 +106,10 @@ def groups_of(heads: Array) -> list[IsmrmrdGroup]:
             for number in range(group.max(initial=-1) + 1):
                 at = np.flatnonzero(chosen)[group.reshape(-1) == number]
                 values = {name: np.unique(heads["idx"][name][at]).tolist() for name in COUNTERS}
-                own = {name: heads[name][at[0]].item() for name in ALIKE}
-                several = {name: of for name, of in values.items() if len(of) > 1}
+                alike = {name: heads[name][at[0]].item() for name in ALIKE}
+                several = {name: numbers for name, numbers in values.items() if len(numbers) > 1}
                 by_first.setdefault(int(at[0]), []).append(
-                    IsmrmrdGroup(kind, encoding, n_lines=len(at), counters=several, **own)
+                    IsmrmrdGroup(kind, encoding, n_lines=len(at), counters=several, **alike)
                 )
     return [group for first in sorted(by_first) for group in by_first[first]]
 
@@ -128,7 +128,7 @@ def numbers_of(owner: str, where: Where | None, names: Sequence[str]) -> dict[st
         name: [check_real(owner, f"where[{name!r}]", number, 0) for number in given]
         for name, given in lists.items()
     }
-    return {name: [int(n) if n.is_integer() else n for n in own] for name, own in numbers.items()}
+    return {name: [int(n) if n.is_integer() else n for n in row] for name, row in numbers.items()}
 
 
 def is_one_of(values: Array, numbers: Sequence[float]) -> Array:
@@ -168,19 +168,19 @@ def scan_from_lines(
     noise_lines = None
     if noise.any():
         noise_lines = torch.from_numpy(np.concatenate([x for _, x, _ in source.rows(noise)], -1))
-    own = heads[chosen]
+    some = heads[chosen]
     return IsmrmrdScan(
         kspace=kspace,
-        counters={name: _integers(own["idx"][name]) for name in COUNTERS},
-        centre_sample=_integers(own["center_sample"]),
-        discarded=_integers(np.stack([own["discard_pre"], own["discard_post"]], -1)),
-        is_reversed=torch.from_numpy(_has_flag(own, _REVERSED)),
+        counters={name: _integers(some["idx"][name]) for name in COUNTERS},
+        centre_sample=_integers(some["center_sample"]),
+        discarded=_integers(np.stack([some["discard_pre"], some["discard_post"]], -1)),
+        is_reversed=torch.from_numpy(_has_flag(some, _REVERSED)),
         trajectory=trajectory,
         noise=noise_lines,
         dwell_time=_only(heads, chosen, "sample_time_us"),
         noise_dwell_time=_only(heads, noise, "sample_time_us") if noise.any() else None,
         encoding=encodings[encoding],
-        details=_details(own),
+        details=_details(some),
         left_out={**_counted(kinds[~chosen & ~noise]), **source.others},
         header=source.header,
     )

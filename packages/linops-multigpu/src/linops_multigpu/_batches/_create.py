@@ -107,8 +107,8 @@ def create_batched_linop(
                 f"devices, got {sorted(map(str, bases))}"
             )
         base = DeviceSpec(bases.pop() if bases else "cpu")
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    tiles = _cut(linop, specs, base, known, base)
+    lengths = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    tiles = _cut(linop, specs, base, lengths, base)
     named = {base.device, *(spec.base_device or base.device for spec in specs)}
     for spec in specs:
         if (devices := spec.devices()) is not None:
@@ -116,7 +116,7 @@ def create_batched_linop(
     for device in named:
         existing_device(device)
     placed = _placed(tiles, base)
-    batched = BatchedLinop(placed, base, max_in_flight, known, tqdm_kwargs, whole=linop)
+    batched = BatchedLinop(placed, base, max_in_flight, lengths, tqdm_kwargs, whole=linop)
     return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched
 
 
@@ -147,17 +147,17 @@ def _cut(
     def inside(number: int, wide: NamedLinop, part: Part, cell: Window) -> Tiles:
         tile = part.linop
         cut = {**cell, **part.window}
-        known = of_whole | {dim: piece.stop - piece.start for dim, piece in cut.items()}
+        lengths = of_whole | {dim: piece.stop - piece.start for dim, piece in cut.items()}
         # Not for sizes that the tile knows: it may use a part of a dimension between its factors.
         of_tile = {
             dim: size
-            for dim, size in known.items()
+            for dim, size in lengths.items()
             if dim in tile.dims and tile.size(dim) is None and wide.size(dim) is None
         }
         # A zero tile is not cut further.
         specs_left = [] if acts_as(tile, Zero) else others
-        there = cast(DeviceSpec, devices.flat[number])
-        return _cut(tile, specs_left, base, of_tile, there, elsewhere | linop.dims)
+        tile_device = cast(DeviceSpec, devices.flat[number])
+        return _cut(tile, specs_left, base, of_tile, tile_device, elsewhere | linop.dims)
 
     return cut_into_parts(linop, pieces, inside)
 

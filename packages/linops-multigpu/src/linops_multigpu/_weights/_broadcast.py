@@ -40,8 +40,8 @@ class Broadcast:
 
     def linops(self) -> list[NamedLinop]:
         """Return operators whose gradients reach the weights; they belong to one call."""
-        own = self._weight_views.weights
-        followed = _BroadcastWeights.apply(self._weight_views, *own) if own else ()  # type: ignore[no-untyped-call]
+        weights = self._weight_views.weights
+        followed = _BroadcastWeights.apply(self._weight_views, *weights) if weights else ()  # type: ignore[no-untyped-call]
         return [
             with_tensors_read(source, [copy if n is None else followed[n] for n, _, copy in read])
             for source, read in self._sources
@@ -104,6 +104,6 @@ class _ReduceAdd(Function):
             if gradient is None or not is_given:
                 result.append(None)
             else:
-                own = view.of(layout.laid_out(gradient))
-                result.append(_followed_copy(own, view.copy.device))
+                of_view = view.of(layout.laid_out(gradient))
+                result.append(_followed_copy(of_view, view.copy.device))
         return tuple(result)

@@ -57,8 +57,8 @@ def _length(weight_views: WeightViews, group: list[int]) -> int:
 def _span(weight_views: WeightViews, group: list[int]) -> tuple[int, int]:
     """Return the range of the copies of overlapping parts, in elements of their storage."""
     spans = [tensor_memory_span(weight_views.views[number].copy) for number in group]
-    known = [span for span in spans if span is not None]
-    return min(first for first, _ in known), max(last for _, last in known) + 1
+    ends = [span for span in spans if span is not None]
+    return min(first for first, _ in ends), max(last for _, last in ends) + 1
 
 
 def views_of_group(weight_views: WeightViews, group: list[int], total: Tensor) -> list[Tensor]:
@@ -82,18 +82,18 @@ def gradients_at_weights(
     """
     result = GradientSums(weight_views)
     totals: list[tuple[list[int], Tensor]] = []
-    for own in sums:
-        totals += own.totals
-        for tensor in (*own.whole.values(), *(total for _, total in own.totals)):
+    for each in sums:
+        totals += each.totals
+        for tensor in (*each.whole.values(), *(total for _, total in each.totals)):
             backend = backend_of(tensor.device)
             backend.record_use(tensor, backend.current_stream(tensor.device))
-        for number, gradient in own.whole.items():
+        for number, gradient in each.whole.items():
             result.add_whole(number, gradient)
     under_way = deque[tuple[list[int], Transfer]]()
     for group, total in totals:
         first = weight_views.views[group[0]]
-        here, there = weight_views.layouts[first.weight_number].device, total.device
-        ends = streams_on(there, peer=here), streams_on(here, peer=there)
+        home, device = weight_views.layouts[first.weight_number].device, total.device
+        ends = streams_on(device, peer=home), streams_on(home, peer=device)
         if len(under_way) == _N_UNDER_WAY:
             _land(result, *under_way.popleft())
         under_way.append((group, issue(total, *ends)))
@@ -108,13 +108,13 @@ def _land(result: GradientSums, group: list[int], transfer: Transfer) -> None:
     transfer.release()
     members = [result.weight_views.views[number] for number in group]
     layout = result.weight_views.layouts[members[0].weight_number]
-    own = views_of_group(result.weight_views, group, arrived)
+    views = views_of_group(result.weight_views, group, arrived)
     if len(group) > 1:
         whole = layout.empty_like(arrived).zero_()
-        for view, values in zip(members, own, strict=True):
+        for view, values in zip(members, views, strict=True):
             view.of(whole).copy_(values)  # overlapping parts write the same values
         result.add_whole(members[0].weight_number, whole)
     elif (members[0].size, members[0].stride) == (layout.shape, layout.stride):
-        result.add_whole(members[0].weight_number, own[0])
+        result.add_whole(members[0].weight_number, views[0])
     else:
-        result.add(group[0], own[0])
+        result.add(group[0], views[0])

@@ -83,8 +83,8 @@ class CopiedOperators:
             # Once, so that tiles that share a weight share its copy, and what is kept of it.
             detached = {id(tensor): tensor.detach() for tensors in given for tensor in tensors}
             read = [[detached[id(tensor)] for tensor in tensors] for tensors in given]
-            there = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
-            self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
+            copies = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
+            self._tensors = [[copies[id(tensor)] for tensor in tensors] for tensors in read]
             self.linops = list(map(with_tensors_read, sources, self._tensors))
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
@@ -119,8 +119,8 @@ def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[i
         if not is_there(tensor, device):
             away.register_buffer(str(number), tensor)
     copies = {id(tensor): tensor for tensor in tensors}
-    there = ModuleMemoryMap().copy_to(away, device)
-    for name, copy in there.named_buffers(remove_duplicate=False):
+    moved = ModuleMemoryMap().copy_to(away, device)
+    for name, copy in moved.named_buffers(remove_duplicate=False):
         copies[id(tensors[int(name)])] = copy
     return copies
 

@@ -85,10 +85,10 @@ class Shadow:
         if writes:
             for times in (*self._written.values(), *self._read.values()):
                 times[touched] = 0
-        own = self._written if writes else self._read
-        if actor not in own:
-            own[actor] = np.zeros(self.nbytes, np.int64)
-        own[actor][touched] = time
+        accesses = self._written if writes else self._read
+        if actor not in accesses:
+            accesses[actor] = np.zeros(self.nbytes, np.int64)
+        accesses[actor][touched] = time
 
 
 def bytes_of(tensor: Tensor, address: int) -> Bytes:

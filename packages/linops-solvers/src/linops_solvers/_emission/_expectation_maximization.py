@@ -52,10 +52,10 @@ class ExpectationMaximization(SolverSteps):
         options = {"tol": self.tol, "subsets": len(self.subsets)}
         vectors = {"x0": (self.space, self.x)}
         for subset in self.subsets:
-            own = subset.pair
+            pair = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
-            vectors |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            vectors |= own.sketch(self.x)
+            vectors |= {name + subset.name: (pair.output, v) for name, v in sketched.items()}
+            vectors |= pair.sketch(self.x)
         return {**options, **vectors}
 
     def step(self) -> Measured:

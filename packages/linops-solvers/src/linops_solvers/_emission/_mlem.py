@@ -109,7 +109,7 @@ def mlem(
 def _joined(owner: str, background: Backgrounds, y: Vectors, A: StackedOperators) -> float | Tensor:
     """Return the background of the joined outputs."""
     whole = []
-    for given, own in zip(one_background_each(owner, background, A), y, strict=True):
+    for given, block in zip(one_background_each(owner, background, A), y, strict=True):
         number = checked_counts(owner, "background", given)
-        whole.append(fitted_weight(owner, number, own, "background") + torch.zeros_like(own))
+        whole.append(fitted_weight(owner, number, block, "background") + torch.zeros_like(block))
     return A.joined(whole)

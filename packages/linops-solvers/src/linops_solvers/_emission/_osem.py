@@ -149,8 +149,8 @@ def _along(
     tiles = A.tiles_along(dim, [slice(index, index + 1) for index in range(size)])
     operators: list[NamedLinop] = []
     for first in range(count):
-        own = tiles[first::count]
-        operators.append(own[0] if len(own) == 1 else Concat(*own, odim=dim, osizes=[1] * len(own)))
+        row = tiles[first::count]
+        operators.append(row[0] if len(row) == 1 else Concat(*row, odim=dim, osizes=[1] * len(row)))
     parts = range(count)
 
     def every(x: Tensor, k: int) -> Tensor:

@@ -191,14 +191,14 @@ def conjugate_gradients(
         return x, steps.check.complaint()
 
     def solve_and_check() -> Tensor:
-        own = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch)
+        own_progress = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_implicit):
-            x, complaint = solve(y, x0, own)
+            x, complaint = solve(y, x0, own_progress)
         if complaint is not None:
-            own.warn_once(complaint)
+            own_progress.warn_once(complaint)
         if not is_implicit:
             return x
-        again = own.again()
+        again = own_progress.again()
         operators = (A,) if preconditioner is None else (A, preconditioner)
         return attach_gradient(
             x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint

@@ -226,8 +226,8 @@ class ConjugateSteps(SolverSteps):
             del z
         energy, residual, searched = energies
         cross = cross if self.iteration < N_CHECKED else None
-        measured = [curvature, energy, step, length, image_length, norm, residual, searched, cross]
-        check.step(StepNumbers(*(on_host(*measured) if self.is_read else measured)))
+        numbers = [curvature, energy, step, length, image_length, norm, residual, searched, cross]
+        check.step(StepNumbers(*(on_host(*numbers) if self.is_read else numbers)))
         self.factor = self.ratio(energy, before, before > 0)
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1

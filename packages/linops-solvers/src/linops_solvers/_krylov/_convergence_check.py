@@ -1,6 +1,6 @@
 """The checks of conjugate gradients: is A Hermitian positive definite, and is a system solved?
 
-Scalars are floats for one system, tensors on the host for several, and tensors of which no value is
+Numbers are floats for one system, tensors on the host for several, and tensors of which no value is
 read for a compiler.
 """
 
@@ -30,7 +30,7 @@ N_CHECKED = 3
 
 
 class StepNumbers(NamedTuple):
-    """Scalars of a step along p, with r the residual behind it and z the same preconditioned."""
+    """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
 
     curvature: Products  # p^H A p
     energy: Products  # r^H z
@@ -287,8 +287,8 @@ def on_host(*scalars: Products | None) -> list[Any]:
         values = [row if tensor.is_complex() else row.real for tensor, row in pairs]
     else:
         values = host_numbers(*tensors)
-    numbers = iter(values)
-    return [next(numbers) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
+    read = iter(values)
+    return [next(read) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
 
 
 def size_of(numbers: Products) -> Scalars:

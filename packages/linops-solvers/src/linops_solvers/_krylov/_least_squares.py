@@ -103,18 +103,18 @@ def least_squares(
         gradient = gradient + options.damp * (options.damp * x0)
     if not has_gradient(owner, gradient):
         return x
-    (forth, back), there, output = pair.given, pair.input, pair.output
+    (forth, back), input_space, output = pair.given, pair.input, pair.output
     if options.damp:
         both = StackedOperators(owner, "A", [forth, damped := _times(options.damp)], [back, damped])
         both.joined([y, x])  # whose shapes it remembers
         # If A is linear over the reals only, one side may be real and the other one complex.
         both.are_real = [not y.is_complex(), not x.is_complex()]
         forth, back = both.forward, both.adjoint
-        output = Space(blocks=(output, there), split=both.split)
+        output = Space(blocks=(output, input_space), split=both.split)
 
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""
-        first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
+        first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, input_space))
         return solve_undamped(first, g)
 
     # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
@@ -129,7 +129,7 @@ def least_squares(
     def to_defects(g: Tensor) -> tuple[Tensor, None]:
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
-        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
+        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(input_space, output))
         solution = solve_undamped(second, z)
         return torch.stack([solution, g - back(z)] if has_free else [solution]), None
 

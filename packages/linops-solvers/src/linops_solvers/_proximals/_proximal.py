@@ -127,11 +127,11 @@ def separable(
     """
     check_callable("separable", "proximal", proximal)
     axes = checked_axes("separable", dims) if dims != () else ()
-    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
+    proximal_map = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
     if value is None:
-        return known
+        return proximal_map
     check_callable("separable", "value", value)
-    return replace(known, value_in=sum_over_parts(partial(_checked_value, value)))
+    return replace(proximal_map, value_in=sum_over_parts(partial(_checked_value, value)))
 
 
 def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
@@ -283,7 +283,7 @@ def fitted_weight(
     if not isinstance(weight, Tensor):
         return weight
     lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
-    if weight.ndim > x.ndim or any(own not in (1, length) for own, length in lengths):
+    if weight.ndim > x.ndim or any(size not in (1, length) for size, length in lengths):
         raise ValueError(
             f"{owner}: {name} must be broadcast to {tuple(x.shape)}, got shape "
             f"{tuple(weight.shape)}"

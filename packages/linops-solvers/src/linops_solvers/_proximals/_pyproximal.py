@@ -171,12 +171,12 @@ def _ours(operator: Any, shape: tuple[int, ...]) -> ProximalMap | None:
     has_weights = getattr(sigma, "ndim", 0) > 0 and not is_simple
     if make is None or callable(sigma) or has_weights or numbers.get("Op") is not None:
         return None
-    known, inside = make(operator, shape)
+    result, inside = make(operator, shape)
     if tuple(inside) == shape:
-        return known
-    value = known.value
+        return result
+    value = result.value
 
     def mapped(z: Tensor, step: float) -> Tensor:
-        return known(z.reshape(tuple(inside)), step).reshape(z.shape)
+        return result(z.reshape(tuple(inside)), step).reshape(z.shape)
 
     return ProximalMap(mapped, None, value_in=lambda x, space: value(x.reshape(tuple(inside))))

@@ -38,7 +38,7 @@ def map_of_all_blocks(
         ]
         return A.joined(results)
 
-    values = [function_of_map(each, own) for each, own in zip(given, spaces, strict=True)]
+    values = [function_of_map(each, home) for each, home in zip(given, spaces, strict=True)]
 
     def value(x: Tensor, _: Space) -> Tensor:
         blocks = zip(values, A.split(x), A.units, strict=True)
@@ -60,6 +60,6 @@ def maps_of_blocks(
     given = one_per_operator(owner, name, proximal, A, "proximal map")
     spaces = space.blocks
     return [
-        checked_proximal(owner, f"{name}[{number}]", each, dtype, own)
-        for number, (each, own) in enumerate(zip(given, spaces, strict=True))
+        checked_proximal(owner, f"{name}[{number}]", each, dtype, home)
+        for number, (each, home) in enumerate(zip(given, spaces, strict=True))
     ]

@@ -58,12 +58,12 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         size = z.abs()
-        own = fitted_weight(owner, weight, size)
+        fitted = fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
-        if isinstance(own, Tensor):
-            rest = torch.sub(size, own, alpha=step)
+        if isinstance(fitted, Tensor):
+            rest = torch.sub(size, fitted, alpha=step)
         else:
-            rest = size - step * own
+            rest = size - step * fitted
         if is_recorded(rest):
             return z * (rest.clamp(min=0) / size.clamp(min=tiny))
         rest.clamp_(min=0).div_(size.clamp_(min=tiny))
@@ -148,8 +148,8 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight("l0", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        own = fitted_weight("l0", weight, z)
-        lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
+        fitted = fitted_weight("l0", weight, z)
+        lowest = torch.as_tensor(2 * step * fitted, device=z.device).sqrt()
         return torch.where(z.abs() <= lowest, 0, z)  # NaN stays
 
     def value(x: Tensor) -> Tensor:

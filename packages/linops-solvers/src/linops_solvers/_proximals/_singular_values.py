@@ -102,12 +102,12 @@ class _Derivative(Function):
         inside = torch.where(both, is_above.unsqueeze(-1).to(S.dtype), one_above)
         outside = (shrunk.unsqueeze(-1) + shrunk.unsqueeze(-2)) / torch.where(a + b > 0, a + b, 1)
         outside = torch.where((a + b > 0) | (threshold > 0), outside, 1)
-        own = outside.diagonal(dim1=-2, dim2=-1)
+        diagonal = outside.diagonal(dim1=-2, dim2=-1)
         left, right = direction @ Vh.mH, U.mH @ direction
         core = U.mH @ left
         turned = inside * (core + core.mH) / 2 + outside * (core - core.mH) / 2
-        turned = U @ turned + (left - U @ core) * own.unsqueeze(-2)
-        along = turned @ Vh + (U * own.unsqueeze(-2)) @ (right - core @ Vh)
+        turned = U @ turned + (left - U @ core) * diagonal.unsqueeze(-2)
+        along = turned @ Vh + (U * diagonal.unsqueeze(-2)) @ (right - core @ Vh)
         return along, (U * (S > threshold).unsqueeze(-2)) @ Vh
 
     @staticmethod

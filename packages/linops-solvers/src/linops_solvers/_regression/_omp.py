@@ -158,13 +158,13 @@ class _Steps(SolverSteps):
     def _best(self, score: Tensor) -> tuple[int | None, float]:
         """Return the entry with the highest score (None: another process has it) and the score."""
         totals = self.A.input.totals
-        own = int(score.argmax()) if len(score) else None
+        index = int(score.argmax()) if len(score) else None
         highest = score.new_zeros(totals.n_parts)
-        if own is not None:
-            highest[totals.part] = score[own].clamp(min=0)
+        if index is not None:
+            highest[totals.part] = score[index].clamp(min=0)
         (highest,) = self.A.input.total(highest)
         best = int(highest.argmax())
-        return own if best == totals.part else None, float(highest[best])
+        return index if best == totals.part else None, float(highest[best])
 
     def result(self) -> Tensor:
         """Return the least-squares solution for the chosen columns, in the unit of y."""

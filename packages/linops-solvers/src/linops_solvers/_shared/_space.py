@@ -259,16 +259,16 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
     """
     of_sides = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
     if isinstance(A, NamedLinop) and of_sides != [None, None]:
-        there, back = (
+        of_input, of_output = (
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
             for side, totals in zip(SIDES, of_sides, strict=True)
         )
-        if input_space is not None and _parts(there) != _parts(input_space):
+        if input_space is not None and _parts(of_input) != _parts(input_space):
             raise NotImplementedError(
                 f"{owner}: all operators must have the same parts of x, got {A.signature} with "
                 "other parts; place the dimensions of the input in the same way for all operators"
             )
-        return there, back
+        return of_input, of_output
     if input_space is None or input_space.is_whole:
         return Space(), Space()
     if not isinstance(A, NamedLinop):

@@ -92,8 +92,8 @@ def estimate_trace(
         progress.limit -= 2 * third
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
-        known = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
-        (mean.known,) = mean.space.total(known + mean.like.new_zeros(()))
+        trace = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
+        (mean.known,) = mean.space.total(trace + mean.like.new_zeros(()))
 
     def sample() -> Tensor:
         z = mean.signs().flatten()

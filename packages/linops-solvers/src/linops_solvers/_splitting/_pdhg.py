@@ -187,8 +187,8 @@ class _Steps(SolverSteps):
             map_sketch(functions.g, random, pair.dtype),
         )
         maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
-        known = {f"the proximal map of {name}": vector for name, vector in maps.items()}
-        return {**self.options._asdict(), **vectors, **known}
+        maps_of_names = {f"the proximal map of {name}": vector for name, vector in maps.items()}
+        return {**self.options._asdict(), **vectors, **maps_of_names}
 
     def step(self) -> Measured:
         """Apply the proximal map of the conjugate of f for p, and that of g for x."""

@@ -91,8 +91,8 @@ class PenalizedProblem:
         if split.name == "L":
             vectors |= split.sketch(x)
         image = split.forward(pair.input.random_like(x.detach()))
-        known = map_sketch(self.proximal, image, self.dtype, self.unit)
-        return {**vectors, "the proximal map": (split.output, known)}
+        sketch = map_sketch(self.proximal, image, self.dtype, self.unit)
+        return {**vectors, "the proximal map": (split.output, sketch)}
 
     @torch.no_grad()
     def objective(self, misfit: float, z: Tensor) -> dict[str, float]:

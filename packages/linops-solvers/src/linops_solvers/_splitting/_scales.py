@@ -88,8 +88,8 @@ def _typical(
         return x0
     zeros = torch.zeros_like(K.forward(x0))
     for number, (proximal, space) in enumerate(zip(maps, spaces, strict=True)):
-        own = split(zeros)[number]
-        data = proximal(own.clone(), 2.0**_MOST)
+        block = split(zeros)[number]
+        data = proximal(block.clone(), 2.0**_MOST)
         if _size(space, data):
             parts = [data if n == number else part for n, part in enumerate(split(zeros))]
             x = K.adjoint(torch.cat([p.flatten() for p in parts]).reshape(zeros.shape))

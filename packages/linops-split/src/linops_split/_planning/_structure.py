@@ -56,10 +56,10 @@ class Structures:
         if isinstance(value, nn.Module):
             if id(value) not in self._known:
                 self._known[id(value)] = value, self._of_module(value)
-            own = self._known[id(value)][1]
-            seen.cuts.extend(own.cuts)
-            seen.caches.extend(own.caches)
-            return own.number
+            structure = self._known[id(value)][1]
+            seen.cuts.extend(structure.cuts)
+            seen.caches.extend(structure.caches)
+            return structure.number
         if isinstance(value, dict):
             return tuple([(name, self._of(each, seen)) for name, each in value.items()])
         if isinstance(value, (tuple, list)):
@@ -74,15 +74,15 @@ class Structures:
         return type(value), value if type(value).__hash__ is not None else id(value)
 
     def _of_module(self, module: nn.Module) -> _Seen:
-        own, attributes, caches = _Seen([], []), list[Hashable](), list[int]()
+        structure, attributes, caches = _Seen([], []), list[Hashable](), list[int]()
         for name, value in vars(module).items():
             if isinstance(value, Cache):
                 caches.append(id(value))
             elif name not in _IGNORED:
-                attributes.append((name, self._of(value, own)))
-        own.caches.extend([(cache, *own.cuts) for cache in caches])
+                attributes.append((name, self._of(value, structure)))
+        structure.caches.extend([(cache, *structure.cuts) for cache in caches])
         key = type(module), *attributes
-        return own._replace(number=self._numbers.setdefault(key, len(self._numbers)))
+        return structure._replace(number=self._numbers.setdefault(key, len(self._numbers)))
 
 
 class _Seen(NamedTuple):

@@ -61,8 +61,8 @@ class QuickFakeMode(FakeTensorMode):
             with in_kernel_invocation_manager(self):
                 made = func(*args, **kwargs)
             return self._on_device(made, args[0].fake_device)
-        own = self._key((*args, kwargs), is_pointwise) if is_known else None
-        look, given = (id(func), own, torch.get_default_dtype()), (args, kwargs)
+        key = self._key((*args, kwargs), is_pointwise) if is_known else None
+        look, given = (id(func), key, torch.get_default_dtype()), (args, kwargs)
         if look in _RESULTS:
             return self._like_before(*_RESULTS[look], given)
         before = [*tensors_in(given)]
@@ -72,7 +72,7 @@ class QuickFakeMode(FakeTensorMode):
             made = run() if count is None else count.of(func, args, kwargs, run)
         finally:
             self.count = count
-        if own is not None and self._key((*args, kwargs), is_pointwise) == own:
+        if key is not None and self._key((*args, kwargs), is_pointwise) == key:
             looks = _looks_of_new(made, before)
             if looks:
                 inside = workspace_nbytes(func, before, [*tensors_in([made])], args)

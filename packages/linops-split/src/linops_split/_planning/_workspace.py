@@ -94,9 +94,9 @@ def _real_fft_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> 
         return x.nbytes + _fft_nbytes(inputs, outputs, (None, first))
     before = 0 if _has_one_batch(x, first) else x.nbytes
     # MKL returns batches first, longest stride first, then the axes that it transformed.
-    own = [dim % x.ndim for dim in first]
-    rest = [axis for axis in range(x.ndim) if axis not in own]
-    order = [*sorted(rest, key=x.stride, reverse=True), *own]
+    axes = [dim % x.ndim for dim in first]
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    order = [*sorted(rest, key=x.stride, reverse=True), *axes]
     strides = [prod(x.shape[a] for a in order[order.index(axis) + 1 :]) for axis in range(x.ndim)]
     between = torch.empty_strided(x.shape, strides, device="meta")
     after = 0 if _has_one_batch(between, [last]) else x.nbytes

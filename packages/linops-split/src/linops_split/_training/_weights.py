@@ -26,8 +26,8 @@ def tensors_read_by(linop: NamedLinop) -> list[Tensor]:
 @Question.inherited
 def weights_held_by(module: nn.Module) -> list[Tensor]:
     """Return the weights that an operator holds, in the order of :func:`tensors_read_by`."""
-    own = [*module._parameters.values(), *module._buffers.values()]
-    weights = [tensor for tensor in own if tensor is not None]
+    tensors = [*module._parameters.values(), *module._buffers.values()]
+    weights = [tensor for tensor in tensors if tensor is not None]
     return weights + [tensor for child in children_of(module) for tensor in weights_held_by(child)]
 
 
@@ -35,10 +35,10 @@ def weights_held_by(module: nn.Module) -> list[Tensor]:
 def _held_by_whole(linop: OwnTile) -> list[Tensor]:
     """Return the weight of which each tensor of the tile is a view, or the tensor itself."""
     held, weights = weights_held_by.default(linop), []
-    for own in tensors_read_by(linop):
-        bases = (own, own if own._base is None else own._base)
-        of = (w for w in held if any(base is w or base is w._base for base in bases))
-        weights.append(next(of, own))
+    for tensor in tensors_read_by(linop):
+        bases = (tensor, tensor if tensor._base is None else tensor._base)
+        wholes = (w for w in held if any(base is w or base is w._base for base in bases))
+        weights.append(next(wholes, tensor))
     return weights
 
 

@@ -209,9 +209,9 @@ class _CompactStorage:
     def tensors(self) -> Iterator[tuple[Node, int, tuple[int, ...]]]:
         """Each tensor, and its new offset and strides in elements."""
         for start, chunk in self._chunks:
-            there = torch.empty(chunk.nbytes, dtype=torch.uint8, device="meta")
+            memory = torch.empty(chunk.nbytes, dtype=torch.uint8, device="meta")
             for piece in chunk.pieces:
-                made = chunk.view(piece, there)
+                made = chunk.view(piece, memory)
                 offset = start // made.itemsize + int(made.storage_offset())
                 yield self._nodes[id(piece.tensor)], offset, made.stride()
 

@@ -102,9 +102,9 @@ def memory_aware_deepcopy(
         )
     is_outermost = memo is None
     memo = {} if memo is None else memo
-    known: M | None = memo.get(id(module))
-    if known is not None:
-        return known
+    copied: M | None = memo.get(id(module))
+    if copied is not None:
+        return copied
     storages = CopiedStorages.of(memo)
     if id(module) in storages.reached:
         return reconstruct(module, memo)
@@ -184,7 +184,7 @@ def _cloned_by_torch(
 
     Other entries of the memo stay as they are, because somebody put them there on purpose.
     """
-    known = {
+    clones = {
         id(item.tensor)
         for item in tensors
         if id(item.tensor) in memo
@@ -194,7 +194,7 @@ def _cloned_by_torch(
         and not item.tensor.is_nested
     }
     # Here `copy.deepcopy` keeps the objects that it copied, as long as the memo lives.
-    return known & {id(kept) for kept in memo.get(id(memo), ())} if known else known
+    return clones & {id(kept) for kept in memo.get(id(memo), ())} if clones else clones
 
 
 def copy_attachments(
@@ -204,9 +204,9 @@ def copy_attachments(
     if source.is_leaf and source.grad is not None:
         give_gradient(made, copy.deepcopy(source.grad, memo))
     # The copy already has the attributes of fake tensors and the parts of wrapper subclasses.
-    own = attributes_of(made)
+    attributes = attributes_of(made)
     for name, value in attributes_of(source).items():
-        if name not in own:
+        if name not in attributes:
             object.__setattr__(made, name, copy.deepcopy(value, memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():

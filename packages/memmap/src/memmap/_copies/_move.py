@@ -170,8 +170,8 @@ def move(
     uncast = set() if target.dtype is None else _uncast(module, modules, Target(None, target.dtype))
     tensors = tensors_of(module)
     if attributes:
-        known = {id(item.tensor) for item in tensors}
-        tensors += [item for item in traverse(module).tensors if id(item.tensor) not in known]
+        ids = {id(item.tensor) for item in tensors}
+        tensors += [item for item in traverse(module).tensors if id(item.tensor) not in ids]
         wrappers = [item.tensor for item in tensors if is_wrapper(item.tensor)]
         inner = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
         tensors = [item for item in tensors if id(item.tensor) not in inner]
@@ -218,12 +218,12 @@ def _call_overrides(
 def _uncast(source: Source, modules: Sequence[torch.nn.Module], cast: Target) -> set[int]:
     """The ids of tensors whose type the overridden ``_apply`` of their module does not change."""
     asked: set[int] = set()
-    own: set[int] = set()
+    asked_here: set[int] = set()
 
     def ask(tensor: torch.Tensor) -> torch.Tensor:
-        if not own:  # most modules override nothing, and are never asked
-            own.update(traverse(source).seen)
-        if id(tensor) not in own:
+        if not asked_here:  # most modules override nothing, and are never asked
+            asked_here.update(traverse(source).seen)
+        if id(tensor) not in asked_here:
             return cast.converted(tensor)  # a new one, with which the class learns the new type
         asked.add(id(tensor))
         return tensor
@@ -252,8 +252,8 @@ def _planned(
     check_arrival(plan, groups, target.device)
     held = outside = held_outside([plan])
     if held:
-        known = {id(item.tensor) for item in tensors}
-        rest = copy_plan([item for item in others if id(item.tensor) not in known], detach=True)
+        ids = {id(item.tensor) for item in tensors}
+        rest = copy_plan([item for item in others if id(item.tensor) not in ids], detach=True)
         outside = held_outside([plan, rest])
     warn_of_move(groups, outside, strict, module)
     return move_steps(plan, groups, all_at_once=not low_memory), held

@@ -94,8 +94,8 @@ def with_shared_side(owner: str, linops: Sequence[NamedLinop], side: Side) -> li
 
 def known_lengths(linops: Sequence[NamedLinop], side: Side) -> list[int | None]:
     """Return the lengths of the shared side, each from the first operator that knows it."""
-    known = zip(*(linop.sizes(side) for linop in linops), strict=True)
-    return [next((size for size in each if size is not None), None) for each in known]
+    columns = zip(*(linop.sizes(side) for linop in linops), strict=True)
+    return [next((size for size in each if size is not None), None) for each in columns]
 
 
 class VStack(FlatSideBySide):

@@ -107,9 +107,9 @@ class SparseRows(NamedTuple):
         firsts, numbers = ends - n_pieces, torch.arange(int(ends[-1]), device=ends.device)
         at = (numbers - firsts.repeat_interleave(n_pieces)) * MANY
         begins = self.begins[:-1].repeat_interleave(n_pieces) + at.to(self.begins.dtype)
-        own = numbers[(n_pieces > 1).repeat_interleave(n_pieces)].to(self.columns.dtype)
+        nth = numbers[(n_pieces > 1).repeat_interleave(n_pieces)].to(self.columns.dtype)
         own_begins = pad(n_pieces[which].cumsum(0), (1, 0)).to(self.begins.dtype)
-        added = SparseRows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
+        added = SparseRows(nth, torch.ones_like(nth, dtype=self.weights.dtype), own_begins)
         return self._replace(
             begins=torch.cat([begins, self.begins[-1:]]),
             pieces=RowPieces(firsts.to(begins.dtype), which, added.in_pieces()),
@@ -141,14 +141,14 @@ class InterpolationTable:
         step = max(1, _STEP // n_weights)
         for start in range(0, n_points, step):
             part = slice(start, min(start + step, n_points))
-            positions, own, n, n_last = neighbours(part)
+            positions, factors, n, n_last = neighbours(part)
             if not start:
                 dtype = _integers(n_points * n_weights, n)
                 columns = positions[0].new_empty(n_points, n_weights, dtype=dtype)
-                weights = own[0].new_empty(n_points, n_weights)
+                weights = factors[0].new_empty(n_points, n_weights)
                 self._n_run, self._n, self._n_last = len(positions[-1]), n, n_last
             columns[part] = row_combinations([table.to(dtype) for table in positions], add).T
-            weights[part] = row_combinations(own, mul).T
+            weights[part] = row_combinations(factors, mul).T
         begins = torch.arange(n_points + 1, dtype=dtype, device=columns.device) * n_weights
         self._n_weights = n_weights
         self._by_point = SparseRows(columns.flatten(), weights.flatten(), begins)
@@ -218,8 +218,8 @@ class InterpolationTable:
             nodes = columns.index_select(0, some).flatten() - first * n_last
             dtype = torch.int16 if (last - first) * n_last <= 2**15 else columns.dtype
             order = nodes.to(dtype).argsort(stable=True)
-            own = (some // (self._n_weights // n_run)).to(points.dtype).repeat_interleave(n_run)
-            torch.index_select(own, 0, order, out=points[at])
+            row = (some // (self._n_weights // n_run)).to(points.dtype).repeat_interleave(n_run)
+            torch.index_select(row, 0, order, out=points[at])
             own_weights = weights.index_select(0, some).flatten()
             torch.index_select(own_weights, 0, order, out=sorted_weights[at])
 

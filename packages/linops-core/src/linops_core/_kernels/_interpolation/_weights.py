@@ -24,14 +24,14 @@ def interpolation_kernel(
 
     A weight is the product of kernels along ``n_axes`` axes.
     """
-    known = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
-    if name not in [*known]:
-        raise ValueError(f"Interpolate: kernel must be one of {[*known]}, got {name!r}")
+    names = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
+    if name not in [*names]:
+        raise ValueError(f"Interpolate: kernel must be one of {[*names]}, got {name!r}")
     given = dict(params or {})
-    value = given.pop(known[name] or "", None)
+    value = given.pop(names[name] or "", None)
     is_scaled = name == "kaiser_bessel" and bool(given.pop("scaled", False))
     if given:
-        wanted = f"{known[name]!r} alone" if known[name] else "empty"
+        wanted = f"{names[name]!r} alone" if names[name] else "empty"
         raise ValueError(f"Interpolate: kernel_params of {name!r} must be {wanted}, got {[*given]}")
     if name == "kaiser_bessel":
         beta = beatty_beta(width) if value is None else float(value)

@@ -123,8 +123,8 @@ class LinopFactories:
         x = self.make_input(A)
         sides = ((A.ishape, x.shape), (A.oshape, A(x).shape))
         sizes = {str(dim): n for side in sides for dim, n in zip(*side, strict=True)}
-        known = {**sizes, **self.sizes()}
-        return {**known, **sizes_of(linop, defaultdict(int, known))}
+        all_given = {**sizes, **self.sizes()}
+        return {**all_given, **sizes_of(linop, defaultdict(int, all_given))}
 
 
 def tensors_of(linop: NamedLinop) -> list[Tensor]:

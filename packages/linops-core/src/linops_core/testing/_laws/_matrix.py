@@ -120,9 +120,9 @@ class MatrixLaws(LinopFactories):
 
     def test_derived_operators_hold_the_same_tensors(self) -> None:
         A = self.make_linop()
-        own = {id(tensor) for tensor in tensors_of(A)}
+        held = {id(tensor) for tensor in tensors_of(A)}
         for linop, _, name in self.derived(A)[1:]:
-            others = [t for t in tensors_of(linop) if id(t) not in own]
+            others = [t for t in tensors_of(linop) if id(t) not in held]
             assert not others, f"{name} must hold the tensors of A, got others: {others}"
 
     def test_tiles_make_up_the_whole_along_every_dimension_that_is_not_opaque(self) -> None:

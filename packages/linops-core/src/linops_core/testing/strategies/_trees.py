@@ -31,8 +31,8 @@ Drawn = TypeVar("Drawn")
 class Draw:
     """The function that draws from strategies, with the strategies of single operators."""
 
-    def __init__(self, draw: st.DrawFn, own: Sequence[Leaf]) -> None:
-        self._draw, self._own = draw, own
+    def __init__(self, draw: st.DrawFn, leaves: Sequence[Leaf]) -> None:
+        self._draw, self._own = draw, leaves
 
     def __call__(self, strategy: st.SearchStrategy[Drawn], label: object = None) -> Drawn:
         return self._draw(strategy, label)
@@ -264,13 +264,13 @@ def side_by_side(
     whole = torch.zeros([*rows, *columns], dtype=matrices[0].dtype)
     start = 0
     for matrix, length in zip(matrices, lengths, strict=True):
-        there = whole
+        block = whole
         if odim is not None:
-            there = there.narrow(first_row + where.oshape.index(odim), start, length)
+            block = block.narrow(first_row + where.oshape.index(odim), start, length)
         if idim is not None:
             at = len(rows) + first_column + where.ishape.index(idim)
-            there = there.narrow(at, start, length)
-        there += matrix.reshape(there.shape)
+            block = block.narrow(at, start, length)
+        block += matrix.reshape(block.shape)
         start += length
     result = combined(parts, linop, whole.reshape(math.prod(rows), math.prod(columns)), where)
     divided = {name for name in (idim, odim) if name is not None}
