@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memmap._views._coverage import FEW_RUNS
 from memmap.dataflow import (
     BinaryOperation,
     DependencyGraph,
@@ -17,6 +18,7 @@ from memmap.dataflow import (
     Tensor,
     TensorView,
     TransformOperation,
+    _analysis,
     analyze_dependencies,
     compute_view_footprint,
 )
@@ -87,6 +89,12 @@ def test_the_hazards_are_those_of_the_definition_element_by_element(
     assert found == hazards_element_by_element(program)
 
 
+@pytest.fixture(params=[FEW_RUNS, 0])
+def way_to_count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By runs, and by unions as if all views had too many runs."""
+    monkeypatch.setattr(_analysis, "FEW_RUNS", request.param)
+
+
 @given(programs(), st.randoms(use_true_random=False))
 def test_the_operations_of_a_wave_may_run_in_any_order(
     program: list[MixOperation], random: Random
@@ -154,6 +162,7 @@ def kinds(graph: DependencyGraph) -> list[str]:
     return [str(edge) for edge in graph.edges]
 
 
+@pytest.mark.usefixtures("way_to_count")
 def test_two_writes_that_cover_a_third_together_end_it() -> None:
     tensor = Tensor("A", (4,))
     all_, left, right = row(tensor, 0, 4), row(tensor, 0, 2), row(tensor, 2, 4)
@@ -171,6 +180,7 @@ def test_two_writes_that_cover_a_third_together_end_it() -> None:
     }
 
 
+@pytest.mark.usefixtures("way_to_count")
 def test_a_partly_overwritten_value_is_still_read_where_it_stands() -> None:
     tensor = Tensor("A", (4,))
     program = [
@@ -201,6 +211,7 @@ def test_one_element_that_was_not_overwritten_still_stands(first: int) -> None:
     ]
 
 
+@pytest.mark.usefixtures("way_to_count")
 def test_writes_that_overlap_one_another_take_a_byte_away_only_once() -> None:
     tensor = Tensor("A", (6,))
     program = [
