@@ -20,6 +20,7 @@ from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
 from .._kernels._dtype import product_in_wide_dtype
+from .._numbers import is_size
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -219,7 +220,7 @@ def _of_last_dims(
     ndim: int | None, batch: Dims | None, grid_shapes: Sequence[Dims] | None
 ) -> GridNames:
     """Return the names for a grid of the last ``ndim`` dimensions."""
-    if not isinstance(ndim, int) or ndim < 1:
+    if not is_size(ndim):
         raise ValueError(
             f"FFT: ndim must be a positive integer, got {ndim!r}; or name the dimensions, as in "
             'FFT(dims=("Nx", "Ny"))'

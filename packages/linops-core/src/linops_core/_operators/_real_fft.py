@@ -11,9 +11,9 @@ from nameddim import NamedShape
 
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size
 from .._kernels._complex import as_complex, real_part
 from .._kernels._half_spectrum import normal_of_half, real_signal
+from .._numbers import is_size
 from ._fft import ADJOINT_NORM, fourier_transform
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, MixedAxis

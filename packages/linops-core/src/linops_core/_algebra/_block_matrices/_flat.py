@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from numbers import Integral
 from typing import NamedTuple
 
 from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
@@ -14,6 +13,7 @@ from ..._base._roles import Role
 from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
 from ..._base._unused_names import unused_names
+from ..._numbers import is_integer
 from ..._operators._picks import Slice
 from ..._operators._rearrange import Rearrange
 from .._chain import Chain
@@ -177,7 +177,7 @@ def _lengths(
             )
         other = opposite[across[place]] if place in across else name
         size = given.get(name, given.get(other) if known is None else known)
-        if not isinstance(size, Integral) or size < 0 or known not in (None, size):
+        if not is_integer(size, 0) or known not in (None, size):
             rule = (
                 "known or given in sizes, as an integer of at least 0" if known is None else known
             )
