@@ -62,7 +62,7 @@ def derived() -> None:
     for _ in range(300):
         A = Chain(*(part.resolved() for part in parts))
         for part in A.linops:
-            part._found.clear()  # as new
+            part._memos.clear()  # as new
         times.append(timeit.timeit(lambda: A.H, number=1) * 1e6)  # noqa: B023 (called at once)
     cached = microseconds(lambda: A.H)
     record(title, "made", median(times), "us", low=min(times), high=max(times))

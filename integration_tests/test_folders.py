@@ -111,6 +111,17 @@ def test_modules_do_not_import_each_other(package: str) -> None:
         assert len(circle) <= MOST_IN_A_CIRCLE and len(folders) == 1, sorted(circle)
 
 
+def test_a_class_has_a_name_of_its_own() -> None:
+    classes = [
+        node.name
+        for package in IN_FOLDERS
+        for file in sources(package).values()
+        for node in ast.parse(file.read_text("utf-8")).body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    ]
+    assert {name for name in classes if classes.count(name) > 1} == set()
+
+
 @pytest.mark.parametrize("package", IN_FOLDERS)
 def test_no_folder_has_too_many_modules(package: str) -> None:
     files = sources(package).values()

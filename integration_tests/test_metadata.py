@@ -165,3 +165,14 @@ def test_the_readmes_name_the_package_and_show_it_at_work(package: str) -> None:
     assert "```python" in readme
     assert f"[{package}](packages/{package}/README.md)" in (ROOT / "README.md").read_text("utf-8")
     assert (ROOT / "docs" / "packages" / f"{package}.md").is_file()
+
+
+@every_package
+def test_a_changelog_has_one_line_for_each_change(package: str) -> None:
+    text = (ROOT / "packages" / package / "CHANGELOG.md").read_text("utf-8")
+    before, *sections = text.partition("## Unreleased\n")[2].partition("\n## ")[0].split("\n### ")
+    assert "\n- " not in before, "a line belongs under Added, Changed or Fixed"
+    for section in sections:
+        assert section.startswith(("Added\n", "Changed", "Fixed"))
+    lines = text.splitlines()
+    assert [line for line in lines if len(line) > 160 or line.startswith("  ")] == []

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ._algebra._scalar import Scalar as Scalar
     from ._algebra._wrapper import Wrapper as Wrapper
     from ._algebra._zero import Zero as Zero
+    from ._base._dimensions import Side as Side
     from ._base._linop import NamedLinop as NamedLinop
     from ._base._roles import Role as Role
-    from ._base._sides import Side as Side
     from ._base._sliceable import SliceableLinop as SliceableLinop
     from ._base._swapped_functions import of_adjoint as of_adjoint
     from ._base._tile import SplitError as SplitError
@@ -96,7 +96,7 @@ else:
         "._algebra._zero": "Zero",
         "._base._linop": "NamedLinop",
         "._base._roles": "Role",
-        "._base._sides": "Side",
+        "._base._dimensions": "Side",
         "._base._sliceable": "SliceableLinop",
         "._base._swapped_functions": "of_adjoint",
         "._base._tile": "SplitError Window",

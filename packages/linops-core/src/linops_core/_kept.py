@@ -48,7 +48,7 @@ Value = TypeVar("Value")
 
 
 class Memo(Generic[Value]):
-    """A value about an operator, in the dictionary ``_found`` of the operator.
+    """A value about an operator, in the dictionary ``_memos`` of the operator.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ class Memo(Generic[Value]):
 
     def get(self, linop: Any) -> Value | None:
         """Return the value that is kept with an operator, or None."""
-        return cast("Value | None", linop.__dict__["_found"].get(self))
+        return cast("Value | None", linop.__dict__["_memos"].get(self))
 
     def get_or_make(self, linop: Any, make: Callable[[], Value]) -> Value:
         """Return the value that is kept with an operator; ``make`` computes it if none is."""
@@ -70,21 +70,21 @@ class Memo(Generic[Value]):
 
     def keep(self, linop: Any, value: Value) -> Value:
         """Keep a value with an operator, and return it."""
-        linop.__dict__["_found"][self] = value
+        linop.__dict__["_memos"][self] = value
         return value
 
     def forget(self, linop: Any) -> None:
         """Keep no value with an operator."""
-        linop.__dict__["_found"].pop(self, None)
+        linop.__dict__["_memos"].pop(self, None)
 
 
 CHECKED = Memo[tuple[tuple[object, ...], Size]](is_own=True)
 """The facts of the last call that was checked, and the shape of its result."""
 
 
-def inherited_values(found: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
+def inherited_values(values: dict[Memo[Any], Any]) -> dict[Memo[Any], Any]:
     """Return the values that another operator with the same attributes takes over."""
-    return {memo: value for memo, value in found.items() if not memo.is_own}
+    return {memo: value for memo, value in values.items() if not memo.is_own}
 
 
 def has_fixed_lengths(shape: Size) -> bool:

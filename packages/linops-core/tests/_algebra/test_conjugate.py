@@ -21,7 +21,7 @@ from linops_core import (
     Scalar,
     Zero,
 )
-from linops_core._algebra._conjugate import Conjugate
+from linops_core._algebra._wrapper import Conjugate
 from linops_core.testing import BaseNamedLinopTests
 from linops_core.testing._real_matrices import conjugated
 from linops_core.testing.strategies import Known, trees

@@ -173,7 +173,7 @@ def test_rows_that_are_added_in_parts_have_the_same_sums(
     torch.testing.assert_close(found, B.H(y))
     table = kept(A)
     assert table is not None and table._by_node is not None
-    rows: _table.Rows | None = table._by_node
+    rows: _table.SparseRows | None = table._by_node
     while rows is not None:
         assert rows.begins.diff().max() <= many
         rows = rows.pieces.added if rows.pieces else None

@@ -565,7 +565,7 @@ def test_a_failure_says_which_operator_and_shows_both_results() -> None:
 
 
 def test_a_result_that_is_a_lazy_conjugate_breaks_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linops_core._base._linop.resolve_conj_and_neg", lambda y: y)
+    monkeypatch.setattr("linops_core._base._calls.resolve_conj_and_neg", lambda y: y)
     laws = laws_of(diagonal(Diagonal))
     with pytest.raises(AssertionError, match=r"A.T\(x\) must be a tensor without lazy bits"):
         laws.test_no_result_and_no_weight_of_a_state_is_a_lazy_conjugate()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Add, Chain, Concat, Dense, Diagonal, NamedLinop, Normal, Stack
-from linops_core._algebra._conjugate import Conjugate
+from linops_core._algebra._wrapper import Conjugate
 from linops_core.testing.strategies import (
     Known,
     LawError,

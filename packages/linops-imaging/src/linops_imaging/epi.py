@@ -97,19 +97,19 @@ class LinePhase(SliceableLinop):
         shape: Dims | None = None,
     ) -> None:
         if not isinstance(is_reversed, Tensor) or is_reversed.dtype != torch.bool:
-            found = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
-            raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {found}")
+            kind = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
+            raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {kind}")
         check_integer("LinePhase", "n_readout", n_readout, 1)
-        own, phase = as_dims(dims), as_dims(phase_dims)
-        whole = as_dims(("...", *phase, *own) if shape is None else shape)
-        if len(own) != 2 or len({*own, *phase}) < 2 + len(phase) or not {*own, *phase} <= {*whole}:
+        two, phase = as_dims(dims), as_dims(phase_dims)
+        whole = as_dims(("...", *phase, *two) if shape is None else shape)
+        if len(two) != 2 or len({*two, *phase}) < 2 + len(phase) or not {*two, *phase} <= {*whole}:
             raise ValueError(
                 "LinePhase: dims must be the lines and the readout, and shape must have these and "
-                f"phase_dims, got dims {own}, phase_dims {phase} and shape {whole}"
+                f"phase_dims, got dims {two}, phase_dims {phase} and shape {whole}"
             )
         if ELLIPSES in whole[1:]:
             raise ValueError(f"LinePhase: shape must have ... as its first dimension, got {whole}")
-        keys = {"lines": own[:1], "readout": own[1:], "phase": phase}
+        keys = {"lines": two[:1], "readout": two[1:], "phase": phase}
         super().__init__(NamedShape(whole, **keys))
         for name, value in (("constant", constant), ("slope", slope)):
             if not isinstance(value, Tensor):
@@ -219,8 +219,8 @@ def estimate_phase(lines: Tensor, is_reversed: Tensor) -> tuple[Tensor, Tensor]:
     '0.500 pi, 0.000'
     """
     if not isinstance(lines, Tensor) or not lines.is_complex():
-        found = lines.dtype if isinstance(lines, Tensor) else type(lines)
-        raise TypeError(f"estimate_phase: lines must be a complex tensor, got {found}")
+        kind = lines.dtype if isinstance(lines, Tensor) else type(lines)
+        raise TypeError(f"estimate_phase: lines must be a complex tensor, got {kind}")
     directions = [*map(bool, is_reversed)]
     if (
         lines.ndim < 3

@@ -150,10 +150,10 @@ def shepp_logan_kspace(
 
     n_waves = 1 if frequencies is None else len(frequencies)
     n_at_once = AT_ONCE // (n_waves * len(sizes))
-    found = some_at_a_time(transformed, locs.reshape(-1, len(sizes)), n_at_once)
+    values = some_at_a_time(transformed, locs.reshape(-1, len(sizes)), n_at_once)
     if coefficients is None:
-        return found.view(locs.shape[:-1])
-    return found.mT.reshape(len(coefficients), *locs.shape[:-1])
+        return values.view(locs.shape[:-1])
+    return values.mT.reshape(len(coefficients), *locs.shape[:-1])
 
 
 def shepp_logan_sinogram(

@@ -118,8 +118,8 @@ def convert(
     elif name == "cycles/fov":
         factors = [1.0] * n_axes
     else:
-        known = sorted({"cycles/encoded", "cycles/fov", "mri-nufft", *_PER_PIXEL, *_PER_LENGTH})
-        raise ValueError(f"convert: unit must be one of {[*known, *_UNITS]}, got {unit!r}")
+        kinds = sorted({"cycles/encoded", "cycles/fov", "mri-nufft", *_PER_PIXEL, *_PER_LENGTH})
+        raise ValueError(f"convert: unit must be one of {[*kinds, *_UNITS]}, got {unit!r}")
     scale = torch.tensor(factors, dtype=torch.float64, device=locs.device)
     return (locs.double() * scale).to(locs.dtype)
 

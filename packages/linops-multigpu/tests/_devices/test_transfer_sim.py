@@ -343,7 +343,7 @@ PLANTS = {
     "the source is not waited for": (
         "source.outgoing.wait_event(ready or recorded_on(source.compute, source.backend))", "pass",
         [DOWN, DIRECT, STAGED]),
-    "the place is not waited for": (
+    "the target is not waited for": (
         "destination.incoming.wait_event(vacant)", "pass", [UP, DIRECT, STAGED]),
     "a buffer is filled before it was emptied": (
         "buffer.await_on(source.outgoing)", "pass", [UP, STAGED]),
@@ -364,10 +364,10 @@ PLANTS = {
         "return arrived, recorded_on(source.outgoing, source.backend)",
         "return arrived, recorded_on(source.compute, source.backend)", [STAGED]),
     "the memory of the caller is read later": (
-        "place.copy_(pinned, non_blocking=True)", "place.copy_(piece, non_blocking=True)",
+        "target.copy_(pinned, non_blocking=True)", "target.copy_(piece, non_blocking=True)",
         [PINNED]),
-    "a place with gaps is written from a buffer that is not filled": (
-        "if not place.is_contiguous():", "if False:", [GAPS]),
+    "a target with gaps is written from a buffer that is not filled": (
+        "if not target.is_contiguous():", "if False:", [GAPS]),
     "a conjugate is sent before it was taken": (
         "x, ready = x.resolve_conj().resolve_neg(), None",
         "x = x.resolve_conj().resolve_neg()", [CONJUGATE]),

@@ -16,7 +16,7 @@ from linops_solvers import ConvergenceWarning, conjugate_gradients
 from linops_solvers._krylov import _conjugate_steps
 from linops_solvers._krylov._conjugate_steps import ConjugateSteps
 from linops_solvers._krylov._convergence_check import ConvergenceCheck
-from linops_solvers._shared._progress import Callback
+from linops_solvers._shared._reports import Callback
 
 NUMBERS = ["norm", "length", "loss", "residual", "energy", "searched", "age", "n_steps"]
 

@@ -159,8 +159,8 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     ways = list(islice(Alignment(own, as_dims(b)).ways(), 2))
     if len(ways) != 1:
         return bool(ways), {}
-    found: dict[NamedDimension, set[Dims]] = {}
+    runs_of_name: dict[NamedDimension, set[Dims]] = {}
     for dim, run in zip(own, runs_of(ways[0], own), strict=True):
         if is_wildcard(dim):
-            found.setdefault(dim, set()).add(run)
-    return True, {dim: runs.pop() for dim, runs in found.items() if len(runs) == 1}
+            runs_of_name.setdefault(dim, set()).add(run)
+    return True, {dim: runs.pop() for dim, runs in runs_of_name.items() if len(runs) == 1}

@@ -11,18 +11,20 @@ from torch import Tensor
 from memmap import union_nbytes
 from nameddim import ND, NamedDimension, NamedShape
 
-from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import (
-    Source,
+    LengthSource,
+    Side,
     check_sizes,
+    dims_of,
     is_renamed_by,
     length_of,
     size_of_side,
     source_of,
     supports_of,
 )
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import (
     CompositionDims,
@@ -32,14 +34,13 @@ from .._base._places import (
     equal_places_by_name,
     equal_places_side_by_side,
 )
-from .._base._sides import Side, dims_of
 from .._base._totals import Totals, totals_of
 from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
 
 COMPOSITION_DIMS = Memo[CompositionDims]()
 """The dimensions of a composition."""
-_SOURCES = Memo[dict[tuple[Side, int], Source]]()
+_SOURCES = Memo[dict[tuple[Side, int], LengthSource]]()
 """Where the length at each place is known."""
 _NUMBERS = Memo[dict[NamedDimension, list[int]]]()
 """The numbers of the operands that have each dimension."""
@@ -74,13 +75,13 @@ class Composite(NamedLinop):
         shape: NamedShape,
         linops: Iterable[NamedLinop],
         name: str | None = None,
-        found: CompositionDims | None = None,
+        composition: CompositionDims | None = None,
     ) -> None:
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
-        if found is not None:
-            COMPOSITION_DIMS.keep(self, found)
+        if composition is not None:
+            COMPOSITION_DIMS.keep(self, composition)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:
@@ -180,9 +181,9 @@ class Composite(NamedLinop):
         others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
-            own = attributes.copy()
-            own.update(_modules=operands, _operands=tuple(operands), _found={})
-            others.append(with_attributes(self, own))
+            own_attributes = attributes.copy()
+            own_attributes.update(_modules=operands, _operands=tuple(operands), _memos={})
+            others.append(with_attributes(self, own_attributes))
         return others
 
     # Methods for compositions whose result is the composition of the results of the operands.
@@ -251,13 +252,13 @@ class Composite(NamedLinop):
 
     def _numbers_by_dim(self) -> dict[NamedDimension, list[int]]:
         """Return the numbers of the operands that have each dimension."""
-        found = _NUMBERS.get(self)
-        if found is None:
-            found = _NUMBERS.keep(self, {})
+        numbers = _NUMBERS.get(self)
+        if numbers is None:
+            numbers = _NUMBERS.keep(self, {})
             for number, linop in enumerate(self.linops):
                 for name in linop.dims:
-                    found.setdefault(name, []).append(number)
-        return found
+                    numbers.setdefault(name, []).append(number)
+        return numbers
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         return (x.shape,)  # operands check their own names
@@ -295,9 +296,9 @@ def operands_without_fftshift(
     linop: Composite, dims: Iterable[NamedDimension]
 ) -> NamedLinop | None:
     """Return the same composition of operands for data whose first element is the centre."""
-    found = [without_fftshift(operand, dims) for operand in linop.linops]
-    operands = [operand for operand in found if operand is not None]
-    return linop.with_operands(operands, linop.shape) if len(operands) == len(found) else None
+    unshifted = [without_fftshift(operand, dims) for operand in linop.linops]
+    operands = [operand for operand in unshifted if operand is not None]
+    return linop.with_operands(operands, linop.shape) if len(operands) == len(unshifted) else None
 
 
 @totals_of.register(Composite)
@@ -309,9 +310,9 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     NotImplementedError
         If several processes have parts of the vectors of operands that stand side by side.
     """
-    found = [totals_of(operand, side) for operand in linop.linops]
-    says = [totals for totals in found if totals is not None]
-    if len(found) > 1 and any(totals.add is not None for totals in says):
+    of_operands = [totals_of(operand, side) for operand in linop.linops]
+    says = [totals for totals in of_operands if totals is not None]
+    if len(of_operands) > 1 and any(totals.add is not None for totals in says):
         raise NotImplementedError(
             f"{linop.signature}: operands that stand side by side must have whole vectors, got "
             f"an {side} that is cut over several processes; give a solver the "
@@ -321,22 +322,22 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
 
 
 @source_of.register(Composite)
-def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
-    found = _SOURCES.get_or_make(linop, dict)
-    if (side, position) not in found:
-        own = linop.own_length(side, position)
-        source = _source_inside(linop, side, position) if own is None else own
-        found[side, position] = source
-    return found[side, position]
+def _source_of_operands(linop: Composite, side: Side, position: int) -> LengthSource:
+    sources = _SOURCES.get_or_make(linop, dict)
+    if (side, position) not in sources:
+        length = linop.own_length(side, position)
+        source = _source_inside(linop, side, position) if length is None else length
+        sources[side, position] = source
+    return sources[side, position]
 
 
-def _source_inside(linop: Composite, side: Side, position: int) -> Source:
+def _source_inside(linop: Composite, side: Side, position: int) -> LengthSource:
     place = linop._composition_dims().sources.get((side, position))
     return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
 
 
 def with_operands_inlined(
-    linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: CompositionDims
+    linops: Sequence[NamedLinop], are_flattened: Sequence[bool], composition: CompositionDims
 ) -> tuple[list[NamedLinop], CompositionDims]:
     """Return operators with some of them replaced by their operands, and their dimensions."""
     operands: list[NamedLinop] = []
@@ -345,9 +346,9 @@ def with_operands_inlined(
         numbers.append(len(operands))
         operands += cast(Composite, linop).linops if is_flat else [linop]
     sources = {}
-    for place, (number, side, position) in found.sources.items():
+    for place, (number, side, position) in composition.sources.items():
         inside: Place = 0, side, position
         if are_flattened[number]:
             inside = cast(Composite, linops[number])._composition_dims().sources[side, position]
         sources[place] = (numbers[number] + inside[0], *inside[1:])
-    return operands, CompositionDims(sources, found.links)
+    return operands, CompositionDims(sources, composition.links)

@@ -69,9 +69,9 @@ def _divided(z: Tensor, divisor: Tensor, axes: tuple[int, ...], normal: NamedLin
     if not axes:
         return z / divisor
     wide = z.to(torch.promote_types(z.dtype, torch.float32))  # half precision has no transforms
-    found: Tensor = torch.fft.ifftn(torch.fft.fftn(wide, dim=axes) / divisor, dim=axes)
+    quotient: Tensor = torch.fft.ifftn(torch.fft.fftn(wide, dim=axes) / divisor, dim=axes)
     is_real = not (z.is_complex() or normal(torch.zeros_like(z)).is_complex())
-    return found.real.to(z.dtype) if is_real else found
+    return quotient.real.to(z.dtype) if is_real else quotient
 
 
 def _diagonalised(linop: NamedLinop) -> Eigenbasis:
@@ -114,11 +114,11 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
     if not factors:
         return None
     normal = rules.compose(*factors)
-    for here, there in zip(normal.ishape, normal.oshape, strict=True):
-        if here != there:
-            return f"all elements along {here} depend on each other"
-        if (reason := normal.why_opaque(here)) is not None:
-            return f"{here}: {reason}"
+    for idim, odim in zip(normal.ishape, normal.oshape, strict=True):
+        if idim != odim:
+            return f"all elements along {idim} depend on each other"
+        if (reason := normal.why_opaque(idim)) is not None:
+            return f"{idim}: {reason}"
     return None
 
 
@@ -140,12 +140,12 @@ def _leaves(linop: NamedLinop) -> Iterator[NamedLinop]:
 
 def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
     """Return the axes along which a circular shift of the input shifts the output; () if none."""
-    found = {shift_axes(leaf) for leaf in _leaves(normal) if not _is_number(leaf)}
-    axes = found.pop() if len(found) == 1 else ()
-    for position, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
+    axes_of_leaves = {shift_axes(leaf) for leaf in _leaves(normal) if not _is_number(leaf)}
+    axes = axes_of_leaves.pop() if len(axes_of_leaves) == 1 else ()
+    for position, (idim, odim) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
         if {position, position - len(normal.ishape)} & {*axes}:
             continue
-        if here != there or normal.why_opaque(here) is not None:
+        if idim != odim or normal.why_opaque(idim) is not None:
             return ()
     return axes
 
@@ -158,10 +158,10 @@ def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Ten
         impulse = impulse * first.view(-1, *[1] * (ones.ndim - 1 - axis % ones.ndim))
     column = normal(impulse)
     column = column.to(torch.promote_types(column.dtype, torch.float32))
-    found = torch.fft.fftn(column, dim=axes).real
+    values = torch.fft.fftn(column, dim=axes).real
     # Below the rounding of the largest one they are zero.
-    noise = 16 * torch.finfo(found.dtype).eps * found.detach().abs().amax()
-    return torch.where(found > noise, found, 0)
+    noise = 16 * torch.finfo(values.dtype).eps * values.detach().abs().amax()
+    return torch.where(values > noise, values, 0)
 
 
 def _checked_shift(linop: NamedLinop, lam: float | Tensor) -> float:

@@ -1,14 +1,17 @@
-"""Operators around another operator."""
+"""Operators around another operator, and its complex conjugate, which is one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from torch import Tensor
+
 from nameddim import NamedDimension, NamedShape
 
-from .._base._centre import without_fftshift
+from .._base._calls import apply_with_lazy_conjugate
 from .._base._cutting import tiles_at
 from .._base._dimensions import supports_of
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
@@ -91,3 +94,20 @@ without_fftshift.register(Wrapper)(operands_without_fftshift)
 @supports_of.register(Wrapper)
 def _supports_of_operand(linop: Wrapper, dims: Iterable[NamedDimension]) -> Supports:
     return supports_of(linop.linop, dims)
+
+
+class Conjugate(Wrapper):
+    r"""The complex conjugate :math:`\bar A: x \mapsto \overline{A \bar x}`, lazy as torch's."""
+
+    @staticmethod
+    def fn(linop: Conjugate, x: Tensor, /) -> Tensor:
+        """Return conj(A conj(x))."""
+        return apply_with_lazy_conjugate(linop.linop, x.conj()).conj()
+
+    def conj(self) -> NamedLinop:
+        """Return A."""
+        return self.linop
+
+    def own_normal(self) -> NamedLinop:
+        """Return the conjugate of A's normal, so that a closed form is found."""
+        return self.linop.normal().conj()

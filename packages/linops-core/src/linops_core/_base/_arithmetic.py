@@ -56,7 +56,10 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
 
 
 class Rules:
-    """Functions that combine operators; ``_algebra._rules`` sets them on import."""
+    """Functions of compositions that the base calls, without a choice by class.
+
+    Imports go from compositions to the base, so ``_algebra`` sets these functions on import.
+    """
 
     compose: Callable[..., NamedLinop]
     """Composes operators; the first one is applied first."""

@@ -71,10 +71,10 @@ def input_space(
     first one on which the operator takes inputs.
     """
     if like is None:
-        known = promoted_dtype(_values(linop), default)
+        dtype_of_values = promoted_dtype(_values(linop), default)
         first = next(iter(linop.input_devices), None)
         lengths = input_lengths(linop, sizes)
-        return InputSpace(lengths, dtype or known, first if device is None else device)
+        return InputSpace(lengths, dtype or dtype_of_values, first if device is None else device)
     if sizes is not None:
         raise ValueError(
             f"{linop.signature}: sizes and like must not be given together, got sizes {sizes}"
@@ -102,8 +102,8 @@ def input_lengths(
     """Return the size of each input dimension, known or given; ``...`` has ``of_run``."""
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []
-    for dim, known in zip(linop.ishape, linop.sizes("input"), strict=True):
-        size = given.get(dim, known)
+    for dim, length in zip(linop.ishape, linop.sizes("input"), strict=True):
+        size = given.get(dim, length)
         if size is None and dim == ELLIPSES:
             lengths += of_run
         elif not is_integer(size, 0):

@@ -166,20 +166,20 @@ class Convolution(GridOperator[ExtendedAxis]):
                 "Convolution: the kernel must have elements, and 1, 2 or 3 dimensions behind those "
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
-        here = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
-        there = "out_grid_shape", out_grid_shape, None
+        of_grid = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
+        of_result = "out_grid_shape", out_grid_shape, None
         why = f"a kernel of shape {tuple(kernel.shape)}"
-        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, here, there, why)
+        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, of_grid, of_result, why)
         if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:
             raise ValueError(
                 f"Convolution: a dimension of the kernel's batch must be named in the batch "
                 f"{names.batch}, got {kernel_batch}"
             )
         of_kernel = (*kernel_batch, *names.grid)
-        own = names.shape(
+        full = names.shape(
             in_grid_shape=names.grid, out_grid_shape=names.result, kernel_shape=of_kernel
         )
-        super().__init__(own, (), names.is_free)
+        super().__init__(full, (), names.is_free)
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
         self.mode, self.offset = mode, _checked_offset(offset, kernel.shape[len(kernel_batch) :])
         self._taps = kernel.shape[len(kernel_batch) :]
@@ -193,7 +193,7 @@ class Convolution(GridOperator[ExtendedAxis]):
                 )
             self._axes = self._whole(self.grid_size, self._taps)
         self.register_weight("kernel", kernel, "kernel_shape")
-        self._alignment = self._alignment_in(own)
+        self._alignment = self._alignment_in(full)
 
     @staticmethod
     def fn(linop: Convolution, x: Tensor, /) -> Tensor:
@@ -223,8 +223,8 @@ class Convolution(GridOperator[ExtendedAxis]):
                 f"{self.name}: the kernel must keep the size {tuple(self._taps)} for mode "
                 f"{self.mode!r} and a grid_size, got {tuple(taps)}; make a new operator"
             )
-        own = self._axes or self._whole(x.shape[x.ndim - self.ndim :], taps, is_back)
-        pairs = zip(own, taps, self._centre(taps), strict=True)
+        axes = self._axes or self._whole(x.shape[x.ndim - self.ndim :], taps, is_back)
+        pairs = zip(axes, taps, self._centre(taps), strict=True)
         return [axis.with_kernel(n, centre) for axis, n, centre in pairs]
 
     @property
@@ -305,12 +305,12 @@ def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequen
     """Return the index of the kernel's centre along each axis, if it is given."""
     if offset is None:
         return None
-    found = per_axis("Convolution", "offset", offset)
-    if len(found) != len(taps) or not all(
-        is_integer(at, 0) and at < n for at, n in zip(found, taps, strict=False)
+    offsets = per_axis("Convolution", "offset", offset)
+    if len(offsets) != len(taps) or not all(
+        is_integer(at, 0) and at < n for at, n in zip(offsets, taps, strict=False)
     ):
         raise ValueError(
             f"Convolution: offset must be an index from 0 within the kernel {tuple(taps)} along "
-            f"each axis, got {found}"
+            f"each axis, got {offsets}"
         )
-    return tuple(map(int, found))
+    return tuple(map(int, offsets))

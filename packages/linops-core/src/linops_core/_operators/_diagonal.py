@@ -15,9 +15,9 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked_copy
+from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
 from .._base._question import always_true
-from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kept import Kept
 from .._kernels._accumulate import writing_is_safe
@@ -93,14 +93,14 @@ class Diagonal(SliceableLinop):
         others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
         super().__init__(NamedShape(dims, **others))
         self.register_weight("weight", weight, "weight_shape", broadcast)
-        own = self.shape.other_shapes["weight_shape"]
-        for dim in own:
+        weight_dims = self.shape.other_shapes["weight_shape"]
+        for dim in weight_dims:
             if dim == ELLIPSES or dim not in self.ishape:
                 raise ValueError(
                     f"{self.name}: every dimension of the weight must be one of {self.shape}, "
                     f"got {dim}"
                 )
-        self._alignment = axes_along(*letters_of(own, self.ishape))
+        self._alignment = axes_along(*letters_of(weight_dims, self.ishape))
         self._exponents: tuple[float, ...] = ()
 
     @classmethod
@@ -155,8 +155,8 @@ class Diagonal(SliceableLinop):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operator on these dimensions, which must include its own in order."""
         others = dict(self._shape.other_shapes)
-        own = {dim for names in others.values() for dim in names}
-        if not is_part_of(self.ishape, dims) or own & {*dims} - {*self.ishape}:
+        weight_dims = {dim for names in others.values() for dim in names}
+        if not is_part_of(self.ishape, dims) or weight_dims & {*dims} - {*self.ishape}:
             return None
         alignment = axes_along(*letters_of(others["weight_shape"], dims))
         return linked_copy(self, NamedShape(dims, **others), _alignment=alignment)

@@ -13,9 +13,8 @@ from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._algebra._identity import Identity
 from .._algebra._normal import Normal, fit_inner
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
-from .._base._factor_along import factor_along
+from .._base._grid_questions import factor_along, without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
@@ -102,8 +101,8 @@ class FFT(GridOperator[AxisMap]):
         positional = {"ndim": ndim, "batch_shape": batch_shape, "grid_shapes": grid_shapes}
         names = GridNames.given("FFT", dims, shape, to, instead=positional)
         names = names or _of_last_dims(ndim, batch_shape, grid_shapes)
-        own = names.shape(image_shape=names.grid, kspace_shape=names.result)
-        super().__init__(own, (), names.is_free)
+        full = names.shape(image_shape=names.grid, kspace_shape=names.result)
+        super().__init__(full, (), names.is_free)
         self.norm, self.centered = norm, centered
 
     @property

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, is_wildcard
 
-from .._base._unused_names import unused_names
+from .._base._dimensions import unused_names
 
 Dims: TypeAlias = Sequence[NamedDimension | str]
 
@@ -136,8 +136,8 @@ class GridNames(NamedTuple):
         owner: str,
         placed: tuple[Dims | None, Dims | None, Dims | None],
         batch_shape: Dims | None,
-        here: tuple[str, Dims | None, Dims],
-        there: tuple[str, Dims | None, Dims | None],
+        of_grid: tuple[str, Dims | None, Dims],
+        of_result: tuple[str, Dims | None, Dims | None],
         why: str,
     ) -> Self:
         """Return the names of :meth:`along`, or those of a grid that is last.
@@ -148,7 +148,7 @@ class GridNames(NamedTuple):
             The arguments of :meth:`along`.
         batch_shape : sequence of dimensions, optional
             The dimensions before a grid that is last.
-        here, there : (argument, names, default)
+        of_grid, of_result : (argument, names, default)
             The name of the argument for a grid that is last, in the input and in the output, the
             names that were given and the default. Without a default, the grid has the names of the
             input in the output, of a grid that is last the next ones.
@@ -160,20 +160,22 @@ class GridNames(NamedTuple):
         ValueError
             As :meth:`given`, or if there is a wrong number of names.
         """
-        instead = {"batch_shape": batch_shape, here[0]: here[1], there[0]: there[1]}
-        names = cls.given(owner, *placed, n_dims=len(here[2]), default_to=there[2], instead=instead)
+        instead = {"batch_shape": batch_shape, of_grid[0]: of_grid[1], of_result[0]: of_result[1]}
+        names = cls.given(
+            owner, *placed, n_dims=len(of_grid[2]), default_to=of_result[2], instead=instead
+        )
         if names is not None:
             return names
-        grid = checked_dims(owner, *here, why)
+        grid = checked_dims(owner, *of_grid, why)
         batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
-        default = unused_names(grid, {*grid, *batch}) if there[2] is None else there[2]
-        return cls.last(batch, grid, checked_dims(owner, *there[:2], default, why))
+        default = unused_names(grid, {*grid, *batch}) if of_result[2] is None else of_result[2]
+        return cls.last(batch, grid, checked_dims(owner, *of_result[:2], default, why))
 
     @classmethod
     def last(cls, batch: Dims | None, grid: Dims, result: Dims) -> Self:
         """Return the names for a grid that is last on both sides, by default behind a ``...``."""
-        here, there = as_dims(grid), as_dims(result)
-        return cls((*as_dims((ELLIPSES,) if batch is None else batch), *here), here, there)
+        ins, outs = as_dims(grid), as_dims(result)
+        return cls((*as_dims((ELLIPSES,) if batch is None else batch), *ins), ins, outs)
 
     @property
     def batch(self) -> tuple[NamedDimension, ...]:
@@ -192,32 +194,32 @@ class GridNames(NamedTuple):
 
 def names_with_replacement(
     names: Sequence[NamedDimension],
-    here: Sequence[NamedDimension],
-    there: Sequence[NamedDimension],
+    old: Sequence[NamedDimension],
+    new: Sequence[NamedDimension],
 ) -> tuple[NamedDimension, ...]:
-    """Return ``names`` with ``there`` in the place of ``here``.
+    """Return ``names`` with ``new`` in the place of ``old``.
 
     Equal numbers are replaced one by one. Otherwise all names take the place of the first one, or
     are last if there is none.
     """
-    if len(here) == len(there):
-        own = dict(zip(here, there, strict=True))
-        return tuple([own.get(dim, dim) for dim in names])
-    at = next((position for position, dim in enumerate(names) if dim in here), len(names))
-    rest = [dim for dim in names[at:] if dim not in here]
-    return (*names[:at], *there, *rest)
+    if len(old) == len(new):
+        replacements = dict(zip(old, new, strict=True))
+        return tuple([replacements.get(dim, dim) for dim in names])
+    at = next((position for position, dim in enumerate(names) if dim in old), len(names))
+    rest = [dim for dim in names[at:] if dim not in old]
+    return (*names[:at], *new, *rest)
 
 
 def checked_dims(
     owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
 ) -> tuple[NamedDimension, ...]:
     """Return the given dimensions, or the default ones; check their number."""
-    found = as_dims(default if dims is None else dims)
-    if len(found) != len(default) or ELLIPSES in found:
+    result = as_dims(default if dims is None else dims)
+    if len(result) != len(default) or ELLIPSES in result:
         raise ValueError(
-            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
+            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {result}"
         )
-    return found
+    return result
 
 
 def axes_of(dims: Sequence[NamedDimension], names: Sequence[NamedDimension]) -> tuple[int, ...]:

@@ -122,17 +122,11 @@ class Interpolate(GridOperator[GridPart]):
     The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
     and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
-    Values of both precisions have a table each. It is made anew when the locations are replaced,
-    moved or written to. Torch does not count writes to ``tensor.data`` or through NumPy: with such
-    writes, set ``table_budget=0``. A copy makes its own table. A tile makes its own, too, with a
-    share of the budget in proportion to its points and its part of the grid. Tiles that are cut at
-    the same place share a table.
-
-    If the table exceeds the budget, the weights along each axis are kept, :math:`\lceil w \rceil`
-    numbers of 12 or 16 bytes for each coordinate, if these do not exceed it. A call then takes half
-    of the time of one that computes them. Nothing is kept if locations require or have a gradient
-    or were made in inference mode; on devices other than CPUs and CUDA (not tried on CUDA); and
-    under compilers and transforms of ``torch.func``.
+    If that exceeds the budget, less is kept, or nothing. The table is made anew when the locations
+    are replaced, moved or written to. Torch does not count writes to ``tensor.data`` or through
+    NumPy: with such writes, set ``table_budget=0``. Nothing is kept if locations require or have a
+    gradient or were made in inference mode; on devices other than CPUs and CUDA (not tried on
+    CUDA); and under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so each slice of the grid is evaluated at all points. If possible,
     slice along the points instead. Grid points outside of a slice contribute zero times a value of
@@ -199,13 +193,13 @@ class Interpolate(GridOperator[GridPart]):
                 "Interpolate: dimensions that are also in the batch must come first in the points, "
                 f"got {points} with {frames} in the batch; permute the locations"
             )
-        own = points[len(frames) :]
-        here = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
-        there = "locs_batch_shape", None if dims is None else locs_batch_shape, own
-        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, here, there, why)
+        batch_dims = points[len(frames) :]
+        of_grid = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
+        of_result = "locs_batch_shape", None if dims is None else locs_batch_shape, batch_dims
+        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, of_grid, of_result, why)
         of_locs = (*points, AnyDim(99).next_unused({*names.names, *points}))
         own_shape = names.shape(
-            grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames
+            grid_shape=names.grid, points_shape=batch_dims, locs_shape=of_locs, frames=frames
         )
         super().__init__(own_shape, [GridPart(n, 0, n) for n in sizes], names.is_free)
         self.scale = factors
@@ -280,8 +274,8 @@ class Interpolate(GridOperator[GridPart]):
         dtype = torch.promote_types(values.real.dtype, self._least_dtype)
 
         def neighbours(points: slice = _ALL) -> Neighbours:
-            own = self.neighbours(part, points, dtype)
-            return Neighbours(*own, n_nodes, self.lengths[-1])
+            tables = self.neighbours(part, points, dtype)
+            return Neighbours(*tables, n_nodes, self.lengths[-1])
 
         def in_steps() -> Neighbours | NeighboursInSteps:
             of, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
@@ -321,9 +315,9 @@ class Interpolate(GridOperator[GridPart]):
 
     def _cells(self, locs: Tensor, points: slice) -> Tensor:
         """Return the cells of some locations in the grids of all frames, for `dtype_of_sums`."""
-        own = locs.reshape(-1, locs.shape[-1])[points].double()
+        coordinates = locs.reshape(-1, locs.shape[-1])[points].double()
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
-        scaled = zip(own.unbind(-1), self.scale, strides, strict=True)
+        scaled = zip(coordinates.unbind(-1), self.scale, strides, strict=True)
         cells = [(at * scale).floor().long() * stride for at, scale, stride in scaled]
         return sum(cells, self._frames(locs, points) * math.prod(self.lengths))
 
@@ -354,8 +348,8 @@ class Interpolate(GridOperator[GridPart]):
             squares.append(offset.square())
             offsets.append(offset)
             if is_masked:
-                there = nodes if self.pad_mode == "zeros" else indices
-                outside.append((there < start) | (there >= stop))
+                on_grid = nodes if self.pad_mode == "zeros" else indices
+                outside.append((on_grid < start) | (on_grid >= stop))
             if (start, stop) != (0, size):  # neighbours outside have no weight, but need a position
                 indices = (indices - start).clamp(0, stop - start - 1)
             positions.append(indices * stride)

@@ -42,9 +42,9 @@ class Centred(Picking):
                 f"dimension, got {after} for {before}"
             )
         ndim = len(before)
-        here, there = ("in_shape", in_shape, axis_names("N", ndim)), ("out_shape", out_shape, None)
+        grid, out = ("in_shape", in_shape, axis_names("N", ndim)), ("out_shape", out_shape, None)
         why = f"the sizes {before}"
-        names = GridNames.of(owner, (dims, shape, to), batch_shape, here, there, why)
+        names = GridNames.of(owner, (dims, shape, to), batch_shape, grid, out, why)
         own_shape = names.shape(from_grid=names.grid, to_grid=names.result)
         if not own_shape.dims >= {*names.grid, *names.result}:
             raise ValueError(f"{owner}: dimensions of the grid must have names, got {own_shape}")

@@ -62,16 +62,16 @@ class Picking(GridOperator[PickedAxis]):
     @staticmethod
     def normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that are not picked."""
-        x, (there, back) = linop.gathered(x), linop._ways()
+        x, (forth, back) = linop.gathered(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered_back(back(there(x, axes), axes))
+        return linop.scattered_back(back(forth(x, axes), axes))
 
     @staticmethod
     def adj_normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that the adjoint does not pick."""
-        x, (there, back) = linop.gathered_back(x), linop._ways()
+        x, (forth, back) = linop.gathered_back(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered(there(back(x, axes), axes))
+        return linop.scattered(forth(back(x, axes), axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity, or a mask if elements are not picked."""
@@ -287,13 +287,13 @@ class Flip(Picking):
 def sizes_of(owner: str, dims: Sequence[NamedDimension], sizes: Sizes) -> tuple[int, ...]:
     """Return the length of each dimension, given in their order or by name."""
     if isinstance(sizes, Mapping):
-        known = by_dimension(owner, sizes)
-        found: tuple[object, ...] = tuple([known.get(dim) for dim in dims])
-        fits = known.keys() == {*dims}
+        given = by_dimension(owner, sizes)
+        known_sizes: tuple[object, ...] = tuple([given.get(dim) for dim in dims])
+        fits = given.keys() == {*dims}
     else:
-        found = per_axis(owner, "sizes", sizes)
-        fits = len(found) == len(dims)
-    lengths = tuple([int(size) for size in found if is_size(size)])
+        known_sizes = per_axis(owner, "sizes", sizes)
+        fits = len(known_sizes) == len(dims)
+    lengths = tuple([int(size) for size in known_sizes if is_size(size)])
     if not fits or len(lengths) != len(dims):
         raise ValueError(
             f"{owner}: sizes must be positive integers, one for each of {tuple(dims)}, got {sizes}"

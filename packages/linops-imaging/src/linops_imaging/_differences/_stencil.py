@@ -148,11 +148,11 @@ def stencil_plan(
         if term.output not in outputs or term.input not in inputs:
             continue
         along = [runs[axis] if axis == term.axis else same[axis] for axis in range(len(grid))]
-        within = [[run.within(pair) for run in own] for own, pair in zip(along, grid, strict=True)]
-        own = tuple([tuple([run for run in each if run.start < run.stop]) for each in within])
-        if all(own):
+        within = [[run.within(pair) for run in row] for row, pair in zip(along, grid, strict=True)]
+        row = tuple([tuple([run for run in each if run.start < run.stop]) for each in within])
+        if all(row):
             output, input_ = term.output - outputs.start, term.input - inputs.start
-            steps.append(TermRuns(Term(output, input_, term.axis, term.factor), own))
+            steps.append(TermRuns(Term(output, input_, term.axis, term.factor), row))
     return StencilPlan(tuple([len(pair.outputs) for pair in pairs]), tuple(steps))
 
 

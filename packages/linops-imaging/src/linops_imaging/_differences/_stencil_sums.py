@@ -137,8 +137,8 @@ class StencilSums(GridOperator[SlicePair]):
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""
-        own = self.shape.other_shapes
-        of, into = own["in_component"], own["out_component"]
+        shapes = self.shape.other_shapes
+        of, into = shapes["in_component"], shapes["out_component"]
         if self.is_adjoint:
             of, into = into, of
         if not self._is_free or dims[: len(of)] != of:

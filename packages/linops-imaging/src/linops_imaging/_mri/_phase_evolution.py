@@ -79,13 +79,13 @@ class PhaseEvolution(SliceableLinop):
         dtype = torch.promote_types(field.dtype, like.real.dtype)
         angle = 2 * math.pi * field.to(dtype)
         decay = -self.weight_part("r2_star").to(dtype) if self._decays else torch.zeros_like(angle)
-        own = self.shape.other_shapes["field_dims"]
-        order = sorted(range(len(own)), key=lambda axis: names.index(own[axis]))
+        dims = self.shape.other_shapes["field_dims"]
+        order = sorted(range(len(dims)), key=lambda axis: names.index(dims[axis]))
         rate = torch.complex(decay, angle).permute(order)
         n_more = like.ndim - len(names) + 1  # axes of a "..."
         index: list[slice | None] = []
         for dim in names:
-            index += [slice(None)] if dim in own else [None] * (n_more if dim == ELLIPSES else 1)
+            index += [slice(None)] if dim in dims else [None] * (n_more if dim == ELLIPSES else 1)
         rate = rate[tuple(index)]
         n_times = len(times)
         factor = torch.exp(rate * times[0])

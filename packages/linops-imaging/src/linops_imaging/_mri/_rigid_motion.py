@@ -89,8 +89,8 @@ def rigid_motion(
     of_points = transform.interpolate.shape.other_shapes["locs_shape"][:-1]
     turns = None
     if rotations is not None:
-        own = rotations if rotations.ndim > len(names) else rotations.unsqueeze(-1)
-        turns = broadcast_to_points(own, names, of_points)
+        angles = rotations if rotations.ndim > len(names) else rotations.unsqueeze(-1)
+        turns = broadcast_to_points(angles, names, of_points)
     moved, phases = moved_locations(
         transform.locs,
         transform.grid_size,
@@ -155,11 +155,11 @@ def rotation_derivatives(rotations: Tensor) -> list[Tensor]:
     # exp of [[A, E], [0, A]] has the derivative of exp(A) in the direction E above.
     twice = torch.zeros(*rotations.shape[:-1], 6, 6, dtype=rotations.dtype, device=rotations.device)
     twice[..., :3, :3] = twice[..., 3:, 3:] = _generator(rotations)
-    found = []
+    result = []
     for unit in torch.eye(3, dtype=rotations.dtype, device=rotations.device):
         twice[..., :3, 3:] = _generator(unit)
-        found.append(torch.linalg.matrix_exp(twice)[..., :3, 3:])
-    return found
+        result.append(torch.linalg.matrix_exp(twice)[..., :3, 3:])
+    return result
 
 
 def _generator(rotations: Tensor) -> Tensor:
@@ -186,10 +186,10 @@ def check_motion(
             f"({', '.join(map(str, of_points))}), got {names}"
         )
     shots = tuple(transform.locs.shape[of_points.index(dim)] for dim in names)
-    own = {"shifts": (shifts, (*shots, n_dims)), "rotations": (rotations, shots)}
+    expected = {"shifts": (shifts, (*shots, n_dims)), "rotations": (rotations, shots)}
     if n_dims == 3:
-        own["rotations"] = rotations, (*shots, 3)
-    for name, (values, shape) in own.items():
+        expected["rotations"] = rotations, (*shots, 3)
+    for name, (values, shape) in expected.items():
         if values is None:
             continue
         check_real_tensor(owner, name, values, shape, f" for {names}")

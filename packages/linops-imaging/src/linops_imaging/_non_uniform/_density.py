@@ -118,8 +118,8 @@ def _of_one_trajectory(locs: Tensor, sizes: Sequence[int], n_iterations: int) ->
     for axis, size in enumerate(sizes):
         at = torch.arange(-(size // 2) - 1, size // 2 + 2, device=locs.device)
         inside = ((first[axis] <= at) & (at <= last[axis])).to(weights.dtype)
-        own = _spreading((_FINER * at + middle[axis]).unsqueeze(-1), padded[axis : axis + 1])
-        density = density.unsqueeze(-1) * own.H(inside)
+        spread = _spreading((_FINER * at + middle[axis]).unsqueeze(-1), padded[axis : axis + 1])
+        density = density.unsqueeze(-1) * spread.H(inside)
     target = G(density)
     for _ in range(n_iterations):
         weights = weights * target / G(G.H(weights))

@@ -78,13 +78,13 @@ class FinufftTransform(Interpolate):
         n_batch_axes = x.ndim - n_own - len(last)
         batch, frames = moved.shape[:n_batch_axes], moved.shape[n_batch_axes : x.ndim - n_own]
         points = locs.shape[len(frames) : -1]
-        of_x, own = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
+        of_x, of_y = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
         values = moved.reshape(math.prod(batch), math.prod(frames), *of_x)
         flat = locs.reshape(math.prod(frames), math.prod(points), locs.shape[-1])
         y = differentiable_transform(
             values, flat, is_back, self.grid_size, self.tol, self._computed
         )
-        return y.reshape(*batch, *frames, *own).movedim(last, at)
+        return y.reshape(*batch, *frames, *of_y).movedim(last, at)
 
     def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
         if not (has_storage(x) and has_storage(locs)):  # batches of gradients

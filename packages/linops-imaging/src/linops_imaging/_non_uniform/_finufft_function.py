@@ -37,8 +37,8 @@ def transform_of_plain_tensors(
     keep: Keep,
 ) -> Tensor:
     """Return the transform of plain tensors; see ``Compute``."""
-    own = tuple(sizes) if is_back else locs.shape[1:2]
-    result = x.new_empty(*x.shape[:2], *own)
+    shape_of_y = tuple(sizes) if is_back else locs.shape[1:2]
+    result = x.new_empty(*x.shape[:2], *shape_of_y)
     if not result.numel() or not x.numel() or x.is_meta:
         return result.zero_()
     # Threads share the images of a call.

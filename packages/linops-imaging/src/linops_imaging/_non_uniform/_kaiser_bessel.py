@@ -97,8 +97,8 @@ def largest_error(width: float, beta: float, size: int, padded: int) -> float:
     sums = kernel @ np.exp(2j * np.pi * reach[:, None] * frequencies)
     a = np.emath.sqrt(beta**2 - (np.pi * width * frequencies) ** 2 + 1e-30)
     transform = width * (np.sinh(a) / a).real
-    found = np.abs(np.exp(2j * np.pi * first * frequencies) * sums / transform - 1).max()
-    return 1.05 * float(found)  # it may be larger between them
+    error = np.abs(np.exp(2j * np.pi * first * frequencies) * sums / transform - 1).max()
+    return 1.05 * float(error)  # it may be larger between them
 
 
 @lru_cache(maxsize=256)

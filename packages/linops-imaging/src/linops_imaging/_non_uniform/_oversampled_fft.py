@@ -101,8 +101,8 @@ class OversampledFFT(GridOperator[MixedAxis]):
         else:
             along = self._along_axes(dtype, device)
         weights = like.new_ones((), dtype=dtype)
-        for own in along:
-            weights = weights.unsqueeze(-1) * own
+        for axis_factor in along:
+            weights = weights.unsqueeze(-1) * axis_factor
         return weights
 
     def _along_axes(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:

@@ -86,9 +86,9 @@ class ToeplitzNormal(Wrapper):
         lengths = zip(frames, locs.shape, strict=False)
         choices = [[slice(None)] if dim in factors.merged else range(n) for dim, n in lengths]
         for index in cast("Iterator[tuple[slice | int, ...]]", product(*choices)):
-            own = None if of_points is None else of_points[index]
+            weight = None if of_points is None else of_points[index]
             sizes = factors.transform.grid_size
-            frame = _Frame(sizes, locs[index], own, is_squared=factors.is_squared, dtype=dtype)
+            frame = _Frame(sizes, locs[index], weight, is_squared=factors.is_squared, dtype=dtype)
             find = partial(self._kernel, tensors, frame)
             yield [
                 [find(row and row.at(index), column and column.at(index)) for column in columns]
@@ -124,9 +124,9 @@ class ToeplitzNormal(Wrapper):
         n_last = len(factors.input_dims)
         last = tuple(range(-n_last, 0))
         moved = x.movedim(factors.axes(self.ishape, factors.input_dims), last)
-        batch, own = moved.shape[: x.ndim - n_last], moved.shape[x.ndim - n_last :]
-        frames = own[has_coefficients : len(own) - len(sizes)]
-        n_columns = own[0] if has_coefficients else 1
+        batch, last_sizes = moved.shape[: x.ndim - n_last], moved.shape[x.ndim - n_last :]
+        frames = last_sizes[has_coefficients : len(last_sizes) - len(sizes)]
+        n_columns = last_sizes[0] if has_coefficients else 1
         images = moved.reshape(math.prod(batch), n_columns, math.prod(frames), *sizes)
         result: Tensor | None = None
         for frame, kernels in enumerate(self.kernels(x.real.dtype)):

@@ -88,10 +88,10 @@ class LineIntegrals(SliceableLinop):
             setattr(self, name, check_real(owner, name, value, least, above=above))
         else:
             numbers = value if isinstance(value, Iterable) else (value,) * n
-            found = tuple([check_real(owner, name, x, least, above=above) for x in numbers])
-            if len(found) != n:
+            checked = tuple([check_real(owner, name, x, least, above=above) for x in numbers])
+            if len(checked) != n:
                 raise ValueError(f"{owner}: {name} must be {n} numbers, got {value!r}")
-            setattr(self, name, found)
+            setattr(self, name, checked)
 
 
 def shape_of(
@@ -116,10 +116,10 @@ def shape_of(
         )
     batch = as_dims(("...",) if batch is None else batch)
     axes = unused_names((AnyDim(0),) * sum(lengths.values()), (*batch, *image, *rays))
-    own = iter(axes)
+    axis = iter(axes)
     names = {"image": image, "rays": rays, "angles_shape": rays[:1]}
     for name, has_axis in lengths.items():
-        names[f"{name}_shape"] = (next(own),) if has_axis else ()
+        names[f"{name}_shape"] = (next(axis),) if has_axis else ()
     return NamedShape((*batch, *image), (*batch, *rays), **names)
 
 

@@ -79,9 +79,9 @@ class XRayTransform(LineIntegrals):
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""
         names = (*self.shape.other_shapes["image"], self.shape.other_shapes["rays"][1])
-        known = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
-        found = known.get(NamedDimension.infer(dim))
-        return super().size(dim) if found is None else found
+        sizes = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
+        size = sizes.get(NamedDimension.infer(dim))
+        return super().size(dim) if size is None else size
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: a ray crosses the whole image."""

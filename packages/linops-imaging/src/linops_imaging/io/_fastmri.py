@@ -178,10 +178,10 @@ def _slices(table: Any, chosen: Sequence[int]) -> Tensor:
     """Return some slices of a table; only these are read."""
     check_stored(_OWNER, table)
     kind = numbers_for_torch(_OWNER, table.name, np.empty(0, table.dtype)).dtype
-    found = np.empty((len(chosen), *table.shape[1:]), kind)
+    array = np.empty((len(chosen), *table.shape[1:]), kind)
     for at, number in enumerate(chosen):
-        found[at] = table[number]
-    return torch.from_numpy(found)
+        array[at] = table[number]
+    return torch.from_numpy(array)
 
 
 def _plain_attribute(value: Any) -> object:

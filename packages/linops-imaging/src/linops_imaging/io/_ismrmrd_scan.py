@@ -302,8 +302,8 @@ class IsmrmrdScan:
         kspace = self.kspace.new_zeros(len(self.kspace), n_lines, x)
         mask = torch.zeros(n_lines, x, dtype=torch.bool, device=line.device)
         layout = torch.stack([self.centre_sample, *self.discarded.unbind(-1), self.is_reversed], -1)
-        for own in layout.unique(dim=0):
-            centre, first, n_after, backwards = own.tolist()
+        for row in layout.unique(dim=0):
+            centre, first, n_after, backwards = row.tolist()
             n_used = n_samples - first - n_after
             column = x // 2 - (centre - first)
             if backwards:  # the last sample comes first
@@ -324,7 +324,7 @@ class IsmrmrdScan:
                     f"points of the grid, got the centre {centre}{' read backwards' * backwards}; "
                     f"use kspace{f', {remedy}' if n_used <= x else ''}"
                 )
-            alike = (layout == own).all(-1)
+            alike = (layout == row).all(-1)
             to, of_all = line[alike], bool(alike.all())
             n_coils = max(1, _AT_ONCE // (len(to) * n_used))
             parts = zip(self.kspace.split(n_coils), kspace.split(n_coils), strict=True)

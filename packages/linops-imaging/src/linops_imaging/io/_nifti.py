@@ -193,19 +193,19 @@ def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
     with nibabel.openers.ImageOpener(path) as file:
         file.seek(data.offset)
         for index in indices_in_pieces(shape[::-1]):
-            own = image.T[index]
-            raw = file.read(own.size * dtype.itemsize)
-            if len(raw) != own.size * dtype.itemsize:
+            piece = image.T[index]
+            raw = file.read(piece.size * dtype.itemsize)
+            if len(raw) != piece.size * dtype.itemsize:
                 raise ValueError(
                     f"read_nifti: {path.name} must have {image.size * dtype.itemsize} bytes of "
                     f"values for shape {shape} of {dtype}, but it ends before"
                 )
-            part = np.frombuffer(raw, dtype).reshape(own.shape)
+            part = np.frombuffer(raw, dtype).reshape(piece.shape)
             if kind == np.int64 and dtype.kind == "u" and (part > np.iinfo(kind).max).any():
                 raise ValueError(
                     f"read_nifti: {path.name} must hold integers below 2**63, got {part.max()}"
                 )
-            own[...] = part.astype(kind) * slope + inter if is_scaled else part
+            piece[...] = part.astype(kind) * slope + inter if is_scaled else part
     return torch.from_numpy(image)
 
 

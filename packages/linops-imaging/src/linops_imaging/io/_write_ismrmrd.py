@@ -121,10 +121,10 @@ def _others(
             raise TypeError(
                 f"write_ismrmrd: others[{kind!r}] must be an IsmrmrdScan, got {type(lines)}"
             )
-        own = replace(lines, header=scan.header, noise=None)
-        heads = _heads(own)
+        rest = replace(lines, header=scan.header, noise=None)
+        heads = _heads(rest)
         heads["flags"] |= np.uint64(1 << (FLAG_OF[kind] - 1))
-        yield heads, own
+        yield heads, rest
 
 
 def _check(scan: IsmrmrdScan) -> int:
@@ -185,21 +185,21 @@ def write_field(owner: str, heads: Array, name: str, values: Tensor) -> None:
     """Write numbers into a field of headers; raise an error unless it holds all of them."""
     if name not in (heads.dtype.names or ()):
         raise ValueError(f"{owner}: details must be fields of the standard, got {name!r}")
-    own = values.detach().cpu().numpy()
+    raw = values.detach().cpu().numpy()
     kind = heads[name].dtype
-    if own.shape != heads[name].shape or (kind.kind in "ui" and own.dtype.kind not in "ui"):
+    if raw.shape != heads[name].shape or (kind.kind in "ui" and raw.dtype.kind not in "ui"):
         numbers = "integers" if kind.kind in "ui" else "numbers"
         raise ValueError(
             f"{owner}: {name} must be {numbers} of the shape {heads[name].shape}, got "
-            f"{values.dtype} of the shape {own.shape}"
+            f"{values.dtype} of the shape {raw.shape}"
         )
-    if kind.kind in "ui" and own.size:
+    if kind.kind in "ui" and raw.size:
         least, most = np.iinfo(kind).min, np.iinfo(kind).max
-        if own.min() < least or own.max() > most:
+        if raw.min() < least or raw.max() > most:
             raise ValueError(
-                f"{owner}: {name} must be from {least} to {most}, got {own.min()} to {own.max()}"
+                f"{owner}: {name} must be from {least} to {most}, got {raw.min()} to {raw.max()}"
             )
-    heads[name] = own
+    heads[name] = raw
 
 
 def _fields(scan: IsmrmrdScan) -> Iterator[tuple[str, Tensor]]:
@@ -227,6 +227,6 @@ def _rows(row: np.dtype[Any], heads: Array, samples: Tensor, trajectory: Tensor 
         head["trajectory_dimensions"] = trajectory.shape[-1]
     for number in range(len(rows)):
         rows["data"][number] = flat[number]
-        own = np.zeros(0) if trajectory is None else trajectory[number].detach().cpu().numpy()
-        rows["traj"][number] = own.astype("f4").flatten()
+        at = np.zeros(0) if trajectory is None else trajectory[number].detach().cpu().numpy()
+        rows["traj"][number] = at.astype("f4").flatten()
     return rows

@@ -77,8 +77,8 @@ def write_nifti(
     if not path.name.lower().endswith(_SUFFIXES):
         raise ValueError(f"write_nifti: {path.name} must end with .nii or .nii.gz")
     if not isinstance(image, Tensor) or image.layout != torch.strided:
-        found = image.layout if isinstance(image, Tensor) else type(image)
-        raise TypeError(f"write_nifti: the image must be a dense torch.Tensor, got {found}")
+        kind = image.layout if isinstance(image, Tensor) else type(image)
+        raise TypeError(f"write_nifti: the image must be a dense torch.Tensor, got {kind}")
     if not 1 <= image.ndim <= 7 or not image.numel() or image.is_meta:
         raise ValueError(
             "write_nifti: the image must have one to seven axes, elements and values, got shape "

@@ -93,15 +93,15 @@ class BatchSpec(Immutable):
                 if stream is not None:
                     base_device = as_stream(f"BatchSpec: {name}", stream).device
         base = None if base_device is None else as_device(base_device)
-        own: dict[str, object] = {
+        state: dict[str, object] = {
             "batch_sizes": MappingProxyType(sizes),
             "device_matrix": None if device_matrix is None else _nested(device_matrix),
             "base_device": base,
             "_sizes": tuple(sizes.items()),
         }
         for name, stream in streams.items():
-            own[name] = None if base is None else stream_of(f"BatchSpec: {name}", stream, base)
-        for name, value in own.items():
+            state[name] = None if base is None else stream_of(f"BatchSpec: {name}", stream, base)
+        for name, value in state.items():
             object.__setattr__(self, name, value)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -202,8 +202,8 @@ class BatchedLinop(Tiled):
         if others:
             return super()._normal_of_group(tiles)
         parts = [Part(part.linop, part.window) for part in tiles.parts]
-        own = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
-        return Part(own.own_normal(), devices=first)
+        tiled = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
+        return Part(tiled.own_normal(), devices=first)
 
     def _lay_out(self, tiles: Tiles, whole: NamedLinop | None) -> None:
         super()._lay_out(tiles, whole)
@@ -222,11 +222,11 @@ def applied_on_device(part: Part, x: Tensor) -> Tensor:
     pair = cast(DevicePair, part.devices)
     base, device = pair.base, pair.device
     sending, receiving = base.transfer_stream, device.transfer_stream
-    there = ToDevice(base.device, device.device, istream=sending, ostream=receiving)
+    to_device = ToDevice(base.device, device.device, istream=sending, ostream=receiving)
     streams = streams_on(device.device, device)
     follow_caller(streams)
     with streams.backend.using(streams.compute):
-        y: Tensor = there.H(on_device(part.linop, device.device)(there(x)))
+        y: Tensor = to_device.H(on_device(part.linop, device.device)(to_device(x)))
     let_caller_follow(streams)
     return y
 

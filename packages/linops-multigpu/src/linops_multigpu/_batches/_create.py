@@ -99,15 +99,15 @@ def create_batched_linop(
         )
     base = specs[0].base()
     if base is None:
-        found = _devices_of(linop) if default_device is None else {as_device(default_device)}
-        if len(found) > 1:
+        bases = _devices_of(linop) if default_device is None else {as_device(default_device)}
+        if len(bases) > 1:
             raise ValueError(
                 "create_batched_linop: the base device must be given for an operator on several "
-                f"devices, got {sorted(map(str, found))}"
+                f"devices, got {sorted(map(str, bases))}"
             )
-        base = DeviceSpec(found.pop() if found else "cpu")
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    tiles = _cut(linop, specs, base, known, base)
+        base = DeviceSpec(bases.pop() if bases else "cpu")
+    lengths = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    tiles = _cut(linop, specs, base, lengths, base)
     named = {base.device, *(spec.base_device or base.device for spec in specs)}
     for spec in specs:
         if (devices := spec.devices()) is not None:
@@ -115,7 +115,7 @@ def create_batched_linop(
     for device in named:
         existing_device(device)
     placed = _placed(tiles, base)
-    batched = BatchedLinop(placed, base, max_in_flight, known, tqdm_kwargs, whole=linop)
+    batched = BatchedLinop(placed, base, max_in_flight, lengths, tqdm_kwargs, whole=linop)
     return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched
 
 
@@ -146,17 +146,17 @@ def _cut(
     def inside(number: int, wide: NamedLinop, part: Part, cell: Window) -> Tiles:
         tile = part.linop
         cut = {**cell, **part.window}
-        known = of_whole | {dim: piece.stop - piece.start for dim, piece in cut.items()}
+        lengths = of_whole | {dim: piece.stop - piece.start for dim, piece in cut.items()}
         # Not for sizes that the tile knows: it may use a part of a dimension between its factors.
         of_tile = {
             dim: size
-            for dim, size in known.items()
+            for dim, size in lengths.items()
             if dim in tile.dims and tile.size(dim) is None and wide.size(dim) is None
         }
         # A zero tile is not cut further.
         specs_left = [] if acts_as(tile, Zero) else others
-        there = cast(DeviceSpec, devices.flat[number])
-        return _cut(tile, specs_left, base, of_tile, there, elsewhere | linop.dims)
+        tile_device = cast(DeviceSpec, devices.flat[number])
+        return _cut(tile, specs_left, base, of_tile, tile_device, elsewhere | linop.dims)
 
     return cut_into_parts(linop, pieces, inside)
 
@@ -186,8 +186,8 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
         copies = replicated_together([linops[number] for number in members], device)
         for number, linop in zip(members, copies, strict=True):
             linops[number] = linop
-    found = iter(linops)
-    return tiles.mapped(lambda _: next(found))
+    linops_in_order = iter(linops)
+    return tiles.mapped(lambda _: next(linops_in_order))
 
 
 def _in_one_place(linop: NamedLinop) -> NamedLinop:

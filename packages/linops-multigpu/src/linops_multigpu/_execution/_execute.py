@@ -111,10 +111,10 @@ class _Execution:
         self.note(number, transfer.arrived)
 
     def compute_there(self, number: int, action: Action) -> None:
-        there = self.lane(action).there
-        self.prepare(there.compute, action)
+        streams = self.lane(action).there
+        self.prepare(streams.compute, action)
         operands = [self.transfers[source].copy for source in action.uses]
-        with there.backend.using(there.compute):
+        with streams.backend.using(streams.compute):
             result = self.work.compute(action.tile, operands)
             if result is not None:
                 result = self.output.admitted(action.tile, result)
@@ -122,7 +122,7 @@ class _Execution:
                 if action.onto is not None:
                     result = self.summed(action.onto, result)
                 self.results[number] = result
-        self.note(number, recorded_on(there.compute, there.backend))
+        self.note(number, recorded_on(streams.compute, streams.backend))
 
     def summed(self, onto: int, result: Tensor) -> Tensor:
         total = self.results.pop(onto)

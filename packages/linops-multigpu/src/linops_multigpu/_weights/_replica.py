@@ -83,8 +83,8 @@ class CopiedOperators:
             # Once, so that tiles that share a weight share its copy, and what is kept of it.
             detached = {id(tensor): tensor.detach() for tensors in given for tensor in tensors}
             read = [[detached[id(tensor)] for tensor in tensors] for tensors in given]
-            there = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
-            self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
+            copies = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
+            self._tensors = [[copies[id(tensor)] for tensor in tensors] for tensors in read]
             self.linops = list(map(with_tensors_read, sources, self._tensors))
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
@@ -94,12 +94,12 @@ class CopiedOperators:
     def broadcast(self) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""
         key = self.snapshot.requires_grad()
-        found = self._broadcasts.get(key)
-        if found is None:
-            found = Broadcast(zip(self._sources, self._tensors, strict=True))
-            if found.can_be_kept:
-                self._broadcasts[key] = found
-        return found
+        broadcast = self._broadcasts.get(key)
+        if broadcast is None:
+            broadcast = Broadcast(zip(self._sources, self._tensors, strict=True))
+            if broadcast.can_be_kept:
+                self._broadcasts[key] = broadcast
+        return broadcast
 
     def use(self) -> None:
         """Make the copies available to the current stream of the device."""
@@ -118,11 +118,11 @@ def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[i
     for number, tensor in enumerate(tensors):
         if not is_there(tensor, device):
             away.register_buffer(str(number), tensor)
-    found = {id(tensor): tensor for tensor in tensors}
-    there = ModuleMemoryMap().copy_to(away, device)
-    for name, copy in there.named_buffers(remove_duplicate=False):
-        found[id(tensors[int(name)])] = copy
-    return found
+    copies = {id(tensor): tensor for tensor in tensors}
+    moved = ModuleMemoryMap().copy_to(away, device)
+    for name, copy in moved.named_buffers(remove_duplicate=False):
+        copies[id(tensors[int(name)])] = copy
+    return copies
 
 
 def is_there(tensor: Tensor, device: torch.device) -> bool:
@@ -150,13 +150,13 @@ class ReplicaMember:
     def __call__(self) -> NamedLinop:
         """Return the derived operator of the current copy."""
         origin = self.replica.copy_of(self._position)
-        found = self._derived.get(origin)
-        if found is None:
-            found = reduce(lambda linop, derive: derive(linop), self._steps, origin)
+        derived = self._derived.get(origin)
+        if derived is None:
+            derived = reduce(lambda linop, derive: derive(linop), self._steps, origin)
             self._derived.clear()
-            if found is not origin:
-                self._derived[origin] = found
-        return found
+            if derived is not origin:
+                self._derived[origin] = derived
+        return derived
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without the derived operators."""

@@ -44,8 +44,8 @@ class DeviceCopies(PartCopies):
         self._sent = [None if replica is None else sent[replica] for replica in replicas]
         self._weights = list(map(weights_held_by, sources))  # alive after `functional_call`
         with torch.no_grad():
-            there = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
-        super().__init__(where.tiles, sources, list(map(tensors_read_by, there)))
+            plain = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
+        super().__init__(where.tiles, sources, list(map(tensors_read_by, plain)))
 
     def have_changed(self) -> bool:
         """Whether a weight was written to or moved, including writes that torch does not count."""

@@ -11,8 +11,10 @@ from torch import Tensor
 from linops_core.siblings import check_real, check_vector
 
 from .._shared._checks import check_like
+from .._shared._options import Checkpointed
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space
 from ._counted import Counted, check_counts
 
@@ -50,10 +52,10 @@ class ExpectationMaximization(SolverSteps):
         options = {"tol": self.tol, "subsets": len(self.subsets)}
         vectors = {"x0": (self.space, self.x)}
         for subset in self.subsets:
-            own = subset.pair
+            pair = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
-            vectors |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            vectors |= own.sketch(self.x)
+            vectors |= {name + subset.name: (pair.output, v) for name, v in sketched.items()}
+            vectors |= pair.sketch(self.x)
         return {**options, **vectors}
 
     def step(self) -> Measured:

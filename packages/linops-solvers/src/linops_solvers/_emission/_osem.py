@@ -12,7 +12,7 @@ from linops_core.siblings import axis_of, check_integer, check_vector
 from nameddim import ND
 
 from .._shared._checks import Operator
-from .._shared._progress import Checkpointed, with_options
+from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import (
     Operators,
     StackedOperators,
@@ -149,8 +149,8 @@ def _along(
     tiles = A.tiles_along(dim, [slice(index, index + 1) for index in range(size)])
     operators: list[NamedLinop] = []
     for first in range(count):
-        own = tiles[first::count]
-        operators.append(own[0] if len(own) == 1 else Concat(*own, odim=dim, osizes=[1] * len(own)))
+        row = tiles[first::count]
+        operators.append(row[0] if len(row) == 1 else Concat(*row, odim=dim, osizes=[1] * len(row)))
     parts = range(count)
 
     def every(x: Tensor, k: int) -> Tensor:

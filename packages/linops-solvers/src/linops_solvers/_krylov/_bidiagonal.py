@@ -58,9 +58,9 @@ class Bidiagonalization:
         alpha, *lengths = self.A.input.measured([], [self.v, *others])
         self.v.div_(torch.where(alpha > 0, alpha, 1))
         before = self.alpha
-        self.alpha, self.beta, *found = self._numbers(alpha, beta, *lengths)
+        self.alpha, self.beta, *measured = self._numbers(alpha, beta, *lengths)
         self.norm = max(self.norm, math.hypot(before, self.beta))
-        return found
+        return measured
 
     def _move(self, x: Tensor, factor: Tensor | float, image: Tensor, name: str, kind: str) -> None:
         """Multiply x and add the image, in place."""

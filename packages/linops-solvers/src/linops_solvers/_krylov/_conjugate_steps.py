@@ -18,12 +18,13 @@ from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
 from .._shared._precision import at_least_single, in_given_precision, in_own_space, to_half
 from .._shared._products import is_moderate, scaled_sum
-from .._shared._progress import Measured, Progress, SolverSteps, StopReason
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
     N_CHECKED,
     ConvergenceCheck,
-    Numbers,
+    Scalars,
     StepNumbers,
     is_any,
     largest_number,
@@ -40,17 +41,17 @@ class ConjugateSteps(SolverSteps):
     x: Tensor
     residual: Tensor
     direction: Tensor
-    unit: Numbers
-    unit_of_A: Numbers = None
+    unit: Scalars
+    unit_of_A: Scalars = None
     """The unit of A, if its own unit would exceed the range of the dtype."""
     iteration = 0
     is_anew = True
     """Whether the residual was computed anew; then it is the next direction."""
-    energy: Numbers = 0.0
+    energy: Scalars = 0.0
     """Re r^H z."""
-    factor: Numbers = 0.0
+    factor: Scalars = 0.0
     """Factor of the direction in the next direction."""
-    norm_of_A: Numbers = 0.0
+    norm_of_A: Scalars = 0.0
     image: Tensor | None = None
     """A times the next direction, or None. If it is given, ``direction`` is the next direction."""
     _searched: Tensor | None = None
@@ -99,20 +100,20 @@ class ConjugateSteps(SolverSteps):
         options = dtype or self._y.dtype, preconditioner is not None, is_read
         self.check = ConvergenceCheck(*numbers, tolerances, *options)
 
-    def unit_of(self, *vectors: Tensor) -> Numbers:
+    def unit_of(self, *vectors: Tensor) -> Scalars:
         """Return a power of two for each system, below the largest entry; 1 for zeros."""
         if self.is_read and not self.space.systems:
             return self.space.unit_of(_NAME, *vectors)
         return self.space.unit(*vectors)
 
     @torch.no_grad()
-    def largest_image(self) -> Numbers:
+    def largest_image(self) -> Scalars:
         """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
         x, length = self.x, self.space.norm
         first = self.forward(self.space.random_like(x.detach()))
         first = first / self.space.unit(first)
-        found = length(self.forward(first)) / length(first) * length(x)
-        return on_host(found.nan_to_num(0.0))[0]
+        estimate = length(self.forward(first)) / length(first) * length(x)
+        return on_host(estimate.nan_to_num(0.0))[0]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x, in the unit of A."""
@@ -207,13 +208,13 @@ class ConjugateSteps(SolverSteps):
         self.image = self._searched = None
         del q, z  # freed before the next ones are made
         self._searched = self.preconditioned()
-        found = is_at_once and self.next_energy(step, cross.real, image_length)
-        energy, residual, searched = found or self.energies()
+        energies = is_at_once and self.next_energy(step, cross.real, image_length)
+        energy, residual, searched = energies or self.energies()
         cross = cross if self.iteration < N_CHECKED else None
-        found = curvature, energy, step, length, image_length, norm, residual, searched, cross
+        energies = curvature, energy, step, length, image_length, norm, residual, searched, cross
         if self.is_read:
-            found = on_host(*found)
-        check.step(StepNumbers(*found))
+            energies = on_host(*energies)
+        check.step(StepNumbers(*energies))
         self.factor = self.ratio(energy, before, before.real > 0)
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
@@ -227,12 +228,12 @@ class ConjugateSteps(SolverSteps):
         lengths = [p, q] + [self.residual] * is_at_once
         curvature, *others = self.numbers(pairs, lengths)
         cross = others.pop(0) if len(pairs) > 1 else None
-        length, image_length, *known = others
-        if known:
-            self.energy = known[0] ** 2
+        length, image_length, *rest = others
+        if rest:
+            self.energy = rest[0] ** 2
         return [curvature, cross, length, image_length, is_at_once]
 
-    def energies(self) -> list[Numbers]:
+    def energies(self) -> list[Scalars]:
         """Return r^H z, |r| and |z|."""
         r, z = self.residual, self._searched
         assert z is not None
@@ -242,7 +243,7 @@ class ConjugateSteps(SolverSteps):
 
     def numbers(
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
-    ) -> list[Numbers]:
+    ) -> list[Scalars]:
         """Return inner products of pairs and norms; one by one is faster for a vector on a CPU."""
         if not self._is_plain or is_differentiated(*pairs[0]):
             return self.scalars(*self.space.measured(pairs, vectors))
@@ -251,20 +252,20 @@ class ConjugateSteps(SolverSteps):
             products = [product.real for product in products]
         return products + [math.sqrt(squared_norm(vector).item()) for vector in vectors]
 
-    def next_energy(self, step: float, cross: float, image_length: float) -> list[Numbers] | None:
+    def next_energy(self, step: float, cross: float, image_length: float) -> list[Scalars] | None:
         """Return |r - s q|^2 by Meurant, from |r|^2, Re r^H q and |q|^2, and a bound of its root.
 
         None if the terms cancel, because too few digits would be left. The next step measures
         |r|^2 again, so errors do not accumulate.
         """
         terms = self.energy + (step * image_length) ** 2
-        found = terms - 2 * step * cross
-        if not found > 0.01 * terms:
+        energy = terms - 2 * step * cross
+        if not energy > 0.01 * terms:
             return None
-        bound = math.sqrt(found + 4 * torch.finfo(self.residual.dtype).eps * terms)
-        return [found, bound, bound]
+        bound = math.sqrt(energy + 4 * torch.finfo(self.residual.dtype).eps * terms)
+        return [energy, bound, bound]
 
-    def own_unit(self) -> Numbers:
+    def own_unit(self) -> Scalars:
         """Return the unit of x."""
         unit, unit_of_A = self.unit, self.unit_of_A
         return unit if unit_of_A is None else unit / unit_of_A
@@ -307,12 +308,12 @@ class ConjugateSteps(SolverSteps):
         unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
         return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
-    def scalars(self, *found: Tensor) -> list[Numbers]:
+    def scalars(self, *numbers: Tensor) -> list[Scalars]:
         """Return numbers for the next vectors: floats of one system, unless autograd follows."""
-        is_kept = not self.is_read or self.space.systems or is_differentiated(*found)
-        return [*found] if is_kept else on_host(*found)
+        is_kept = not self.is_read or self.space.systems or is_differentiated(*numbers)
+        return [*numbers] if is_kept else on_host(*numbers)
 
-    def ratio(self, numerator: Numbers, denominator: Numbers, is_valid: Numbers) -> Numbers:
+    def ratio(self, numerator: Scalars, denominator: Scalars, is_valid: Scalars) -> Scalars:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""
         if not isinstance(is_valid, Tensor):
             return numerator.real / denominator.real if is_valid else 0.0
@@ -343,7 +344,7 @@ class ConjugateSteps(SolverSteps):
         return values
 
 
-def largest_ratio(largest: Numbers, numerator: Numbers, denominator: Numbers) -> Numbers:
+def largest_ratio(largest: Scalars, numerator: Scalars, denominator: Scalars) -> Scalars:
     """Return the larger of a number and a ratio; 0 / 0 is ignored."""
     if isinstance(numerator, Tensor):
         return torch.fmax(

@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from .._shared._checks import Operator
-from .._shared._progress import Measured, Watching, with_options
+from .._shared._options import Watching, with_options
+from .._shared._reports import Measured
 from ._bidiagonal import rotation
 from ._square_system import SquareSteps, SquareSystem, solution_with_gradient
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from linops_core.siblings import check_real, check_vector, is_differentiated
 
 from .._shared._checks import Operator, check_complex_linear, check_finite, check_like, check_square
+from .._shared._options import Watching
 from .._shared._precision import (
     OperatorPair,
     at_least_single,
@@ -19,7 +20,8 @@ from .._shared._precision import (
     in_own_space,
     rounding_of,
 )
-from .._shared._progress import Progress, SolverSteps, StopReason, Watching
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import StopReason
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach_gradient, has_gradient
 

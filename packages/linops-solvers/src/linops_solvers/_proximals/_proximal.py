@@ -12,7 +12,7 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_real, is_integer
+from linops_core.siblings import check_real, is_integer, real_parts
 
 from .._shared._checks import check_callable
 from .._shared._precision import applied_in_half, at_least_single, to_half
@@ -69,6 +69,14 @@ def sum_over_parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Sp
     return lambda x, space: space.sum_of(lambda part: function(at_least_single(part)), x)
 
 
+def squared_magnitudes(x: Tensor) -> Tensor:
+    """Return |x|^2 of each entry.
+
+    The second derivative of ``x.abs().square()`` is 0 in torch where x is 0; that of this is 2.
+    """
+    return real_parts(x).square().sum(-1) if x.is_complex() else x.square()
+
+
 def indicator(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return 0 if the relative ``excess`` of each part is that of rounding, else infinity."""
     return sum_over_parts(lambda part: indicator_value(excess(part)))
@@ -119,24 +127,24 @@ def separable(
     """
     check_callable("separable", "proximal", proximal)
     axes = checked_axes("separable", dims) if dims != () else ()
-    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
+    proximal_map = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
     if value is None:
-        return known
+        return proximal_map
     check_callable("separable", "value", value)
-    return replace(known, value_in=sum_over_parts(partial(_checked_value, value)))
+    return replace(proximal_map, value_in=sum_over_parts(partial(_checked_value, value)))
 
 
 def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    found = function(x)
-    if not isinstance(found, Tensor) or found.ndim or found.is_complex():
+    value = function(x)
+    if not isinstance(value, Tensor) or value.ndim or value.is_complex():
         what = (
-            f"shape {tuple(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else found
+            f"shape {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else value
         )
         raise TypeError(
             "separable: value must return a tensor with one real number, without dimensions, got "
             f"{what}; sum over the entries, as x.abs().sum()"
         )
-    return found
+    return value
 
 
 def map_on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
@@ -268,7 +276,7 @@ def fitted_weight(
     if not isinstance(weight, Tensor):
         return weight
     lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
-    if weight.ndim > x.ndim or any(own not in (1, length) for own, length in lengths):
+    if weight.ndim > x.ndim or any(size not in (1, length) for size, length in lengths):
         raise ValueError(
             f"{owner}: {name} must be broadcast to {tuple(x.shape)}, got shape "
             f"{tuple(weight.shape)}"

@@ -16,6 +16,7 @@ from ._proximal import (
     checked_axes,
     checked_weight,
     fitted_weight,
+    squared_magnitudes,
     sum_over_parts,
 )
 from ._singular_values import shrunk_singular_values, singular_values
@@ -56,12 +57,12 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         size = z.abs()
-        own = fitted_weight(owner, weight, size)
+        fitted = fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
-        if isinstance(own, Tensor):
-            rest = torch.sub(size, own, alpha=step)
+        if isinstance(fitted, Tensor):
+            rest = torch.sub(size, fitted, alpha=step)
         else:
-            rest = size - step * own
+            rest = size - step * fitted
         if is_recorded(rest):
             return z * (rest.clamp(min=0) / size.clamp(min=tiny))
         rest.clamp_(min=0).div_(size.clamp_(min=tiny))
@@ -146,8 +147,8 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight("l0", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        own = fitted_weight("l0", weight, z)
-        lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
+        fitted = fitted_weight("l0", weight, z)
+        lowest = torch.as_tensor(2 * step * fitted, device=z.device).sqrt()
         return torch.where(z.abs() <= lowest, 0, z)  # NaN stays
 
     def value(x: Tensor) -> Tensor:
@@ -187,7 +188,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
 
     def value(x: Tensor) -> Tensor:
         size = x.abs()
-        each = torch.where(size <= delta, size.square() / 2, delta * (size - delta / 2))
+        each = torch.where(size <= delta, squared_magnitudes(x) / 2, delta * (size - delta / 2))
         return (fitted_weight("huber", weight, size) * each).sum()
 
     return ProximalMap(proximal, owner="huber", value_in=sum_over_parts(value))

@@ -14,16 +14,10 @@ from linops_core.siblings import check_integer, check_real, check_vector
 
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._shared._checks import Operator, check_like
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of
 from .._shared._space import Space, summed_over_processes, terms
 
 _NAME = "irls"

@@ -11,8 +11,10 @@ from torch import Tensor
 from linops_core.siblings import check_integer, check_real, check_vector
 
 from .._shared._checks import check_callable, check_finite
+from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, to_half
-from .._shared._progress import Measured, Progress, SolverSteps, StopReason, Watching, with_options
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space, magnitudes
 
 _NAME = "lbfgs"
@@ -104,9 +106,9 @@ class _Steps(SolverSteps):
         with torch.inference_mode(False), torch.enable_grad():
             loss = self.function(to_half(self.x, self.dtype))
             if not isinstance(loss, Tensor) or loss.ndim or loss.is_complex():
-                found = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss)
+                kind = tuple(loss.shape) if isinstance(loss, Tensor) else type(loss)
                 raise ValueError(
-                    f"{_NAME}: function must return a real tensor without dimensions, got {found}"
+                    f"{_NAME}: function must return a real tensor without dimensions, got {kind}"
                 )
             if not loss.requires_grad:
                 raise ValueError(

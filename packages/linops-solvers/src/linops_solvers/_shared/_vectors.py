@@ -98,12 +98,12 @@ def check_batch_axes(
 ) -> bool:
     """Raise an error unless A goes through these axes slice by slice."""
     for axis in axes:
-        dim, there = (name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape))
-        if dim != there or (dim is not None and A.role(dim) is not Role.BATCH):
-            reason = "" if dim != there or dim is None else A.why_opaque(dim)
+        dim, odim = (name_at(dims, axis, ndim) for dims in (A.ishape, A.oshape))
+        if dim != odim or (dim is not None and A.role(dim) is not Role.BATCH):
+            reason = "" if dim != odim or dim is None else A.why_opaque(dim)
             raise ValueError(
                 f"{owner}: axis {axis} must be a batch dimension of {name}, {A.signature}, at one "
-                f"place in input and output, got {dim} and {there}"
+                f"place in input and output, got {dim} and {odim}"
                 + (f" ({reason})" if reason else "")
                 + "; give fewer batch_dims, or 0 for one system"
             )

@@ -13,15 +13,10 @@ from torch import Generator, Tensor
 from linops_core.siblings import check_integer, check_real, inner_products, norm, real_part
 
 from .._shared._checks import Operator, check_finite
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space
 from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
@@ -229,11 +224,11 @@ class _Basis:
         """Return the images of rows under an operator, as rows."""
         first, *others = rows.unbind()
         image = operator(first.reshape(self.like.shape)).flatten()
-        found = image.new_empty(len(rows), image.numel())
-        found[0] = image
+        result = image.new_empty(len(rows), image.numel())
+        result[0] = image
         for number, row in enumerate(others, 1):  # each in turn: an operator may reuse its memory
-            found[number] = operator(row.reshape(self.like.shape)).flatten()
-        return found
+            result[number] = operator(row.reshape(self.like.shape)).flatten()
+        return result
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
         """Add a block for the part of the rows outside of the basis; return the block."""
@@ -256,10 +251,10 @@ class _Basis:
 
     def coordinates(self, rows: Tensor, blocks: Sequence[Tensor]) -> Tensor:
         """Return the inner products of rows with the rows of blocks, side by side."""
-        (found,) = self.space.total(
+        (products,) = self.space.total(
             torch.cat([inner_products(block, rows.mT).mT for block in blocks], 1)
         )
-        return found
+        return products
 
     def length(self, rows: Tensor) -> float:
         """Return the norm of all rows together; raise an error unless it is finite."""

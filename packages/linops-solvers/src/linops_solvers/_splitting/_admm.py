@@ -14,16 +14,10 @@ from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import check_like, check_unchanged, version_of
+from .._shared._options import Checkpointed, with_options
 from .._shared._precision import rounding_of
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    reason_of_both,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of_both
 from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem, floors_of

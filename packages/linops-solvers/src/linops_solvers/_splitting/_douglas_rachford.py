@@ -12,16 +12,11 @@ from linops_core.siblings import check_real, check_vector
 
 from .._proximals._proximal import Proximal
 from .._shared._checks import check_like, check_unchanged, version_of
+from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space, magnitudes
 from ._problem import TwoFunctions
 

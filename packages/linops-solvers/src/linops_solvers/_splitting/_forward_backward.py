@@ -11,8 +11,10 @@ from linops_core.siblings import check_real
 
 from .._shared._adjoint_check import check_adjoint
 from .._shared._checks import Operator, check_like, check_output, check_unchanged, version_of
+from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from ._problem import PenalizedProblem
 
 
@@ -72,19 +74,19 @@ class ForwardBackward(SolverSteps):
         x, gradient, z, z_gradient = self.x, self.gradient, self.z, self.z_gradient
         step, version_of_x = self.length, version_of(x)
         while True:
-            found = problem.proximal(torch.sub(z, z_gradient, alpha=step), step)
-            check_like(owner, "what the proximal map returns", found, "x", x)
-            check_unchanged(owner, "the proximal map", x, version_of_x, found)
-            image = self.normal(found)
+            x_new = problem.proximal(torch.sub(z, z_gradient, alpha=step), step)
+            check_like(owner, "what the proximal map returns", x_new, "x", x)
+            check_unchanged(owner, "the proximal map", x, version_of_x, x_new)
+            image = self.normal(x_new)
             check_unchanged(owner, "A", self._target, self.version, image)
-            found_gradient = image - self._target
+            new_gradient = image - self._target
             del image
-            move = found - z
-            products = [(move, found_gradient - z_gradient)]
+            move = x_new - z
+            products = [(move, new_gradient - z_gradient)]
             if self.has_momentum and self.restart:
-                products.append((move, found - x))
+                products.append((move, x_new - x))
             length, size, z_size, bent, *slope = pair.magnitudes(
-                (move, found, z), products=products
+                (move, x_new, z), products=products
             )
             del move, products
             # Rounding of both gradients limits the curvature.
@@ -107,10 +109,10 @@ class ForwardBackward(SolverSteps):
         before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2
         momentum = 1 + (before - 1) / self.age
         del z, z_gradient  # like others below, before more vectors are made
-        self.z = torch.lerp(x, found, momentum)
-        self.z_gradient = torch.lerp(gradient, found_gradient, momentum)
-        self.x, self.gradient, self.length = found, found_gradient, step
-        del found, found_gradient, x, gradient
+        self.z = torch.lerp(x, x_new, momentum)
+        self.z_gradient = torch.lerp(gradient, new_gradient, momentum)
+        self.x, self.gradient, self.length = x_new, new_gradient, step
+        del x_new, new_gradient, x, gradient
         return self.values(length / (size or 1.0)), reason
 
     def values(self, change: float) -> dict[str, float]:

@@ -63,14 +63,14 @@ class PenalizedProblem:
     def known(self, x: Tensor) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, split = self.A, self.L
-        found = {"y": (pair.output, self.y), **pair.sketch(x)}
+        vectors = {"y": (pair.output, self.y), **pair.sketch(x)}
         if self.x0 is not None:
-            found["x0"] = pair.input, self.x0
+            vectors["x0"] = pair.input, self.x0
         if split.name == "L":
-            found |= split.sketch(x)
+            vectors |= split.sketch(x)
         image = split.forward(pair.input.random_like(x.detach()))
-        known = map_sketch(self.proximal, image, self.dtype, self.unit)
-        return {**found, "the proximal map": (split.output, known)}
+        sketch = map_sketch(self.proximal, image, self.dtype, self.unit)
+        return {**vectors, "the proximal map": (split.output, sketch)}
 
     @torch.no_grad()
     def objective(self, misfit: float, z: Tensor) -> dict[str, float]:

@@ -130,10 +130,7 @@ def plan_batches(
 
     Notes
     -----
-    Starting with the whole operator, the search makes eight times as many tiles along the dimension
-    that may save most, and so on, until the work fits or ``max_tiles`` are reached. Then it
-    reduces the number of tiles of each dimension as far as the work still fits. The plan is a local
-    optimum: another combination may have fewer tiles.
+    The plan is a local optimum: another combination may have fewer tiles.
 
     Examples
     --------
@@ -174,8 +171,8 @@ def plan_batches(
         """
         batches = search.lengths(counts)
         return {
-            axis: sum(n for shape, n in held[batches] if shape.count(own) > whole.count(own))
-            for axis, own in enumerate(batches)
+            axis: sum(n for shape, n in held[batches] if shape.count(row) > whole.count(row))
+            for axis, row in enumerate(batches)
         }
 
     held = dict[tuple[int, ...], Sequence[tuple[torch.Size, int]]]()
@@ -206,12 +203,12 @@ def plan_batches(
 
 def _works(work: object) -> tuple[str, ...]:
     works = tuple(work) if isinstance(work, Iterable) and not isinstance(work, str) else (work,)
-    known = tuple(name for name in works if isinstance(name, str) and name in WORK_OPERATORS)
-    if not works or known != works:
+    result = tuple(name for name in works if isinstance(name, str) and name in WORK_OPERATORS)
+    if not works or result != works:
         raise ValueError(
             f"plan_batches: work must be one or several of {list(WORK_OPERATORS)}, got {work!r}"
         )
-    return known
+    return result
 
 
 def _methods(linop: NamedLinop) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ class Search:
             counts = self._with_fewer(counts, budget)
             axes = [axis for axis, count in enumerate(counts) if count > 1]
             fewer = [self._with_count(counts, axis, counts[axis] - 1) for axis in axes]
-            if all(self.peak(own) > budget for own in fewer):
+            if all(self.peak(one) > budget for one in fewer):
                 return counts
 
     def _lower(
@@ -121,6 +121,6 @@ class Search:
     def _fewest(self, counts: Counts, axis: int, too_few: int, budget: int) -> int:
         """Return how many tiles along an axis would be enough if peaks grow evenly."""
         coarse = self._with_count(counts, axis, too_few)
-        long, short = (self.lengths(own)[axis] for own in (coarse, counts))
+        long, short = (self.lengths(one)[axis] for one in (coarse, counts))
         part = (budget - self.peak(counts)) / (self.peak(coarse) - self.peak(counts))
         return -(-self._sizes[axis] // int(short + part * (long - short)))

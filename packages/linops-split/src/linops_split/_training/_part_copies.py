@@ -107,11 +107,11 @@ class PartCopies:
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradient of each weight, by the number of the weight."""
-        found = GradientSums(self.weight_views)
-        for own in sums:
-            for root, gradient in own.whole.items():
-                found.add_whole(root, gradient)
-        return found.whole
+        total = GradientSums(self.weight_views)
+        for sums_of_part in sums:
+            for root, gradient in sums_of_part.whole.items():
+                total.add_whole(root, gradient)
+        return total.whole
 
     def _tensors(self) -> list[Tensor]:
         return [copy for read in self._read for *_, copy in read] + self.weight_views.weights

@@ -87,7 +87,7 @@ class Out:
 
 
 Input: TypeAlias = Variable | In
-Output: TypeAlias = Expression | Out
+ReturnedValue: TypeAlias = Expression | Out
 Updates: TypeAlias = (
     Mapping[SharedVariable, Expression] | Sequence[tuple[SharedVariable, Expression]]
 )
@@ -99,7 +99,7 @@ _numbers = count(1)
 
 def function(
     inputs: Sequence[Input],
-    outputs: Output | Sequence[Output],
+    outputs: ReturnedValue | Sequence[ReturnedValue],
     *,
     updates: Updates | None = None,
     name: str | None = None,
@@ -146,7 +146,7 @@ class Function:
     def __init__(
         self,
         inputs: Sequence[Input],
-        outputs: Output | Sequence[Output],
+        outputs: ReturnedValue | Sequence[ReturnedValue],
         updates: Updates,
         name: str | None,
     ) -> None:

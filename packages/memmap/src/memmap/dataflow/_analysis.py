@@ -68,14 +68,14 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
                 f"analyze_dependencies: every item must be an Operation, "
                 f"got {type(operation).__name__} at position {index}"
             )
-        found: _Found = {}
+        hazards: _Hazards = {}
         reads = memory.accesses(index, operation.input_views)
         writes = memory.accesses(index, operation.output_views)
         for access in reads:
-            _note(found, HazardKind.RAW, access.live.writes, access)
+            _note(hazards, HazardKind.RAW, access.live.writes, access)
         for access in writes:
-            _note(found, HazardKind.WAR, access.live.reads, access)
-            _note(found, HazardKind.WAW, access.live.writes, access)
+            _note(hazards, HazardKind.WAR, access.live.reads, access)
+            _note(hazards, HazardKind.WAW, access.live.writes, access)
         # The operation reads before it writes, so its own writes also end its reads.
         for access in reads:
             access.live.reads.add(access.region.layout, access)
@@ -85,7 +85,7 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
             access.live.writes.add(access.region.layout, access)
         edges += [
             Dependency(program[earlier], operation, earlier, index, kind, tuple(pairs.values()))
-            for (earlier, kind), pairs in sorted(found.items(), key=lambda item: item[0])
+            for (earlier, kind), pairs in sorted(hazards.items(), key=lambda item: item[0])
         ]
         self_hazards += operation.self_hazards()
     return DependencyGraph(program, edges, self_hazards)
@@ -204,11 +204,11 @@ def _overwrite(live: LayoutIndex[_Access], region: _Region) -> None:
 
 # Pairs of views (by their identities) for each earlier operation and kind of hazard.
 _Pairs: TypeAlias = dict[tuple[int, int], tuple[MemoryView, MemoryView]]
-_Found: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
+_Hazards: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
 
 
-def _note(found: _Found, kind: HazardKind, live: LayoutIndex[_Access], access: _Access) -> None:
+def _note(hazards: _Hazards, kind: HazardKind, live: LayoutIndex[_Access], access: _Access) -> None:
     """Note the hazards of one kind between earlier accesses and a new one."""
     for earlier in _meeting(live, access.region):
-        pairs = found.setdefault((earlier.index, kind), {})
+        pairs = hazards.setdefault((earlier.index, kind), {})
         pairs[id(earlier.view), id(access.view)] = earlier.view, access.view

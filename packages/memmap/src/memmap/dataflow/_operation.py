@@ -135,7 +135,7 @@ def hazards_inside(
     An argument that is read and written is in both lists. In an elementwise operation, an input
     that equals the output is safe.
     """
-    found = []
+    hazards = []
     uses: list[tuple[ViewUse, AccessKind]] = [(use, "read") for use in reads]
     uses += [(use, "write") for use in writes]
     # Group by address space, because in a trace the addresses of each memory start at 0.
@@ -150,7 +150,7 @@ def hazards_inside(
         others = touched[memory.space]
         if how == "write":
             if has_internal_overlap(memory):
-                found.append(SelfHazard(operation, use.view, use.view, "write"))
+                hazards.append(SelfHazard(operation, use.view, use.view, "write"))
             for other, other_is in others.may_meet(layout):
                 is_in_place = (
                     is_elementwise
@@ -159,9 +159,9 @@ def hazards_inside(
                     and is_same_memory(memory, other.view.memory)
                 )
                 if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
-                    found.append(SelfHazard(operation, use.view, other.view, other_is))
+                    hazards.append(SelfHazard(operation, use.view, other.view, other_is))
         others.add(layout, (use, how))
-    return found
+    return hazards
 
 
 def is_same_memory(a: View, b: View) -> bool:

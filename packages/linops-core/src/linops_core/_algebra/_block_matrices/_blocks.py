@@ -10,8 +10,8 @@ from itertools import accumulate
 
 from nameddim import NamedDimension, NamedShape
 
+from ..._base._dimensions import Side, dims_of
 from ..._base._linop import NamedLinop
-from ..._base._sides import Side, dims_of
 from ..._base._sizes import per_axis
 from ..._numbers import is_integer
 from ..._operators._rearrange import Rearrange

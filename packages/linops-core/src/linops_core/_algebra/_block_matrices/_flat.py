@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
 
+from ..._base._dimensions import SIDES, Side, dims_of, unused_names
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
-from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
-from ..._base._unused_names import unused_names
 from ..._numbers import is_integer
 from ..._operators._picks import Slice
 from ..._operators._rearrange import Rearrange
@@ -39,15 +38,15 @@ def shared_batch(
 
     They are in the order of the first operator's side.
     """
-    own = [batch_of(linop) for linop in linops]
-    shared = [dim for dim in dims_of(linops[0].shape, side) if all(dim in each for each in own)]
+    batches = [batch_of(linop) for linop in linops]
+    shared = [dim for dim in dims_of(linops[0].shape, side) if all(dim in each for each in batches)]
     if wanted is None:
         return shared
     if isinstance(wanted, str):
         wanted = [wanted]
     dims = [ND.infer(dim) for dim in wanted]
     for dim in dims:
-        for linop, batch in zip(linops, own, strict=True):
+        for linop, batch in zip(linops, batches, strict=True):
             if dim not in batch:
                 raise ValueError(
                     f"{owner}: batch_dims must be batch dimensions of every operand, got {dim}, "
@@ -165,8 +164,8 @@ def _lengths(
     opposite = linop.ishape if side == "output" else linop.oshape
     if side == "input":
         across = {here: there for there, here in across.items()}
-    for place, (name, own) in enumerate(zip(names, linop.sizes(side), strict=True)):
-        known = shared[across[place]] if own is None and shared and place in across else own
+    for place, (name, n) in enumerate(zip(names, linop.sizes(side), strict=True)):
+        length = shared[across[place]] if n is None and shared and place in across else n
         if name in batch:
             continue
         if name == ELLIPSES:
@@ -176,10 +175,10 @@ def _lengths(
                 f"A.resolved(ishape=...)"
             )
         other = opposite[across[place]] if place in across else name
-        size = given.get(name, given.get(other) if known is None else known)
-        if not is_integer(size, 0) or known not in (None, size):
+        size = given.get(name, given.get(other) if length is None else length)
+        if not is_integer(size, 0) or length not in (None, size):
             rule = (
-                "known or given in sizes, as an integer of at least 0" if known is None else known
+                "known or given in sizes, as an integer of at least 0" if length is None else length
             )
             raise ValueError(
                 f"{owner}: the size of {name} in the {side} of {linop.signature} must be {rule}, "

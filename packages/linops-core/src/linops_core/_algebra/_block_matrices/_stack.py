@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from nameddim import NamedDimension, NamedShape
 
+from ..._base._dimensions import Side, dims_of
 from ..._base._linop import NamedLinop
-from ..._base._sides import Side, dims_of
 from ..._base._sizes import one_dimension
 from ..._numbers import is_integer
 from .._same_space import same_space

@@ -89,7 +89,7 @@ class LinopFactories:
 
     def agree(
         self,
-        found: Tensor,
+        actual: Tensor,
         expected: Tensor,
         what: str,
         rtol: float | None = None,
@@ -99,13 +99,13 @@ class LinopFactories:
 
         ``what`` is a formula, as in ``"A.H.N(x)"``; ``scale`` is that of :meth:`close`.
         """
-        if self.close(found, expected, rtol, scale):
+        if self.close(actual, expected, rtol, scale):
             return
-        how = f"shape {tuple(expected.shape)}, got shape {tuple(found.shape)}"
-        if found.shape == expected.shape:
-            far = size_of(found - expected)
-            bound = self._bound(found, expected, rtol, scale)
-            how = f"within {bound:.3g} of\n{expected}\ngot a difference of {far:.3g}:\n{found}"
+        how = f"shape {tuple(expected.shape)}, got shape {tuple(actual.shape)}"
+        if actual.shape == expected.shape:
+            far = size_of(actual - expected)
+            bound = self._bound(actual, expected, rtol, scale)
+            how = f"within {bound:.3g} of\n{expected}\ngot a difference of {far:.3g}:\n{actual}"
         raise AssertionError(f"{what} must be {how}")
 
     def dense(self, linop: NamedLinop) -> Tensor:
@@ -122,9 +122,9 @@ class LinopFactories:
         A = self.make_linop()
         x = self.make_input(A)
         sides = ((A.ishape, x.shape), (A.oshape, A(x).shape))
-        found = {str(dim): n for side in sides for dim, n in zip(*side, strict=True)}
-        known = {**found, **self.sizes()}
-        return {**known, **sizes_of(linop, defaultdict(int, known))}
+        sizes = {str(dim): n for side in sides for dim, n in zip(*side, strict=True)}
+        all_given = {**sizes, **self.sizes()}
+        return {**all_given, **sizes_of(linop, defaultdict(int, all_given))}
 
 
 def tensors_of(linop: NamedLinop) -> list[Tensor]:
