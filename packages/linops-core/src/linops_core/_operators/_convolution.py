@@ -216,7 +216,7 @@ class Convolution(GridOperator[ExtendedAxis]):
             return correlated(x, own, axes, self.method, is_back=is_back)
 
         half = kernel if kernel.dtype is torch.complex32 else x
-        return in_a_dtype_of_torch(self.signature, half, grid, correlation)
+        return in_a_dtype_of_torch(self, half, grid, correlation)
 
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.

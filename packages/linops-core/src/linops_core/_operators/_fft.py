@@ -135,9 +135,7 @@ class FFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        y = in_a_dtype_of_torch(
-            self.signature, x, axes, lambda: transform(shifted, dim=axes, norm=norm)
-        )
+        y = in_a_dtype_of_torch(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
