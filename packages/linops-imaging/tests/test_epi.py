@@ -240,7 +240,7 @@ def test_samples_on_ramps_are_where_the_area_says(
     [
         ((0, 4, 1.0, 1.0, 4.0, 1.0), ValueError, "n_samples must be at least 1, got 0"),
         ((4, 0, 1.0, 1.0, 4.0, 1.0), ValueError, "n_readout must be at least 1, got 0"),
-        ((4, 4, 0.0, 1.0, 4.0, 1.0), ValueError, "dwell_time must be more than 0"),
+        ((4, 4, 0.0, 1.0, 4.0, 1.0), ValueError, "dwell_time must be positive"),
         ((4, 4, 1.0, -1.0, 4.0, 1.0), ValueError, "ramp_up must be at least 0"),
         ((4, 4, 1.0, 1.0, None, 1.0), TypeError, "flat_top must be a real number, got None"),
         ((4, 4, 1.0, 1.0, 1.0, 1.0), ValueError, "4 samples must be within the gradient of 3, got"),

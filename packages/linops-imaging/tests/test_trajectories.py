@@ -79,8 +79,8 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
         (lambda: radial_2d(2, 2, (4, 4, 4)), ValueError, "must be 2 positive integers"),
         (lambda: radial_3d(2, 0, 4), ValueError, "radial_3d: n_readout must be at least 1"),
         (lambda: spiral_2d(1, 1, 4), ValueError, "spiral_2d: n_readout must be at least 2"),
-        (lambda: spiral_2d(1, 2, 4, -1.0), ValueError, "n_turns must be more than 0 and finite"),
-        (lambda: spiral_2d(1, 2, 4, 1, math.inf), ValueError, "density must be more than 0"),
+        (lambda: spiral_2d(1, 2, 4, -1.0), ValueError, "n_turns must be positive and finite"),
+        (lambda: spiral_2d(1, 2, 4, 1, math.inf), ValueError, "density must be positive"),
         (lambda: spiral_2d(1, 2, 4, "1"), TypeError, "n_turns must be a real number, got '1'"),  # type: ignore[arg-type]
     ],
 )

@@ -148,7 +148,7 @@ def test_no_step_makes_it_worse() -> None:
         ({"dims": ("C",)}, ValueError, "dims must be different dimensions of the locations"),
         ({"dims": ()}, ValueError, "dims must be different dimensions of the locations"),
         ({"voxel_size": (1.0,)}, ValueError, "voxel_size must be 2 numbers"),
-        ({"voxel_size": (1.0, 0.0)}, ValueError, "voxel_size must be more than 0"),
+        ({"voxel_size": (1.0, 0.0)}, ValueError, "voxel_size must be positive"),
     ],
 )
 def test_what_is_wrong_is_refused(

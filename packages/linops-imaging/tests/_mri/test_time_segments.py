@@ -191,7 +191,7 @@ def test_one_frequency_needs_one_segment(field: Tensor) -> None:
         ({"r2_star": DECAY[:2]}, ValueError, "r2_star must have the shape"),
         ({"n_segments": 2.5}, TypeError, "n_segments must be an integer"),
         ({"n_segments": 0}, ValueError, "n_segments must be at least 1"),
-        ({"tol": 0.0}, ValueError, "tol must be more than 0"),
+        ({"tol": 0.0}, ValueError, "tol must be positive"),
         ({"segment_dim": "Nx"}, ValueError, "segment_dim must not be a dimension"),
         ({"tol": 1e-6}, ValueError, "check that the field map is in Hz"),
     ],

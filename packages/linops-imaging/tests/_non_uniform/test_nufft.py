@@ -380,9 +380,9 @@ LOCS = torch.zeros(3, 2)
         ({"input_kshape": ("X",)}, ValueError, "input_kshape must have 2 dimensions"),
         ({"input_kshape": ("K", "L")}, ValueError, "must have different names"),
         ({"batch_shape": ("Nx",)}, ValueError, "must have different names"),
-        ({"oversamp": 1.0}, ValueError, "oversamp must be a number of at least 1.125, got 1.0"),
-        ({"width": 1}, ValueError, "width must be a number of at least 2.0, got 1"),
-        ({"width": math.inf}, ValueError, "width must be a number of at least 2.0, got inf"),
+        ({"oversamp": 1.0}, ValueError, "oversamp must be at least 1.125 and finite, got 1.0"),
+        ({"width": 1}, ValueError, "width must be at least 2 and finite, got 1"),
+        ({"width": math.inf}, ValueError, "width must be at least 2 and finite, got inf"),
         ({"method": "magic"}, ValueError, "method must be .*, got 'magic'"),
         (
             {"method": "table", "table_budget": 9},

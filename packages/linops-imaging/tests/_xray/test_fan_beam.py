@@ -203,7 +203,7 @@ def test_an_angle_that_is_not_finite_gives_nan(bad: float) -> None:
         (([0.0], 3, 4, 9, 9), TypeError, "angles must be a tensor of real numbers, got <class"),
         ((torch.zeros(2), 3, 4, "9", 9), TypeError, "source_distance must be a real number"),
         ((torch.zeros(2), 3, 4, 9, -1), ValueError, "detector_distance must be at least 0 and"),
-        ((torch.zeros(2), 3, 4, 9, 9, 0.0), ValueError, "detector_spacing must be more than 0"),
+        ((torch.zeros(2), 3, 4, 9, 9, 0.0), ValueError, "detector_spacing must be positive"),
         ((torch.zeros(2), 3, 4, 3.0, 9), ValueError, r"more than 3\.1.* for an image of \(4, 4\)"),
     ],
 )

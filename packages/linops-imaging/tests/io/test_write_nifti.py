@@ -84,7 +84,7 @@ def test_an_axis_beyond_32767_is_written_as_nifti_2(tmp_path: Path) -> None:
         ({"image": torch.ones(2, device="meta")}, ValueError, r"values, got shape \(2,\) on meta"),
         ({"affine": torch.eye(3)}, ValueError, r"must be an invertible \(4, 4\) matrix in mm"),
         ({"affine": torch.zeros(4, 4)}, ValueError, r"last row \[0, 0, 0, 1\], got \[\[0.0"),
-        ({"time_step": 0.0}, ValueError, "time_step must be more than 0 and finite, got 0.0"),
+        ({"time_step": 0.0}, ValueError, "time_step must be positive and finite, got 0.0"),
     ],
 )
 def test_bad_arguments_are_refused(

@@ -609,7 +609,7 @@ def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
 @pytest.mark.parametrize(
     ("max_in_flight", "error", "message"),
     [
-        (0, ValueError, "max_in_flight must be positive, got 0"),
+        (0, ValueError, "max_in_flight must be at least 1, got 0"),
         (2.0, TypeError, r"max_in_flight must be an integer, got 2\.0"),
         (True, TypeError, "max_in_flight must be an integer, got True"),
     ],
