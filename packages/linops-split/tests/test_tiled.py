@@ -22,6 +22,7 @@ from linops_core import (
     Convolution,
     Dense,
     Diagonal,
+    FourierShift,
     Identity,
     NamedLinop,
     SimpleLinop,
@@ -439,3 +440,10 @@ def test_a_training_step_needs_the_workspace_of_one_tile(
     allocated = peak(lambda: torch.autograd.grad(normal(x), [x, maps], gradient))
     held = maps.nbytes + x.nbytes + gradient.nbytes
     assert held + allocated <= 1.3 * (2 * maps.nbytes + 3 * x.nbytes + tile)
+
+
+def test_tiles_in_half_precision_keep_their_geometry() -> None:
+    A = FourierShift(("N",), torch.tensor([1.23456]), shape=("C", "N"))
+    tiled, x = batch_linop(A, {"C": 1}, sizes={"C": 2}), torch.randn(2, 4)
+    wanted = tiled(x)
+    assert torch.equal(tiled.half()(x), wanted)

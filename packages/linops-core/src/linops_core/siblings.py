@@ -6,6 +6,7 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 
 from typing import TYPE_CHECKING
 
+from ._algebra._composite import supports_of as supports_of
 from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
 from ._algebra._normal import normal_around as normal_around
@@ -27,11 +28,10 @@ from ._base._dimensions import dims_of as dims_of
 from ._base._dimensions import is_renamed_by as is_renamed_by
 from ._base._dimensions import named_axes as named_axes
 from ._base._dimensions import size_of_side as size_of_side
-from ._base._dimensions import source_of as source_of
-from ._base._dimensions import supports_of as supports_of
 from ._base._dimensions import unused_names as unused_names
 from ._base._grid_questions import factor_along as factor_along
 from ._base._grid_questions import without_fftshift as without_fftshift
+from ._base._module import state_of as state_of
 from ._base._question import acts_as as acts_as
 from ._base._sizes import input_space as input_space
 from ._base._sliceable import WeightPart as WeightPart
@@ -54,6 +54,7 @@ from ._kernels._changes import writes_are_counted as writes_are_counted
 from ._kernels._dtype import check_vector as check_vector
 from ._kernels._dtype import not_a_tensor as not_a_tensor
 from ._kernels._dtype import real_part as real_part
+from ._kernels._inner_products import host_numbers as host_numbers
 from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts

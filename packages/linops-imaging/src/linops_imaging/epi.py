@@ -84,7 +84,6 @@ class LinePhase(SliceableLinop):
     """
 
     takes_any_batch = True
-    _geometry = ("constant", "slope")
 
     def __init__(
         self,
@@ -121,7 +120,7 @@ class LinePhase(SliceableLinop):
                 )
             if not value.is_floating_point():
                 raise TypeError(f"LinePhase: {name} must be real, got {value.dtype}")
-            self.register_weight(name, value, "phase")
+            self.register_weight(name, value, "phase", is_geometry=True)
         self.register_weight("is_reversed", is_reversed, "lines")
         middle = n_readout // 2
         at = torch.arange(-middle, n_readout - middle, device=is_reversed.device)
@@ -129,10 +128,10 @@ class LinePhase(SliceableLinop):
         named = [dim for dim in whole if dim != ELLIPSES]
         self._alignments = {
             key: (
-                [of.index(dim) for dim in named if dim in of],
-                tuple(slice(None) if dim in of else None for dim in named),
+                [key_dims.index(dim) for dim in named if dim in key_dims],
+                tuple(slice(None) if dim in key_dims else None for dim in named),
             )
-            for key, of in keys.items()
+            for key, key_dims in keys.items()
         }
 
     @staticmethod

@@ -17,7 +17,6 @@ from linops_core.siblings import (
     is_differentiated,
     is_renamed_by,
     shown_operands,
-    source_of,
     tile_of,
     unused_names,
     with_attributes,
@@ -373,9 +372,6 @@ def _parts_of_table(linop: Tiled) -> list[NamedLinop]:
 @weights_held_by.register(Tiled)
 def _held_by_parts(linop: Tiled) -> list[Tensor]:
     return [tensor for part in linop.tiles.linops for tensor in weights_held_by(part)]
-
-
-source_of.register(Tiled)(source_of.default)  # the table knows the lengths
 
 
 @without_fftshift.register(Tiled)

@@ -10,7 +10,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from .._base._cutting import overridable, tiles_at
-from .._base._dimensions import Side, supports_of
+from .._base._dimensions import Side
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import composition_dims, equal_places_side_by_side
@@ -86,7 +86,7 @@ class Add(Composite):
 
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
-    support = Composite._support_of_one
+    _supports = supports_side_by_side
 
     def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the sum of some terms."""
@@ -112,9 +112,6 @@ class Add(Composite):
         tiles = iter(self.with_operands_of_each(filter(None, sums)))
         for window, parts in zip(windows, sums, strict=True):
             yield next(tiles) if parts else zero_between(self, lengths_of(window))
-
-
-supports_of.register(Add)(supports_side_by_side)
 
 
 @totals_of.register(Add)

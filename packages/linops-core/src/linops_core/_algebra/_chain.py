@@ -13,7 +13,7 @@ from nameddim import NamedDimension, NamedShape
 from .._base._arithmetic import rules
 from .._base._calls import apply_with_lazy_conjugate
 from .._base._cutting import tiles_at
-from .._base._dimensions import Side, supports_of
+from .._base._dimensions import Side
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import CompositionDims, EqualPlaces, composition_dims, equal_places_in_chain
@@ -98,7 +98,7 @@ class Chain(Composite):
         return self.with_operands([linop.H for linop in reversed(self.linops)], self.shape.H)
 
     conj = Composite._conj_of_operands
-    support = Composite._support_of_one
+    _supports = supports_along
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operands, first applied first; chains in them are already flat."""
@@ -186,9 +186,6 @@ class Chain(Composite):
         """Return the chain with ``shape``, resolved along all operands."""
         fitted, _ = fit(self.linops, shape)
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
-
-
-supports_of.register(Chain)(supports_along)
 
 
 @totals_of.register(Chain)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Self, SupportsIndex, cast, overload
+from typing import ClassVar, Self, SupportsIndex, TypeAlias, cast, overload
 
 import torch
 from torch import Tensor
@@ -14,15 +14,11 @@ from nameddim import ND, NamedDimension, NamedShape
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import (
-    LengthSource,
     Side,
     check_sizes,
     dims_of,
     is_renamed_by,
-    length_of,
     size_of_side,
-    source_of,
-    supports_of,
 )
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
@@ -34,9 +30,13 @@ from .._base._places import (
     equal_places_by_name,
     equal_places_side_by_side,
 )
+from .._base._tile import Supports
 from .._base._totals import Totals, totals_of
 from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
+
+LengthSource: TypeAlias = tuple[NamedLinop, Side, int] | int | None
+"""Where a length is known: an operator and a position of a side, or a fixed number."""
 
 COMPOSITION_DIMS = Memo[CompositionDims]()
 """The dimensions of a composition."""
@@ -196,10 +196,17 @@ class Composite(NamedLinop):
         """Return the same composition of the conjugates."""
         return self.with_operands([linop.conj() for linop in self.linops], self.shape)
 
-    def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
+    def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the support of one dimension; see :meth:`NamedLinop.support`."""
         name = ND.infer(dim)
-        return supports_of(self, [name])[name]
+        return self._supports(name)[name]
+
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        """Return the supports of several dimensions, which are found together.
+
+        Classes of this library override it instead of ``support``.
+        """
+        return dict.fromkeys(dims)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None if no operand knows it.
@@ -218,7 +225,18 @@ class Composite(NamedLinop):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
         n_places = len(dims_of(self._shape, side))
-        return tuple([length_of(source_of(self, side, position)) for position in range(n_places)])
+        return tuple([_length_of(self._source(side, position)) for position in range(n_places)])
+
+    def _source(self, side: Side, position: int) -> LengthSource:
+        """Return where the length at a position is known."""
+        sources = _SOURCES.get_or_make(self, dict)
+        if (side, position) not in sources:
+            source: LengthSource = self.own_length(side, position)
+            place = self._composition_dims().sources.get((side, position))
+            if source is None and place is not None:
+                source = source_of(self._operand(place[0]), place[1], place[2])
+            sources[side, position] = source
+        return sources[side, position]
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
@@ -321,19 +339,26 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     return says[0] if says else None
 
 
-@source_of.register(Composite)
-def _source_of_operands(linop: Composite, side: Side, position: int) -> LengthSource:
-    sources = _SOURCES.get_or_make(linop, dict)
-    if (side, position) not in sources:
-        length = linop.own_length(side, position)
-        source = _source_inside(linop, side, position) if length is None else length
-        sources[side, position] = source
-    return sources[side, position]
+def supports_of(linop: NamedLinop, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the supports of several dimensions; a composition finds them together."""
+    if isinstance(linop, Composite) and type(linop).support is Composite.support:
+        return linop._supports(*dims)
+    return {dim: linop.support(dim) for dim in dims}
 
 
-def _source_inside(linop: Composite, side: Side, position: int) -> LengthSource:
-    place = linop._composition_dims().sources.get((side, position))
-    return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
+def source_of(linop: NamedLinop, side: Side, position: int) -> LengthSource:
+    """Return where a length is known: in an operand, if ``linop`` has the sizes of operands."""
+    if isinstance(linop, Composite) and type(linop).sizes is Composite.sizes:
+        return linop._source(side, position)
+    return linop, side, position
+
+
+def _length_of(source: LengthSource) -> int | None:
+    """Return the current length; weights may have been replaced."""
+    if source is None or isinstance(source, int):
+        return source
+    linop, side, position = source
+    return linop.sizes(side)[position]
 
 
 def with_operands_inlined(

@@ -17,7 +17,6 @@ from .._base._dimensions import (
     check_inner,
     dims_of,
     may_be_cut,
-    supports_of,
     unused_names,
     with_dims_in_front,
 )
@@ -28,7 +27,7 @@ from .._base._question import Question
 from .._base._roles import Role
 from .._base._tile import Supports, Window
 from .._base._totals import Totals, totals_of
-from ._composite import operands_without_fftshift
+from ._composite import operands_without_fftshift, supports_of
 from ._fitting import fitted_input, fitted_neighbours
 from ._wrapper import Wrapper
 
@@ -120,6 +119,11 @@ class Normal(Wrapper):
             return super()._tiles_at(windows)
         return self.with_operands_of_each([tile] for tile in self.linop._tiles_at(windows))
 
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        """Return the supports of A: what A does not read, its adjoint does not write."""
+        asked = [dim for dim in dims if may_be_cut(self, dim)]
+        return dict.fromkeys(dims) | supports_of(self.linop, asked)
+
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
         if self.ishape != self.linop.ishape:
@@ -137,14 +141,6 @@ class Normal(Wrapper):
         """Return the normal operator with ``shape``."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
-
-
-@supports_of.register(Normal)
-def _supports_of_input(linop: Normal, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the supports of A: what A does not read, its adjoint does not write."""
-    supports: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in supports if may_be_cut(linop, dim)]
-    return supports | supports_of(linop.linop, asked)
 
 
 @totals_of.register(Normal)

@@ -17,6 +17,7 @@ from .._base._copying import attributes_of_linked, submodules_of, with_attribute
 from .._base._description import shown_operands
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
+from .._base._module import state_of
 from .._base._tile import SplitError, Window
 from .._kept import Kept
 from .._kernels._plain import is_plain
@@ -30,7 +31,6 @@ _CUT_IN_A_GRAPH = (
     "a tile by a split of your own is cut anew in each call, outside of compiled graphs; cut "
     "weights by their names, as SliceableLinop does, to have one graph"
 )
-_STATE = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set")
 
 
 def _as_of_tile(name: str) -> Any:
@@ -69,13 +69,13 @@ class OwnTile(Wrapper):
         # To say sizes and roles. It must not keep the memory of weights that are replaced.
         outline = tile.with_weights(lambda tensor: torch.empty_like(tensor, device="meta"))
         state = vars(self)  # where torch does not register modules
-        state.update({name: getattr(whole, name) for name in _STATE})
-        state.update(_whole=whole, **_facts_of(outline, (("split", dict(window)),)))
+        state.update(
+            state_of(whole), _whole=whole, **_facts_of(outline, (("split", dict(window)),))
+        )
 
     def cut(self) -> NamedLinop:
         """Return the tile with the current weights."""
-        state = {name: vars(self)[name] for name in _STATE}
-        whole = with_attributes(self._whole, attributes_of_linked(self._whole) | state)
+        whole = with_attributes(self._whole, attributes_of_linked(self._whole) | state_of(self))
         return reduce(_derive, self._steps, whole)
 
     def current(self) -> NamedLinop:

@@ -10,17 +10,17 @@ from typing import TypeAlias
 from nameddim import NamedDimension
 
 from .._base._cutting import tile_of
-from .._base._dimensions import may_be_cut, supports_of
+from .._base._dimensions import may_be_cut
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._tile import Supports, Window, within
 from .._kernels._slices import hull, intersection, is_empty
-from ._composite import Composite
+from ._composite import Composite, supports_of
 
 DimsOfSide: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
 
 
-def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> Supports:
+def supports_side_by_side(whole: Composite, *dims: NamedDimension) -> Supports:
     """Return the hull of the supports of the operands; None if one does not have the dimension.
 
     Such an operand belongs to the tile that starts at 0, so no support may begin later.
@@ -37,7 +37,7 @@ def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> S
     return hulls
 
 
-def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports:
+def supports_along(chain: Composite, *dims: NamedDimension) -> Supports:
     """Return the supports of dimensions of a chain.
 
     An operand needs to write only what the next one reads, and to read only what the previous one

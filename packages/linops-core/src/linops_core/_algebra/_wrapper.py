@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor
 
@@ -10,12 +10,11 @@ from nameddim import NamedDimension, NamedShape
 
 from .._base._calls import apply_with_lazy_conjugate
 from .._base._cutting import tiles_at
-from .._base._dimensions import supports_of
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
-from ._composite import Composite, operands_without_fftshift
+from ._composite import Composite, operands_without_fftshift, supports_of
 from ._fitting import fitted_input
 
 
@@ -64,7 +63,9 @@ class Wrapper(Composite):
     adj_fn = staticmethod(of_adjoint)
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
-    support = Composite._support_of_one
+
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        return supports_of(self.linop, dims)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the wrapper around the operand for an input with these dimensions."""
@@ -89,11 +90,6 @@ class Wrapper(Composite):
 
 
 without_fftshift.register(Wrapper)(operands_without_fftshift)
-
-
-@supports_of.register(Wrapper)
-def _supports_of_operand(linop: Wrapper, dims: Iterable[NamedDimension]) -> Supports:
-    return supports_of(linop.linop, dims)
 
 
 class Conjugate(Wrapper):

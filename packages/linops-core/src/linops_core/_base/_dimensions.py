@@ -11,16 +11,11 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
 
 from ._module import OperatorModule
-from ._question import Question
 from ._roles import Role, membership
-from ._tile import Supports
 
 Side: TypeAlias = Literal["input", "output"]
 """A side of an operator."""
 SIDES: tuple[Side, Side] = ("input", "output")
-
-LengthSource: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
-"""Where a length is known: an operator and a position of a side, or a fixed number."""
 
 
 class DimensionedModule(OperatorModule):
@@ -170,21 +165,9 @@ def size_of_side(linop: DimensionedModule, dim: NamedDimension | str) -> int | N
     return None
 
 
-@Question.inherited
-def supports_of(linop: DimensionedModule, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the supports of several dimensions; some operators find them together."""
-    return {dim: linop.support(dim) for dim in dims}
-
-
 def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
     """Whether an operator has ``dim`` and it can be sliced."""
     return linop.role(dim) not in (None, Role.OPAQUE)
-
-
-@Question.inherited
-def source_of(linop: DimensionedModule, side: Side, position: int) -> LengthSource:
-    """Return where the length at a place is known, or the length itself."""
-    return linop, side, position
 
 
 def check_sizes(
@@ -231,14 +214,6 @@ def is_renamed_by(linop: DimensionedModule, names: Mapping[NamedDimension, Named
             f'A.renamed({{"N": "K"}}), got {names!r}'
         )
     return bool(linop.dims & names.keys())
-
-
-def length_of(source: LengthSource) -> int | None:
-    """Return the current length of ``source``; weights may have been replaced."""
-    if source is None or isinstance(source, int):
-        return source
-    linop, side, position = source
-    return linop.sizes(side)[position]
 
 
 def dims_of(shape: NamedShape, side: Side) -> tuple[NamedDimension, ...]:

@@ -17,6 +17,13 @@ from ._late_hooks import LateHooks
 from ._state import add_repeated_entries, plain_weight, remove_repeated_entries
 from ._swapped_functions import SWAPPED, finish_swap
 
+_STATE = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set", "_geometry")
+
+
+def state_of(module: nn.Module) -> dict[str, Any]:
+    """Return the attributes in which an operator has operands and weights."""
+    return {name: vars(module)[name] for name in _STATE}
+
 
 class OperatorModule(LateHooks):
     """A module from which others that share its tensors are derived."""
@@ -25,6 +32,8 @@ class OperatorModule(LateHooks):
         super().__init__()
         self._name = name
         self._has_relatives = False
+        self._geometry: tuple[str, ...] = ()
+        """The names of weights that are coordinates, angles or times."""
         self._memos: dict[Memo[Any], Any] = {}
         # Not in `_memos`, since torch.compile makes a graph anew when a dictionary has grown.
         self._adjoint: Any = None
@@ -158,8 +167,7 @@ class OperatorModule(LateHooks):
         for module in self.children() if recurse else ():
             module._apply(fn)
         held = {**self._parameters, **self._buffers}
-        names = getattr(self, "_geometry", ())  # the weights that are coordinates, angles or times
-        geometry = [t for name in names if (t := held.get(name)) is not None]
+        geometry = [t for name in self._geometry if (t := held.get(name)) is not None]
         at = {id(tensor) for weight in geometry for tensor in (weight, weight.grad)}
 
         def changed(tensor: Tensor) -> Tensor:

@@ -97,7 +97,8 @@ def _values(linop: DimensionedModule) -> list[Tensor]:
         for module in linop.modules()
         for name, weight in chain(module._parameters.items(), module._buffers.items())
         # Places, angles and shifts do not decide dtypes.
-        if weight is not None and name not in getattr(module, "_geometry", ())
+        if weight is not None
+        and not (isinstance(module, DimensionedModule) and name in module._geometry)
     ]
 
 

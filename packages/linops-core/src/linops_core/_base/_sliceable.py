@@ -113,6 +113,8 @@ class SliceableLinop(NamedLinop):
         weight: Tensor,
         shape_key: str,
         broadcast_dims: tuple[NamedDimension, ...] = (),
+        *,
+        is_geometry: bool = False,
     ) -> None:
         """Register ``weight`` as attribute ``name`` with dimensions ``shape.other_shapes[shape_key]``.
 
@@ -124,6 +126,9 @@ class SliceableLinop(NamedLinop):
         ----------
         broadcast_dims : tuple of dimensions
             Dimensions in which the weight has size 1 and is broadcast.
+        is_geometry : bool
+            Whether the weight is coordinates, angles or times. Then it stays real and is not
+            rounded to half precision, and its dtype does not decide that of vectors.
 
         Raises
         ------
@@ -156,6 +161,8 @@ class SliceableLinop(NamedLinop):
             self.register_parameter(name, weight)
         else:
             self.register_buffer(name, weight)
+        if is_geometry:
+            self._geometry += (name,)
         self._weights[name] = WeightPart(shape_key, tuple(map(dims.index, broadcast_dims)))
 
     def __delattr__(self, name: str) -> None:

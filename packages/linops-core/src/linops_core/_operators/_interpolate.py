@@ -151,7 +151,6 @@ class Interpolate(GridOperator[GridPart]):
     locs: Tensor
     grid_keys = ("grid_shape", "points_shape")
     _is_axis_by_axis = False
-    _geometry = ("locs",)
     takes_any_batch = True
 
     def __init__(
@@ -209,7 +208,7 @@ class Interpolate(GridOperator[GridPart]):
         self._least_dtype = torch.float64 if is_large else torch.float32
         self.table_budget = int(budget)
         self._table = Kept[Neighbours | InterpolationTable]()
-        self.register_weight("locs", locs, "locs_shape")
+        self.register_weight("locs", locs, "locs_shape", is_geometry=True)
 
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
@@ -278,8 +277,8 @@ class Interpolate(GridOperator[GridPart]):
             return Neighbours(*tables, n_nodes, self.lengths[-1])
 
         def in_steps() -> Neighbours | NeighboursInSteps:
-            of, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
-            steps = NeighboursInSteps(of, cells, part, n_points, n_nodes)
+            near, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
+            steps = NeighboursInSteps(near, cells, part, n_points, n_nodes)
             is_long = len(steps.slices(len(values))) > 1 and part.is_cpu
             return steps if is_long and not is_recorded(part) else neighbours()
 

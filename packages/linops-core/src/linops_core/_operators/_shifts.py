@@ -157,7 +157,6 @@ class FourierShift(GridOperator[AxisMap]):
     True
     """
 
-    _geometry = ("shifts",)
     takes_any_batch = True
     why_mixed = "a shift through the Fourier transform mixes all of the dimension"
 
@@ -196,7 +195,7 @@ class FourierShift(GridOperator[AxisMap]):
         super().__init__(full, (), names.is_free)
         self._numbers = None if numbers is None else tuple(map(float, numbers))
         if isinstance(shifts, Tensor):
-            self.register_weight("shifts", shifts, "shifts")
+            self.register_weight("shifts", shifts, "shifts", is_geometry=True)
 
     @staticmethod
     def fn(linop: FourierShift, x: Tensor, /) -> Tensor:

@@ -34,8 +34,6 @@ class PhaseEvolution(SliceableLinop):
         Of the times; it is the first one of the output.
     """
 
-    _geometry = ("field_map", "times", "r2_star")
-
     field_map: Tensor
     times: Tensor
     r2_star: Tensor | None
@@ -51,11 +49,11 @@ class PhaseEvolution(SliceableLinop):
     ) -> None:
         shape = NamedShape(ishape, (segment, *ishape), field_dims=field_dims, times=(segment,))
         super().__init__(shape)
-        self.register_weight("field_map", field_map, "field_dims")
-        self.register_weight("times", times, "times")
+        self.register_weight("field_map", field_map, "field_dims", is_geometry=True)
+        self.register_weight("times", times, "times", is_geometry=True)
         self._decays = r2_star is not None
         if r2_star is not None:
-            self.register_weight("r2_star", r2_star, "field_dims")
+            self.register_weight("r2_star", r2_star, "field_dims", is_geometry=True)
 
     @staticmethod
     def fn(linop: PhaseEvolution, x: Tensor, /) -> Tensor:

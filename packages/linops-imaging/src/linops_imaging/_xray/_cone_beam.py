@@ -122,7 +122,7 @@ class ConeBeam(VolumeTransform):
         super().__init__(
             None, n_detectors, grid_size, origin, (input_shape, output_shape, batch_shape)
         )
-        self.register_weight("angles", angles, "angles_shape")
+        self.register_weight("angles", angles, "angles_shape", is_geometry=True)
         self.source_distance = check_real(
             "ConeBeam", "source_distance", source_distance, 0, more=True
         )
@@ -131,7 +131,7 @@ class ConeBeam(VolumeTransform):
         self.register_lengths("detector_offset", detector_offset, 2)
         if heights is not None:
             check_real_tensor("ConeBeam", "heights", heights, angles.shape, " of angles")
-            self.register_weight("heights", heights, "angles_shape")
+            self.register_weight("heights", heights, "angles_shape", is_geometry=True)
         self.detector = check_detector("ConeBeam", detector)
         if all(can_read_values(self.weight_part(name)) for name in self._weights):
             axis = self.origin_of_tile(angles.double())[:2].unbind()

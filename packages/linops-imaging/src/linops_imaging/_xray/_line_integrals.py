@@ -26,10 +26,6 @@ class LineIntegrals(SliceableLinop):
 
     is_real = True
 
-    @property
-    def _geometry(self) -> tuple[str, ...]:
-        return tuple(self._weights)
-
     @abstractmethod
     def functions(self) -> tuple[Function, Function]:
         """Return the transform of real images (B, ...) and its adjoint, for the current weights."""
@@ -83,7 +79,7 @@ class LineIntegrals(SliceableLinop):
             if can_read_values(value):
                 for number in value.detach().reshape(-1).tolist():
                     check_real(owner, name, number, least, more=more)
-            self.register_weight(name, value, f"{name}_shape")
+            self.register_weight(name, value, f"{name}_shape", is_geometry=True)
         elif n is None:
             setattr(self, name, check_real(owner, name, value, least, more=more))
         else:

@@ -79,7 +79,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
                 raise ValueError(
                     f"{owner}: {name} must have the shape (views, 3), got {tuple(value.shape)}"
                 )
-            self.register_weight(name, value, "pose_shape")
+            self.register_weight(name, value, "pose_shape", is_geometry=True)
         if len({len(value) for value in (poses or {}).values()}) > 1:
             counts = {name: len(value) for name, value in (poses or {}).items()}
             raise ValueError(f"{owner}: poses must have equally many views, got {counts}")

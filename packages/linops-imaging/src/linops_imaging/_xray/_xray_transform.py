@@ -45,7 +45,7 @@ class XRayTransform(LineIntegrals):
         super().__init__(shape_of(owner, input_shape, output_shape, batch_shape, 2, lengths))
         self.n_detectors = n_detectors
         self.grid_size = sizes
-        self.register_weight("angles", angles, "angles_shape")
+        self.register_weight("angles", angles, "angles_shape", is_geometry=True)
         self.register_lengths("detector_spacing", detector_spacing, None, 0, more=True)
         self.register_lengths("detector_offset", detector_offset, None)
         middle = [(size - 1) / 2 for size in sizes]

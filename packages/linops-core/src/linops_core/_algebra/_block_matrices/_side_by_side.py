@@ -15,7 +15,7 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape
 
 from ..._base._cutting import tile_of
-from ..._base._dimensions import SIDES, Side, axis_of, dims_of, supports_of, with_dims_in_front
+from ..._base._dimensions import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._grid_questions import without_fftshift
 from ..._base._linop import NamedLinop
 from ..._base._places import COMPOSITION, EqualPlaces, equal_places_side_by_side
@@ -28,7 +28,7 @@ from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
 from ..._kernels._slices import hull, is_empty
 from .._add import Add
-from .._composite import Composite, operands_without_fftshift
+from .._composite import Composite, operands_without_fftshift, supports_of
 from .._same_space import why_not_alike
 from .._supports import supports_side_by_side
 from .._threads import check_workers, combine_on_threads
@@ -117,10 +117,10 @@ class SideBySide(Composite):
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
-        for (_, side, here), there in equal_places_side_by_side(old, self.linops):
-            blocks, place = self._blocks.get(side), here
+        for (_, side, position), there in equal_places_side_by_side(old, self.linops):
+            blocks, place = self._blocks.get(side), position
             if blocks is not None:
-                place += blocks.is_new and here >= blocks.position
+                place += blocks.is_new and position >= blocks.position
                 if place == blocks.position:
                     continue
             yield (COMPOSITION, side, place), there
@@ -271,7 +271,22 @@ class SideBySide(Composite):
             return None
         return why_not_alike(self, dim)
 
-    support = Composite._support_of_one
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        """Return the hull of the supports of all operands."""
+        supports: Supports = dict.fromkeys(dims)
+        divided = self._divided
+        supports |= supports_side_by_side(self, *(dim for dim in dims if dim not in divided))
+        for dim, blocks in divided.items():
+            if dim not in supports or self.role(dim) not in (Role.INPUT, Role.OUTPUT):
+                continue
+            pieces = []
+            for part, size, start in zip(self.linops, blocks.sizes, blocks.starts, strict=False):
+                piece = supports_of(part, [dim])[dim] or slice(0, size)
+                if not is_empty(piece):
+                    pieces.append(slice(start + piece.start, start + piece.stop))
+            support = hull(pieces)
+            supports[dim] = None if support == slice(0, blocks.starts[-1]) else support
+        return supports
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the operator of the blocks that each window overlaps."""
@@ -365,25 +380,6 @@ def _blocks_without_fftshift(
     concerned = set(dims)
     is_divided = concerned & {linop.idim, linop.odim}
     return None if is_divided else operands_without_fftshift(linop, concerned)
-
-
-@supports_of.register(SideBySide)
-def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the hull of the supports of all operands."""
-    supports: Supports = dict.fromkeys(dims)
-    divided = linop._divided
-    supports |= supports_side_by_side(linop, [dim for dim in supports if dim not in divided])
-    for dim, blocks in divided.items():
-        if dim not in supports or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
-            continue
-        pieces = []
-        for part, size, start in zip(linop.linops, blocks.sizes, blocks.starts, strict=False):
-            piece = supports_of(part, [dim])[dim] or slice(0, size)
-            if not is_empty(piece):
-                pieces.append(slice(start + piece.start, start + piece.stop))
-        support = hull(pieces)
-        supports[dim] = None if support == slice(0, blocks.starts[-1]) else support
-    return supports
 
 
 def _of_size(axis: int, size: int, result: Tensor) -> Tensor:
