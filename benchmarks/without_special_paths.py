@@ -22,6 +22,7 @@ import torch
 from linops_core import FFT, Dense, Diagonal, Sampling
 from linops_solvers import conjugate_gradients
 from linops_solvers._krylov._conjugate_steps import ConjugateSteps
+from linops_solvers._krylov._convergence_check import on_host
 from linops_solvers._shared import _products
 
 N_COILS, N_STEPS, N_TURNS = 8, 10, 5
@@ -32,7 +33,7 @@ def switch_off(path: str) -> None:
     if path == "steps of floats":
 
         def measured_each(self: ConjugateSteps, *of: Any) -> Any:
-            return self.scalars(*self.space.measured(*of))
+            return on_host(*self.space.measured(*of))
 
         patch.object(ConjugateSteps, "numbers", measured_each).start()
     else:

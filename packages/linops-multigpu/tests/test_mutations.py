@@ -268,15 +268,15 @@ def test_nothing_is_seen_where_nothing_is_with_a_bug(
 # the only argument or statement, for any number of them.
 EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "the memory of an input that is a result is used again": (
-        "_Execution.compute_there", "keep_view_of(...)", "None", identities),
+        "_Execution.compute_on_lane", "keep_view_of(...)", "None", identities),
     "the memory of an input that a sum begins with is used again": (
-        "_Execution.compute_there", "keep_view_of(...)", "None", views),
+        "_Execution.compute_on_lane", "keep_view_of(...)", "None", views),
     "a sum is made in the input": (
         "_Execution.summed", "_1 + _2", "_1.add_(_2)", identities),
     "the memory of inputs is used again after the call": (
-        "_Execution.joined", "_1.there.incoming.wait_event(_2)", "None", a_window),
+        "_Execution.joined", "_1.remote.incoming.wait_event(_2)", "None", a_window),
     "the memory of results is used again after the call": (
-        "_Execution.joined", "_1.there.compute.wait_event(_2)", "None", a_window),
+        "_Execution.joined", "_1.remote.compute.wait_event(_2)", "None", a_window),
     "the memory of vectors is used again before they are sent": (
         "_Execution.joined", "(Kind.SEND, Kind.COLLECT)", "(Kind.COLLECT,)", training_in_part),
     "the caller does not wait for the output": (
@@ -286,13 +286,14 @@ EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "a transfer starts at once": (
         "_Execution.send", "self.start", "self.base.backend.new_event(self.base.device)", sums),
     "a tile works on the stream for what comes in": (
-        "_Execution.compute_there", "_1.using(there.compute)", "_1.using(there.incoming)", sums),
+        "_Execution.compute_on_lane", "_1.using(streams.compute)", "_1.using(streams.incoming)",
+        sums),
     "a tile works on the stream that is current": (
-        "_Execution.compute_there", "with _1.using(_2): ...", "if True: ...", given_streams),
+        "_Execution.compute_on_lane", "with _1.using(_2): ...", "if True: ...", given_streams),
     "a tile of the base works on the stream that is current": (
-        "_Execution.compute_here", "with _1.using(_2): ...", "if True: ...", given_streams),
+        "_Execution.compute_on_base", "with _1.using(_2): ...", "if True: ...", given_streams),
     "the event of another stream tells that a tile is done": (
-        "_Execution.compute_there", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)",
+        "_Execution.compute_on_lane", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)",
         sums),
     "the event of another stream tells that a sum is done": (
         "_Execution.add", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)", sums),

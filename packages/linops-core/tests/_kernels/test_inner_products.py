@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from linops_core._kernels._inner_products import inner_products, norm, squared_norm, vdot
+from linops_core._kernels._inner_products import (
+    host_numbers,
+    inner_products,
+    norm,
+    squared_norm,
+    vdot,
+)
 
 SINGLE = (torch.float32, torch.complex64)
 
@@ -146,3 +152,18 @@ def test_values_on_the_meta_device_have_shapes() -> None:
     x = torch.empty(3, 2**18, device="meta", dtype=torch.complex64)
     assert vdot(x, x).shape == norm(x).shape == ()
     assert vdot(x, x, (0,)).shape == norm(x, (0,)).shape == (3,)
+
+
+class Elsewhere(Tensor):
+    """A tensor that says that it is not on the CPU."""
+
+    @property
+    def is_cpu(self) -> bool:  # type: ignore[override]
+        return False
+
+
+@pytest.mark.parametrize("kind", [Tensor, Elsewhere])
+def test_numbers_of_scalars_are_complex_where_the_scalars_are(kind: type[Tensor]) -> None:
+    scalars = [torch.tensor(value).as_subclass(kind) for value in (2.0, 3j, 4.0)]
+    assert [*map(repr, host_numbers(*scalars))] == ["2.0", "3j", "4.0"]
+    assert [*map(repr, host_numbers(scalars[0], scalars[2]))] == ["2.0", "4.0"]

@@ -263,6 +263,16 @@ def test_the_size_of_the_grid_is_checked_when_it_is_given() -> None:
         tile.H(torch.ones(4))
 
 
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", [torch.complex32, torch.complex64])
+def test_a_kernel_that_torch_does_not_convolve_is_refused(dtype: torch.dtype) -> None:
+    A = Convolution(torch.ones(3, dtype=torch.complex32))
+    message = r"Convolution .* computes on cpu .* got torch.complex32; convert the input and the op"
+    with pytest.raises(TypeError, match=message):
+        A(torch.ones(5, dtype=dtype))
+    assert A.to(torch.complex64)(torch.ones(5, dtype=torch.complex64))[2] == 3
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])
 def test_autocast_halves_the_precision_of_real_values_alone(dtype: torch.dtype) -> None:
     A = Convolution(torch.randn(3))

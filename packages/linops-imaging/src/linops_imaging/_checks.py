@@ -42,14 +42,14 @@ def check_real(
 
 
 def check_real_tensor(
-    owner: str, name: str, value: object, shape: Sequence[int] | None = None, of: str = ""
+    owner: str, name: str, value: object, shape: Sequence[int] | None = None, end: str = ""
 ) -> None:
     """Raise an error unless ``value`` is a tensor of real numbers, of a shape if one is given."""
     if not isinstance(value, Tensor) or not value.is_floating_point():
         raise not_a_tensor(owner, name, value, "a tensor of real numbers")
     if shape is not None and value.shape != tuple(shape):
         raise ValueError(
-            f"{owner}: {name} must have the shape {tuple(shape)}{of}, got {tuple(value.shape)}"
+            f"{owner}: {name} must have the shape {tuple(shape)}{end}, got {tuple(value.shape)}"
         )
 
 

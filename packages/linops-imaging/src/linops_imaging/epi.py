@@ -128,10 +128,10 @@ class LinePhase(SliceableLinop):
         named = [dim for dim in whole if dim != ELLIPSES]
         self._alignments = {
             key: (
-                [of.index(dim) for dim in named if dim in of],
-                tuple(slice(None) if dim in of else None for dim in named),
+                [key_dims.index(dim) for dim in named if dim in key_dims],
+                tuple(slice(None) if dim in key_dims else None for dim in named),
             )
-            for key, of in keys.items()
+            for key, key_dims in keys.items()
         }
 
     @staticmethod

@@ -184,7 +184,7 @@ factory: Any = no_penalty
         (
             lambda: pdhg([A, B], [no_penalty(), lambda z, t: z[:1]], no_penalty(), x0),
             ValueError,
-            r"pdhg: what proximal_f\[1\] returns must have the shape and dtype of the output of K",
+            r"pdhg: what proximal_f\[1\] returns must have the shape and dtype of its argument",
         ),
         (
             lambda: pdhg([A, B], two, no_penalty(), x0, p0=y[0]),

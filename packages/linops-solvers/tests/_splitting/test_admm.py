@@ -243,7 +243,7 @@ def test_nothing_is_written_to() -> None:
         (
             {"proximal": lambda z, t: z[:1]},
             ValueError,
-            r"what the proximal map returns must have the shape and dtype of the output of L",
+            r"what proximal returns must have the shape and dtype of its argument",
         ),
         ({"y": torch.tensor([1.0, float("nan")])}, ArithmeticError, r"must stay finite, got nan"),
         (

@@ -280,12 +280,12 @@ def test_gradients_flow_through_the_steps() -> None:
         (
             {"proximal_f": lambda z, t: z.double()},
             ValueError,
-            r"what the proximal map of f returns must have the shape and dtype of the output of K",
+            r"what proximal_f returns must have the shape and dtype of its argument",
         ),
         (
             {"proximal_g": lambda z, t: z[:1]},
             ValueError,
-            r"what the proximal map of g returns must have the shape and dtype of x0",
+            r"what proximal_g returns must have the shape and dtype of its argument",
         ),
         (
             {"proximal_g": lambda z, t: z * float("nan")},

@@ -113,8 +113,9 @@ def _two_lengths(
     before = dims_of(first.shape, one[1])[one[2]]
     name = f"{dim}" if dim == before else f"{before}, which is {dim} further on,"
     return (
-        f"{owner}: {name} must have one size, got {size} in {first.name} ({first.shape}) "
-        f"and {size_there} in {second.signature}"
+        f"{owner}: {name} must have one size, got {size} in {first.signature}, operand "
+        f"{one[0] + 1}, and {size_there} in {second.signature}, operand {other[0] + 1}; "
+        "make both with one size"
     )
 
 

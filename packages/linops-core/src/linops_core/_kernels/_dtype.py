@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
 
 import torch
@@ -122,6 +122,29 @@ def as_parts(x: Tensor) -> Tensor:
 def of_parts(x: Tensor) -> Tensor:
     """Return the complex tensor with real and imaginary parts (2, ...)."""
     return torch.complex(*(x if x.is_floating_point() else x.to(torch.get_default_dtype())))
+
+
+def in_a_dtype_of_torch(
+    owner: str, x: Tensor, axes: Sequence[int], compute: Callable[[], Tensor]
+) -> Tensor:
+    """Return what is computed from x along some axes.
+
+    Raises
+    ------
+    TypeError
+        If x has half precision and torch does not compute that.
+    """
+    try:
+        return compute()
+    except RuntimeError as error:
+        is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
+        if not is_half or isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise TypeError(
+            f"{owner}: the dtype must be one in which torch computes on {x.device.type} "
+            f"for sizes {tuple([x.shape[axis] for axis in axes])}, got {x.dtype}; convert the "
+            f"input and the operator by .to({torch.complex64 if x.is_complex() else torch.float32})"
+        ) from error
 
 
 def not_a_tensor(owner: str, name: str, value: object, rule: str = "a torch.Tensor") -> TypeError:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -97,6 +98,15 @@ def squared_norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
     """Return the sum of squares of all entries; of each vector that ``axes`` number."""
     parts = real_parts(x)
     return vdot(parts, parts, axes)
+
+
+def host_numbers(*scalars: Tensor) -> list[Any]:
+    """Return the numbers in tensors without dimensions, real ones as floats, with one wait."""
+    if scalars[0].is_cpu:  # one by one is faster there
+        return [scalar.item() for scalar in scalars]
+    numbers = torch.stack(scalars).tolist()  # beside a complex one, all of them are complex
+    pairs = zip(scalars, numbers, strict=True)
+    return [number if scalar.is_complex() else number.real for scalar, number in pairs]
 
 
 def real_parts(x: Tensor) -> Tensor:

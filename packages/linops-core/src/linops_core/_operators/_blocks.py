@@ -58,8 +58,8 @@ class BlockOperator(GridOperator[SlidingWindows]):
         default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
         array_side = "array_shape", array_shape, axis_names("N", ndim)
         sides = array_side, ("blocks_shape", blocks_shape, default)
-        here, there = sides if self._has_grid_as_input else sides[::-1]
-        names = GridNames.of(name, (dims, shape, to), batch_shape, here, there, why)
+        idims, odims = sides if self._has_grid_as_input else sides[::-1]
+        names = GridNames.of(name, (dims, shape, to), batch_shape, idims, odims, why)
         array, blocks = names[1:3] if self._has_grid_as_input else names[2:0:-1]
         others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:

@@ -7,6 +7,7 @@ from numbers import Integral
 from operator import index
 from typing import ClassVar, cast
 
+import torch
 from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
@@ -18,7 +19,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import is_size, per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
-from .._kernels._dtype import not_a_tensor
+from .._kernels._dtype import in_a_dtype_of_torch, not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, axis_names
@@ -199,15 +200,23 @@ class Convolution(GridOperator[ExtendedAxis]):
     def fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return k * x: the correlation with the flipped kernel."""
         x, kernel = linop.gathered(x), linop.aligned_kernel(x.ndim)
-        flipped = kernel.flip(tuple(range(-linop.ndim, 0)))
-        return linop.scattered(correlated(x, flipped, linop.axes_for(x), linop.method))
+        return linop.scattered(linop._correlated(x, kernel, is_back=False))
 
     @staticmethod
     def adj_fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
         x, kernel = linop.gathered_back(x), linop.aligned_kernel(x.ndim).conj().resolve_conj()
-        axes = linop.axes_for(x, is_back=True)
-        return linop.scattered_back(correlated(x, kernel, axes, linop.method, is_back=True))
+        return linop.scattered_back(linop._correlated(x, kernel, is_back=True))
+
+    def _correlated(self, x: Tensor, kernel: Tensor, is_back: bool) -> Tensor:
+        grid, axes = tuple(range(-self.ndim, 0)), self.axes_for(x, is_back)
+
+        def correlation() -> Tensor:
+            own = kernel if is_back else kernel.flip(grid)
+            return correlated(x, own, axes, self.method, is_back=is_back)
+
+        half = kernel if kernel.dtype is torch.complex32 else x
+        return in_a_dtype_of_torch(self.signature, half, grid, correlation)
 
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.

@@ -10,9 +10,8 @@ from torch import Tensor
 from .._algebra._identity import Identity
 from .._base._grid_questions import factor_along
 from .._base._linop import NamedLinop
-from .._kernels._dtype import as_parts
+from .._kernels._dtype import as_parts, in_a_dtype_of_torch
 from .._kernels._real_transforms import cosine_transform, inverse_cosine_transform
-from ._fft import fourier_transform
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -75,7 +74,7 @@ class DCT(GridOperator[AxisMap]):
 
     def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         axes = self._places[0]
-        return fourier_transform(self, x, axes, lambda: _along(transform, x, axes))
+        return in_a_dtype_of_torch(self.signature, x, axes, lambda: _along(transform, x, axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

@@ -18,7 +18,7 @@ from .._base._grid_questions import factor_along, without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
-from .._kernels._dtype import product_in_wide_dtype
+from .._kernels._dtype import in_a_dtype_of_torch, product_in_wide_dtype
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -134,7 +134,9 @@ class FFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        y = fourier_transform(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
+        y = in_a_dtype_of_torch(
+            self.signature, x, axes, lambda: transform(shifted, dim=axes, norm=norm)
+        )
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
@@ -173,29 +175,6 @@ class FFT(GridOperator[AxisMap]):
         if self.norm == "ortho":
             return Identity.on_input_of(self)
         return Normal(self, NamedShape(self.ishape), multiplies_by="number")
-
-
-def fourier_transform(
-    linop: NamedLinop, x: Tensor, axes: Sequence[int], transform: Callable[[], Tensor]
-) -> Tensor:
-    """Return the transform of x along some axes.
-
-    Raises
-    ------
-    TypeError
-        If torch has no such transform of half precision.
-    """
-    try:
-        return transform()
-    except RuntimeError as error:
-        is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
-        if not is_half or isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise TypeError(
-            f"{linop.signature}: the dtype must be one that torch transforms on {x.device.type} "
-            f"for sizes {tuple([x.shape[axis] for axis in axes])}, got {x.dtype}; convert the "
-            f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
-        ) from error
 
 
 gains_by_slices.register(FFT)(always_true)

@@ -277,8 +277,8 @@ class Interpolate(GridOperator[GridPart]):
             return Neighbours(*tables, n_nodes, self.lengths[-1])
 
         def in_steps() -> Neighbours | NeighboursInSteps:
-            of, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
-            steps = NeighboursInSteps(of, cells, part, n_points, n_nodes)
+            near, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
+            steps = NeighboursInSteps(near, cells, part, n_points, n_nodes)
             is_long = len(steps.slices(len(values))) > 1 and part.is_cpu
             return steps if is_long and not is_recorded(part) else neighbours()
 

@@ -167,12 +167,12 @@ def apply_stencil_plan(x: Tensor, plan: StencilPlan, axes: Sequence[int]) -> Ten
     y = x.new_zeros(sizes)
     for term, runs in plan.steps:
         for along in product(*runs):
-            into, of = y.narrow(0, term.output, 1), x.narrow(0, term.input, 1)
+            target, source = y.narrow(0, term.output, 1), x.narrow(0, term.input, 1)
             factor = term.factor
             for axis, run in zip(axes, along, strict=True):
                 length = run.stop - run.start
-                into = into.narrow(axis, run.start, length)
-                of = of.narrow(axis, run.start + run.shift, length)
+                target = target.narrow(axis, run.start, length)
+                source = source.narrow(axis, run.start + run.shift, length)
                 factor *= run.factor
-            into.add_(of, alpha=factor)
+            target.add_(source, alpha=factor)
     return y

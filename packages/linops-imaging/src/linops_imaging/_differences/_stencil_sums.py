@@ -132,8 +132,8 @@ class StencilSums(GridOperator[SlicePair]):
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
         """The dimensions of each axis of the grid, and the dimensions of the components."""
         shapes = self.shape.other_shapes
-        of, into = ((*shapes[name], None)[0] for name in ("in_component", "out_component"))
-        return [*zip(shapes["grid"], shapes["result"], strict=True), (of, into)]
+        read, into = ((*shapes[name], None)[0] for name in ("in_component", "out_component"))
+        return [*zip(shapes["grid"], shapes["result"], strict=True), (read, into)]
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""

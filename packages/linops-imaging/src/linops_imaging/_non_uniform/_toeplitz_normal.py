@@ -108,9 +108,9 @@ class ToeplitzNormal(Wrapper):
         first, second = (row, column) if is_conjugate else (column, row)
         at = (*of_frame, first.key(), second.key())
 
-        def kernel(of: Callable[[Tensor], Tensor]) -> Tensor:
-            there, here = (each.values.to(torch.complex128) for each in (first, second))
-            return frame.kernel(of(here.conj() * there))
+        def kernel(component: Callable[[Tensor], Tensor]) -> Tensor:
+            right, left = (each.values.to(torch.complex128) for each in (first, second))
+            return frame.kernel(component(left.conj() * right))
 
         real = self._kept.get_or_make(tensors, (*at, "real"), lambda: kernel(torch.real))
         if row.key() == column.key() or not (row.values.is_complex() or column.values.is_complex()):

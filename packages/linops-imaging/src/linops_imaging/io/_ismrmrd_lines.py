@@ -107,7 +107,7 @@ def groups_of(heads: Array) -> list[IsmrmrdGroup]:
                 at = np.flatnonzero(chosen)[group.reshape(-1) == number]
                 values = {name: np.unique(heads["idx"][name][at]).tolist() for name in COUNTERS}
                 alike = {name: heads[name][at[0]].item() for name in ALIKE}
-                several = {name: of for name, of in values.items() if len(of) > 1}
+                several = {name: numbers for name, numbers in values.items() if len(numbers) > 1}
                 by_first.setdefault(int(at[0]), []).append(
                     IsmrmrdGroup(kind, encoding, n_lines=len(at), counters=several, **alike)
                 )

@@ -164,7 +164,7 @@ def _affine(path: Path, header: Any, form: str | None) -> tuple[Tensor, dict[str
 
 def _differ(header: Any) -> bool:
     """Return whether the two maps move a voxel apart, by more than the rounding of a quaternion."""
-    sform, qform = (np.asarray(of(), np.float64)[:3] for of in (header.get_sform, header.get_qform))
+    sform, qform = (np.asarray(f(), np.float64)[:3] for f in (header.get_sform, header.get_qform))
     shape = header.get_data_shape()[:3]
     ends = [*shape, *(1,) * (3 - len(shape)), 1]
     voxel = np.linalg.norm(qform[:, :3], axis=0).min()

@@ -89,9 +89,9 @@ class _Planner:
         """Return the plan."""
         for tile in sorted(self.needed, key=self.turn):
             if self.devices[tile] == self.base:
-                self.compute_here(tile)
+                self.compute_on_base(tile)
             else:
-                self.compute_there(tile)
+                self.compute_on_lane(tile)
         n_slots = min(len(self.slots), self.max_in_flight)
         return Plan(
             tuple(self.actions), self.base, n_slots, self.max_in_flight, n_lanes=len(self.lanes)
@@ -110,7 +110,7 @@ class _Planner:
         """Whether something was written where a tile writes, so that its result must be added."""
         return self.overlaps or self.write_keys[tile] in self.written
 
-    def compute_here(self, tile: int) -> None:
+    def compute_on_base(self, tile: int) -> None:
         adds, after = False, tuple[int, ...]()
         if self.work.collects:
             adds = self.is_written(tile)
@@ -119,7 +119,7 @@ class _Planner:
         reads = self.operands[-1][tile]
         self.issue(Action(Kind.COMPUTE, tile, self.base, reads, after=after, adds=adds))
 
-    def compute_there(self, tile: int) -> None:
+    def compute_on_lane(self, tile: int) -> None:
         lane_of = self.lane_of[tile]
         lane = self.lanes.setdefault(lane_of, _Lane([{} for _ in self.operands]))
         read = range(self.work.n_read(tile))

@@ -49,7 +49,7 @@ class Snapshot:
 
     def _members_are_current(self) -> bool:
         """Whether the modules still hold the same objects."""
-        now = [value for own in self._held for value in own.values()]
+        now = [value for d in self._held for value in d.values()]
         return len(now) == len(self._members) and all(
             value is (None if member is None else member())
             for value, member in zip(now, self._members, strict=True)

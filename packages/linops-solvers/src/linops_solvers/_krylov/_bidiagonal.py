@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from linops_core.siblings import host_numbers
+
 from .._shared._adjoint_check import adjoint_rounding
 from .._shared._checks import check_finite, check_like, check_scale
 from .._shared._precision import OperatorPair
@@ -68,7 +70,7 @@ class Bidiagonalization:
         x.mul_(factor).add_(image, alpha=1 / self.unit)
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
-        numbers = torch.stack(scalars).tolist()
+        numbers = host_numbers(*scalars)
         return [check_finite(self.A.owner, number, self.u.dtype) for number in numbers]
 
 

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from linops_core.siblings import real_parts
 
-from .._shared._checks import check_callable, checked_number
+from .._shared._checks import check_callable, check_like, checked_number
 from .._shared._precision import applied_in_half, at_least_single, to_half
 from .._shared._space import Space
 
@@ -224,7 +224,14 @@ def checked_proximal(
             "which the steps may not converge; linops_solvers.proximal_gradient takes it"
         )
     proximal = map_on_parts(owner, name, proximal, space or Space())
-    return applied_in_half(owner, proximal, dtype, name, may_write=True)
+    inside = applied_in_half(owner, proximal, dtype, name, may_write=True)
+
+    def apply(z: Tensor, step: float) -> Tensor:
+        x = inside(z, step)
+        check_like(owner, f"what {name} returns", x, "its argument", z)
+        return x
+
+    return apply
 
 
 def map_sketch(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:

@@ -23,6 +23,7 @@ from linops_core.siblings import (
     Totals,
     check_shares_pass,
     dims_of,
+    host_numbers,
     named_axes,
     norm,
     squared_norm,
@@ -238,7 +239,7 @@ def magnitudes(
     ]
     pairs = [terms(space, _real_vdot, x.detach(), z.detach()) for space, x, z in products]
     numbers = summed_over_processes(*squares, *pairs)
-    values: list[float] = torch.stack(numbers).tolist()
+    values: list[float] = host_numbers(*numbers)
     for at, (space, vector) in enumerate(vectors):
         if not space.is_whole:
             values[at] = math.sqrt(values[at])

@@ -11,7 +11,7 @@ from torch import Tensor
 from linops_core.siblings import check_vector
 
 from .._proximals._proximal import Proximal
-from .._shared._checks import check_like, check_unchanged, checked_number, version_of
+from .._shared._checks import check_unchanged, checked_number, version_of
 from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
@@ -104,7 +104,6 @@ class _Steps(SolverSteps):
         self.tol, self.length, self.relaxation = tol, length, relaxation
         self.z = at_least_single(x0).clone()
         self.x = functions.f(self.z.clone(), length)  # the map may write into its argument
-        check_like(_NAME, "what the proximal map of f returns", self.x, "x0", self.z)
 
     def step(self) -> Measured:
         """Apply the proximal map of g, move z, and apply that of f."""
@@ -112,7 +111,6 @@ class _Steps(SolverSteps):
         version = version_of(x)
         other = functions.g(torch.lerp(z, x, 2.0), self.length)  # of 2 x - z
         check_unchanged(_NAME, "a proximal map", x, version, other)
-        check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
         move = other - x
         length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
         size, noise = max(sizes), rounding_of(self.dtype) * max(*sizes, far)

@@ -75,7 +75,7 @@ class PartCopies:
 
     def is_followed(self, number: int) -> bool:
         """Whether a weight that a part reads requires a gradient."""
-        return any(of is not None for of, *_ in self._read[number])
+        return any(n is not None for n, *_ in self._read[number])
 
     def have_changed(self) -> bool:
         """Whether a tensor that is read was written to or moved since the copies were made."""
@@ -92,8 +92,8 @@ class PartCopies:
                 with_tensors_read(
                     source,
                     [
-                        tensor if of is None else self.weight_views.read(of, weights)
-                        for of, tensor, _ in read
+                        tensor if n is None else self.weight_views.read(n, weights)
+                        for n, tensor, _ in read
                     ],
                 )
                 for source, read in zip(self._sources, self._read, strict=True)

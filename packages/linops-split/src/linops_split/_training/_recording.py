@@ -121,11 +121,11 @@ class Backward(Work):
         if self.collects:
             of_x, *gradients = gradients
             of_x = torch.zeros_like(x) if of_x is None else of_x
-        for of, of_weight in zip(leaves, gradients, strict=True):
+        for n, of_weight in zip(leaves, gradients, strict=True):
             if of_weight is not None:
                 if part.devices not in self.sums:
                     self.sums[part.devices] = self.copies.new_sums()
-                self.sums[part.devices].add(of, of_weight)
+                self.sums[part.devices].add(n, of_weight)
         return of_x
 
 

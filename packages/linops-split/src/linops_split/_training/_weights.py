@@ -37,8 +37,8 @@ def _held_by_whole(linop: OwnTile) -> list[Tensor]:
     held, weights = weights_held_by.default(linop), []
     for tensor in tensors_read_by(linop):
         bases = (tensor, tensor if tensor._base is None else tensor._base)
-        of = (w for w in held if any(base is w or base is w._base for base in bases))
-        weights.append(next(of, tensor))
+        wholes = (w for w in held if any(base is w or base is w._base for base in bases))
+        weights.append(next(wholes, tensor))
     return weights
 
 

@@ -123,13 +123,13 @@ def _named_apart(
 
     A slice of the other side is then not one of the merged dimension, and can be cut all the same.
     """
-    here, there = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
-    kept = {name: length for name, length in lengths.items() if name in there and length}
+    dims, opposite = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
+    kept = {name: length for name, length in lengths.items() if name in opposite and length}
     if not kept:
         return linop, lengths
     fresh = (dim,) if len(lengths) == 1 else unused_names(kept, {*linop.dims, dim})
     pieces = {str(name): slice(None) for name in kept}
-    whole = Slice(pieces, tuple(kept.values()), shape=here, to=fresh)
+    whole = Slice(pieces, tuple(kept.values()), shape=dims, to=fresh)
     apart = dict(zip(kept, fresh, strict=True))
     linop = Chain(linop, whole) if side == "output" else Chain(whole.H, linop)
     return linop, {apart.get(name, name): length for name, length in lengths.items()}
@@ -139,9 +139,9 @@ def _renamable(
     linop: NamedLinop, side: Side, batch: Sequence[NamedDimension]
 ) -> NamedDimension | None:
     """Return the only dimension of a side beside the batch, if the other side lacks it."""
-    here, there = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
-    rest = [name for name in here if name not in batch]
-    is_alone = len(rest) == 1 and rest[0] not in there and not is_wildcard(rest[0])
+    dims, opposite = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
+    rest = [name for name in dims if name not in batch]
+    is_alone = len(rest) == 1 and rest[0] not in opposite and not is_wildcard(rest[0])
     return rest[0] if is_alone else None
 
 
@@ -160,12 +160,12 @@ def _lengths(
         raise ValueError(
             f"{owner}: the dimensions of the {side} must have names, got {linop.signature}"
         )
-    across = {there: here for here, there in linop.linked_positions()}
+    across = {o: i for i, o in linop.linked_positions()}
     opposite = linop.ishape if side == "output" else linop.oshape
     if side == "input":
-        across = {here: there for there, here in across.items()}
-    for place, (name, n) in enumerate(zip(names, linop.sizes(side), strict=True)):
-        length = shared[across[place]] if n is None and shared and place in across else n
+        across = {i: o for o, i in across.items()}
+    for at, (name, n) in enumerate(zip(names, linop.sizes(side), strict=True)):
+        length = shared[across[at]] if n is None and shared and at in across else n
         if name in batch:
             continue
         if name == ELLIPSES:
@@ -174,7 +174,7 @@ def _lengths(
                 f"one that has to be merged with others; name its dimensions, as by "
                 f"A.resolved(ishape=...)"
             )
-        other = opposite[across[place]] if place in across else name
+        other = opposite[across[at]] if at in across else name
         size = given.get(name, given.get(other) if length is None else length)
         if not isinstance(size, Integral) or size < 0 or length not in (None, size):
             rule = (

@@ -117,10 +117,10 @@ class SideBySide(Composite):
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
-        for (_, side, here), there in equal_places_side_by_side(old, self.linops):
-            blocks, place = self._blocks.get(side), here
+        for (_, side, position), there in equal_places_side_by_side(old, self.linops):
+            blocks, place = self._blocks.get(side), position
             if blocks is not None:
-                place += blocks.is_new and here >= blocks.position
+                place += blocks.is_new and position >= blocks.position
                 if place == blocks.position:
                     continue
             yield (COMPOSITION, side, place), there
