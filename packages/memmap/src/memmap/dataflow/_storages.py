@@ -52,11 +52,11 @@ class TracedView:
 
     __slots__ = ("_view", "name")
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.name = str(getattr(view.space, "name", view.space))
-        span = view.span
-        if span is not None and span != view.storage_span:
+    def __init__(self, place: View) -> None:
+        self._view = place
+        self.name = str(getattr(place.space, "name", place.space))
+        span = place.span
+        if span is not None and span != place.storage_span:
             self.name += f"[{span[0]}:{span[1]}]"
 
     @property
