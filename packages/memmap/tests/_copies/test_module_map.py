@@ -394,3 +394,10 @@ def test_a_placed_tensor_whose_storage_was_made_smaller_is_refused_with_the_path
     module.weight.untyped_storage().resize_(4)
     with pytest.raises(StorageError, match=r"weight: view: every element must lie"):
         memory_map.copy_to(module, "meta")
+
+
+def test_lazy_parameters_are_not_copied_to_a_device() -> None:
+    with pytest.raises(
+        MoveError, match=r"^weight: a tensor that moves must be initialized, got Unin"
+    ):
+        ModuleMemoryMap().copy_to(torch.nn.LazyLinear(2), "cpu")

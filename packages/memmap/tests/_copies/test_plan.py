@@ -1,10 +1,14 @@
 """Components and groups are those that brute force makes."""
 
+from typing import Any
+
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memmap import ModuleMemoryMap, memory_aware_deepcopy, memory_aware_to
 from memmap._copies._plan import components, copy_plan
 from memmap._modules._traverse import FoundTensor
 
@@ -20,11 +24,11 @@ def test_numbers_are_in_one_component_if_they_are_paired_directly_or_through_oth
         union = expected[a] | expected[b]
         for number in union:
             expected[number] = union
-    found = components(10, pairs)
+    result = components(10, pairs)
     for number in range(10):
-        together = {other for other in range(10) if found[other] == found[number]}
+        together = {other for other in range(10) if result[other] == result[number]}
         assert together == expected[number]
-        assert found[number] in expected[number]
+        assert result[number] in expected[number]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=8))
@@ -42,5 +46,22 @@ def test_storages_are_one_group_if_they_share_bytes_directly_or_through_others(
     groups = copy_plan(
         FoundTensor(tensor, (None, str(at))) for at, tensor in enumerate(tensors)
     ).groups
-    found = [[int((piece.path or ("", ""))[1]) for piece in group.pieces] for group in groups]
-    assert found == list(expected.values()), "also in the order in which they were found"
+    results = [[int((piece.path or ("", ""))[1]) for piece in group.pieces] for group in groups]
+    assert results == list(expected.values()), "also in the order in which they were found"
+
+
+@pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.grad, torch.func.functionalize])
+def test_nothing_is_copied_or_moved_inside_of_a_transform(transform: Any) -> None:
+    def ask(x: torch.Tensor) -> torch.Tensor:
+        refused = pytest.raises(
+            TypeError, match=r"^x: a tensor must have its own memory, got one in"
+        )
+        with refused:
+            memory_aware_deepcopy({"x": x})
+        with refused:
+            memory_aware_to({"x": x}, dtype=torch.float64)
+        with refused:
+            ModuleMemoryMap().copy_to({"x": x}, "meta")
+        return x.sum()
+
+    transform(ask)(torch.ones(2, 2) if transform is torch.func.vmap else torch.ones(2))

@@ -47,12 +47,23 @@ def is_wrapper(tensor: torch.Tensor) -> bool:
     return shows_its_parts(tensor) or (computes_in_python(tensor) and not data_address(tensor))
 
 
+def lacks_memory(tensor: torch.Tensor) -> bool:
+    """Whether a tensor that has no view is an ordinary one, inside of a transform of torch.func."""
+    return (
+        type(tensor) in PLAIN_TENSORS
+        and tensor.layout is torch.strided
+        and tensor.device.type in _ADDRESSED_DEVICES
+        and tensor.dtype not in SUB_BYTE_DTYPES
+    )
+
+
 def view_of(tensor: torch.Tensor | Array | View) -> View:
     """View of the memory of a tensor or a NumPy array, in bytes.
 
     Works for every strided tensor, also CUDA, meta and fake ones. The data are not read, and
     copy-on-write clones stay lazy. Memory that is reached in several ways (``from_numpy``,
-    DLPack, ``frombuffer``, slices of storages) is recognised by its addresses.
+    DLPack, ``frombuffer``, slices of storages) is recognised by its addresses. A file that is
+    mapped twice has two addresses, and counts as two memories.
 
     Parameters
     ----------
@@ -88,13 +99,13 @@ def by_space(
     tensors: Iterable[torch.Tensor | Array | View],
 ) -> dict[Hashable, list[tuple[int, int, Layout]]]:
     """Position, storage address and layout of nonempty tensors, grouped by address space."""
-    found: dict[Hashable, list[tuple[int, int, Layout]]] = {}
+    spaces: dict[Hashable, list[tuple[int, int, Layout]]] = {}
     for position, tensor in enumerate(tensors):
         view = view_of(tensor)
         layout = view.layout()
         if layout is not None:
-            found.setdefault(view.space, []).append((position, view.storage_address, layout))
-    return found
+            spaces.setdefault(view.space, []).append((position, view.storage_address, layout))
+    return spaces
 
 
 def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[int]]:

@@ -54,11 +54,11 @@ def boxes_of(
                 counts[row, 0] += stride * (count - 1)  # with all bytes between
                 in_grid[row] = False
     start = np.array([layout[0] for layout in layouts], np.int64)
-    found = [
+    candidates = [
         Boxes(origin, strides, *_digits(start - origin, counts.copy(), strides, in_grid.copy()))
         for origin in dict.fromkeys(origins)
     ]
-    return max(found, key=lambda boxes: int(boxes.is_box.sum()))
+    return max(candidates, key=lambda boxes: int(boxes.is_box.sum()))
 
 
 def _grid_strides(layouts: Iterable[Layout]) -> list[int]:

@@ -18,7 +18,7 @@ import numpy as np
 from ._arrays import Booleans, Integers
 from ._grid import Product, grid_of, products_of
 from ._layout import Layout, normalise
-from ._runs import layout_runs
+from ._runs import layout_runs, n_bytes, union_runs
 
 Coverage: TypeAlias = "_One | _Cells"
 """The bytes that some sets touch together, and those that are shared: in two sets, or in one that
@@ -77,15 +77,15 @@ def _boxes_of(
             break
     else:
         return None
-    found: list[tuple[Sequence[int], ...]] = []
+    boxes: list[tuple[Sequence[int], ...]] = []
     owners: list[int] = []
     for owner, products in enumerate(sets):
         for digits in products:
-            if len(found) + prod([one.n_runs for one in digits]) > MAX_CELLS >> len(grid):
+            if len(boxes) + prod([one.n_runs for one in digits]) > MAX_CELLS >> len(grid):
                 return None
-            found += product(*[_runs_of(one) for one in digits])
-        owners += [owner] * (len(found) - len(owners))
-    low, high = np.moveaxis(np.array(found, np.int64), -1, 0)
+            boxes += product(*[_runs_of(one) for one in digits])
+        owners += [owner] * (len(boxes) - len(owners))
+    low, high = np.moveaxis(np.array(boxes, np.int64), -1, 0)
     return _Boxes(origin, grid, low, high, np.array(owners))
 
 
@@ -101,6 +101,8 @@ def _runs_of(digits: Layout) -> list[Sequence[int]]:
 
 def n_touched(layouts: Sequence[Layout], origin: int | None = None) -> int:
     """Exact number of bytes in a union of sets (at least one)."""
+    if len(layouts) > 1 and sum([layout.n_runs for layout in layouts]) <= FEW_RUNS:
+        return n_bytes(union_runs(layouts))
     return coverage_of(layouts, origin).touched
 
 
@@ -202,9 +204,9 @@ class _Cells:
 
 def _borders_of(boxes: _Boxes) -> list[Integers]:
     """The bytes on each axis where a box begins or ends, ascending."""
-    found = []
+    borders = []
     for low, high in zip(boxes.low.T, boxes.high.T, strict=True):
         # Sorting is faster here than `numpy.unique`, which hashes integers.
         ends = np.sort(np.concatenate([low, high]))
-        found.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
-    return found
+        borders.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
+    return borders

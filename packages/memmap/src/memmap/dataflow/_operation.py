@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias
 
@@ -135,23 +134,19 @@ def hazards_inside(
     An argument that is read and written is in both lists. In an elementwise operation, an input
     that equals the output is safe.
     """
-    found = []
+    hazards = []
     uses: list[tuple[ViewUse, AccessKind]] = [(use, "read") for use in reads]
     uses += [(use, "write") for use in writes]
-    # Group by address space, because in a trace the addresses of each memory start at 0.
-    touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, AccessKind]]] = defaultdict(
-        LayoutIndex
-    )
+    touched: LayoutIndex[tuple[ViewUse, AccessKind]] = LayoutIndex()
     for use, how in uses:
         memory = use.view.memory
         layout = memory.layout()
         if layout is None:
             continue
-        others = touched[memory.space]
         if how == "write":
             if has_internal_overlap(memory):
-                found.append(SelfHazard(operation, use.view, use.view, "write"))
-            for other, other_is in others.may_meet(layout):
+                hazards.append(SelfHazard(operation, use.view, use.view, "write"))
+            for other, other_is in touched.may_meet(memory.space, layout):
                 is_in_place = (
                     is_elementwise
                     and other_is == "read"
@@ -159,9 +154,9 @@ def hazards_inside(
                     and is_same_memory(memory, other.view.memory)
                 )
                 if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
-                    found.append(SelfHazard(operation, use.view, other.view, other_is))
-        others.add(layout, (use, how))
-    return found
+                    hazards.append(SelfHazard(operation, use.view, other.view, other_is))
+        touched.add(memory.space, layout, (use, how))
+    return hazards
 
 
 def is_same_memory(a: View, b: View) -> bool:

@@ -52,11 +52,11 @@ class TracedView:
 
     __slots__ = ("_view", "name")
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.name = str(getattr(view.space, "name", view.space))
-        span = view.span
-        if span is not None and span != view.storage_span:
+    def __init__(self, place: View) -> None:
+        self._view = place
+        self.name = str(getattr(place.space, "name", place.space))
+        span = place.span
+        if span is not None and span != place.storage_span:
             self.name += f"[{span[0]}:{span[1]}]"
 
     @property
@@ -94,20 +94,20 @@ class StorageTable:
 
     def __init__(self) -> None:
         self._storages: dict[int, _Storage] = {}
-        self._living: dict[Hashable, LayoutIndex[_Storage]] = {}
+        self._living: LayoutIndex[_Storage] = LayoutIndex()
 
     def locate(self, tensor: torch.Tensor, name: str) -> View:
         """The view of a tensor in a `TracedMemory`; `name` is used if the memory is new."""
         view, storage = view_of(tensor), tensor.untyped_storage()
-        known = self._storages.get(storage._cdata)
-        if known is None:
-            known = self._storages[storage._cdata] = _Storage(storage, name)
+        entry = self._storages.get(storage._cdata)
+        if entry is None:
+            entry = self._storages[storage._cdata] = _Storage(storage, name)
         # A storage as the space would be kept alive. Storages without addresses are never joined.
         has_addresses = view.storage_nbytes and view.space is not storage
         span = (view.space, *view.storage_span) if has_addresses else None
-        if span != known.span:
-            self._move(known, span)
-        memory, shift = known.memory.resolve()
+        if span != entry.span:
+            self._move(entry, span)
+        memory, shift = entry.memory.resolve()
         return view._replace(space=memory, storage_address=shift)
 
     def _move(self, storage: _Storage, span: tuple[Hashable, int, int] | None) -> None:
@@ -117,8 +117,7 @@ class StorageTable:
         if span is None:
             return
         space, start, stop = span
-        living = self._living.setdefault(space, LayoutIndex())
-        for other in living.may_meet(run_layout(start, stop)):
+        for other in self._living.may_meet(space, run_layout(start, stop)):
             if other.reference.expired():
                 self._discard(other)
                 continue
@@ -129,9 +128,9 @@ class StorageTable:
                 # Byte 0 of a storage has the address `position` in its traced memory.
                 memory.joined = kept
                 memory.shift = start - other.span[1] + other_position - position
-        living.add(run_layout(start, stop), storage)
+        self._living.add(space, run_layout(start, stop), storage)
 
     def _discard(self, storage: _Storage) -> None:
         if storage.span is not None:
             space, start, stop = storage.span
-            self._living[space].discard(run_layout(start, stop), storage)
+            self._living.discard(space, run_layout(start, stop), storage)
