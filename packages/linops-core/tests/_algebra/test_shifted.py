@@ -285,11 +285,11 @@ def test_the_dtype_is_that_of_the_right_hand_side(
 
 def test_transforms_of_functions_go_through() -> None:
     A, y = chains()["mask"], values(5, 4, 3)
-    found = torch.func.vmap(lambda row: A.solve_shifted(row, 0.5))(y)
-    torch.testing.assert_close(found[2], A.solve_shifted(y[2], 0.5))
+    result = torch.func.vmap(lambda row: A.solve_shifted(row, 0.5))(y)
+    torch.testing.assert_close(result[2], A.solve_shifted(y[2], 0.5))
     lams = torch.tensor([0.5, 2.0])
-    found = torch.func.vmap(lambda lam: A.solve_shifted(y[0], lam))(lams)
-    torch.testing.assert_close(found[1], A.solve_shifted(y[0], 2.0))
+    result = torch.func.vmap(lambda lam: A.solve_shifted(y[0], lam))(lams)
+    torch.testing.assert_close(result[1], A.solve_shifted(y[0], 2.0))
     of_shapes = Diagonal(torch.empty(3, device="meta"), ("N",))
     assert of_shapes.solve_shifted(torch.empty(3, device="meta"), 0).is_meta
     assert of_shapes.solve_shifted(torch.empty(3, device="meta"), lams[0].to("meta")).is_meta

@@ -76,9 +76,9 @@ def test_it_and_its_adjoint_are_the_matrix(
     expected = matrix(theta, n_detectors, sizes, spacing, offset, origin or middle)
     pixels = torch.eye(math.prod(sizes), dtype=torch.float64).view(-1, *sizes)
     rays = torch.eye(len(angles) * n_detectors, dtype=torch.float64)
-    found = A(pixels).flatten(1).T
+    result = A(pixels).flatten(1).T
     back = A.H(rays.view(-1, len(angles), n_detectors)).flatten(1)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(result, expected, atol=1e-12, rtol=0)
     torch.testing.assert_close(back, expected, atol=1e-12, rtol=0)
 
 
