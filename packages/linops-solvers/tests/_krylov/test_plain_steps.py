@@ -1,4 +1,4 @@
-"""Steps of one vector on a CPU, whose numbers are floats, have the numbers of general steps."""
+"""Steps of one vector, whose norms are roots of floats, have the numbers of general steps."""
 
 from __future__ import annotations
 
