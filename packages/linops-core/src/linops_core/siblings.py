@@ -57,6 +57,7 @@ from ._kernels._dtype import check_vector as check_vector
 from ._kernels._dtype import not_a_tensor as not_a_tensor
 from ._kernels._dtype import real_part as real_part
 from ._kernels._inner_products import host_numbers as host_numbers
+from ._kernels._inner_products import host_products_and_norms as host_products_and_norms
 from ._kernels._inner_products import inner_products as inner_products
 from ._kernels._inner_products import norm as norm
 from ._kernels._inner_products import real_parts as real_parts
