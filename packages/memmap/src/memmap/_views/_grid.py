@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from math import gcd, lcm
 from typing import NamedTuple, TypeAlias
 
-from ._layout import Dims, Layout, normalise
+from ._layout import Dims, Layout, normalise, run_layout
 
 MAX_TURNS = 64
 
@@ -74,7 +74,9 @@ def products_of(start: int, dims: Dims, grid: Sequence[int]) -> list[Product] | 
 
 
 def _digits(start: int, dims: Sequence[tuple[int, int]]) -> Layout:
-    strides, counts = zip(*dims, strict=True) if dims else ((), ())
+    if all([stride == 1 for stride, _ in dims]):  # as most are
+        return run_layout(start, start + 1 + sum([count - 1 for _, count in dims]))
+    strides, counts = zip(*dims, strict=True)
     digits = normalise(start, counts, strides, 1)
     assert digits is not None  # no dimension is empty
     return digits
