@@ -192,7 +192,7 @@ def conventions(session: nox.Session) -> None:
     others += ["matfree", "monai", "mpi4py", "mpich", "mrzerocore", "nufftax", "proxop", "pygsp"]
     others += ["spgl1", "torchoptics"]
     others += ["algotom", "cvxpy", "kornia", "lightpipes", "mahotas", "nifty8", "phantominator"]
-    others += ["poppy"]
+    others += ["poppy", "svmbir"]
     session.install(PINNED, *WITNESSES, *others)
     session.run("python", "docs/_conventions/run.py", *session.posargs, env=ONE_THREAD)
 

@@ -62,7 +62,7 @@ def derived() -> None:
     for _ in range(300):
         A = Chain(*(part.resolved() for part in parts))
         for part in A.linops:
-            part._found.clear()  # as new
+            part._memos.clear()  # as new
         times.append(timeit.timeit(lambda: A.H, number=1) * 1e6)  # noqa: B023 (called at once)
     cached = microseconds(lambda: A.H)
     record(title, "made", median(times), "us", low=min(times), high=max(times))
@@ -99,8 +99,8 @@ def sense() -> None:
     ways |= peers(maps, image, weight)
     expected = sense_normal(maps, image, weight)
     for name, work in ways.items():
-        found = torch.as_tensor(np.asarray(work())).reshape(N, N)
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2, msg=name)
+        result = torch.as_tensor(np.asarray(work())).reshape(N, N)
+        torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-2, msg=name)
     threads = torch.get_num_threads()
     title = f"SENSE normal, {C} coils, {N} x {N}, centred FFT, {threads} threads"
     targets = {"ours, a Sampling": 0.75, "ours, a mask": 0.75}

@@ -22,6 +22,7 @@ import torch
 from linops_core import FFT, Dense, Diagonal, Sampling
 from linops_solvers import conjugate_gradients
 from linops_solvers._krylov._conjugate_steps import ConjugateSteps
+from linops_solvers._krylov._convergence_check import on_host
 from linops_solvers._shared import _products
 
 N_COILS, N_STEPS, N_TURNS = 8, 10, 5
@@ -32,7 +33,7 @@ def switch_off(path: str) -> None:
     if path == "steps of floats":
 
         def measured_each(self: ConjugateSteps, *of: Any) -> Any:
-            return self.scalars(*self.space.measured(*of))
+            return on_host(*self.space.measured(*of))
 
         patch.object(ConjugateSteps, "numbers", measured_each).start()
     else:
@@ -71,15 +72,15 @@ def main() -> None:
             switch_off(path)
         print(json.dumps(measured(path, int(n))))
         return
-    found: dict[str, list[list[float]]] = {"with": [], "without": []}
+    result: dict[str, list[list[float]]] = {"with": [], "without": []}
     for _ in range(N_TURNS):
-        for way, numbers in found.items():
+        for way, numbers in result.items():
             command = [sys.executable, __file__, path, n, way]
             out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             numbers.append(json.loads(out))
     ratios = [
-        median(column[k] for column in found["without"])
-        / median(column[k] for column in found["with"])
+        median(column[k] for column in result["without"])
+        / median(column[k] for column in result["with"])
         for k in (0, 1)
     ]
     print(f"{path}, {n}: time {ratios[0]:.2f}, memory {ratios[1]:.2f} without")

@@ -119,3 +119,33 @@ def kornia_laplacian() -> str:
         "3/8, and 6 with `normalized=False`: the eight neighbours less eight times the middle, "
         "divided by 16; `spatial_gradient(x, order=2)` has 2"
     )
+
+
+@row(
+    SECTION,
+    "scikit-image",
+    guess="`wiener` and `richardson_lucy` have one middle of a kernel of even size",
+    here="`Convolution(kernel, offset=)` says which entry is the middle, and `A.H` has the same",
+)
+def even_kernels() -> str:
+    from scipy.signal import fftconvolve
+    from skimage.restoration import richardson_lucy, wiener
+
+    window = np.hanning(8)[1:-1]
+    kernel = np.outer(window, window) / window.sum() ** 2
+    places = np.indices((33, 33))
+    blob = np.exp(-((places - 16) ** 2).sum(0) / 4.5)
+    blurred = fftconvolve(blob, kernel, "same")
+    seen = [
+        float((image * places[0]).sum() / image.sum())
+        for image in (
+            blurred,
+            wiener(blurred, kernel, 1e-3, clip=False),
+            richardson_lucy(blurred, kernel, num_iter=100, clip=False),
+        )
+    ]
+    assert np.allclose(seen, [16.5, 17, 16], atol=0.01), seen
+    return (
+        f"a blob at 16, which `fftconvolve(mode='same')` with 6 x 6 points moves to {seen[0]:.1f}, "
+        f"comes back at {seen[1]:.0f} and at {seen[2]:.0f}"
+    )

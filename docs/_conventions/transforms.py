@@ -56,6 +56,33 @@ def sigpy() -> str:
 
 
 @row(
+    WAVELETS,
+    "odl",
+    guess="`WaveletTransform(...).adjoint` of an orthogonal wavelet is the adjoint",
+    here="`interop.from_odl` refuses the others; `Wavelet` has an exact adjoint",
+)
+def odl_wavelets() -> str:
+    import odl
+
+    gaps = {}
+    for mode in ("constant", "symmetric", "periodic", "pywt_periodic"):
+        for n in (8, 7):
+            space = odl.uniform_discr([0, 0], [n, n], (n, n))
+            operator = odl.trafos.WaveletTransform(space, "db2", nlevels=1, pad_mode=mode)
+            rng = np.random.default_rng(0)
+            x = space.element(rng.standard_normal(space.shape))
+            y = operator.range.element(rng.standard_normal(operator.range.shape))
+            Ax, Ay = operator(x), operator.adjoint(y)
+            gaps[mode, n] = abs(Ax.inner(y) - x.inner(Ay)) / (Ax.norm() * y.norm())
+    right = {case for case, gap in gaps.items() if gap < 1e-12}
+    assert right == {("constant", 8), ("constant", 7), ("pywt_periodic", 8)}, gaps
+    return (
+        'it is the inverse: the adjoint for "constant", and for "pywt_periodic" if sizes are even; '
+        'not for "symmetric" and "periodic"'
+    )
+
+
+@row(
     FOURIER,
     "pylops",
     guess="a real FFT has the first half of the values of the complex one",

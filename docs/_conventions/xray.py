@@ -1,6 +1,7 @@
 """X-ray transforms."""
 
 import math
+import tempfile
 
 import numpy as np
 import torch
@@ -168,4 +169,27 @@ def algotom() -> str:
         "the sinogram turns about N // 2, and the image has its middle at (N - 1) / 2: for even N, "
         "the centre N // 2 gives the image, half a pixel up and to the left; angles in radians; "
         "`fbp_reconstruction` takes the logarithm unless `apply_log=False`"
+    )
+
+
+@row(
+    SECTION,
+    "svmbir",
+    guess="angle 0 has a detector for each column, as in scikit-image",
+    here="`ParallelBeam(-angles, N, (N, N))`; profiles of pixels differ by about 2 %",
+)
+def svmbir() -> str:
+    import svmbir as library
+
+    seen = []
+    with tempfile.TemporaryDirectory() as folder:
+        for angle in (0.0, math.pi / 2):
+            found = library.project(
+                pixel()[None], np.array([angle]), 16, verbose=0, svmbir_lib_path=folder
+            )
+            seen.append(int(found[0, 0].argmax()))
+    assert seen == [2, 15 - 5], seen
+    return (
+        "one for each row: a pixel at row 2, column 5 of 16 is seen by detectors 2 and 10 = 15 - 5 "
+        "for angles of 0 and pi / 2"
     )

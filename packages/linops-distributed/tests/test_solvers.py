@@ -6,7 +6,16 @@ import torch
 from linops_core import Dense, Diagonal, Identity
 from linops_distributed import DistributedLinop, distribute_linop
 from linops_distributed.testing import Ranked
-from linops_solvers import Record, Step, StopReason, conjugate_gradients, power_method
+from linops_solvers import (
+    OperatorPair,
+    Progress,
+    Record,
+    SolverSteps,
+    Step,
+    StopReason,
+    conjugate_gradients,
+    power_method,
+)
 
 GENERATOR = torch.Generator().manual_seed(3)
 W = torch.randn(7, 3, dtype=torch.complex128, generator=GENERATOR)
@@ -33,6 +42,43 @@ def test_conjugate_gradients(ranks: Ranked, dim: str, is_guessed: bool) -> None:
         x0 = torch.ones_like(y) if is_guessed else None
         x = conjugate_gradients(A.N + Identity(A.ishape), y, x0, gtol=1e-10, ltol=0.0)
         torch.testing.assert_close(B.full_output(x), wanted, rtol=1e-6, atol=1e-8)
+
+    ranks.run(program)
+
+
+class Steepest(SolverSteps):
+    """Gradient steps of a user, along each of which the residual is smallest."""
+
+    def __init__(self, pair: OperatorPair, y: torch.Tensor) -> None:
+        self._pair = pair
+        self.residual = y
+        self.x = torch.zeros_like(pair.adjoint(y))
+
+    def step(self) -> tuple[dict[str, float], StopReason | None]:
+        gradient = self._pair.adjoint(self.residual)
+        image = self._pair.forward(gradient)
+        length = (self._pair.input.norm(gradient) / self._pair.output.norm(image)) ** 2
+        self.x, self.residual = self.x + length * gradient, self.residual - length * image
+        size = self._pair.output.norm(self.residual).item()
+        return {"residual": size}, StopReason.CONVERGED if size < 2.19 else None
+
+    def result(self) -> torch.Tensor:
+        return self.x
+
+
+@pytest.mark.parametrize("dim", ["M", "N"])
+def test_a_solver_of_a_user(ranks: Ranked, dim: str) -> None:
+    """All ranks do the steps of one process, and stop in the same one."""
+    alone = Record()
+    pair = OperatorPair("steepest", Dense(M, ("M", "N"), ("N",), ("M",)), None, M.dtype)
+    Progress("steepest", 99, {"callback": alone}).follow(Steepest(pair, Y))
+
+    def program(rank: int) -> None:
+        A, record = made(ranks, dim), Record()
+        pair = OperatorPair("steepest", A, None, M.dtype)
+        Progress("steepest", 99, {"callback": record}).follow(Steepest(pair, A.local_output(Y)))
+        assert record.reason is alone.reason is StopReason.CONVERGED
+        assert record.values["residual"] == pytest.approx(alone.values["residual"])
 
     ranks.run(program)
 
@@ -88,8 +134,8 @@ def test_power_method(ranks: Ranked, dim: str) -> None:
     def program(rank: int) -> None:
         A = made(ranks, dim)
         x = A.local_input(torch.arange(1.0, 6).to(torch.complex128))
-        _, found = power_method(A.N, x, max_iters=200, tol=1e-9)
-        torch.testing.assert_close(found.real, wanted, rtol=1e-6, atol=0.0)
+        _, result = power_method(A.N, x, max_iters=200, tol=1e-9)
+        torch.testing.assert_close(result.real, wanted, rtol=1e-6, atol=0.0)
 
     ranks.run(program)
 
@@ -105,8 +151,8 @@ def test_implicit_gradients_of_a_solution(ranks: Ranked) -> None:
         right, normal = A.H(mine), A.N + Identity(A.ishape)
         options = {"gtol": 1e-11, "ltol": 0.0, "max_num_iters": 40}
         x = conjugate_gradients(normal, right, implicit=True, **options)  # type: ignore[arg-type]
-        (found,) = torch.autograd.grad(x.abs().square().sum(), mine)
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-7)
+        (result,) = torch.autograd.grad(x.abs().square().sum(), mine)
+        torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-7)
         if ranks.n_ranks > 1:
             with pytest.raises(NotImplementedError, match="must not flow through the steps"):
                 conjugate_gradients(normal, A.H(mine))

@@ -55,13 +55,13 @@ def used(A: NamedLinop, B: NamedLinop, base: str, n: int = 6) -> None:
         x = torch.rand(n, dtype=torch.complex128)
         sent = x.clone().to(base) + 0
         y = B(sent)
-        found = y + 0
+        result = y + 0
         y.zero_()
         sent.zero_()
         del y, sent
         (torch.empty(n, dtype=torch.complex128, device=base) + 1).zero_()
-        torch.testing.assert_close(found.cpu(), A(x))
-        del found
+        torch.testing.assert_close(result.cpu(), A(x))
+        del result
 
 
 def sums(world: World, base: str) -> None:
@@ -206,9 +206,9 @@ def training(world: World, base: str) -> None:
             spec = BatchSpec({"M": 2}, [DeviceSpec("sim:1", *streams)], base)
             B = create_batched_linop(A, spec)
             y = B(sent)
-        (found,) = torch.autograd.grad(y, weight, torch.ones_like(y))
+        (result,) = torch.autograd.grad(y, weight, torch.ones_like(y))
         del B, y
-        torch.testing.assert_close(found.cpu(), x.conj().resolve_conj().expand(4, 6))
+        torch.testing.assert_close(result.cpu(), x.conj().resolve_conj().expand(4, 6))
 
 
 def training_in_part(world: World, base: str) -> None:
@@ -218,9 +218,9 @@ def training_in_part(world: World, base: str) -> None:
     A = Stack(*[Dense(weight, ("M", "N")) for weight in weights], odim_and_idx=("K", 0))
     x = torch.rand(3)
     y = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1", "sim:2"], base))(x.to(base))
-    found = torch.autograd.grad(y, weights, torch.ones_like(y))
+    result = torch.autograd.grad(y, weights, torch.ones_like(y))
     del y
-    for one in found:
+    for one in result:
         torch.testing.assert_close(one.cpu(), x.expand(4, 3))
 
 
@@ -268,15 +268,15 @@ def test_nothing_is_seen_where_nothing_is_with_a_bug(
 # the only argument or statement, for any number of them.
 EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "the memory of an input that is a result is used again": (
-        "_Execution.compute_there", "keep_view_of(...)", "None", identities),
+        "_Execution.compute_on_lane", "keep_view_of(...)", "None", identities),
     "the memory of an input that a sum begins with is used again": (
-        "_Execution.compute_there", "keep_view_of(...)", "None", views),
+        "_Execution.compute_on_lane", "keep_view_of(...)", "None", views),
     "a sum is made in the input": (
         "_Execution.summed", "_1 + _2", "_1.add_(_2)", identities),
     "the memory of inputs is used again after the call": (
-        "_Execution.joined", "_1.there.incoming.wait_event(_2)", "None", a_window),
+        "_Execution.joined", "_1.remote.incoming.wait_event(_2)", "None", a_window),
     "the memory of results is used again after the call": (
-        "_Execution.joined", "_1.there.compute.wait_event(_2)", "None", a_window),
+        "_Execution.joined", "_1.remote.compute.wait_event(_2)", "None", a_window),
     "the memory of vectors is used again before they are sent": (
         "_Execution.joined", "(Kind.SEND, Kind.COLLECT)", "(Kind.COLLECT,)", training_in_part),
     "the caller does not wait for the output": (
@@ -286,13 +286,14 @@ EXECUTE: dict[str, tuple[str, str, str, Program]] = {
     "a transfer starts at once": (
         "_Execution.send", "self.start", "self.base.backend.new_event(self.base.device)", sums),
     "a tile works on the stream for what comes in": (
-        "_Execution.compute_there", "_1.using(there.compute)", "_1.using(there.incoming)", sums),
+        "_Execution.compute_on_lane", "_1.using(streams.compute)", "_1.using(streams.incoming)",
+        sums),
     "a tile works on the stream that is current": (
-        "_Execution.compute_there", "with _1.using(_2): ...", "if True: ...", given_streams),
+        "_Execution.compute_on_lane", "with _1.using(_2): ...", "if True: ...", given_streams),
     "a tile of the base works on the stream that is current": (
-        "_Execution.compute_here", "with _1.using(_2): ...", "if True: ...", given_streams),
+        "_Execution.compute_on_base", "with _1.using(_2): ...", "if True: ...", given_streams),
     "the event of another stream tells that a tile is done": (
-        "_Execution.compute_there", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)",
+        "_Execution.compute_on_lane", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)",
         sums),
     "the event of another stream tells that a sum is done": (
         "_Execution.add", "recorded_on(_1.compute, _2)", "recorded_on(_1.incoming, _2)", sums),
@@ -357,24 +358,24 @@ TRAINING: dict[str, tuple[ModuleType, ModuleType, str, str, str]] = {
 }  # fmt: skip
 
 
-def matches(old: Any, found: Any, bound: dict[str, Any]) -> bool:
+def matches(old: Any, result: Any, bound: dict[str, Any]) -> bool:
     """Return whether a tree is like a pattern, and note what its wildcards stand for."""
     if isinstance(old, ast.Name) and old.id[:1] == "_" and old.id[1:].isdigit():
-        return ast.dump(bound.setdefault(old.id, found)) == ast.dump(found)
+        return ast.dump(bound.setdefault(old.id, result)) == ast.dump(result)
     if isinstance(old, list):
         if len(old) == 1 and is_anything(old[0]):
-            bound["..."] = found
+            bound["..."] = result
             return True
-        return len(old) == len(found) and all(
-            matches(*pair, bound) for pair in zip(old, found, strict=True)
+        return len(old) == len(result) and all(
+            matches(*pair, bound) for pair in zip(old, result, strict=True)
         )
     if isinstance(old, ast.AST):
-        return type(old) is type(found) and all(
-            matches(getattr(old, name), getattr(found, name), bound)
+        return type(old) is type(result) and all(
+            matches(getattr(old, name), getattr(result, name), bound)
             for name in old._fields
             if name != "ctx"
         )
-    return bool(old == found)
+    return bool(old == result)
 
 
 def is_anything(tree: object) -> bool:
@@ -417,10 +418,10 @@ def pattern(text: str) -> ast.AST:
 
 
 def function_named(tree: ast.Module, where: str) -> ast.AST:
-    found: Any = tree
+    result: Any = tree
     for name in where.split("."):
-        (found,) = (part for part in found.body if getattr(part, "name", None) == name)
-    return found  # type: ignore[no-any-return]
+        (result,) = (part for part in result.body if getattr(part, "name", None) == name)
+    return result  # type: ignore[no-any-return]
 
 
 def with_a_bug(original: ModuleType, where: str, old: str, new: str) -> ModuleType:

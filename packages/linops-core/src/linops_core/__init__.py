@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from ._algebra._scalar import Scalar as Scalar
     from ._algebra._wrapper import Wrapper as Wrapper
     from ._algebra._zero import Zero as Zero
+    from ._base._dimensions import Side as Side
     from ._base._linop import NamedLinop as NamedLinop
     from ._base._roles import Role as Role
-    from ._base._sides import Side as Side
     from ._base._sliceable import SliceableLinop as SliceableLinop
     from ._base._swapped_functions import of_adjoint as of_adjoint
     from ._base._tile import SplitError as SplitError
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from ._dottest import dottest as dottest
     from ._dottest import inner as inner
     from ._dottest import is_adjoint as is_adjoint
-    from ._kernels._alike import Cache as Cache
+    from ._kept import Cache as Cache
     from ._kernels._linear_function import linear_function as linear_function
     from ._operators._blocks import ArrayToBlocks as ArrayToBlocks
     from ._operators._blocks import BlocksToArray as BlocksToArray
@@ -96,13 +96,13 @@ else:
         "._algebra._zero": "Zero",
         "._base._linop": "NamedLinop",
         "._base._roles": "Role",
-        "._base._sides": "Side",
+        "._base._dimensions": "Side",
         "._base._sliceable": "SliceableLinop",
         "._base._swapped_functions": "of_adjoint",
         "._base._tile": "SplitError Window",
         "._base._totals": "Processes Totals",
         "._dottest": "AdjointError dottest inner is_adjoint",
-        "._kernels._alike": "Cache",
+        "._kept": "Cache",
         "._kernels._linear_function": "linear_function",
         "._operators._blocks": "ArrayToBlocks BlocksToArray",
         "._operators._convolution": "Convolution",

@@ -12,8 +12,7 @@ from torch import Tensor
 from ._base._linop import NamedLinop
 from ._base._sizes import input_space
 from ._base._totals import WHOLE, Totals, totals_of
-from ._kernels._complex import real_part
-from ._kernels._dtype import check_vector
+from ._kernels._dtype import check_vector, real_part
 from ._kernels._inner_products import norm, vdot
 
 Item = TypeVar("Item")
@@ -81,17 +80,17 @@ def is_adjoint(
     True
     """
     with torch.no_grad():
-        there, back = A(x), A.H(y)
-        left, right = _both(A, there, y, x, back)
+        image, back = A(x), A.H(y)
+        left, right = _both(A, image, y, x, back)
         if rtol is None:
             rtol = torch.finfo(torch.promote_types(left.dtype, right.dtype)).eps ** 0.5
         of_input, of_output = _totals(A)
         scale = max(
-            _norm(of_output, there) * _norm(of_output, y),
+            _norm(of_output, image) * _norm(of_output, y),
             _norm(of_input, x) * _norm(of_input, back),
         )
-        found = abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
-    return all(_gathered(of_input, found))
+        is_equal = abs(complex(left) - complex(right)) <= max(atol, rtol * scale)
+    return all(_gathered(of_input, is_equal))
 
 
 def dottest(
@@ -162,17 +161,17 @@ def dottest(
         of_image = of_output.generator(seed + 1)
     if isinstance(like, Tensor):
         check_vector("dottest", "like", like)
-    lengths, own, device = input_space(A, sizes, like, device=device)
+    lengths, input_dtype, device = input_space(A, sizes, like, device=device)
     if dtypes is None:
-        dtypes = (torch.float64, torch.complex128) if like is None else (own,)
+        dtypes = (torch.float64, torch.complex128) if like is None else (input_dtype,)
     factors: list[complex] = []
     wrong = False
     for dtype, _ in product(dtypes, range(trials)):
         x = torch.randn(lengths, dtype=dtype, generator=generator, device="cpu").to(device)
         with torch.no_grad():
-            there = A(x)
-            y = torch.randn(there.shape, dtype=there.dtype, generator=of_image, device="cpu")
-            y = y.to(there.device)
+            image = A(x)
+            y = torch.randn(image.shape, dtype=image.dtype, generator=of_image, device="cpu")
+            y = y.to(image.device)
             back = A.H(y)
         for shapes in _gathered(of_input, (tuple(x.shape), tuple(back.shape))):
             if shapes[0] != shapes[1]:
@@ -181,7 +180,7 @@ def dottest(
                     f"got {shapes[1]}"
                 )
         wrong |= not is_adjoint(A, x, y, rtol)
-        left, right = map(complex, _both(A, there, y, x, back))
+        left, right = map(complex, _both(A, image, y, x, back))
         factors += _gathered(of_input, right / left if left else complex("nan"))
     if wrong:
         raise AdjointError(
@@ -190,7 +189,7 @@ def dottest(
 
 
 def _both(
-    A: NamedLinop, there: Tensor, y: Tensor, x: Tensor, back: Tensor
+    A: NamedLinop, image: Tensor, y: Tensor, x: Tensor, back: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return <A x, y> and <x, A^H y>."""
 
@@ -198,7 +197,7 @@ def _both(
         return totals.total(inner(x, y, is_complex_linear=A.is_complex_linear))
 
     of_input, of_output = _totals(A)
-    return product(of_output, there, y), product(of_input, x, back)
+    return product(of_output, image, y), product(of_input, x, back)
 
 
 def _totals(A: NamedLinop) -> tuple[Totals, Totals]:

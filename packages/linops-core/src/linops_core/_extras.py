@@ -7,7 +7,7 @@ from typing import Any
 
 
 def optional_module(
-    module: str, who: str, extra: str | None = None, package: str = "linops-core"
+    module: str, owner: str, extra: str | None = None, package: str = "linops-core"
 ) -> Any:
     """Return a module of an optional library; the error says how to install it.
 
@@ -20,5 +20,5 @@ def optional_module(
         if error.name != library:
             raise
         raise ImportError(
-            f"{who}: {library} must be installed: pip install '{package}[{extra or library}]'"
+            f"{owner}: {library} must be installed: pip install '{package}[{extra or library}]'"
         ) from error

@@ -50,15 +50,15 @@ def safe_globals(*packages: str) -> list[Callable[..., object] | tuple[Callable[
     for package, home in HOMES:  # which grows: an imported package adds its own
         if (package if home.startswith(".") else home).startswith(_FAMILY):
             import_module(home, package)
-    found: dict[type, None] = dict.fromkeys((slice, range, frozenset, NamedDimension, NamedShape))
+    classes: dict[type, None] = dict.fromkeys((slice, range, frozenset, NamedDimension, NamedShape))
     for cls in _below(NamedLinop):
         package, *modules = cls.__module__.split(".")
         is_ours = package.startswith(_FAMILY) and "testing" not in modules
         if is_ours or package in packages:
-            found[cls] = None
+            classes[cls] = None
             for base in cls.__mro__:
-                found |= dict.fromkeys(vars(base).get("saved_with", ()))
-    return list(found)
+                classes |= dict.fromkeys(vars(base).get("saved_with", ()))
+    return list(classes)
 
 
 def _below(cls: type[NamedLinop]) -> Iterator[type[NamedLinop]]:

@@ -28,6 +28,16 @@ def test_zeros_vanish_and_are_checked_before() -> None:
         A + Zero(("N",), sizes={"N": 4})
 
 
+def test_a_size_that_differs_names_both_terms_by_number() -> None:
+    A, B = (Dense(torch.ones(2, n), ("M", "N")) for n in (3, 4))
+    with pytest.raises(
+        ValueError,
+        match=r"^Add: N must have one size, got 3 in Dense \(N\) -> \(M\), operand 1, and 4 in "
+        r"Dense \(N\) -> \(M\), operand 3; make both with one size$",
+    ):
+        Add(A, A, B)
+
+
 def test_wildcards_are_resolved_by_the_other_terms() -> None:
     A = Scalar(2.0) + Diagonal(torch.ones(3), ("N",)) + Identity()
     assert isinstance(A, Add)

@@ -21,7 +21,7 @@ from linops_core import (
     Scalar,
     Zero,
 )
-from linops_core._algebra._conjugate import Conjugate
+from linops_core._algebra._wrapper import Conjugate
 from linops_core.testing import BaseNamedLinopTests
 from linops_core.testing._real_matrices import conjugated
 from linops_core.testing.strategies import Known, trees
@@ -84,8 +84,8 @@ def test_conjugates_and_transposes_are_those_of_the_matrix(known: Known) -> None
         (A.T.T, matrix),
         (A.conj().H, conjugate.mH),
     ):
-        found = known.dense(linop, sizes).resolve_conj()
-        torch.testing.assert_close(found, expected.resolve_conj())
+        result = known.dense(linop, sizes).resolve_conj()
+        torch.testing.assert_close(result, expected.resolve_conj())
 
 
 class Conjugations(TorchDispatchMode):

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
 from linops_core import FFT, Chain, Diagonal, NamedLinop, Scalar, SimpleLinop
-from linops_core._base._memo import CHECKED
+from linops_core._kept import CHECKED
 from linops_core.testing.strategies import Known, trees
 
 OF_ONE = [
@@ -198,7 +198,7 @@ def test_a_size_stays_free_in_an_exported_program(called_before: bool) -> None:
 
 def admitted(linop: NamedLinop) -> tuple[int, ...] | None:
     """Return the shape that the operator remembers, which must be made of numbers."""
-    checked = CHECKED.of(linop)
+    checked = CHECKED.get(linop)
     if checked is None:
         return None
     shape = checked[0][0]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import FFT, Add, Chain, Dense, Diagonal, Identity, NamedLinop, Scalar, SplitError
-from linops_core._base._sides import named_axes
+from linops_core._base._dimensions import named_axes
 from nameddim import ND, NamedShape
 
 

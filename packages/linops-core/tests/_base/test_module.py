@@ -2,8 +2,8 @@
 
 import copy
 import warnings
-from collections.abc import Callable
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import pytest
 import torch
@@ -11,9 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from torch import nn
 
-from linops_core import Dense, FourierShift, Interpolate, NamedLinop
+from linops_core import Dense, FourierShift, Interpolate, NamedLinop, SliceableLinop
+from linops_core.siblings import OwnTile, input_space, tile_of
 from linops_core.testing.strategies import Known, trees
 from memmap import memory_aware_to
+from nameddim import ND, NamedDimension, NamedShape
 
 CASTS: dict[str, Callable[[nn.Module], object]] = {
     "to": lambda net: net.to(torch.float32),
@@ -81,3 +83,45 @@ def test_places_are_not_rounded_to_half_precision(A: NamedLinop, way: str) -> No
     assert torch.equal(A(x), wanted)
     A.to(torch.float64, memory_aware=True)
     assert {t.dtype for t in (*A.parameters(), *A.buffers())} == {torch.float64}
+
+
+class OwnSplit(FourierShift):
+    def why_opaque(self, dim: NamedDimension | str) -> str | None:
+        return None if dim == "C" else super().why_opaque(dim)
+
+    @staticmethod
+    def split(linop: Any, tile: Mapping[NamedDimension, slice], /) -> NamedLinop:
+        return FourierShift(("N",), linop.shifts.clone(), shape=("C", "N"))
+
+
+def test_a_tile_with_tensors_of_its_own_keeps_the_geometry_of_its_operator() -> None:
+    A = OwnSplit(("N",), torch.tensor([1.23456]), shape=("C", "N"))
+    tile, x = tile_of(A, {ND("C"): slice(0, 1)}), torch.randn(1, 4)
+    assert isinstance(tile, OwnTile)
+    wanted = tile(x)
+    assert torch.equal(tile.half()(x), wanted)
+    assert A.shifts.dtype is torch.float32
+
+
+def test_an_operator_says_which_of_its_weights_are_geometry() -> None:
+    class Wave(SliceableLinop):
+        def __init__(self, times: torch.Tensor, gain: torch.Tensor) -> None:
+            super().__init__(NamedShape(("T",), weights=("T",)))
+            self.register_weight("times", times, "weights", is_geometry=True)
+            self.register_weight("gain", gain, "weights")
+
+        @staticmethod
+        def fn(linop: Any, x: torch.Tensor, /) -> torch.Tensor:
+            y: torch.Tensor = linop.weight_part("times").cos() * linop.weight_part("gain") * x
+            return y
+
+        adj_fn = fn
+
+    A = Wave(torch.arange(3, dtype=torch.float64), torch.ones(3))
+    assert A.to_dense().dtype is torch.float64  # products promote
+    assert input_space(A).dtype is torch.float32
+    A.half()
+    assert {name: t.dtype for name, t in A.named_buffers()} == {
+        "times": torch.float64,
+        "gain": torch.float16,
+    }

@@ -11,7 +11,13 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from linops_core._kernels._inner_products import inner_products, norm, squared_norm, vdot
+from linops_core._kernels._inner_products import (
+    host_numbers,
+    inner_products,
+    norm,
+    squared_norm,
+    vdot,
+)
 
 SINGLE = (torch.float32, torch.complex64)
 
@@ -25,8 +31,8 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.complex128 if x.is_complex() else torch.float64)
 
 
-def error(found: Tensor, expected: Tensor) -> float:
-    return float(((found - expected).abs() / expected.abs()).max())
+def error(result: Tensor, expected: Tensor) -> float:
+    return float(((result - expected).abs() / expected.abs()).max())
 
 
 @pytest.mark.parametrize("dtype", SINGLE)
@@ -78,13 +84,13 @@ class _Largest(TorchDispatchMode):
     nbytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         given = [arg for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, Tensor)]
-        if isinstance(found, Tensor):
-            storage = found.untyped_storage()
+        if isinstance(result, Tensor):
+            storage = result.untyped_storage()
             if storage.data_ptr() not in [one.untyped_storage().data_ptr() for one in given]:
                 self.nbytes = max(self.nbytes, storage.nbytes())
-        return found
+        return result
 
 
 @pytest.mark.parametrize("dtype", [*SINGLE, torch.float64])
@@ -118,8 +124,8 @@ def test_first_and_second_derivatives(dtype: torch.dtype) -> None:
         products = (x.conj() * z).sum(1)
         return rows.sum().sqrt() + rows.sqrt().sum() + products.sum().abs() + products.abs().sum()
 
-    found, expected = derivatives(x, z, loss), derivatives(wide(x), wide(z), plain)
-    for one, other in zip(found, expected, strict=True):
+    result, expected = derivatives(x, z, loss), derivatives(wide(x), wide(z), plain)
+    for one, other in zip(result, expected, strict=True):
         assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max())
     zeros = torch.zeros(2**12, dtype=dtype, requires_grad=True)
     assert not torch.autograd.grad(norm(zeros), zeros)[0].any()
@@ -146,3 +152,18 @@ def test_values_on_the_meta_device_have_shapes() -> None:
     x = torch.empty(3, 2**18, device="meta", dtype=torch.complex64)
     assert vdot(x, x).shape == norm(x).shape == ()
     assert vdot(x, x, (0,)).shape == norm(x, (0,)).shape == (3,)
+
+
+class Elsewhere(Tensor):
+    """A tensor that says that it is not on the CPU."""
+
+    @property
+    def is_cpu(self) -> bool:  # type: ignore[override]
+        return False
+
+
+@pytest.mark.parametrize("kind", [Tensor, Elsewhere])
+def test_numbers_of_scalars_are_complex_where_the_scalars_are(kind: type[Tensor]) -> None:
+    scalars = [torch.tensor(value).as_subclass(kind) for value in (2.0, 3j, 4.0)]
+    assert [*map(repr, host_numbers(*scalars))] == ["2.0", "3j", "4.0"]
+    assert [*map(repr, host_numbers(scalars[0], scalars[2]))] == ["2.0", "4.0"]

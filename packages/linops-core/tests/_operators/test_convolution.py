@@ -229,14 +229,14 @@ def test_the_support_of_a_tile_is_what_it_touches(
     A = data.draw(convolutions_on_grids())
     tile = A.split(A, data.draw(windows_in(A)))
     blocks = tile.to_dense().reshape([tile.size(dim) or 0 for dim in (*A.oshape, *A.ishape)])
-    found = [tile.support(dim) for dim in (*A.oshape, *A.ishape)]
-    assert found == [tile.H.support(dim) for dim in (*A.oshape, *A.ishape)]
+    results = [tile.support(dim) for dim in (*A.oshape, *A.ishape)]
+    assert results == [tile.H.support(dim) for dim in (*A.oshape, *A.ishape)]
     touching = (blocks.abs() > 1e-9).nonzero()
     if len(touching):
         ends = zip(touching.amin(0).tolist(), touching.amax(0).tolist(), strict=True)
-        assert found == [slice(first, last + 1) for first, last in ends]
+        assert results == [slice(first, last + 1) for first, last in ends]
     else:  # along one axis nothing touches
-        assert any(piece is not None and piece.start == piece.stop for piece in found)
+        assert any(piece is not None and piece.start == piece.stop for piece in results)
 
 
 def test_the_halo_of_a_periodic_grid_is_all_of_it_at_the_ends_alone() -> None:
@@ -261,6 +261,16 @@ def test_the_size_of_the_grid_is_checked_when_it_is_given() -> None:
     tile = A.split(A, {ND("Nx1"): slice(0, 1)})
     with pytest.raises(ValueError, match="Convolution: Nx1 must have size 1, got 4"):
         tile.H(torch.ones(4))
+
+
+@pytest.mark.filterwarnings("ignore:ComplexHalf")
+@pytest.mark.parametrize("dtype", [torch.complex32, torch.complex64])
+def test_a_kernel_that_torch_does_not_convolve_is_refused(dtype: torch.dtype) -> None:
+    A = Convolution(torch.ones(3, dtype=torch.complex32))
+    message = r"Convolution .* computes on cpu .* got torch.complex32; convert the input and the op"
+    with pytest.raises(TypeError, match=message):
+        A(torch.ones(5, dtype=dtype))
+    assert A.to(torch.complex64)(torch.ones(5, dtype=torch.complex64))[2] == 3
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64])

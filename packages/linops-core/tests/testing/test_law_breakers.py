@@ -206,6 +206,21 @@ class KeptPlainTensor(Diagonal):
     normal_fn = staticmethod(lambda linop, x: linop.plain.abs() ** 2 * x)
 
 
+class KeptForTheFirstWeight(Diagonal):
+    """It keeps the square root of its weight in a plain dictionary, which copies share."""
+
+    def __init__(self, weight: Tensor, shape: tuple[str, ...]) -> None:
+        super().__init__(weight, shape)
+        self._roots: dict[str, Tensor] = {}
+
+    def root(self) -> Tensor:
+        return self._roots.setdefault("root", self.weight.detach().sqrt())
+
+    fn = staticmethod(lambda linop, x: linop.root() * x)
+    adj_fn = staticmethod(lambda linop, x: linop.root().conj() * x)
+    normal_fn = staticmethod(lambda linop, x: linop.root().abs() ** 2 * x)
+
+
 class FixedPrecision(Diagonal):
     @staticmethod
     def fn(linop: Any, x: Tensor) -> Tensor:
@@ -408,6 +423,10 @@ BREAKERS: list[tuple[Callable[[], NamedLinop], str]] = [
     (diagonal(KeptConjugate), "derived_operators_follow_a_loaded_state"),
     (diagonal(KeptConjugate), "derived_operators_follow_an_assigned_state"),
     (diagonal(KeptConjugate), "derived_operators_follow_a_cast"),
+    (
+        diagonal(KeptForTheFirstWeight),
+        "copies_with_other_weights_use_nothing_that_was_kept_for_the_old",
+    ),
     (diagonal(KeptConjugate), "derived_operators_move_along"),
     (diagonal(KeptConjugate), "derived_operators_move_along_when_memory_is_kept_shared"),
     (diagonal(KeptPlainTensor), "derived_operators_move_along"),
@@ -546,7 +565,7 @@ def test_a_failure_says_which_operator_and_shows_both_results() -> None:
 
 
 def test_a_result_that_is_a_lazy_conjugate_breaks_the_law(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("linops_core._base._linop.resolve_conj_and_neg", lambda y: y)
+    monkeypatch.setattr("linops_core._base._calls.resolve_conj_and_neg", lambda y: y)
     laws = laws_of(diagonal(Diagonal))
     with pytest.raises(AssertionError, match=r"A.T\(x\) must be a tensor without lazy bits"):
         laws.test_no_result_and_no_weight_of_a_state_is_a_lazy_conjugate()

@@ -111,8 +111,8 @@ def distribute_linop(
     ranks = _ranks_of(mesh, ordered)
     pairs = checked_placement(placement, ranks)
     specs = _checked_specs(batch_specs)
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    return over_ranks(ranks, linop, pairs, specs, known, scatter_from)
+    lengths = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    return over_ranks(ranks, linop, pairs, specs, lengths, scatter_from)
 
 
 def over_ranks(
@@ -156,8 +156,10 @@ def over_ranks(
         for step in steps
     ]
     _check_batch_dims(steps, specs)
-    found = in_steps(linops, ranks)
-    return cast(DistributedLinop, found.as_endomorphism()) if plan.whole.is_endomorphism else found
+    result = in_steps(linops, ranks)
+    return (
+        cast(DistributedLinop, result.as_endomorphism()) if plan.whole.is_endomorphism else result
+    )
 
 
 def _tile(
@@ -217,12 +219,12 @@ def _specs_for(share: Share, specs: Sequence[BatchSpec], is_all: bool) -> Sequen
     """Return the specs of a part, restricted to the dimensions along which it can be cut."""
     if is_all:
         return specs
-    found = []
+    result = []
     for spec in specs:
         sizes = {dim: size for dim, size in spec.batch_sizes.items() if _is_cut_by(share, dim)}
         if sizes:
-            found.append(replace(spec, batch_sizes=sizes))
-    return found
+            result.append(replace(spec, batch_sizes=sizes))
+    return result
 
 
 def _is_cut_by(share: Share, dim: NamedDimension) -> bool:
@@ -282,11 +284,11 @@ def _checked_sources(linop: object) -> Sequence[Source]:
 
 
 def _checked_specs(specs: BatchSpec | Sequence[BatchSpec] | None) -> list[BatchSpec]:
-    found = list(specs) if isinstance(specs, Sequence) else [specs] if specs is not None else []
-    for spec in found:
+    result = list(specs) if isinstance(specs, Sequence) else [specs] if specs is not None else []
+    for spec in result:
         if not isinstance(spec, BatchSpec):
             raise TypeError(f"{_NAME}: batch_specs must be BatchSpecs, got {type(spec)}")
-    return found
+    return result
 
 
 def _prepare(ranks: Transport, sharding: Sharding, shape: NamedShape) -> None:
@@ -300,7 +302,7 @@ def _prepare(ranks: Transport, sharding: Sharding, shape: NamedShape) -> None:
 
 def _signature(linop: NamedLinop) -> list[object]:
     """Return everything that must be equal on all ranks: operators, sizes, dtypes, options."""
-    found: list[object] = []
+    signature: list[object] = []
     for module in submodules_of(linop):
         if isinstance(module, NamedLinop):
             tensors = {**module._parameters, **module._buffers}
@@ -315,8 +317,8 @@ def _signature(linop: NamedLinop) -> list[object]:
                 if isinstance(value, (str, int, float)) and name != "_has_relatives"
             ]
             sizes = module.sizes("input"), module.sizes("output")
-            found.append((type(module).__name__, module.signature, sizes, weights, options))
-    return found
+            signature.append((type(module).__name__, module.signature, sizes, weights, options))
+    return signature
 
 
 def _sizes_inside(

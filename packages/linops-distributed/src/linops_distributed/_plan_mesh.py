@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import submodules_of
+from linops_core.siblings import is_size, submodules_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
@@ -68,13 +68,11 @@ def plan_mesh(
     owner = "plan_mesh"
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"{owner}: linop must be a NamedLinop, got {type(linop)}")
-    if not isinstance(mesh, Mapping) or not all(
-        isinstance(size, int) and size > 0 for size in mesh.values()
-    ):
+    if not isinstance(mesh, Mapping) or not all(map(is_size, mesh.values())):
         raise TypeError(
             f"{owner}: mesh must be a mapping of names to positive numbers of ranks, got {mesh!r}"
         )
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    lengths_of = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
     everyone = range(prod(mesh.values()))
     first = Transport(RankMesh(mesh, dict.fromkeys(mesh, 0), everyone), ordered, is_dry=True)
     pairs = checked_placement(placement, first)
@@ -100,15 +98,15 @@ def plan_mesh(
                 other_objects=other_objects,
                 own_objects=own_objects,
             )
-            A = over_ranks(ranks, linop, pairs, (), known)
+            A = over_ranks(ranks, linop, pairs, (), lengths_of)
             local = None if like is None else A.local_input(like.to("meta"))
-            found = dry_run(A, ranks, local, None, dtype).steps
+            own_steps = dry_run(A, ranks, local, None, dtype).steps
             if not plans:
                 parts = [
                     module for module in submodules_of(A) if isinstance(module, DistributedLinop)
                 ]
                 cuts = {cut for module in parts for cut in module.sharding.cuts.values()}
                 lengths = lengths_at(at)
-            steps[lengths] = found
+            steps[lengths] = own_steps
         plans.append(RankPlan((number,), steps[lengths]))
     return merged(linop.signature, mesh, plans)

@@ -41,7 +41,7 @@ def applied_in_pieces(
     n = x.shape[axis]
 
     def inside(piece: Tensor) -> Tensor:
-        own = nbytes * piece.shape[axis] // n
-        return applied_in_pieces(linop, piece, others, own, at_once)
+        nbytes_of_piece = nbytes * piece.shape[axis] // n
+        return applied_in_pieces(linop, piece, others, nbytes_of_piece, at_once)
 
     return some_at_a_time(inside, x, n * at_once // nbytes, axis, to)

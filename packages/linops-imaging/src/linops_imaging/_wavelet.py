@@ -13,13 +13,13 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import GridOperator, Identity, NamedLinop, linear_function
-from linops_core.siblings import MixedAxis, unused_names
+from linops_core.siblings import MixedAxis, check_integer, unused_names
 from nameddim import NamedDimension, NamedShape, as_dims
 
-from ._checks import check_number, sizes_of_grid
+from ._checks import sizes_of_grid
 from ._filter_bank import Filter, analysis, synthesis
 
-Step: TypeAlias = Callable[[Tensor, int, Filter], Tensor]
+WaveletStep: TypeAlias = Callable[[Tensor, int, Filter], Tensor]
 
 
 class Wavelet(GridOperator[MixedAxis]):
@@ -98,15 +98,15 @@ class Wavelet(GridOperator[MixedAxis]):
         out_dims: Sequence[NamedDimension | str] | None = None,
         batch_shape: Sequence[NamedDimension | str] | None = None,
     ) -> None:
-        known = lowpass_filters()
-        if wavelet not in [*known]:
+        filters = lowpass_filters()
+        if wavelet not in [*filters]:
             raise ValueError(
                 'Wavelet: wavelet must be "haar", "db1" to "db38", "sym2" to "sym20" or "coif1" to '
                 f'"coif17", got {wavelet!r}'
             )
         grid = as_dims(dims)
         grid_size = sizes_of_grid("Wavelet", sizes, len(grid), name="sizes")
-        n_taps = len(known[wavelet])
+        n_taps = len(filters[wavelet])
         if n_levels is None:
             levels = [(size // (n_taps - 1)).bit_length() - 1 for size in grid_size]
             for dim, size, most in zip(grid, grid_size, levels, strict=True):
@@ -121,7 +121,7 @@ class Wavelet(GridOperator[MixedAxis]):
                 for n in range(min(levels), 0, -1)
                 if n == 1 or all(8 * (-size % 2**n) <= size for size in grid_size)
             )
-        check_number("Wavelet", "n_levels", n_levels, 0)
+        check_integer("Wavelet", "n_levels", n_levels, 0)
         for dim, size in zip(grid, grid_size, strict=True):
             if n_levels > (size - 1).bit_length():
                 raise ValueError(
@@ -137,7 +137,7 @@ class Wavelet(GridOperator[MixedAxis]):
         super().__init__(shape, map(MixedAxis, grid_size, padded_size))
         self.wavelet, self.n_levels = wavelet, n_levels
         self.grid_size, self.padded_size = grid_size, padded_size
-        self._lowpass = known[wavelet]
+        self._lowpass = filters[wavelet]
 
     @staticmethod
     def fn(linop: Wavelet, x: Tensor, /) -> Tensor:
@@ -166,7 +166,7 @@ class Wavelet(GridOperator[MixedAxis]):
             x = x.narrow(axis, 0, size)
         return x.contiguous()
 
-    def _at_levels(self, step: Step, x: Tensor, levels: Iterable[int]) -> Tensor:
+    def _at_levels(self, step: WaveletStep, x: Tensor, levels: Iterable[int]) -> Tensor:
         """Return x after a step along each axis, at each of the levels."""
         result, n_axes, is_complex = _real(x), x.ndim, x.is_complex()
         first = n_axes - len(self.grid_size)

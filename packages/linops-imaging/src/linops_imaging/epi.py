@@ -30,9 +30,8 @@ import torch
 from torch import Tensor
 
 from linops_core import Identity, NamedLinop, SliceableLinop
+from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
-
-from ._checks import check_number, check_real
 
 __all__ = ["LinePhase", "estimate_phase", "trapezoid"]
 
@@ -84,7 +83,6 @@ class LinePhase(SliceableLinop):
     """
 
     takes_any_batch = True
-    _geometry = ("constant", "slope")
 
     def __init__(
         self,
@@ -98,19 +96,19 @@ class LinePhase(SliceableLinop):
         shape: Dims | None = None,
     ) -> None:
         if not isinstance(is_reversed, Tensor) or is_reversed.dtype != torch.bool:
-            found = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
-            raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {found}")
-        check_number("LinePhase", "n_readout", n_readout, 1)
-        own, phase = as_dims(dims), as_dims(phase_dims)
-        whole = as_dims(("...", *phase, *own) if shape is None else shape)
-        if len(own) != 2 or len({*own, *phase}) < 2 + len(phase) or not {*own, *phase} <= {*whole}:
+            kind = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
+            raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {kind}")
+        check_integer("LinePhase", "n_readout", n_readout, 1)
+        two, phase = as_dims(dims), as_dims(phase_dims)
+        whole = as_dims(("...", *phase, *two) if shape is None else shape)
+        if len(two) != 2 or len({*two, *phase}) < 2 + len(phase) or not {*two, *phase} <= {*whole}:
             raise ValueError(
                 "LinePhase: dims must be the lines and the readout, and shape must have these and "
-                f"phase_dims, got dims {own}, phase_dims {phase} and shape {whole}"
+                f"phase_dims, got dims {two}, phase_dims {phase} and shape {whole}"
             )
         if ELLIPSES in whole[1:]:
             raise ValueError(f"LinePhase: shape must have ... as its first dimension, got {whole}")
-        keys = {"lines": own[:1], "readout": own[1:], "phase": phase}
+        keys = {"lines": two[:1], "readout": two[1:], "phase": phase}
         super().__init__(NamedShape(whole, **keys))
         for name, value in (("constant", constant), ("slope", slope)):
             if not isinstance(value, Tensor):
@@ -121,7 +119,7 @@ class LinePhase(SliceableLinop):
                 )
             if not value.is_floating_point():
                 raise TypeError(f"LinePhase: {name} must be real, got {value.dtype}")
-            self.register_weight(name, value, "phase")
+            self.register_weight(name, value, "phase", is_geometry=True)
         self.register_weight("is_reversed", is_reversed, "lines")
         middle = n_readout // 2
         at = torch.arange(-middle, n_readout - middle, device=is_reversed.device)
@@ -129,10 +127,10 @@ class LinePhase(SliceableLinop):
         named = [dim for dim in whole if dim != ELLIPSES]
         self._alignments = {
             key: (
-                [of.index(dim) for dim in named if dim in of],
-                tuple(slice(None) if dim in of else None for dim in named),
+                [key_dims.index(dim) for dim in named if dim in key_dims],
+                tuple(slice(None) if dim in key_dims else None for dim in named),
             )
-            for key, of in keys.items()
+            for key, key_dims in keys.items()
         }
 
     @staticmethod
@@ -220,8 +218,8 @@ def estimate_phase(lines: Tensor, is_reversed: Tensor) -> tuple[Tensor, Tensor]:
     '0.500 pi, 0.000'
     """
     if not isinstance(lines, Tensor) or not lines.is_complex():
-        found = lines.dtype if isinstance(lines, Tensor) else type(lines)
-        raise TypeError(f"estimate_phase: lines must be a complex tensor, got {found}")
+        kind = lines.dtype if isinstance(lines, Tensor) else type(lines)
+        raise TypeError(f"estimate_phase: lines must be a complex tensor, got {kind}")
     directions = [*map(bool, is_reversed)]
     if (
         lines.ndim < 3
@@ -296,9 +294,9 @@ def trapezoid(
     >>> trapezoid(4, 8, 1.0, 2.0, 0.0, 2.0).squeeze(1)
     tensor([-3.7500, -1.7500,  1.7500,  3.7500], dtype=torch.float64)
     """
-    check_number("trapezoid", "n_samples", n_samples, 1)
-    check_number("trapezoid", "n_readout", n_readout, 1)
-    check_real("trapezoid", "dwell_time", dwell_time, 0, more=True)
+    check_integer("trapezoid", "n_samples", n_samples, 1)
+    check_integer("trapezoid", "n_readout", n_readout, 1)
+    check_real("trapezoid", "dwell_time", dwell_time, above=0)
     for name, value in (("ramp_up", ramp_up), ("flat_top", flat_top), ("ramp_down", ramp_down)):
         check_real("trapezoid", name, value, 0)
     total, readout = ramp_up + flat_top + ramp_down, n_samples * dwell_time

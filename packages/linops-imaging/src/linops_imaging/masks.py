@@ -15,7 +15,9 @@ from typing import ParamSpec
 import torch
 from torch import Tensor
 
-from ._checks import check_number, check_real, sizes_of_grid
+from linops_core.siblings import check_integer, check_real
+
+from ._checks import sizes_of_grid
 
 __all__ = ["calibration_region", "poisson_disc", "variable_density"]
 
@@ -55,8 +57,8 @@ def calibration_region(grid_size: Sequence[int], region_size: int | Sequence[int
     sizes = sizes_of_grid("calibration_region", grid_size, *_NDIMS)
     region = _region("calibration_region", region_size, sizes)
     mask = torch.zeros(sizes, dtype=torch.bool)
-    starts = [size // 2 - own // 2 for size, own in zip(sizes, region, strict=True)]
-    block = [slice(start, start + own) for start, own in zip(starts, region, strict=True)]
+    starts = [size // 2 - length // 2 for size, length in zip(sizes, region, strict=True)]
+    block = [slice(start, start + length) for start, length in zip(starts, region, strict=True)]
     mask[tuple(block)] = True
     return mask
 
@@ -237,9 +239,9 @@ def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) 
         raise ValueError(
             f"{owner}: the calibration region must have {len(sizes)} sizes, got {region}"
         )
-    for own, size in zip(region, sizes, strict=True):
-        check_number(owner, "the size of the calibration region", own, 0)
-        if own > size:
+    for length, size in zip(region, sizes, strict=True):
+        check_integer(owner, "the size of the calibration region", length, 0)
+        if length > size:
             raise ValueError(
                 f"{owner}: the calibration region must fit the grid {tuple(sizes)}, got {region}"
             )
@@ -248,7 +250,7 @@ def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) 
 
 def _generator(owner: str, seed: int) -> torch.Generator:
     least = -(2**63)  # torch takes negative ones
-    return torch.Generator("cpu").manual_seed(check_number(owner, "seed", seed, least))
+    return torch.Generator("cpu").manual_seed(check_integer(owner, "seed", seed, least))
 
 
 def _distance(sizes: Sequence[int]) -> Tensor:
@@ -288,18 +290,18 @@ def _with_points_added(
             if not flat_free[flat]:
                 continue
             n_missing -= 1
-            own = scale * relative
-            reach = math.floor(own)
+            distance = scale * relative
+            reach = math.floor(distance)
             at = [flat // stride % size for stride, size in zip(strides, sizes, strict=True)]
             mask[tuple(at)] = True
-            starts = [max(0, here - reach) for here in at]
-            stops = [min(size, here + reach + 1) for here, size in zip(at, sizes, strict=True)]
+            starts = [max(0, point - reach) for point in at]
+            stops = [min(size, point + reach + 1) for point, size in zip(at, sizes, strict=True)]
             block = tuple(map(slice, starts, stops))
             squared = sum(
-                square[start - here + size : stop - here + size]
-                for square, start, stop, here, size in zip(
+                square[start - point + size : stop - point + size]
+                for square, start, stop, point, size in zip(
                     squares, starts, stops, at, sizes, strict=True
                 )
             )
-            free[block] &= squared > own * own
+            free[block] &= squared > distance * distance
     return torch.from_numpy(mask)

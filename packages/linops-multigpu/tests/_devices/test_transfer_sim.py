@@ -84,12 +84,12 @@ def test_what_was_sent_arrives_and_may_be_changed_at_once(
         here = put(x, way[0])
         y = send(here.conj() if conjugate else here, *ends(*way))
         assert y.device == torch.device(way[1]) and y.dtype == x.dtype
-        found = y.clone()
+        result = y.clone()
         if way[0] != way[1]:
             here.zero_()
         del here, y
         torch.empty(x.numel(), dtype=x.dtype, device=way[0]).fill_(7)
-        assert torch.equal(found.cpu(), wanted)
+        assert torch.equal(result.cpu(), wanted)
 
 
 @example(torch.ones(2, 1), ("sim:0", "sim:2"), False, "oldest", 0)
@@ -205,8 +205,8 @@ def test_moving_by_hand_is_as_if_it_happened_at_once(schedule: str, far: str) ->
         y.mul_(2)
         z = across(y)
         y.zero_()
-        found = ToDevice(far, "cpu")(z.exp())
-        torch.testing.assert_close(found, wanted)
+        result = ToDevice(far, "cpu")(z.exp())
+        torch.testing.assert_close(result, wanted)
         torch.testing.assert_close((across.H @ across)(there(x)).cpu(), x)
         torch.testing.assert_close(there.H(across.H(z)), 2 * x)
 
@@ -343,7 +343,7 @@ PLANTS = {
     "the source is not waited for": (
         "source.outgoing.wait_event(ready or recorded_on(source.compute, source.backend))", "pass",
         [DOWN, DIRECT, STAGED]),
-    "the place is not waited for": (
+    "the target is not waited for": (
         "destination.incoming.wait_event(vacant)", "pass", [UP, DIRECT, STAGED]),
     "a buffer is filled before it was emptied": (
         "buffer.await_on(source.outgoing)", "pass", [UP, STAGED]),
@@ -364,10 +364,10 @@ PLANTS = {
         "return arrived, recorded_on(source.outgoing, source.backend)",
         "return arrived, recorded_on(source.compute, source.backend)", [STAGED]),
     "the memory of the caller is read later": (
-        "place.copy_(pinned, non_blocking=True)", "place.copy_(piece, non_blocking=True)",
+        "target.copy_(pinned, non_blocking=True)", "target.copy_(piece, non_blocking=True)",
         [PINNED]),
-    "a place with gaps is written from a buffer that is not filled": (
-        "if not place.is_contiguous():", "if False:", [GAPS]),
+    "a target with gaps is written from a buffer that is not filled": (
+        "if not target.is_contiguous():", "if False:", [GAPS]),
     "a conjugate is sent before it was taken": (
         "x, ready = x.resolve_conj().resolve_neg(), None",
         "x = x.resolve_conj().resolve_neg()", [CONJUGATE]),

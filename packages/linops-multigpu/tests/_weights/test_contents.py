@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.utils.dlpack import from_dlpack
 
 from linops_core import Diagonal, NamedLinop
+from linops_core.siblings import one_call
 from linops_multigpu import (
     BatchSpec,
     DeviceReplica,
@@ -22,7 +23,6 @@ from linops_multigpu import (
     ToDevice,
     create_batched_linop,
 )
-from linops_multigpu._execution._call import one_call
 from linops_multigpu._weights._contents import _LENGTH, fingerprint
 from linops_multigpu.testing import simulated
 

@@ -76,10 +76,14 @@ if TYPE_CHECKING:
     from ._regression._irls import irls as irls
     from ._regression._lbfgs import lbfgs as lbfgs
     from ._regression._omp import omp as omp
-    from ._shared._progress import ConvergenceWarning as ConvergenceWarning
-    from ._shared._progress import Record as Record
-    from ._shared._progress import Step as Step
-    from ._shared._progress import StopReason as StopReason
+    from ._shared._precision import OperatorPair as OperatorPair
+    from ._shared._progress import Progress as Progress
+    from ._shared._progress import SolverSteps as SolverSteps
+    from ._shared._reports import ConvergenceWarning as ConvergenceWarning
+    from ._shared._reports import Record as Record
+    from ._shared._reports import Step as Step
+    from ._shared._reports import StopReason as StopReason
+    from ._shared._space import Space as Space
     from ._spectral._estimators import Estimate as Estimate
     from ._spectral._estimators import estimate_diagonal as estimate_diagonal
     from ._spectral._estimators import estimate_trace as estimate_trace
@@ -115,7 +119,10 @@ else:
         "._regression._irls": "irls",
         "._regression._lbfgs": "lbfgs",
         "._regression._omp": "omp",
-        "._shared._progress": "ConvergenceWarning Record Step StopReason",
+        "._shared._precision": "OperatorPair",
+        "._shared._progress": "Progress SolverSteps",
+        "._shared._reports": "ConvergenceWarning Record Step StopReason",
+        "._shared._space": "Space",
         "._spectral._estimators": "Estimate estimate_diagonal estimate_trace",
         "._spectral._polynomial": "polynomial_preconditioner",
         "._spectral._power_method": "operator_norm power_method",

@@ -1,4 +1,4 @@
-"""Steps of one vector on a CPU, whose numbers are floats, have the numbers of general steps."""
+"""Steps of one vector, whose norms are roots of floats, have the numbers of general steps."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from torch import Tensor
 from linops_solvers import ConvergenceWarning, conjugate_gradients
 from linops_solvers._krylov import _conjugate_steps
 from linops_solvers._krylov._conjugate_steps import ConjugateSteps
-from linops_solvers._krylov._convergence_check import ConvergenceCheck
-from linops_solvers._shared._progress import Callback
+from linops_solvers._krylov._convergence_check import ConvergenceCheck, on_host
+from linops_solvers._shared._reports import Callback
 
 NUMBERS = ["norm", "length", "loss", "residual", "energy", "searched", "age", "n_steps"]
 
@@ -33,7 +33,7 @@ def system(n: int, dtype: torch.dtype, seed: int) -> tuple[Tensor, Tensor]:
 
 def general(steps: ConjugateSteps, pairs: Any, vectors: Any) -> list[Any]:
     """Measure numbers as of many systems."""
-    return steps.scalars(*steps.space.measured(pairs, vectors))
+    return on_host(*steps.space.measured(pairs, vectors))
 
 
 def numbers_of(

@@ -113,6 +113,17 @@ def test_the_value_is_that_of_the_formula(x: Tensor, name: str, is_complex: bool
     assert float(known.value(x)) == pytest.approx(formula(x), rel=1e-6, abs=1e-6)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
+@pytest.mark.parametrize("known", [huber(W, 0.7), l2_squared(W)])
+def test_second_derivatives_of_squares_are_the_weights_also_at_zero(
+    known: ProximalMap, dtype: torch.dtype
+) -> None:
+    x = torch.tensor([0.0, 0.5, 0.0], dtype=dtype, requires_grad=True)
+    (slopes,) = torch.autograd.grad(known.value(x), x, create_graph=True)
+    (second,) = torch.autograd.grad(slopes, x, torch.ones_like(x))
+    assert torch.equal(second, W.to(dtype))
+
+
 @given(matrices, matrices, st.sampled_from([*KNOWN, *SETS]))
 def test_no_other_vector_is_better_than_the_proximal_map(z: Tensor, x: Tensor, name: str) -> None:
     known = KNOWN[name][0] if name in KNOWN else SETS[name]
@@ -174,11 +185,11 @@ def test_a_solver_reports_its_objective(solver: Callable[..., Tensor], scale: fl
     record = Record()
     threshold = soft_threshold(0.3 * scale)
     x = solver(A, Y * scale, threshold, max_num_iters=300, callback=record)
-    found = record.values["objective"]
-    assert len(found) == record.iterations
-    assert found[-1] / scale**2 == pytest.approx(of_lasso(x / scale), rel=1e-3)
+    result = record.values["objective"]
+    assert len(result) == record.iterations
+    assert result[-1] / scale**2 == pytest.approx(of_lasso(x / scale), rel=1e-3)
     if solver is proximal_gradient:
-        assert all(a >= b * (1 - 1e-6) for a, b in pairwise(found))
+        assert all(a >= b * (1 - 1e-6) for a, b in pairwise(result))
 
 
 def test_splittings_report_the_sum_of_both_functions() -> None:

@@ -43,7 +43,8 @@ from linops_solvers import (
     split_bregman,
     svd,
 )
-from linops_solvers._shared._progress import Measured, Progress, SolverSteps, reason_of_both
+from linops_solvers._shared._progress import Progress, SolverSteps
+from linops_solvers._shared._reports import Measured, reason_of_both
 
 
 class By(SolverSteps):

@@ -70,5 +70,5 @@ def test_the_result_is_new_and_of_the_dtype_of_the_start() -> None:
 def test_a_relaxation_that_is_too_large_is_refused() -> None:
     with pytest.raises(ValueError, match=r"douglas_rachford: relaxation must be below 2, got 2"):
         douglas_rachford(box(), box(), torch.ones(1), relaxation=2.0)
-    with pytest.raises(ValueError, match=r"what the proximal map of g returns must have the shape"):
+    with pytest.raises(ValueError, match=r"what proximal_g returns must have the shape"):
         douglas_rachford(box(), lambda z, t: z[:1], torch.ones(2))

@@ -98,15 +98,15 @@ def _slices(
     rows = np.moveaxis(grid, axis, 0).reshape(grid.shape[axis], -1)
     lengths = list[int]()
     for number, row in enumerate(rows):
-        known = {size for tile in row if (size := tile.size(dim)) is not None}
+        sizes = {size for tile in row if (size := tile.size(dim)) is not None}
         if given is not None:
-            known.add(given[number])
-        if len(known) > 1:
+            sizes.add(given[number])
+        if len(sizes) > 1:
             raise ValueError(
                 f"assemble: {dim} must have one size in all tiles at position {number} along it, "
-                f"got {sorted(known)}"
+                f"got {sorted(sizes)}"
             )
-        lengths += known
+        lengths += sizes
     first: NamedLinop = grid.item(0)
     if len(lengths) < len(rows):
         if dim not in first.shape.dims:

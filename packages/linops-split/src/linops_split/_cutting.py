@@ -48,13 +48,13 @@ def cut_into_parts(
         cell = dict(zip(pieces, window, strict=True))
         part = of_tiles[id(tile)] = of_tiles.get(id(tile)) or narrowed(tile)
         outer = part.within({dim: p for dim, p in cell.items() if len(pieces[dim]) > 1}).window
-        found = Tiles(linop.shape, [Part(part.linop)], {})
+        tiles = Tiles(linop.shape, [Part(part.linop)], {})
         if inside is not None:
-            found = inside(number, tile, part, cell)
-        parts += [own.within(outer) for own in found.parts]
+            tiles = inside(number, tile, part, cell)
+        parts += [inner.within(outer) for inner in tiles.parts]
         known = {dim: of_pieces.get(dim, linop.size(dim)) for dim in outer}
         of_outer = {dim: length for dim, length in known.items() if length is not None}
-        lengths = {**found.lengths, **lengths, **of_outer}
+        lengths = {**tiles.lengths, **lengths, **of_outer}
     return Tiles(linop.shape, parts, lengths).without_zeros()
 
 
@@ -100,11 +100,11 @@ def _tiles(
         yield from row
         return
     roles = {other: source.role(other) for other, _ in later}
-    found = dict[int, list[NamedLinop]]()
+    by_number = dict[int, list[NamedLinop]]()
     for piece, part in zip(pieces, row, strict=True):
         if all(part.role(other) is role for other, role in roles.items()):
-            if id(part) not in found:
-                found[id(part)] = [*_tiles(part, {}, later, same)]
-            yield from found[id(part)]
+            if id(part) not in by_number:
+                by_number[id(part)] = [*_tiles(part, {}, later, same)]
+            yield from by_number[id(part)]
         else:
             yield from _tiles(source, {**window, dim: piece}, later, same)

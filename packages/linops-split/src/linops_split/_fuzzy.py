@@ -48,5 +48,5 @@ def fuzzy_broadcast_to(arr: ArrayLike, shape: Sequence[int]) -> NDArray[Any]:
             f"fuzzy_broadcast_to: each size of {tuple(shape)} must be at least 0, and must be 0 "
             f"where the array has size 0, got an array of shape {array.shape}"
         )
-    found = [np.arange(want) % max(old, 1) for old, want in zip(have, shape, strict=True)]
-    return array.reshape(have)[np.ix_(*found)] if found else array
+    indices = [np.arange(want) % max(old, 1) for old, want in zip(have, shape, strict=True)]
+    return array.reshape(have)[np.ix_(*indices)] if indices else array

@@ -28,8 +28,8 @@ def narrowed(linop: NamedLinop) -> Part:
         If the operator cannot be cut at these slices.
     """
     pieces: dict[NamedDimension, slice] = {}
-    found = supports_of(linop, linop.dims - ({*linop.ishape} & {*linop.oshape}))
-    for dim, piece in found.items():
+    supports = supports_of(linop, linop.dims - ({*linop.ishape} & {*linop.oshape}))
+    for dim, piece in supports.items():
         if piece is None or linop.role(dim) is Role.OPAQUE:
             continue
         size = linop.size(dim)

@@ -41,9 +41,9 @@ def _joined(results: Mapping[Slices, Tensor], keys: Sequence[Slices], layout: Pa
     """Return results side by side; together they fill a box."""
     if len(keys) == 1:
         return results[keys[0]]
-    found = cut_apart(keys, layout.axes)
-    assert found is not None
-    dim, groups = found
+    cuts = cut_apart(keys, layout.axes)
+    assert cuts is not None
+    dim, groups = cuts
     return torch.cat([_joined(results, group, layout) for group in groups], layout.axes[dim])
 
 

@@ -39,13 +39,13 @@ class PartSlices:
 
     def views(self, tensor: Tensor) -> list[Tensor]:
         """Return the view of ``tensor`` for each part."""
-        found = []
+        views = []
         for steps in self.steps:
             view = tensor
             for axis, start, length in steps:
                 view = view.narrow(axis, start, length)
-            found.append(view)
-        return found
+            views.append(view)
+        return views
 
     def shape(self, of_part: Sequence[int]) -> list[int]:
         """Return the shape of the tensor, given the shape of one part's slice."""
@@ -142,9 +142,9 @@ def cut_apart(
 
 def _separated(keys: list[Slices], dims: Sequence[NamedDimension]) -> Iterator[list[Slices]]:
     """Yield groups of slices that can be separated by cuts."""
-    found = cut_apart(keys, dims)
-    if found is None:
+    cuts = cut_apart(keys, dims)
+    if cuts is None:
         yield keys
     else:
-        for group in found[1]:
+        for group in cuts[1]:
             yield from _separated(group, dims)

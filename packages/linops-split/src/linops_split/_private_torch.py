@@ -29,5 +29,5 @@ def convolution_backend(*args: Any) -> str:
 
 def may_return_an_argument(func: Any) -> bool:
     """Whether an operation may return one of its arguments, or a copy of it."""
-    found: bool = func.has_kernel_for_dispatch_key(_COMPOSITE)
-    return found
+    is_composite: bool = func.has_kernel_for_dispatch_key(_COMPOSITE)
+    return is_composite

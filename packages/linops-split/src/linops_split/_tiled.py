@@ -17,7 +17,6 @@ from linops_core.siblings import (
     is_differentiated,
     is_renamed_by,
     shown_operands,
-    source_of,
     tile_of,
     unused_names,
     with_attributes,
@@ -102,10 +101,10 @@ class Tiled(Composite):
         """Take a table, and the submodules and weights of the whole, or the parts as submodules."""
         while isinstance(whole, Tiled) and whole._whole is not None:
             whole = whole._whole
-        own = vars(self)  # where torch does not register modules
-        found = None if whole is None else state_of_whole(whole, tiles.tensors)
-        own.update(tiles=tiles, _whole=None if found is None else whole)
-        own.update(state_of_parts(tiles.linops) if found is None else found)
+        attributes = vars(self)  # where torch does not register modules
+        state = None if whole is None else state_of_whole(whole, tiles.tensors)
+        attributes.update(tiles=tiles, _whole=None if state is None else whole)
+        attributes.update(state_of_parts(tiles.linops) if state is None else state)
 
     def with_tiles(self, tiles: Tiles, whole: NamedLinop | None = None) -> Self:
         """Return the same kind of operator for another table of tiles."""
@@ -116,11 +115,11 @@ class Tiled(Composite):
     def __copy__(self) -> Self:
         """Return a copy with its own dictionaries of the same tensors, which its parts read."""
         other = super().__copy__()
-        own = {id(vars(self)[name]): vars(other)[name] for name in ("_parameters", "_buffers")}
+        copies = {id(vars(self)[name]): vars(other)[name] for name in ("_parameters", "_buffers")}
         if self._whole is not None and (self._parameters or self._buffers):
             other._lay_out(
-                self.tiles.mapped(lambda linop: with_dictionaries(linop, own)),
-                with_dictionaries(self._whole, own),
+                self.tiles.mapped(lambda linop: with_dictionaries(linop, copies)),
+                with_dictionaries(self._whole, copies),
             )
         return other
 
@@ -231,17 +230,17 @@ class Tiled(Composite):
         dim = ND.infer(dim)
         if dim in self.tiles.lengths:
             return self.tiles.lengths[dim]
-        known = super().size(dim)
-        return self._sizes.get(dim) if known is None else known
+        length = super().size(dim)
+        return self._sizes.get(dim) if length is None else length
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side from the parts or the given sizes."""
         names = self.ishape if side == "input" else self.oshape
-        known = [self.tiles.length(side, position) for position in range(len(names))]
+        lengths = [self.tiles.length(side, position) for position in range(len(names))]
         return tuple(
             [
                 self._sizes.get(dim) if size is None else size
-                for dim, size in zip(names, known, strict=True)
+                for dim, size in zip(names, lengths, strict=True)
             ]
         )
 
@@ -269,10 +268,10 @@ class Tiled(Composite):
         """Return the table of parts for inputs with these dimensions; see :class:`NamedLinop`."""
         if self.dims & ({*dims} - {*self.ishape}):
             return None  # a part uses the name for another dimension
-        found = [linop.fitted_to(dims) for linop in self.linops]
-        fitted = [linop for linop in found if linop is not None and linop.ishape == dims]
+        operands = [linop.fitted_to(dims) for linop in self.linops]
+        fitted = [linop for linop in operands if linop is not None and linop.ishape == dims]
         outputs = {linop.oshape for linop in fitted}
-        if len(fitted) < len(found) or len(outputs) > 1:
+        if len(fitted) < len(operands) or len(outputs) > 1:
             return None
         linops, shape = iter(fitted), NamedShape(dims, outputs.pop())
         tiles = self.tiles.mapped(lambda _: next(linops), shape)
@@ -342,7 +341,7 @@ class Tiled(Composite):
 
 def _with_output(tiles: Tiles, oshape: Sequence[NamedDimension]) -> Tiles | None:
     """Return tiles whose output has these names; None if a name of the input would change, too."""
-    names = {own: name for own, name in zip(tiles.shape.oshape, oshape, strict=True) if own != name}
+    names = {old: name for old, name in zip(tiles.shape.oshape, oshape, strict=True) if old != name}
     if not names:
         return tiles
     if names.keys() & {*tiles.shape.ishape}:
@@ -375,17 +374,14 @@ def _held_by_parts(linop: Tiled) -> list[Tensor]:
     return [tensor for part in linop.tiles.linops for tensor in weights_held_by(part)]
 
 
-source_of.register(Tiled)(source_of.default)  # the table knows the lengths
-
-
 @without_fftshift.register(Tiled)
 def _parts_without_fftshift(linop: Tiled, dims: Iterable[NamedDimension]) -> NamedLinop | None:
     dims = list(dims)
     if any(dim in linop.tiles.lengths for dim in dims):
         return None
-    found = [without_fftshift(operand, dims) for operand in linop.linops]
-    shifted = iter([operand for operand in found if operand is not None])
-    if None in found:
+    unshifted = [without_fftshift(operand, dims) for operand in linop.linops]
+    shifted = iter([operand for operand in unshifted if operand is not None])
+    if None in unshifted:
         return None
     tiles = linop.tiles.mapped(lambda _: next(shifted))
     return linop._changed(tiles, lambda whole: without_fftshift(whole, dims) or whole)

@@ -139,8 +139,8 @@ class Tiles:
         names = self.shape.ishape if side == "input" else self.shape.oshape
         if names[position] in self.lengths:
             return self.lengths[names[position]]
-        known = (part.linop.sizes(side)[position] for part in self.parts)
-        return next((size for size in known if size is not None), None)
+        lengths = (part.linop.sizes(side)[position] for part in self.parts)
+        return next((size for size in lengths if size is not None), None)
 
     def linked_positions(self) -> list[tuple[int, int]]:
         """Return pairs of positions in input and output that are the same dimension of A."""
@@ -148,10 +148,10 @@ class Tiles:
         common = {*first}.intersection(*others)
         ishape, oshape = self.shape.ishape, self.shape.oshape
         return [
-            (here, there)
-            for here, there in first
-            if (here, there) in common
-            and all(p.window.get(ishape[here]) == p.window.get(oshape[there]) for p in self.parts)
+            (i, o)
+            for i, o in first
+            if (i, o) in common
+            and all(p.window.get(ishape[i]) == p.window.get(oshape[o]) for p in self.parts)
         ]
 
     def mapped(
@@ -188,20 +188,20 @@ class Tiles:
         starts, stops = [piece.start for piece in pieces], [piece.stop for piece in pieces]
         in_order = starts == sorted(starts) and stops == sorted(stops)
         for part in self.parts:
-            own = part.window.get(dim)
+            cut = part.window.get(dim)
             touched = list(range(len(pieces)))
-            if own is not None and in_order:
-                touched = touched[bisect_right(stops, own.start) : bisect_left(starts, own.stop)]
-            both = [(number, _in_both(own, pieces[number])) for number in touched]
-            found = [(number, *inside) for number, inside in both if inside is not None]
+            if cut is not None and in_order:
+                touched = touched[bisect_right(stops, cut.start) : bisect_left(starts, cut.stop)]
+            both = [(number, _in_both(cut, pieces[number])) for number in touched]
+            members = [(number, *inside) for number, inside in both if inside is not None]
             if dim in part.linop.dims:
-                linops = part.linop.tiles_along(dim, [inside for _, inside, _ in found])
+                linops = part.linop.tiles_along(dim, [inside for _, inside, _ in members])
             else:  # a part without an inner dimension counts in its first slice only
-                found = [
-                    (number, inside, left) for number, inside, left in found if not inside.start
+                members = [
+                    (number, inside, left) for number, inside, left in members if not inside.start
                 ]
-                linops = [part.linop] * len(found)
-            for linop, (number, _, left) in zip(linops, found, strict=True):
+                linops = [part.linop] * len(members)
+            for linop, (number, _, left) in zip(linops, members, strict=True):
                 window = {name: piece for name, piece in part.window.items() if name != dim}
                 if left is not None:
                     window[dim] = left
@@ -214,10 +214,10 @@ class Tiles:
     def hull(self, dim: NamedDimension) -> slice | None:
         """Return the shortest slice that contains the slices of all parts; None if one has all."""
         pieces = [part.window.get(dim) for part in self.parts]
-        found = [piece for piece in pieces if piece is not None]
-        if len(found) < len(pieces):
+        slices = [piece for piece in pieces if piece is not None]
+        if len(slices) < len(pieces):
             return None
-        return slice(min(p.start for p in found), max(p.stop for p in found))
+        return slice(min(p.start for p in slices), max(p.stop for p in slices))
 
     def normal(self, of_group: Callable[[Tiles], Part]) -> Tiles | None:
         """Return the table of A^H A, or None if A and its adjoint must be applied in sequence.
@@ -228,27 +228,27 @@ class Tiles:
         groups = self.output.groups
         if len(groups) == 1 and len(self.parts) > 1:
             return None
-        found = []
+        rows = []
         for group in groups:
-            own = [self.parts[number] for number in group]
-            if len(own) == 1:
-                found.append(Part(own[0].linop.N, own[0].window, own[0].devices))
+            members = [self.parts[number] for number in group]
+            if len(members) == 1:
+                rows.append(Part(members[0].linop.N, members[0].window, members[0].devices))
             else:
-                found.append(self._normal_of_group(own, of_group))
-        shape = found[0].linop.shape
-        if any(part.linop.oshape != shape.oshape for part in found):
+                rows.append(self._normal_of_group(members, of_group))
+        shape = rows[0].linop.shape
+        if any(part.linop.oshape != shape.oshape for part in rows):
             return None
         # Inside, the normal may use the name of a dimension of A for another one.
         kept = {
             dim
             for dim, length in self.lengths.items()
             if dim in shape.ishape
-            or (dim not in shape.oshape and all(part.is_all_of(dim, length) for part in found))
+            or (dim not in shape.oshape and all(part.is_all_of(dim, length) for part in rows))
         }
         # The output has the slices of the input, under the names of the output.
         names = dict(zip(shape.ishape, shape.oshape, strict=True))
         parts = [
-            Part(p.linop, _values_by_both_names(p.window, names, kept), p.devices) for p in found
+            Part(p.linop, _values_by_both_names(p.window, names, kept), p.devices) for p in rows
         ]
         return Tiles(
             NamedShape(shape.ishape, shape.oshape),
@@ -259,8 +259,8 @@ class Tiles:
     def _normal_of_group(self, parts: Sequence[Part], of_group: Callable[[Tiles], Part]) -> Part:
         group = Tiles(self.shape, parts, self.lengths)
         hulls = {dim: group.hull(dim) for dim in parts[0].window}
-        found = {dim: piece for dim, piece in hulls.items() if piece is not None}
-        hull = {dim: p for dim, p in found.items() if p.stop - p.start < self.lengths[dim]}
+        window = {dim: piece for dim, piece in hulls.items() if piece is not None}
+        hull = {dim: p for dim, p in window.items() if p.stop - p.start < self.lengths[dim]}
         lengths = {**self.lengths, **{dim: p.stop - p.start for dim, p in hull.items()}}
         inside = [
             Part(part.linop, dict(_within(part.window, hull, lengths)), part.devices)
@@ -270,19 +270,19 @@ class Tiles:
         return Part(normal.linop, hull, normal.devices)
 
 
-def _in_both(own: slice | None, cut: slice) -> tuple[slice, slice | None] | None:
-    """Return the intersection of two slices: counted from `own`, and counted from `cut`.
+def _in_both(piece: slice | None, cut: slice) -> tuple[slice, slice | None] | None:
+    """Return the intersection of two slices: counted from `piece`, and counted from `cut`.
 
     The second is None if the intersection is all of `cut`. Return None if the slices do not meet.
     """
-    if own is None:
+    if piece is None:
         return cut, None
-    start, stop = max(own.start, cut.start), min(own.stop, cut.stop)
+    start, stop = max(piece.start, cut.start), min(piece.stop, cut.stop)
     if start >= stop:
         return None
     is_all = stop - start == cut.stop - cut.start
     left = None if is_all else slice(start - cut.start, stop - cut.start)
-    return slice(start - own.start, stop - own.start), left
+    return slice(start - piece.start, stop - piece.start), left
 
 
 def _within(
@@ -307,5 +307,5 @@ def _values_by_both_names(
     kept: Set[NamedDimension],
 ) -> dict[NamedDimension, T]:
     """Return the values of some dimensions, also under the names that they have in the output."""
-    here = {dim: value for dim, value in by_dim.items() if dim in kept}
-    return here | {names[dim]: value for dim, value in here.items() if dim in names}
+    of_input = {dim: value for dim, value in by_dim.items() if dim in kept}
+    return of_input | {names[dim]: value for dim, value in of_input.items() if dim in names}

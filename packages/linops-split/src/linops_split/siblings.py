@@ -18,7 +18,6 @@ from ._planning._plan_input import complex_dtype as complex_dtype
 from ._planning._plan_input import input_of as input_of
 from ._planning._plan_trial import WORK_OPERATORS as WORK_OPERATORS
 from ._planning._plan_trial import WithoutData as WithoutData
-from ._planning._plan_trial import share_empty_caches as share_empty_caches
 from ._private_torch import FakeTensor as FakeTensor
 from ._private_torch import TorchDispatchMode as TorchDispatchMode
 from ._private_torch import is_batch as is_batch

@@ -94,7 +94,7 @@ def batch_sizes(draw: st.DrawFn, linop: NamedLinop) -> dict[NamedDimension, int]
     return {dim: draw(st.integers(1, (linop.size(dim) or 0) + 1)) for dim in chosen}
 
 
-Cut = Callable[[NamedLinop, Mapping[str, int]], NamedLinop]
+Cutter = Callable[[NamedLinop, Mapping[str, int]], NamedLinop]
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class DependentGraph:
     n = 3
     steps: Sequence[tuple[int, int, str, tuple[int, int]]]
 
-    def __call__(self, cut: Cut, leaf: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def __call__(self, cut: Cutter, leaf: Tensor) -> tuple[Tensor, list[Tensor]]:
         """Return a scalar, and the tensors on the way to it, with the leaf.
 
         Parameters
@@ -138,7 +138,7 @@ class DependentGraph:
         return loss, [leaf, *weights, *vectors]
 
     def derivatives(
-        self, cut: Cut, leaf: Tensor, of: Sequence[int], order: int
+        self, cut: Cutter, leaf: Tensor, of: Sequence[int], order: int
     ) -> list[Tensor | None]:
         """Return gradients to some of the tensors; with order 2, also to the leaf of their norms.
 
@@ -154,11 +154,11 @@ class DependentGraph:
         loss, tensors = self(cut, leaf)
         chosen = [tensors[number % len(tensors)] for number in of]
         chosen = [tensor for tensor in chosen if tensor.requires_grad] or [leaf]
-        found = torch.autograd.grad(loss, chosen, create_graph=order > 1, allow_unused=True)
-        norms = [g.abs().square().sum() for g in found if g is not None and g.requires_grad]
+        gradients = torch.autograd.grad(loss, chosen, create_graph=order > 1, allow_unused=True)
+        norms = [g.abs().square().sum() for g in gradients if g is not None and g.requires_grad]
         if not norms:
-            return [*found]
-        return [*found, *torch.autograd.grad(torch.stack(norms).sum(), leaf, allow_unused=True)]
+            return [*gradients]
+        return [*gradients, *torch.autograd.grad(torch.stack(norms).sum(), leaf, allow_unused=True)]
 
 
 def dependent_graphs() -> st.SearchStrategy[DependentGraph]:
@@ -224,11 +224,11 @@ def assert_tiles_make_the_whole(
         *(a.flat for a in split_linop(linop, batch_sizes)), strict=True
     ):
         part = x[(*ibatch,)]
-        found = tile(part) + 0j
+        result = tile(part) + 0j
         if window := _supports(tile):
-            narrow = _within(window, tile, part, found)
-            _assert_close(narrow, found, f"{tile.signature} within its supports {dict(window)}")
-        total[(*obatch,)] += found
+            narrow = _within(window, tile, part, result)
+            _assert_close(narrow, result, f"{tile.signature} within its supports {dict(window)}")
+        total[(*obatch,)] += result
     _assert_close(total, whole, f"the tiles of {where}")
     _assert_close(batched(x) + 0j, whole, where)
     product = partial(inner, is_complex_linear=linop.is_complex_linear)
@@ -243,18 +243,18 @@ def _supports(tile: NamedLinop) -> Window:
 
 def _within(window: Window, tile: NamedLinop, x: Tensor, like: Tensor) -> Tensor:
     """Return the result of the tile within ``window``, with zeros around it."""
-    found = torch.zeros_like(like)
+    result = torch.zeros_like(like)
     if all(piece.start < piece.stop for piece in window.values()):
         reads, writes = (
             [window.get(d, slice(None)) for d in s] for s in (tile.ishape, tile.oshape)
         )
-        found[(*writes,)] = tile.split(tile, window)(x[(*reads,)])
-    return found
+        result[(*writes,)] = tile.split(tile, window)(x[(*reads,)])
+    return result
 
 
-def _assert_close(found: Tensor, wanted: Tensor, what: str) -> None:
-    if found.shape != wanted.shape:
-        raise AssertionError(f"{what}: shape {tuple(found.shape)}, not {tuple(wanted.shape)}")
-    error = float((found - wanted).detach().abs().max()) if wanted.numel() else 0.0
+def _assert_close(actual: Tensor, wanted: Tensor, what: str) -> None:
+    if actual.shape != wanted.shape:
+        raise AssertionError(f"{what}: shape {tuple(actual.shape)}, not {tuple(wanted.shape)}")
+    error = float((actual - wanted).detach().abs().max()) if wanted.numel() else 0.0
     if not error <= 1e-10 * (1 + float(wanted.detach().abs().sum())):
         raise AssertionError(f"{what}: off by {error:.3g}")

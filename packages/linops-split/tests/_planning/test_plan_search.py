@@ -67,6 +67,13 @@ def test_the_lowest_peak_is_the_smallest_budget(
         assert Search(sizes, landscape, max_tiles).within(smallest - 1, lambda _: expected) is None
 
 
+def test_nothing_is_refused_that_fits_in_another_order() -> None:
+    """The first order cuts the second dimension until no more tiles are allowed."""
+    search = Search([8, 8], lambda lengths: {8: 100, 1: 40}[lengths[0]] - lengths[1], max_tiles=8)
+    assert search.within(45, lambda _: {0: 1, 1: 2}) == (8, 1)
+    assert search.within(20, lambda _: {0: 1, 1: 2}) is None and search.lowest_peak == 40
+
+
 @given(SIZES, st.integers(1, 40**3))
 def test_where_shorter_tiles_need_less_the_bound_is_reached(sizes: list[int], budget: int) -> None:
     search = Search(sizes, volume, max_tiles=40**3)

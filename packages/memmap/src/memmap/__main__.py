@@ -85,8 +85,8 @@ def _compact(options: argparse.Namespace) -> str:
 
 
 def _diff(options: argparse.Namespace) -> str:
-    found = diff_reports(_read(options.file), _read(options.after))
-    return json.dumps(found.to_dict(), indent=2) if options.json else str(found)
+    diff = diff_reports(_read(options.file), _read(options.after))
+    return json.dumps(diff.to_dict(), indent=2) if options.json else str(diff)
 
 
 def _read(path: str) -> MemoryReport:

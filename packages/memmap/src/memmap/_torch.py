@@ -55,8 +55,8 @@ storage_names = torch.storage._dtype_to_storage_type_map
 
 def computes_in_python(tensor: torch.Tensor) -> bool:
     """Whether operators on a tensor are calls of its class."""
-    found: bool = vars(torch._C)["_dispatch_keys"](tensor).has(torch._C.DispatchKey.Python)
-    return found
+    has_key: bool = vars(torch._C)["_dispatch_keys"](tensor).has(torch._C.DispatchKey.Python)
+    return has_key
 
 
 def set_bits(tensor: torch.Tensor, conjugate: bool, negative: bool) -> None:

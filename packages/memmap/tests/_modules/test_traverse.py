@@ -39,7 +39,7 @@ class Slotted:
 def paths_in(value: object) -> list[str]:
     module: Any = torch.nn.Module()
     module.x = value
-    return [path_text(found.path) for found in traverse(module).found]
+    return [path_text(result.path) for result in traverse(module).tensors]
 
 
 def zeros() -> torch.Tensor:
@@ -80,7 +80,7 @@ class Chain:
 
 def test_states_that_exist_only_for_a_moment_are_all_opened() -> None:
     """Their ids may be used again, so the walk keeps them."""
-    sizes = [item.tensor.numel() for item in traverse(Chain(30)).found]
+    sizes = [item.tensor.numel() for item in traverse(Chain(30)).tensors]
     assert sizes == [*range(30, 0, -1)]
 
 

@@ -24,10 +24,10 @@ def layouts(draw: st.DrawFn) -> Layout:
 
 
 def bytes_of(layout: Layout) -> set[int]:
-    found = {layout.start}
+    result = {layout.start}
     for stride, count in layout.dims:
-        found = {start + stride * i for start in found for i in range(count)}
-    return found
+        result = {start + stride * i for start in result for i in range(count)}
+    return result
 
 
 @given(st.lists(SPANS, max_size=20), SPANS, st.sets(st.integers(0, 19)))
@@ -60,11 +60,11 @@ def test_no_layout_that_shares_a_byte_is_left_out(
     removed &= set(range(len(items)))
     for item in removed:
         index.discard(SPACE, items[item], item)
-    found = index.may_meet(SPACE, query)
-    assert len(found) == len(set(found))
+    result = index.may_meet(SPACE, query)
+    assert len(result) == len(set(result))
     expected = {i for i, layout in enumerate(items) if bytes_of(layout) & bytes_of(query)}
-    assert expected - removed <= set(found)
-    assert not removed & set(found)
+    assert expected - removed <= set(result)
+    assert not removed & set(result)
 
 
 def test_columns_of_a_matrix_are_told_apart() -> None:

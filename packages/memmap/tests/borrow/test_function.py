@@ -20,7 +20,7 @@ from memmap.borrow import (
     shared,
     variable,
 )
-from memmap.borrow._expressions import Computed
+from memmap.borrow._expressions import AppliedFunction
 from memmap.dataflow import trace
 
 SIDE = 3
@@ -64,7 +64,7 @@ def expressions(draw: st.DrawFn, leaves: list[Expression]) -> Expression:
 
 def value_of(expression: Expression, given_values: dict[Expression, torch.Tensor]) -> torch.Tensor:
     """The definition: compute everything in new memory."""
-    if not isinstance(expression, Computed):
+    if not isinstance(expression, AppliedFunction):
         return given_values[expression].clone()
     operands = [
         value_of(o, given_values) if isinstance(o, Expression) else torch.tensor(o)

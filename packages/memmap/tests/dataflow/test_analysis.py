@@ -38,20 +38,20 @@ def hazards_element_by_element(program: Sequence[Operation]) -> Pairs:
     """The definition: every element remembers its writer and the readers since."""
     writer: dict[Place, tuple[int, MemoryView]] = {}
     readers: dict[Place, list[tuple[int, MemoryView]]] = defaultdict(list)
-    found: Pairs = defaultdict(set)
+    result: Pairs = defaultdict(set)
     for later, operation in enumerate(program):
         for view in operation.input_views:
             for place in places(view):
                 if place in writer:
                     earlier, other = writer[place]
-                    found[earlier, later, HazardKind.RAW].add((other, view))
+                    result[earlier, later, HazardKind.RAW].add((other, view))
         for view in operation.output_views:
             for place in places(view):
                 if place in writer:
                     earlier, other = writer[place]
-                    found[earlier, later, HazardKind.WAW].add((other, view))
+                    result[earlier, later, HazardKind.WAW].add((other, view))
                 for earlier, other in readers[place]:
-                    found[earlier, later, HazardKind.WAR].add((other, view))
+                    result[earlier, later, HazardKind.WAR].add((other, view))
         for view in operation.input_views:
             for place in places(view):
                 readers[place].append((later, view))
@@ -59,7 +59,7 @@ def hazards_element_by_element(program: Sequence[Operation]) -> Pairs:
             for place in places(view):
                 writer[place] = later, view
                 readers[place] = []
-    return found
+    return result
 
 
 def tensors_of(program: Iterable[Operation]) -> list[Tensor]:
@@ -82,11 +82,11 @@ def outcome(order: Sequence[MixOperation], tensors: Sequence[Tensor]) -> dict[st
 def test_the_hazards_are_those_of_the_definition_element_by_element(
     program: list[MixOperation],
 ) -> None:
-    found = {
+    result = {
         (edge.earlier_index, edge.later_index, edge.kind): set(edge.views)
         for edge in analyze_dependencies(program).edges
     }
-    assert found == hazards_element_by_element(program)
+    assert result == hazards_element_by_element(program)
 
 
 @pytest.fixture(params=[FEW_RUNS, 0])

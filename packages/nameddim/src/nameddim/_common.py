@@ -37,18 +37,18 @@ def resolve_wildcards(shape: Iterable[str], target: Iterable[str]) -> Dims:
     ('C', '...', 'Ny')
     """
     own, other = as_dims(shape), as_dims(target)
-    found = intersection(own, other)
-    if not found:
+    candidates = intersection(own, other)
+    if not candidates:
         raise ValueError(
             "resolve_wildcards: shape and target must match, "
             f"got {written(own)} and {written(other)}"
         )
-    if len(found) > 1:
+    if len(candidates) > 1:
         raise ValueError(
             "resolve_wildcards: the common part of shape and target must be one pattern, "
-            f"got {written(own)} and {written(other)}, {_which_can_be(found)}"
+            f"got {written(own)} and {written(other)}, {_which_can_be(candidates)}"
         )
-    return found[0]
+    return candidates[0]
 
 
 def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
@@ -82,15 +82,17 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     # Some pairs have a single common pattern only after a third is added: take any pair that has.
     while len(distinct) > 1:
         for a, b in combinations(distinct, 2):
-            found = intersection(a, b)
-            if not found:
+            candidates = intersection(a, b)
+            if not candidates:
                 raise ValueError(
                     "max_shape: all shapes must match at once, got shapes that reduce to "
                     f"{', '.join(map(written, distinct))}, where {written(a)} and {written(b)} "
                     "do not match"
                 )
-            if len(found) == 1:
-                distinct = [dims for dims in distinct if dims not in (a, b, *found)] + found
+            if len(candidates) == 1:
+                distinct = [
+                    dims for dims in distinct if dims not in (a, b, *candidates)
+                ] + candidates
                 break
         else:
             a, b = distinct[:2]
@@ -101,8 +103,8 @@ def max_shape(shapes: Iterable[Iterable[str]]) -> Dims:
     return distinct[0] if distinct else (RUN,)
 
 
-def _which_can_be(found: list[Dims]) -> str:
-    return f"which can be {' or '.join(map(written, found))}"
+def _which_can_be(candidates: list[Dims]) -> str:
+    return f"which can be {' or '.join(map(written, candidates))}"
 
 
 def intersection(own: Dims, other: Dims) -> list[Dims]:
@@ -110,9 +112,9 @@ def intersection(own: Dims, other: Dims) -> list[Dims]:
     if own == other:
         return [own]
     ways = list(islice(Alignment(own, other).ways(), 100))
-    found = list(dict.fromkeys(tuple(step.dim for step in way) for way in ways))
+    candidates = list(dict.fromkeys(tuple(step.dim for step in way) for way in ways))
     if len(ways) < 2:
-        return found
+        return candidates
     # Several ways may still give one pattern: (..., X) and ((), ...) have the words of (..., X).
     own, other = _singles_first(own), _singles_first(other)
     alignment = Alignment(own, other)
@@ -121,7 +123,7 @@ def intersection(own: Dims, other: Dims) -> list[Dims]:
         _reads_all(states_of(dims), Alignment(candidate, (RUN,))) for dims in (own, other)
     )
     # All ways that were tried may give the same pattern.
-    return [candidate] if exact else [*found, candidate][:2]
+    return [candidate] if exact else [*candidates, candidate][:2]
 
 
 def _singles_first(dims: Dims) -> Dims:

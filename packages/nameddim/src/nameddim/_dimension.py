@@ -232,10 +232,10 @@ def _check_name(text: str) -> None:
         return
     prefixes = range(1, len(text) + 1)
     position = bisect_left(prefixes, True, key=lambda length: not text[:length].isidentifier())
-    found = repr(text[position]) if text else "nothing"
+    got = repr(text[position]) if text else "nothing"
     raise ValueError(
         'NamedDimension: a name must be an identifier, "...", "()" or "()" around a number '
-        f"without a leading zero, got {text!r} with {found} at position {position}"
+        f"without a leading zero, got {text!r} with {got} at position {position}"
         + pointing_at(text, position)
     )
 

@@ -73,15 +73,15 @@ class Alignment:
         """Steps out of each pair of states that can reach the end, pairs near the end first."""
         live: dict[Pair, list[Transition]] = {self.end: []}
         for i, j in product(*(range(last, -1, -1) for last in self.end)):
-            mine, theirs = self.own[i], self.other[j]
+            a, b = self.own[i], self.other[j]
             both, own_alone, other_alone = (i + 1, j + 1), (i + 1, j), (i, j + 1)
             steps = []
-            if both in live and (dim := meet(mine.single, theirs.single)) is not None:
-                steps.append(Transition(dim, mine.position, both))
-            if own_alone in live and theirs.stay is not None:
-                steps.append(Transition(mine.single, mine.position, own_alone))
-            if other_alone in live and mine.stay is not None:
-                steps.append(Transition(theirs.single, mine.stay, other_alone))
+            if both in live and (dim := meet(a.single, b.single)) is not None:
+                steps.append(Transition(dim, a.position, both))
+            if own_alone in live and b.stay is not None:
+                steps.append(Transition(a.single, a.position, own_alone))
+            if other_alone in live and a.stay is not None:
+                steps.append(Transition(b.single, a.stay, other_alone))
             if steps:
                 live[i, j] = steps
         return live
@@ -99,11 +99,11 @@ class Alignment:
             pending += [(step.to, (*path, step)) for step in self.live.get(pair, ())]
 
 
-def meet(mine: NamedDimension, theirs: NamedDimension) -> NamedDimension | None:
-    """Return the common part of two single elements, or None; `mine` if `theirs` is a wildcard."""
-    if mine == theirs or is_any(theirs):
-        return mine
-    return theirs if is_any(mine) else None
+def meet(a: NamedDimension, b: NamedDimension) -> NamedDimension | None:
+    """Return the common part of two single elements, or None; `a` if `b` is a wildcard."""
+    if a == b or is_any(b):
+        return a
+    return b if is_any(a) else None
 
 
 def runs_of(way: tuple[Transition, ...], own: Dims) -> list[Dims]:
@@ -159,8 +159,8 @@ def isequal(a: Iterable[str], b: Iterable[str]) -> tuple[bool, dict[NamedDimensi
     ways = list(islice(Alignment(own, as_dims(b)).ways(), 2))
     if len(ways) != 1:
         return bool(ways), {}
-    found: dict[NamedDimension, set[Dims]] = {}
+    runs_of_name: dict[NamedDimension, set[Dims]] = {}
     for dim, run in zip(own, runs_of(ways[0], own), strict=True):
         if is_wildcard(dim):
-            found.setdefault(dim, set()).add(run)
-    return True, {dim: runs.pop() for dim, runs in found.items() if len(runs) == 1}
+            runs_of_name.setdefault(dim, set()).add(run)
+    return True, {dim: runs.pop() for dim, runs in runs_of_name.items() if len(runs) == 1}

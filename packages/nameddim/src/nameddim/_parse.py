@@ -43,21 +43,21 @@ def Dim(text: str | None = None) -> Dims:
     dims: list[NamedDimension] = []
     position = 0
     while position < len(text):
-        found = _DIMENSION.match(text, position)
-        if not found:
+        match = _DIMENSION.match(text, position)
+        if not match:
             raise ValueError(
                 'Dim: a dimension must begin with an upper-case letter or be "...", "()" or "()" '
                 "around a number without a leading zero, "
                 f"got {text[position]!r} at position {position} of {text!r}"
                 + pointing_at(text, position)
             )
-        if found[0] == ELLIPSES and dims[-1:] == [ELLIPSES]:
+        if match[0] == ELLIPSES and dims[-1:] == [ELLIPSES]:
             raise ValueError(
                 "Dim: two ellipses must not stand side by side, "
                 f"got the second at position {position} of {text!r}" + pointing_at(text, position)
             )
-        dims.append(NamedDimension(found[0]))
-        position = found.end()
+        dims.append(NamedDimension(match[0]))
+        position = match.end()
     return tuple(dims)
 
 

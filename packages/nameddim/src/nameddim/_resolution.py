@@ -12,7 +12,7 @@ from nameddim._parse import Dims, check_distinct
 Tuples = dict[str, Dims]
 
 # A wildcard, and its number among equal wildcards of a tuple.
-Variable = tuple[NamedDimension, int]
+Wildcard = tuple[NamedDimension, int]
 
 
 def resolutions(tuples: Tuples, targets: Tuples) -> tuple[list[Tuples], str]:
@@ -24,12 +24,14 @@ def resolutions(tuples: Tuples, targets: Tuples) -> tuple[list[Tuples], str]:
     clashes = [""]
     candidates = []
     for placed in product(*map(_placements, targets.values())):
-        found = [tuples]
+        matched = [tuples]
         for side, target in zip(targets, placed, strict=True):
-            tried, found = found, []
+            tried, matched = matched, []
             for shape in tried:
-                found += [new for new in _matched(shape, side, target, clashes) if new not in found]
-        candidates.append(found)
+                matched += [
+                    new for new in _matched(shape, side, target, clashes) if new not in matched
+                ]
+        candidates.append(matched)
     return min(candidates, key=len), clashes[-1]
 
 
@@ -72,7 +74,7 @@ def _substituted(tuples: Tuples, side: str, runs: list[Dims]) -> Tuples:
     """
     own = {dim for dims in tuples.values() for dim in dims}
     used = own.union(*runs)
-    known: dict[Variable, Dims] = {}
+    new_runs: dict[Wildcard, Dims] = {}
     for variable, run in zip(_variables(tuples[side]), runs, strict=True):
         if run == variable[:1]:
             continue
@@ -82,18 +84,18 @@ def _substituted(tuples: Tuples, side: str, runs: list[Dims]) -> Tuples:
                 dim = dim.next_unused(used)
                 used.add(dim)
             fresh.append(dim)
-        known[variable] = tuple(fresh)
-    if any(dim == ANY for dim, _ in known):
+        new_runs[variable] = tuple(fresh)
+    if any(dim == ANY for dim, _ in new_runs):
         _check_pairs(tuples)
     return {
         key: tuple(
-            dim for variable in _variables(dims) for dim in known.get(variable, variable[:1])
+            dim for variable in _variables(dims) for dim in new_runs.get(variable, variable[:1])
         )
         for key, dims in tuples.items()
     }
 
 
-def _variables(dims: Dims) -> Iterator[Variable]:
+def _variables(dims: Dims) -> Iterator[Wildcard]:
     """Yield each element with the number of equal elements before it."""
     for position, dim in enumerate(dims):
         yield dim, dims[:position].count(dim)

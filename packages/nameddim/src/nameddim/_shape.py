@@ -297,12 +297,12 @@ class NamedShape:
         for side, target in targets.items():
             check_distinct(side, target)
         own = self._tuples()
-        found, clash = resolutions(own, targets)
-        if len(found) == 1:
-            return self if found[0] == own else self._made(**found[0])
+        candidates, clash = resolutions(own, targets)
+        if len(candidates) == 1:
+            return self if candidates[0] == own else self._made(**candidates[0])
         wanted = " and ".join(f"{side} {written(target)}" for side, target in targets.items())
-        several = " or ".join(repr(self._made(**tuples)) for tuples in found)
-        problem = f" in one way, got {several}" if found else f", and cannot be matched{clash}"
+        several = " or ".join(repr(self._made(**tuples)) for tuples in candidates)
+        problem = f" in one way, got {several}" if candidates else f", and cannot be matched{clash}"
         raise ValueError(f"NamedShape: {self!r} must match {wanted}{problem}")
 
     def _tuples(self) -> dict[str, Dims]:

@@ -1,4 +1,8 @@
-"""Operators of other libraries as operators of this one, and the other way round."""
+"""Operators of other libraries as operators of this one, and the other way round.
+
+Each library has a module. Three have what libraries share: matrices, operators on flat arrays, and
+the exchange of arrays.
+"""
 
 from ._odl import from_odl as from_odl
 from ._odl import to_odl as to_odl

@@ -157,6 +157,6 @@ def batch_axes(linop: NamedLinop) -> tuple[int, int] | None:
     if ELLIPSES not in linop.ishape or ELLIPSES not in linop.oshape:
         return None
     name = ND("Batch").next_unused(linop.dims)
-    here, there = (side.index(ELLIPSES) for side in (linop.ishape, linop.oshape))
-    named = linop.resolved((*linop.ishape[:here], name, *linop.ishape[here + 1 :]))
-    return (here, there) if named.role(name) is Role.BATCH else None
+    at_input, at_output = (side.index(ELLIPSES) for side in (linop.ishape, linop.oshape))
+    named = linop.resolved((*linop.ishape[:at_input], name, *linop.ishape[at_input + 1 :]))
+    return (at_input, at_output) if named.role(name) is Role.BATCH else None

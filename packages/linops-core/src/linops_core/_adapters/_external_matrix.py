@@ -91,9 +91,9 @@ def check_complex_linear(
 ) -> None:
     """Raise an error if f(i x) is not i f(x) for a function of arrays."""
     x = torch.randn(tuple(lengths), dtype=torch.complex128, generator=torch.Generator()).numpy()
-    here, there = (as_tensor(apply(array)) for array in (x, 1j * x))
-    error = (there - 1j * here).abs().max() if here.numel() else 0
-    if error > 1e-3 * here.abs().max():  # the library may compute in single precision
+    of_x, of_ix = (as_tensor(apply(array)) for array in (x, 1j * x))
+    error = (of_ix - 1j * of_x).abs().max() if of_x.numel() else 0
+    if error > 1e-3 * of_x.abs().max():  # the library may compute in single precision
         raise ValueError(
             f"{owner}: the operator must be linear over complex numbers, got one with "
             f"f(i x) not i f(x); {advice}"

@@ -95,7 +95,7 @@ class ExternalOperator(SliceableLinop):
         """Return A^H x."""
         return linop.call(x, "rows", "columns")
 
-    def call(self, x: Tensor, here: str, there: str) -> Tensor:
+    def call(self, x: Tensor, method: str, opposite: str) -> Tensor:
         """Return the result of the library for the vectors in ``x``."""
         if x.device.type not in ("cpu", "meta"):
             raise ValueError(
@@ -109,10 +109,10 @@ class ExternalOperator(SliceableLinop):
             )
         if x.dtype not in (torch.float32, torch.float64, torch.complex64, torch.complex128):
             x = x.to(torch.complex64 if x.is_complex() else torch.float32)
-        batch = x.shape[: x.ndim - len(self.lengths[here])]
-        rows = x.reshape(prod(batch), prod(self.lengths[here]))
-        y = multiplied(rows, self.matrix.key, there == "columns")
-        return y.reshape(batch + self.lengths[there])
+        batch = x.shape[: x.ndim - len(self.lengths[method])]
+        rows = x.reshape(prod(batch), prod(self.lengths[method]))
+        y = multiplied(rows, self.matrix.key, opposite == "columns")
+        return y.reshape(batch + self.lengths[opposite])
 
 
 def with_true_adjoint(owner: str, A: ExternalOperator) -> ExternalOperator:

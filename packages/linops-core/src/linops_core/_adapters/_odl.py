@@ -142,8 +142,8 @@ def _kind(space: Any) -> str:
 def _applied(function: Any, x: NDArray[Any]) -> NDArray[Any]:
     """Return what an operator of ODL returns for an array, in the dtype of its domain."""
     dtype = function.domain.dtype
-    found = function(function.domain.element(x.astype(dtype)))
-    array: NDArray[Any] = optional_module("numpy", "from_odl").asarray(found.asarray())
+    result = function(function.domain.element(x.astype(dtype)))
+    array: NDArray[Any] = optional_module("numpy", "from_odl").asarray(result.asarray())
     return array
 
 
@@ -160,8 +160,8 @@ def _measured(operator: Any, lengths: Sequence[Sequence[int]], seed: int) -> com
         ).numpy()
         for shape, space in zip(lengths, spaces, strict=True)
     )
-    there = numpy.vdot(_applied(operator, x), y)
-    return complex(there / numpy.vdot(x, _applied(operator.adjoint, y)))
+    forward = numpy.vdot(_applied(operator, x), y)
+    return complex(forward / numpy.vdot(x, _applied(operator.adjoint, y)))
 
 
 def _forward(source: _Weighted, X: NDArray[Any]) -> Any:

@@ -9,12 +9,11 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._centre import without_fftshift
 from .._base._cutting import overridable, tiles_at
-from .._base._dimensions import supports_of
+from .._base._dimensions import Side
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import composition_dims, equal_places_side_by_side
-from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
@@ -67,11 +66,13 @@ class Add(Composite):
         operands = same_space("Add", with_outputs_alike(linops))
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
         are_sums = [type(linop) is Add and (threaded or not linop.threaded) for linop in operands]
-        terms, found = operands, None
+        terms, composition = operands, None
         if any(are_sums):
-            found = composition_dims(shape, operands, equal_places_side_by_side(shape, operands))
-            terms, found = with_operands_inlined(operands, are_sums, found)
-        super().__init__(shape, terms, name, found)
+            composition = composition_dims(
+                shape, operands, equal_places_side_by_side(shape, operands)
+            )
+            terms, composition = with_operands_inlined(operands, are_sums, composition)
+        super().__init__(shape, terms, name, composition)
         self._is_endomorphism = all(linop.is_endomorphism for linop in operands)
         self.threaded, self.num_workers = threaded, num_workers
 
@@ -85,7 +86,7 @@ class Add(Composite):
 
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
-    support = Composite._support_of_one
+    _supports = supports_side_by_side
 
     def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return the sum of some terms."""
@@ -93,10 +94,10 @@ class Add(Composite):
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the sum for an input with these dimensions; see :class:`NamedLinop`."""
-        found = [fitted_input(linop, dims) for linop in self.linops]
-        fitted = [linop for linop in found if linop is not None]
+        terms = [fitted_input(linop, dims) for linop in self.linops]
+        fitted = [linop for linop in terms if linop is not None]
         outputs = {linop.oshape for linop in fitted}
-        if len(fitted) < len(found) or len(outputs) > 1:
+        if len(fitted) < len(terms) or len(outputs) > 1:
             return None
         return self.with_operands(fitted, NamedShape(dims, outputs.pop()))
 
@@ -113,9 +114,6 @@ class Add(Composite):
             yield next(tiles) if parts else zero_between(self, lengths_of(window))
 
 
-supports_of.register(Add)(supports_side_by_side)
-
-
 @totals_of.register(Add)
 def _totals_of_terms(linop: Add, side: Side) -> Totals | None:
     """Return how sums are collected; terms must have the same parts.
@@ -125,9 +123,9 @@ def _totals_of_terms(linop: Add, side: Side) -> Totals | None:
     NotImplementedError
         If terms have different parts.
     """
-    found = [totals_of(term, side) for term in linop.linops]
-    says = [totals for totals in found if totals is not None]
-    for term, totals in zip(linop.linops, found, strict=True):
+    of_terms = [totals_of(term, side) for term in linop.linops]
+    says = [totals for totals in of_terms if totals is not None]
+    for term, totals in zip(linop.linops, of_terms, strict=True):
         if totals is None and says:
             check_shares_pass(term, says[0])
         elif totals is not None and totals.add != says[0].add:

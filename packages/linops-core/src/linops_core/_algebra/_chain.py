@@ -12,13 +12,12 @@ from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import rules
 from .._base._calls import apply_with_lazy_conjugate
-from .._base._centre import without_fftshift
 from .._base._cutting import tiles_at
-from .._base._dimensions import supports_of
+from .._base._dimensions import Side
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import CompositionDims, EqualPlaces, composition_dims, equal_places_in_chain
 from .._base._question import acts_as
-from .._base._sides import Side
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Window
 from .._base._totals import Totals, totals_of
@@ -63,19 +62,19 @@ class Chain(Composite):
     """
 
     def __init__(self, *linops: NamedLinop, name: str | None = None) -> None:
-        operands, found = fit_whole(named_in_order(linops))
-        self._set_up(operands, found, all(linop.is_endomorphism for linop in linops), name)
+        operands, composition = fit_whole(named_in_order(linops))
+        self._set_up(operands, composition, all(linop.is_endomorphism for linop in linops), name)
 
     def _set_up(
         self,
         operands: Sequence[NamedLinop],
-        found: CompositionDims | None,
+        composition: CompositionDims | None,
         is_endomorphism: bool,
         name: str | None = None,
     ) -> None:
         """Set the operands, which fit and are no chains, and their dimensions if known."""
         shape = NamedShape(operands[0].ishape, operands[-1].oshape)
-        Composite.__init__(self, shape, operands, name, found)
+        Composite.__init__(self, shape, operands, name, composition)
         self._is_endomorphism = is_endomorphism
 
     @staticmethod
@@ -99,7 +98,7 @@ class Chain(Composite):
         return self.with_operands([linop.H for linop in reversed(self.linops)], self.shape.H)
 
     conj = Composite._conj_of_operands
-    support = Composite._support_of_one
+    _supports = supports_along
 
     def flatten(self) -> list[NamedLinop]:
         """Return the operands, first applied first; chains in them are already flat."""
@@ -189,9 +188,6 @@ class Chain(Composite):
         return self.with_operands(fitted, NamedShape(fitted[0].ishape, fitted[-1].oshape))
 
 
-supports_of.register(Chain)(supports_along)
-
-
 @totals_of.register(Chain)
 def _totals_of_outermost(linop: Chain, side: Side) -> Totals | None:
     """Return how sums are collected: as in the outermost operand with parts."""
@@ -210,11 +206,11 @@ without_fftshift.register(Chain)(operands_without_fftshift)
 
 
 def chain_without_check(
-    operands: Sequence[NamedLinop], found: CompositionDims | None, is_endomorphism: bool
+    operands: Sequence[NamedLinop], composition: CompositionDims | None, is_endomorphism: bool
 ) -> Chain:
     """Return the chain of operators that fit and are no chains, without a check."""
     chain = Chain.__new__(Chain)
-    chain._set_up(operands, found, is_endomorphism)
+    chain._set_up(operands, composition, is_endomorphism)
     return chain
 
 
@@ -246,16 +242,16 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
     Chains are fitted as a whole if that is possible: the dimensions of their operands are known.
     """
     try:
-        fitted, found = fit(linops)
+        fitted, composition = fit(linops)
     except ValueError:
         # Operands of a chain from a space to itself would not land on the order of its input.
         rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
         try:
-            fitted, found = fit([*chain.from_iterable(rows)])
+            fitted, composition = fit([*chain.from_iterable(rows)])
         except ValueError:
             fit(_flat(linops))  # whose message names the operands
             raise
-    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], found)
+    return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], composition)
 
 
 def fit(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import ClassVar, Self, SupportsIndex, cast, overload
+from typing import ClassVar, Self, SupportsIndex, TypeAlias, cast, overload
 
 import torch
 from torch import Tensor
@@ -11,20 +11,17 @@ from torch import Tensor
 from memmap import union_nbytes
 from nameddim import ND, NamedDimension, NamedShape
 
-from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, with_attributes
 from .._base._description import bytes_text
 from .._base._dimensions import (
-    Source,
+    Side,
     check_sizes,
+    dims_of,
     is_renamed_by,
-    length_of,
     size_of_side,
-    source_of,
-    supports_of,
 )
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
 from .._base._places import (
     CompositionDims,
     EqualPlaces,
@@ -33,13 +30,17 @@ from .._base._places import (
     equal_places_by_name,
     equal_places_side_by_side,
 )
-from .._base._sides import Side, dims_of
+from .._base._tile import Supports
 from .._base._totals import Totals, totals_of
+from .._kept import Memo
 from .._kernels._tracing import constant_when_compiled
+
+LengthSource: TypeAlias = tuple[NamedLinop, Side, int] | int | None
+"""Where a length is known: an operator and a position of a side, or a fixed number."""
 
 COMPOSITION_DIMS = Memo[CompositionDims]()
 """The dimensions of a composition."""
-_SOURCES = Memo[dict[tuple[Side, int], Source]]()
+_SOURCES = Memo[dict[tuple[Side, int], LengthSource]]()
 """Where the length at each place is known."""
 _NUMBERS = Memo[dict[NamedDimension, list[int]]]()
 """The numbers of the operands that have each dimension."""
@@ -180,9 +181,9 @@ class Composite(NamedLinop):
         others = []
         for linops in rows:
             operands = {str(position): linop for position, linop in enumerate(linops)}
-            own = attributes.copy()
-            own.update(_modules=operands, _operands=tuple(operands), _found={})
-            others.append(with_attributes(self, own))
+            own_attributes = attributes.copy()
+            own_attributes.update(_modules=operands, _operands=tuple(operands), _memos={})
+            others.append(with_attributes(self, own_attributes))
         return others
 
     # Methods for compositions whose result is the composition of the results of the operands.
@@ -195,10 +196,17 @@ class Composite(NamedLinop):
         """Return the same composition of the conjugates."""
         return self.with_operands([linop.conj() for linop in self.linops], self.shape)
 
-    def _support_of_one(self, dim: NamedDimension | str) -> slice | None:
+    def support(self, dim: NamedDimension | str) -> slice | None:
         """Return the support of one dimension; see :meth:`NamedLinop.support`."""
         name = ND.infer(dim)
-        return supports_of(self, [name])[name]
+        return self._supports(name)[name]
+
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        """Return the supports of several dimensions, which are found together.
+
+        Classes of this library override it instead of ``support``.
+        """
+        return dict.fromkeys(dims)
 
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``, or None if no operand knows it.
@@ -217,7 +225,18 @@ class Composite(NamedLinop):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the length of each dimension of one side, as the operands know it."""
         n_places = len(dims_of(self._shape, side))
-        return tuple([length_of(source_of(self, side, position)) for position in range(n_places)])
+        return tuple([_length_of(self._source(side, position)) for position in range(n_places)])
+
+    def _source(self, side: Side, position: int) -> LengthSource:
+        """Return where the length at a position is known."""
+        sources = _SOURCES.get_or_make(self, dict)
+        if (side, position) not in sources:
+            source: LengthSource = self.own_length(side, position)
+            place = self._composition_dims().sources.get((side, position))
+            if source is None and place is not None:
+                source = source_of(self._operand(place[0]), place[1], place[2])
+            sources[side, position] = source
+        return sources[side, position]
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions in the input and in the output that are one dimension."""
@@ -225,9 +244,8 @@ class Composite(NamedLinop):
 
     def _composition_dims(self) -> CompositionDims:
         """Return what is known of the dimensions, which are those of the operands."""
-        kept = COMPOSITION_DIMS.of(self)
-        return kept or COMPOSITION_DIMS.keep(
-            self, composition_dims(self._shape, self.linops, self._equal_places())
+        return COMPOSITION_DIMS.get_or_make(
+            self, lambda: composition_dims(self._shape, self.linops, self._equal_places())
         )
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
@@ -252,13 +270,13 @@ class Composite(NamedLinop):
 
     def _numbers_by_dim(self) -> dict[NamedDimension, list[int]]:
         """Return the numbers of the operands that have each dimension."""
-        found = _NUMBERS.of(self)
-        if found is None:
-            found = _NUMBERS.keep(self, {})
+        numbers = _NUMBERS.get(self)
+        if numbers is None:
+            numbers = _NUMBERS.keep(self, {})
             for number, linop in enumerate(self.linops):
                 for name in linop.dims:
-                    found.setdefault(name, []).append(number)
-        return found
+                    numbers.setdefault(name, []).append(number)
+        return numbers
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
         return (x.shape,)  # operands check their own names
@@ -296,9 +314,9 @@ def operands_without_fftshift(
     linop: Composite, dims: Iterable[NamedDimension]
 ) -> NamedLinop | None:
     """Return the same composition of operands for data whose first element is the centre."""
-    found = [without_fftshift(operand, dims) for operand in linop.linops]
-    operands = [operand for operand in found if operand is not None]
-    return linop.with_operands(operands, linop.shape) if len(operands) == len(found) else None
+    unshifted = [without_fftshift(operand, dims) for operand in linop.linops]
+    operands = [operand for operand in unshifted if operand is not None]
+    return linop.with_operands(operands, linop.shape) if len(operands) == len(unshifted) else None
 
 
 @totals_of.register(Composite)
@@ -310,9 +328,9 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     NotImplementedError
         If several processes have parts of the vectors of operands that stand side by side.
     """
-    found = [totals_of(operand, side) for operand in linop.linops]
-    says = [totals for totals in found if totals is not None]
-    if len(found) > 1 and any(totals.add is not None for totals in says):
+    of_operands = [totals_of(operand, side) for operand in linop.linops]
+    says = [totals for totals in of_operands if totals is not None]
+    if len(of_operands) > 1 and any(totals.add is not None for totals in says):
         raise NotImplementedError(
             f"{linop.signature}: operands that stand side by side must have whole vectors, got "
             f"an {side} that is cut over several processes; give a solver the "
@@ -321,25 +339,30 @@ def _totals_side_by_side(linop: Composite, side: Side) -> Totals | None:
     return says[0] if says else None
 
 
-@source_of.register(Composite)
-def _source_of_operands(linop: Composite, side: Side, position: int) -> Source:
-    found = _SOURCES.of(linop)
-    if found is None:
-        found = _SOURCES.keep(linop, {})
-    if (side, position) not in found:
-        own = linop.own_length(side, position)
-        source = _source_inside(linop, side, position) if own is None else own
-        found[side, position] = source
-    return found[side, position]
+def supports_of(linop: NamedLinop, dims: Iterable[NamedDimension]) -> Supports:
+    """Return the supports of several dimensions; a composition finds them together."""
+    if isinstance(linop, Composite) and type(linop).support is Composite.support:
+        return linop._supports(*dims)
+    return {dim: linop.support(dim) for dim in dims}
 
 
-def _source_inside(linop: Composite, side: Side, position: int) -> Source:
-    place = linop._composition_dims().sources.get((side, position))
-    return None if place is None else source_of(linop._operand(place[0]), place[1], place[2])
+def source_of(linop: NamedLinop, side: Side, position: int) -> LengthSource:
+    """Return where a length is known: in an operand, if ``linop`` has the sizes of operands."""
+    if isinstance(linop, Composite) and type(linop).sizes is Composite.sizes:
+        return linop._source(side, position)
+    return linop, side, position
+
+
+def _length_of(source: LengthSource) -> int | None:
+    """Return the current length; weights may have been replaced."""
+    if source is None or isinstance(source, int):
+        return source
+    linop, side, position = source
+    return linop.sizes(side)[position]
 
 
 def with_operands_inlined(
-    linops: Sequence[NamedLinop], are_flattened: Sequence[bool], found: CompositionDims
+    linops: Sequence[NamedLinop], are_flattened: Sequence[bool], composition: CompositionDims
 ) -> tuple[list[NamedLinop], CompositionDims]:
     """Return operators with some of them replaced by their operands, and their dimensions."""
     operands: list[NamedLinop] = []
@@ -348,9 +371,9 @@ def with_operands_inlined(
         numbers.append(len(operands))
         operands += cast(Composite, linop).linops if is_flat else [linop]
     sources = {}
-    for place, (number, side, position) in found.sources.items():
+    for place, (number, side, position) in composition.sources.items():
         inside: Place = 0, side, position
         if are_flattened[number]:
             inside = cast(Composite, linops[number])._composition_dims().sources[side, position]
         sources[place] = (numbers[number] + inside[0], *inside[1:])
-    return operands, CompositionDims(sources, found.links)
+    return operands, CompositionDims(sources, composition.links)

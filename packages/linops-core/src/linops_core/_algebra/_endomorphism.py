@@ -11,9 +11,9 @@ from itertools import takewhile
 
 from nameddim import NamedDimension, is_wildcard
 
+from .._base._dimensions import unused_names
 from .._base._linop import NamedLinop
 from .._base._places import matching_positions
-from .._base._unused_names import unused_names
 from ._fitting import fitted_input, fitted_with_swapped_names, with_inputs_alike
 from ._identity import Identity
 from ._same_space import check_operands, common_shape
@@ -29,16 +29,16 @@ def named_in_order(linops: Sequence[NamedLinop]) -> list[NamedLinop]:
     used, n_known = set[NamedDimension](), 0
     for linop in linops:
         if named and not _takes(linop, named[-1].oshape):
-            own = _on_a_space_of(named, linop)
-            if own is None and (first := _first_placed_by(named, linop)) is not None:
+            fitted = _on_a_space_of(named, linop)
+            if fitted is None and (first := _first_placed_by(named, linop)) is not None:
                 named, n_known = named_in_order([first, *named[1:]]), 0
-                own = _on_a_space_of(named, linop)
-            own = own or fitted_with_swapped_names(linop, named[-1].oshape)
-            if own is not None:
+                fitted = _on_a_space_of(named, linop)
+            fitted = fitted or fitted_with_swapped_names(linop, named[-1].oshape)
+            if fitted is not None:
                 for earlier in named[n_known:]:  # few compositions need their names
                     used.update(earlier.dims)
                 n_known = len(named)
-                linop = _continued(own, named[-1].oshape, used)
+                linop = _continued(fitted, named[-1].oshape, used)
         named.append(linop)
     return named
 
@@ -77,9 +77,9 @@ def _continued(
     linop: NamedLinop, ishape: tuple[NamedDimension, ...], used: set[NamedDimension]
 ) -> NamedLinop:
     """Return ``linop`` with that input, and with unused names for its other dimensions."""
-    here = linop.ishape
+    dims = linop.ishape
     # Dimensions of a ``...`` on one side keep their names.
-    pairs = [(here[at], ishape[there]) for at, there in matching_positions(here, ishape)]
+    pairs = [(dims[at], ishape[other]) for at, other in matching_positions(dims, ishape)]
     names = {old: new for old, new in pairs if not (is_wildcard(old) or is_wildcard(new))}
     fixed = frozenset() if linop.is_endomorphism else {*linop.oshape} - {*ishape}
     taken = sorted((linop.dims & used) - names.keys() - fixed, key=str)

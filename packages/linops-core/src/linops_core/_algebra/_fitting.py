@@ -58,8 +58,8 @@ def fitted_with_swapped_names(linop: NamedLinop, dims: Dims) -> NamedLinop | Non
     if not linop.is_endomorphism or linop.ishape == linop.oshape:
         return None
     pairs = [
-        (linop.ishape[at], linop.oshape[there])
-        for at, there in matching_positions(linop.ishape, linop.oshape)
+        (linop.ishape[at], linop.oshape[other])
+        for at, other in matching_positions(linop.ishape, linop.oshape)
     ]
     names = {old: new for old, new in pairs if old != new}
     names |= {new: old for old, new in names.items()}
@@ -69,14 +69,14 @@ def fitted_with_swapped_names(linop: NamedLinop, dims: Dims) -> NamedLinop | Non
 def with_inputs_alike(linops: Sequence[NamedLinop]) -> Sequence[NamedLinop]:
     """Return the operators, fitted to the input of the first one for which this is possible."""
     for target in dict.fromkeys(linop.ishape for linop in linops):
-        own = (fitted_input(linop, target) for linop in linops)
-        pairs = zip(own, linops, strict=True)
+        fitted_linops = (fitted_input(linop, target) for linop in linops)
+        pairs = zip(fitted_linops, linops, strict=True)
         fitted = [
             fitted_with_swapped_names(linop, target) if f is None else f for f, linop in pairs
         ]
-        found = [linop for linop in fitted if linop is not None]
-        if len(found) == len(linops):
-            return found
+        result = [linop for linop in fitted if linop is not None]
+        if len(result) == len(linops):
+            return result
     return linops
 
 
@@ -97,9 +97,9 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
             f"{before.name} has a dimension of this name already: give another name with to=."
         )
     sides = (after, expected, returned), (before, returned, expected)
-    for linop, own, others in sides:
-        if _takes_dims(linop) and {*own} < {*others}:
-            return _remedy_of_fewer(linop, own, others)
+    for linop, own_dims, others in sides:
+        if _takes_dims(linop) and {*own_dims} < {*others}:
+            return _remedy_of_fewer(linop, own_dims, others)
     names_dims = _takes_dims(after) and len(returned) == len(expected)
     turned = (after, before.oshape, after.oshape), (before, before.ishape, after.ishape)
     for linop, here, there in turned:
@@ -115,9 +115,9 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
             "They are the same dimensions in another order: put a Rearrange between them, or name "
             "the dimensions of a grid operator with dims=."
         )
-    for linop, own, others in sides:
-        if {*own} < {*others}:
-            return _remedy_of_fewer(linop, own, others)
+    for linop, own_dims, others in sides:
+        if {*own_dims} < {*others}:
+            return _remedy_of_fewer(linop, own_dims, others)
     if not {*returned} & {*expected}:
         unknown = "The order of these dimensions is not known: "
         if all(map(finds_grid_by_name, (before, after))):
@@ -139,13 +139,13 @@ def _remedy(before: NamedLinop, after: NamedLinop) -> str:
     return "Give both the same names, or insert the operator that is missing."
 
 
-def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
+def _remedy_of_fewer(linop: NamedLinop, dims: Dims, others: Dims) -> str:
     """Return the remedy if ``linop`` has fewer dimensions than its neighbour."""
-    if others[len(others) - len(own) :] == own:
-        return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *own))})?"
-    more = [dim for dim in others if dim not in own]
-    in_order = [dim for dim in others if dim in own]
-    if in_order != [*own]:
+    if others[len(others) - len(dims) :] == dims:
+        return f"Did you mean {linop.name} with ({_quoted((ELLIPSES, *dims))})?"
+    more = [dim for dim in others if dim not in dims]
+    in_order = [dim for dim in others if dim in dims]
+    if in_order != [*dims]:
         how = f"dims=({_quoted(in_order)})" if _takes_dims(linop) else "this order"
         also = "" if _takes_dims(linop) else ", and permute its weight"
         return (
@@ -154,7 +154,7 @@ def _remedy_of_fewer(linop: NamedLinop, own: Dims, others: Dims) -> str:
         )
     if _takes_dims(linop):
         return (
-            f"Did you mean {linop.name} with dims=({_quoted(own)}), or with ({_text(more)}) among "
+            f"Did you mean {linop.name} with dims=({_quoted(dims)}), or with ({_text(more)}) among "
             "its dimensions?"
         )
     return f"Did you mean {linop.name} with ({_quoted(others)})?"

@@ -11,9 +11,9 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked_copy
+from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
-from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._base._tile import Window
 from ._zero import lengths_of
@@ -55,10 +55,10 @@ class Identity(SliceableLinop):
             raise ValueError(
                 f"{self.name}: ishape and oshape must have the same length, got {self.shape}"
             )
-        for here, there in zip(self.ishape, self.oshape, strict=True):
-            if here != there and not {here, there} <= self.dims:
+        for idim, odim in zip(self.ishape, self.oshape, strict=True):
+            if idim != odim and not {idim, odim} <= self.dims:
                 raise ValueError(
-                    f"{self.name}: a renamed dimension must have a name, got {here} -> {there} "
+                    f"{self.name}: a renamed dimension must have a name, got {idim} -> {odim} "
                     f"in {self.shape}"
                 )
 
@@ -90,11 +90,11 @@ class Identity(SliceableLinop):
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has another name on the other side."""
-        for here, there in zip(self.ishape, self.oshape, strict=True):
-            if here != there and dim in (here, there):
+        for idim, odim in zip(self.ishape, self.oshape, strict=True):
+            if idim != odim and dim in (idim, odim):
                 return (
-                    f"it is {here} in the input and {there} in the output, and an Identity does "
-                    f"not know its length n; use one name on both sides, or PadDim('{here}', n, n, "
+                    f"it is {idim} in the input and {odim} in the output, and an Identity does "
+                    f"not know its length n; use one name on both sides, or PadDim('{idim}', n, n, "
                     "ishape, oshape)"
                 )
         return None
@@ -111,9 +111,9 @@ class Identity(SliceableLinop):
         """Return the identity of the slices of each window."""
         if not self._lengths:
             return [self] * len(windows)
-        known = self._lengths
-        cuts = [{d: piece for d, piece in window.items() if d in known} for window in windows]
-        return [linked_copy(self, None, _lengths={**known, **lengths_of(cut)}) for cut in cuts]
+        lengths = self._lengths
+        cuts = [{d: piece for d, piece in window.items() if d in lengths} for window in windows]
+        return [linked_copy(self, None, _lengths={**lengths, **lengths_of(cut)}) for cut in cuts]
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the identity with other names for its dimensions."""

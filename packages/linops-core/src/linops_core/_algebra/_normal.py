@@ -10,18 +10,24 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._arithmetic import rules
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
-from .._base._dimensions import check_inner, may_be_cut, supports_of
+from .._base._dimensions import (
+    SIDES,
+    Side,
+    check_inner,
+    dims_of,
+    may_be_cut,
+    unused_names,
+    with_dims_in_front,
+)
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._places import COMPOSITION, EqualPlaces, matching_positions
 from .._base._question import Question
 from .._base._roles import Role
-from .._base._sides import SIDES, Side, dims_of, with_dims_in_front
 from .._base._tile import Supports, Window
 from .._base._totals import Totals, totals_of
-from .._base._unused_names import unused_names
-from ._composite import operands_without_fftshift
+from ._composite import operands_without_fftshift, supports_of
 from ._fitting import fitted_input, fitted_neighbours
 from ._wrapper import Wrapper
 
@@ -65,9 +71,9 @@ class Normal(Wrapper):
     def _equal_places(self) -> Iterable[EqualPlaces]:
         # Both sides are the input of A, under any names.
         for side in SIDES:
-            for here, there in matching_positions(dims_of(self._shape, side), self.linop.ishape):
-                if self.own_length(side, here) is None:
-                    yield (COMPOSITION, side, here), (0, "input", there)
+            for outer, inner in matching_positions(dims_of(self._shape, side), self.linop.ishape):
+                if self.own_length(side, outer) is None:
+                    yield (COMPOSITION, side, outer), (0, "input", inner)
 
     # normal_fn is called without the checks of A. The input is checked as an input of A, the output
     # like that of any function.
@@ -113,6 +119,11 @@ class Normal(Wrapper):
             return super()._tiles_at(windows)
         return self.with_operands_of_each([tile] for tile in self.linop._tiles_at(windows))
 
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        """Return the supports of A: what A does not read, its adjoint does not write."""
+        asked = [dim for dim in dims if may_be_cut(self, dim)]
+        return dict.fromkeys(dims) | supports_of(self.linop, asked)
+
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the normal operator for an input with these dimensions; see `NamedLinop`."""
         if self.ishape != self.linop.ishape:
@@ -130,14 +141,6 @@ class Normal(Wrapper):
         """Return the normal operator with ``shape``."""
         of_linop = shape.ishape if self.linop.ishape == self.ishape else shape.oshape
         return self.with_operands([self.linop.resolved(ishape=of_linop)], shape)
-
-
-@supports_of.register(Normal)
-def _supports_of_input(linop: Normal, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the supports of A: what A does not read, its adjoint does not write."""
-    found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if may_be_cut(linop, dim)]
-    return found | supports_of(linop.linop, asked)
 
 
 @totals_of.register(Normal)
@@ -162,9 +165,9 @@ def composed_normal(linop: NamedLinop, inner: NamedLinop | None = None) -> Named
         linop, inner = fit_inner(linop, inner)
         # The names of what M returns may be those of other dimensions of A.
         others = linop.dims - {*linop.oshape}
-        own = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
-        names = unused_names(own, linop.dims | inner.dims)
-        inner = inner.renamed(dict(zip(own, names, strict=True)))
+        renamed = [dim for dim in inner.oshape if dim in others and dim not in inner.ishape]
+        names = unused_names(renamed, linop.dims | inner.dims)
+        inner = inner.renamed(dict(zip(renamed, names, strict=True)))
         middle, return_names = [inner], inner.oshape
     used = linop.dims.union(*(factor.dims for factor in middle))
     back = linop.H.renamed(_names_of_adjoint(linop, return_names, used))
@@ -180,9 +183,9 @@ def _names_of_adjoint(
     A or inside of it, it gets an unused name, because in A^H it is another dimension than in A.
     """
     names = {
-        here: there
-        for here, there in zip(linop.oshape, return_names, strict=True)
-        if here != there and not is_wildcard(here)
+        old: new
+        for old, new in zip(linop.oshape, return_names, strict=True)
+        if old != new and not is_wildcard(old)
     }
     each = [*linop.ishape, *sorted(linop.dims - set(linop.ishape), key=str)]
     others = [dim for dim in each if dim not in linop.oshape and not is_wildcard(dim)]

@@ -13,12 +13,14 @@ from memmap import same_storage
 from nameddim import NamedShape
 
 from .._base._arithmetic import rules
-from .._base._centre import without_fftshift
 from .._base._copying import attributes_of_linked, submodules_of, with_attributes
 from .._base._description import shown_operands
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
+from .._base._module import state_of
 from .._base._tile import SplitError, Window
-from .._kernels._kept import Kept, is_plain
+from .._kept import Kept
+from .._kernels._plain import is_plain
 from .._kernels._tracing import in_plain_python, is_recorded
 from ._wrapper import Wrapper
 
@@ -29,7 +31,6 @@ _CUT_IN_A_GRAPH = (
     "a tile by a split of your own is cut anew in each call, outside of compiled graphs; cut "
     "weights by their names, as SliceableLinop does, to have one graph"
 )
-_STATE = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set")
 
 
 def _as_of_tile(name: str) -> Any:
@@ -67,22 +68,22 @@ class OwnTile(Wrapper):
         super().__init__(tile)
         # To say sizes and roles. It must not keep the memory of weights that are replaced.
         outline = tile.with_weights(lambda tensor: torch.empty_like(tensor, device="meta"))
-        own = vars(self)  # where torch does not register modules
-        own.update({name: getattr(whole, name) for name in _STATE})
-        own.update(_whole=whole, **_facts_of(outline, (("split", dict(window)),)))
+        state = vars(self)  # where torch does not register modules
+        state.update(
+            state_of(whole), _whole=whole, **_facts_of(outline, (("split", dict(window)),))
+        )
 
     def cut(self) -> NamedLinop:
         """Return the tile with the current weights."""
-        own = {name: vars(self)[name] for name in _STATE}
-        whole = with_attributes(self._whole, attributes_of_linked(self._whole) | own)
+        whole = with_attributes(self._whole, attributes_of_linked(self._whole) | state_of(self))
         return reduce(_derive, self._steps, whole)
 
     def current(self) -> NamedLinop:
         """Return the tile with the current weights; it is kept until these change."""
-        weights = [w for own in _dictionaries(self) for w in own.values() if w is not None]
+        weights = [w for held in _dictionaries(self) for w in held.values() if w is not None]
         if is_recorded(*weights) or not is_plain(*weights):
             return self.cut()
-        return self._kept.of(weights, None, self.cut, is_only=True)
+        return self._kept.get_or_make(weights, None, self.cut)
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
@@ -114,8 +115,8 @@ class OwnTile(Wrapper):
         outline = _derive(self._outline, (name, *args))
         if outline is None or outline is self._outline:
             return None if outline is None else self
-        own = attributes_of_linked(self, NamedShape(outline.ishape, outline.oshape))
-        return with_attributes(self, own | _facts_of(outline, (*self._steps, (name, *args))))
+        state = attributes_of_linked(self, NamedShape(outline.ishape, outline.oshape))
+        return with_attributes(self, state | _facts_of(outline, (*self._steps, (name, *args))))
 
     adjoint, conj = _as_of_tile("adjoint"), _as_of_tile("conj")
     own_normal, renamed = _as_of_tile("normal"), _as_of_tile("renamed")
@@ -149,14 +150,14 @@ def tile_that_follows_weights(whole: NamedLinop, window: Window, tile: NamedLino
     SplitError
         If a weight of the operator is trained, and gradients of the tile do not reach it.
     """
-    held = {id(own) for own in _dictionaries(whole)}
-    if all(id(own) in held for own in _dictionaries(tile) if own):
+    held = {id(kept) for kept in _dictionaries(whole)}
+    if all(id(kept) in held for kept in _dictionaries(tile) if kept):
         return tile
     with torch.inference_mode(False), torch.enable_grad():
         tile = whole.split(whole, window)
     weights = [*whole.parameters(), *whole.buffers()]
-    for name, own in (*tile.named_parameters(), *tile.named_buffers()):
-        if not any(own is weight for weight in weights) and _is_cut_off(own, weights):
+    for name, kept in (*tile.named_parameters(), *tile.named_buffers()):
+        if not any(kept is weight for weight in weights) and _is_cut_off(kept, weights):
             raise SplitError(
                 f"{whole.signature}: split must return a tile through whose weights gradients "
                 f"reach those of the operator, got {name} without a connection to them; keep the "
@@ -165,13 +166,13 @@ def tile_that_follows_weights(whole: NamedLinop, window: Window, tile: NamedLino
     return OwnTile(whole, window, tile)
 
 
-def _is_cut_off(own: Tensor, weights: Sequence[Tensor]) -> bool:
+def _is_cut_off(view: Tensor, weights: Sequence[Tensor]) -> bool:
     """Whether a tensor of a tile trains by itself, or is part of a weight and does not train."""
-    if not is_plain(own, *weights):
+    if not is_plain(view, *weights):
         return False  # in a transform, which does not tell
-    if own.requires_grad:
-        return own.is_leaf
-    return any(weight.requires_grad and same_storage(own, weight) for weight in weights)
+    if view.requires_grad:
+        return view.is_leaf
+    return any(weight.requires_grad and same_storage(view, weight) for weight in weights)
 
 
 def _dictionaries(linop: NamedLinop) -> Iterator[dict[str, Any]]:

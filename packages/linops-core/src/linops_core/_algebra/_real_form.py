@@ -8,11 +8,11 @@ from torch import Tensor
 
 from nameddim import ND, NamedDimension, NamedShape
 
+from .._base._dimensions import SIDES, Side, dims_of
 from .._base._linop import NamedLinop
 from .._base._places import COMPOSITION, EqualPlaces
-from .._base._sides import SIDES, Side, dims_of
 from .._base._swapped_functions import of_adjoint
-from .._kernels._complex import as_parts, imag_part, of_parts
+from .._kernels._dtype import as_parts, imag_part, of_parts
 from ._composite import Composite
 
 

@@ -8,19 +8,19 @@ from torch import Tensor
 
 from .. import config
 from .._base._arithmetic import rules
+from .._base._dimensions import SIDES
 from .._base._linop import NamedLinop
 from .._base._places import CompositionDims
 from .._base._question import acts_as
-from .._base._sides import SIDES
 from ._add import Add
 from ._chain import chain_without_check, fit_whole
-from ._conjugate import Conjugate
 from ._endomorphism import named_in_order, with_outputs_alike
 from ._identity import Identity, is_identity
 from ._normal import Normal, composed_normal, fit_inner, normal_around
 from ._same_space import same_space
 from ._scalar import Scalar, with_few_numbers
 from ._shifted import solve_shifted
+from ._wrapper import Conjugate
 from ._zero import Zero
 
 
@@ -29,25 +29,27 @@ def simplified_chain(*linops: NamedLinop) -> NamedLinop:
     if len(linops) == 1:
         return linops[0]
     every = all(linop.is_endomorphism for linop in linops)
-    operands, found = fit_whole(named_in_order(linops))
+    operands, composition = fit_whole(named_in_order(linops))
     kinds = {type(linop) for linop in operands}  # few, also in a long chain
     if any(issubclass(kind, (Zero, Identity, Scalar)) for kind in kinds):
-        result = _without_zeros(operands, found) or _simplified(operands, found, every)
+        result = _without_zeros(operands, composition) or _simplified(operands, composition, every)
     else:
-        result = chain_without_check(operands, found, every)
+        result = chain_without_check(operands, composition, every)
     return result.as_endomorphism() if every else result
 
 
-def _without_zeros(operands: Sequence[NamedLinop], found: CompositionDims) -> NamedLinop | None:
+def _without_zeros(
+    operands: Sequence[NamedLinop], composition: CompositionDims
+) -> NamedLinop | None:
     """Return the Zero for a chain that contains one, if all sizes are known."""
     if not any(acts_as(linop, Zero) for linop in operands):
         return None
-    zero = Zero.like(chain_without_check(operands, found, False))
+    zero = Zero.like(chain_without_check(operands, composition, False))
     return zero if zero is not None and zero.is_complete else None
 
 
 def _simplified(
-    operands: Sequence[NamedLinop], found: CompositionDims, is_endomorphism: bool
+    operands: Sequence[NamedLinop], composition: CompositionDims, is_endomorphism: bool
 ) -> NamedLinop:
     """Return the chain without identities, and with few scalars."""
     kept: dict[int, NamedLinop] = {}
@@ -59,7 +61,7 @@ def _simplified(
         return Identity(operands[0].ishape)
     if len(kept) == 1:
         return next(iter(kept.values()))
-    return chain_without_check([*kept.values()], found.among([*kept]), is_endomorphism)
+    return chain_without_check([*kept.values()], composition.among([*kept]), is_endomorphism)
 
 
 def _knows_more(
@@ -67,12 +69,12 @@ def _knows_more(
 ) -> bool:
     """Whether an identity knows a length that the operators next to it do not."""
     last = [*before.values()][-1:]
-    known = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in last]
+    sides = [zip(linop.oshape, linop.sizes("output"), strict=True) for linop in last]
     following = [linop for linop in after if not is_identity(linop)][:1]
-    known += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
-    dims = {dim for pairs in known for dim, size in pairs if size is not None}
-    own = zip(identity.ishape, identity.sizes("input"), strict=True)
-    return any(size is not None and dim not in dims for dim, size in own)
+    sides += [zip(linop.ishape, linop.sizes("input"), strict=True) for linop in following]
+    dims = {dim for pairs in sides for dim, size in pairs if size is not None}
+    sizes_by_dim = zip(identity.ishape, identity.sizes("input"), strict=True)
+    return any(size is not None and dim not in dims for dim, size in sizes_by_dim)
 
 
 def simplified_multiple(linop: NamedLinop, number: complex | Tensor) -> NamedLinop:

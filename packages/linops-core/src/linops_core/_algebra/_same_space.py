@@ -6,11 +6,10 @@ from collections.abc import Iterable, Sequence
 
 from nameddim import NamedDimension, NamedShape, is_any, max_shape
 
+from .._base._dimensions import dims_of, unused_names
 from .._base._linop import NamedLinop
 from .._base._places import composition_dims, equal_places_side_by_side
 from .._base._roles import Role, membership
-from .._base._sides import dims_of
-from .._base._unused_names import unused_names
 from ._composite import Composite
 
 REMEDY = (

@@ -12,9 +12,9 @@ from nameddim import NamedDimension, NamedShape
 
 from .._base._arithmetic import is_scalar
 from .._base._copying import linked_copy
+from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
-from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
 from .._kernels._dtype import product_in_wide_dtype
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from .._base._question import Question, acts_as
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._dtype import not_a_tensor
 from .._kernels._tracing import make_in_plain_python
+from .._numbers import check_real
 from ._add import Add
 from ._chain import Chain
 from ._identity import Identity
@@ -69,9 +69,9 @@ def _divided(z: Tensor, divisor: Tensor, axes: tuple[int, ...], normal: NamedLin
     if not axes:
         return z / divisor
     wide = z.to(torch.promote_types(z.dtype, torch.float32))  # half precision has no transforms
-    found: Tensor = torch.fft.ifftn(torch.fft.fftn(wide, dim=axes) / divisor, dim=axes)
+    quotient: Tensor = torch.fft.ifftn(torch.fft.fftn(wide, dim=axes) / divisor, dim=axes)
     is_real = not (z.is_complex() or normal(torch.zeros_like(z)).is_complex())
-    return found.real.to(z.dtype) if is_real else found
+    return quotient.real.to(z.dtype) if is_real else quotient
 
 
 def _diagonalised(linop: NamedLinop) -> Eigenbasis:
@@ -114,11 +114,11 @@ def _why_not_diagonal(normal: NamedLinop) -> str | None:
     if not factors:
         return None
     normal = rules.compose(*factors)
-    for here, there in zip(normal.ishape, normal.oshape, strict=True):
-        if here != there:
-            return f"all elements along {here} depend on each other"
-        if (reason := normal.why_opaque(here)) is not None:
-            return f"{here}: {reason}"
+    for idim, odim in zip(normal.ishape, normal.oshape, strict=True):
+        if idim != odim:
+            return f"all elements along {idim} depend on each other"
+        if (reason := normal.why_opaque(idim)) is not None:
+            return f"{idim}: {reason}"
     return None
 
 
@@ -140,12 +140,12 @@ def _leaves(linop: NamedLinop) -> Iterator[NamedLinop]:
 
 def _circulant_axes(normal: NamedLinop) -> tuple[int, ...]:
     """Return the axes along which a circular shift of the input shifts the output; () if none."""
-    found = {shift_axes(leaf) for leaf in _leaves(normal) if not _is_number(leaf)}
-    axes = found.pop() if len(found) == 1 else ()
-    for position, (here, there) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
+    axes_of_leaves = {shift_axes(leaf) for leaf in _leaves(normal) if not _is_number(leaf)}
+    axes = axes_of_leaves.pop() if len(axes_of_leaves) == 1 else ()
+    for position, (idim, odim) in enumerate(zip(normal.ishape, normal.oshape, strict=True)):
         if {position, position - len(normal.ishape)} & {*axes}:
             continue
-        if here != there or normal.why_opaque(here) is not None:
+        if idim != odim or normal.why_opaque(idim) is not None:
             return ()
     return axes
 
@@ -158,26 +158,19 @@ def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Ten
         impulse = impulse * first.view(-1, *[1] * (ones.ndim - 1 - axis % ones.ndim))
     column = normal(impulse)
     column = column.to(torch.promote_types(column.dtype, torch.float32))
-    found = torch.fft.fftn(column, dim=axes).real
+    values = torch.fft.fftn(column, dim=axes).real
     # Below the rounding of the largest one they are zero.
-    noise = 16 * torch.finfo(found.dtype).eps * found.detach().abs().amax()
-    return torch.where(found > noise, found, 0)
+    noise = 16 * torch.finfo(values.dtype).eps * values.detach().abs().amax()
+    return torch.where(values > noise, values, 0)
 
 
 def _checked_shift(linop: NamedLinop, lam: float | Tensor) -> float:
     """Return the value of the shift, or infinity if it cannot be read."""
-    is_scalar = isinstance(lam, Tensor) and not lam.ndim and not lam.is_complex()
-    if not (isinstance(lam, Real) or is_scalar) or isinstance(lam, bool):
-        raise TypeError(
-            f"{linop.signature}: lam must be a real number or a real tensor without dimensions, "
-            f"got {lam!r}"
-        )
-    if isinstance(lam, Tensor) and not _has_values(lam):
-        return math.inf
-    value = float(lam.detach() if isinstance(lam, Tensor) else lam)
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{linop.signature}: lam must be finite and not negative, got {value}")
-    return value
+    if isinstance(lam, Tensor):
+        lam = lam.detach()
+        if not (lam.ndim or lam.is_complex() or _has_values(lam)):
+            return math.inf
+    return check_real(linop.signature, "lam", lam, 0)
 
 
 def _has_values(tensor: Tensor) -> bool:

@@ -15,12 +15,12 @@ from nameddim import NamedDimension, is_wildcard
 
 from .._base._calls import apply_with_lazy_conjugate, is_hooked
 from .._base._cutting import tile_of
+from .._base._dimensions import axis_of, lengths_by_occurrence
 from .._base._linop import NamedLinop
-from .._base._memo import Memo, may_be_kept
 from .._base._question import Question
 from .._base._roles import Role
-from .._base._sides import axis_of, lengths_by_occurrence
 from .._base._tile import Window
+from .._kept import Memo, has_fixed_lengths
 from .._kernels._accumulate import accumulate, writing_is_safe
 from .._kernels._torch_state import FakeTensor, is_in_forward_mode
 from .._kernels._tracing import is_recorded
@@ -73,17 +73,17 @@ class SlicedChain:
     ) -> None:
         self.rows = rows
         self._ishape, self._oshape = chain.ishape, chain.oshape  # the chain holds its slices
-        owners = [own for each in chain.modules() for own in (each._parameters, each._buffers)]
+        owners = [held for each in chain.modules() for held in (each._parameters, each._buffers)]
         # Operators share these. If a buffer becomes a Parameter, it moves to another one, which may
         # be empty now; then the list of shapes changes.
-        self._owners = [*{id(own): own for own in owners if own}.values()]
+        self._owners = [*{id(held): held for held in owners if held}.values()]
         self.shapes = [weight.shape for weight in self.weights()]
         """Of the weights for which it was made."""
         self.operands = operands
 
     def weights(self) -> list[Tensor]:
         """Return the weights of all operators."""
-        return [each for own in self._owners for each in own.values() if each is not None]
+        return [each for held in self._owners for each in held.values() if each is not None]
 
     def run(self, x: Tensor) -> Tensor:
         """Return what the chain returns."""
@@ -130,26 +130,26 @@ def slices_of(chain: NamedLinop, x: Tensor) -> SlicedChain | None:
     """
     if is_dynamo_compiling() or type(x) not in (Tensor, FakeTensor):
         return None
-    if type(x) is FakeTensor and not may_be_kept(x.shape):
+    if type(x) is FakeTensor and not has_fixed_lengths(x.shape):
         return None  # before a comparison, which would fix a size that an export leaves free
     key = x.shape, x.dtype, x.device, torch.get_num_threads()
-    known, found = SLICES.of(chain) or (None, None)
-    if known != key:
-        if not may_be_kept(x.shape):
+    kept_key, sliced = SLICES.get(chain) or (None, None)
+    if kept_key != key:
+        if not has_fixed_lengths(x.shape):
             return None
-        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
-    if found is None:
+        sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+    if sliced is None:
         return None  # without a look at the weights: it takes as long as a small product
     if not writing_is_safe() or is_in_forward_mode():
         return None
-    weights = found.weights()
-    if found.shapes != [weight.shape for weight in weights]:  # others are in their place by now
-        found = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
-        if found is None:
+    weights = sliced.weights()
+    if sliced.shapes != [weight.shape for weight in weights]:  # others are in their place by now
+        sliced = SLICES.keep(chain, (key, _planned(chain, chain.flatten(), x)))[1]
+        if sliced is None:
             return None
-        weights = found.weights()
-    is_followed = is_recorded(x, *weights) or any(map(is_hooked, found.operands))
-    return None if is_followed else found
+        weights = sliced.weights()
+    is_followed = is_recorded(x, *weights) or any(map(is_hooked, sliced.operands))
+    return None if is_followed else sliced
 
 
 def _planned(chain: NamedLinop, operands: Sequence[NamedLinop], x: Tensor) -> SlicedChain | None:
@@ -184,18 +184,18 @@ def _windows(cuts: Mapping[NamedDimension, Sequence[slice]], outer: Window) -> l
 def _widest(operands: Sequence[NamedLinop], x: Tensor) -> dict[NamedDimension, int]:
     """Return the lengths of the largest tensor between operands; nothing if one is not known."""
     run_lengths = lengths_by_occurrence(operands[0].ishape, x.shape)
-    lengths = {dim: prod(own) for (dim, _), own in run_lengths.items()}
+    lengths = {dim: prod(run) for (dim, _), run in run_lengths.items()}
     widest: dict[NamedDimension, int] = {}
     for operand in operands[:-1]:
         # What does not know a length is a Fourier transform, which keeps those of its grid.
-        here = [*lengths.values()]
-        kept = here if len(here) == len(operand.oshape) else [None] * len(operand.oshape)
-        found = [
+        previous = [*lengths.values()]
+        kept = previous if len(previous) == len(operand.oshape) else [None] * len(operand.oshape)
+        output_sizes = [
             lengths.get(dim, same) if size is None else size
             for dim, size, same in zip(operand.oshape, operand.sizes("output"), kept, strict=True)
         ]
-        sizes = [size for size in found if size is not None]
-        if len(sizes) < len(found):
+        sizes = [size for size in output_sizes if size is not None]
+        if len(sizes) < len(output_sizes):
             return {}
         lengths = dict(zip(operand.oshape, sizes, strict=True))
         widest = max(widest, lengths, key=lambda each: prod(each.values()) if each else -1)

@@ -10,44 +10,44 @@ from typing import TypeAlias
 from nameddim import NamedDimension
 
 from .._base._cutting import tile_of
-from .._base._dimensions import may_be_cut, supports_of
+from .._base._dimensions import may_be_cut
 from .._base._linop import NamedLinop
 from .._base._roles import Role
 from .._base._tile import Supports, Window, within
 from .._kernels._slices import hull, intersection, is_empty
-from ._composite import Composite
+from ._composite import Composite, supports_of
 
-Side: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
+DimsOfSide: TypeAlias = Callable[[NamedLinop], tuple[NamedDimension, ...]]
 
 
-def supports_side_by_side(whole: Composite, dims: Iterable[NamedDimension]) -> Supports:
+def supports_side_by_side(whole: Composite, *dims: NamedDimension) -> Supports:
     """Return the hull of the supports of the operands; None if one does not have the dimension.
 
     Such an operand belongs to the tile that starts at 0, so no support may begin later.
     """
-    found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if may_be_cut(whole, dim)]
-    own = [
+    hulls: Supports = dict.fromkeys(dims)
+    asked = [dim for dim in hulls if may_be_cut(whole, dim)]
+    bounds = [
         supports_of(linop, [dim for dim in asked if dim in linop.dims]) for linop in whole.linops
     ]
     for dim in asked:
-        pieces = [supports.get(dim) for supports in own]
+        pieces = [supports.get(dim) for supports in bounds]
         if None not in pieces:
-            found[dim] = hull(piece for piece in pieces if piece is not None)
-    return found
+            hulls[dim] = hull(piece for piece in pieces if piece is not None)
+    return hulls
 
 
-def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports:
+def supports_along(chain: Composite, *dims: NamedDimension) -> Supports:
     """Return the supports of dimensions of a chain.
 
     An operand needs to write only what the next one reads, and to read only what the previous one
     writes. One pass goes in each direction, and asks each operand once for all of its dimensions,
     because it may be a chain itself. If nothing is left, the chain is zero.
     """
-    found: Supports = dict.fromkeys(dims)
-    asked = [dim for dim in found if may_be_cut(chain, dim)]
+    supports: Supports = dict.fromkeys(dims)
+    asked = [dim for dim in supports if may_be_cut(chain, dim)]
     if not asked:
-        return found
+        return supports
     sliced, windows = _sliced(chain), list[Window]()
     if any(dim in chain.ishape or dim not in chain.oshape for dim in asked):
         windows.append(_left_over(reversed(chain.linops), attrgetter("ishape"), sliced))
@@ -59,9 +59,9 @@ def supports_along(chain: Composite, dims: Iterable[NamedDimension]) -> Supports
         if (piece := intersection(window.get(dim) for window in windows)) is not None
     }
     if any(map(is_empty, narrow.values())):
-        return found | dict.fromkeys(asked, slice(0, 0))
+        return supports | dict.fromkeys(asked, slice(0, 0))
     within_one = [dim for dim in asked if dim not in sliced]
-    return found | {dim: narrow.get(dim) for dim in asked} | _inside(chain, narrow, within_one)
+    return supports | {dim: narrow.get(dim) for dim in asked} | _inside(chain, narrow, within_one)
 
 
 def _sliced(chain: Composite) -> frozenset[NamedDimension]:
@@ -79,7 +79,7 @@ def _sliced(chain: Composite) -> frozenset[NamedDimension]:
 
 
 def _left_over(
-    linops: Iterable[NamedLinop], side: Side, sliced: frozenset[NamedDimension]
+    linops: Iterable[NamedLinop], side: DimsOfSide, sliced: frozenset[NamedDimension]
 ) -> Window:
     """Return the supports between operands after one pass in the given order."""
     window: dict[NamedDimension, slice] = {}
@@ -96,9 +96,9 @@ def _left_over(
 
 def _inside(chain: Composite, window: Window, dims: Iterable[NamedDimension]) -> Supports:
     """Return the supports of dimensions that are inside one operand."""
-    found: Supports = {}
+    supports: Supports = {}
     for linop in chain.linops if dims else ():
-        own = [dim for dim in dims if dim in linop.dims]
-        if own:
-            found |= supports_of(tile_of(linop, window), own)
-    return found
+        inner_dims = [dim for dim in dims if dim in linop.dims]
+        if inner_dims:
+            supports |= supports_of(tile_of(linop, window), inner_dims)
+    return supports

@@ -1,18 +1,20 @@
-"""Operators around another operator."""
+"""Operators around another operator, and its complex conjugate, which is one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+
+from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._centre import without_fftshift
+from .._base._calls import apply_with_lazy_conjugate
 from .._base._cutting import tiles_at
-from .._base._dimensions import supports_of
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import Supports, Window
-from ._composite import Composite, operands_without_fftshift
+from ._composite import Composite, operands_without_fftshift, supports_of
 from ._fitting import fitted_input
 
 
@@ -61,7 +63,9 @@ class Wrapper(Composite):
     adj_fn = staticmethod(of_adjoint)
     adjoint = Composite._adjoint_of_operands
     conj = Composite._conj_of_operands
-    support = Composite._support_of_one
+
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        return supports_of(self.linop, dims)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the wrapper around the operand for an input with these dimensions."""
@@ -88,6 +92,18 @@ class Wrapper(Composite):
 without_fftshift.register(Wrapper)(operands_without_fftshift)
 
 
-@supports_of.register(Wrapper)
-def _supports_of_operand(linop: Wrapper, dims: Iterable[NamedDimension]) -> Supports:
-    return supports_of(linop.linop, dims)
+class Conjugate(Wrapper):
+    r"""The complex conjugate :math:`\bar A: x \mapsto \overline{A \bar x}`, lazy as torch's."""
+
+    @staticmethod
+    def fn(linop: Conjugate, x: Tensor, /) -> Tensor:
+        """Return conj(A conj(x))."""
+        return apply_with_lazy_conjugate(linop.linop, x.conj()).conj()
+
+    def conj(self) -> NamedLinop:
+        """Return A."""
+        return self.linop
+
+    def own_normal(self) -> NamedLinop:
+        """Return the conjugate of A's normal, so that a closed form is found."""
+        return self.linop.normal().conj()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import cast
 
 import torch
@@ -12,15 +11,23 @@ from torch import Tensor
 from nameddim import NamedDimension, NamedShape, is_wildcard
 
 from .._base._copying import linked_copy
-from .._base._dimensions import may_be_cut, size_of_side
+from .._base._dimensions import (
+    SIDES,
+    Side,
+    dims_of,
+    lengths_by_occurrence,
+    may_be_cut,
+    occurrences,
+    size_of_side,
+)
 from .._base._linop import NamedLinop
 from .._base._question import acts_as
 from .._base._roles import why_on_both_sides
-from .._base._sides import SIDES, Side, dims_of, lengths_by_occurrence, occurrences
 from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import SplitError, Window
+from .._numbers import is_integer
 
 
 class Zero(SliceableLinop):
@@ -59,14 +66,14 @@ class Zero(SliceableLinop):
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
         super().__init__(NamedShape(ishape, oshape))
-        known = by_dimension(self.name, sizes)
-        for dim, size in known.items():
-            if not isinstance(size, Integral) or size < 0:
+        given = by_dimension(self.name, sizes)
+        for dim, size in given.items():
+            if not is_integer(size, 0):
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be an integer of at least 0, got {size!r}"
                 )
         self._sizes: dict[Side, dict[NamedDimension, int]] = {
-            side: {dim: int(n) for dim, n in known.items() if dim in dims_of(self.shape, side)}
+            side: {dim: int(n) for dim, n in given.items() if dim in dims_of(self.shape, side)}
             for side in SIDES
         }
         self._apart = frozenset[NamedDimension]()  # names of different dimensions on the two sides
@@ -93,18 +100,18 @@ class Zero(SliceableLinop):
         zero = cls(linop.ishape, linop.oshape)
         zero._apart = frozenset(apart)
         for side in SIDES:
-            known = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
+            pairs = zip(dims_of(linop.shape, side), linop.sizes(side), strict=True)
             given = (sizes or {}).get(side, {})
-            zero._sizes[side] = {**given, **{dim: n for dim, n in known if n is not None}}
+            zero._sizes[side] = {**given, **{dim: n for dim, n in pairs if n is not None}}
         return zero
 
     @property
     def is_complete(self) -> bool:
         """Whether the length of each dimension is known or follows from the other side."""
-        here, there = {*self.ishape}, {*self.oshape}
+        idims, odims = {*self.ishape}, {*self.oshape}
         return (
-            self._sizes["input"].keys() >= here - there | self._apart
-            and self._sizes["output"].keys() >= there - here | self._apart
+            self._sizes["input"].keys() >= idims - odims | self._apart
+            and self._sizes["output"].keys() >= odims - idims | self._apart
         )
 
     def size(self, dim: NamedDimension | str) -> int | None:

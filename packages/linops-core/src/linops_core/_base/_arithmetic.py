@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from numbers import Complex, Integral
+from numbers import Complex
 from typing import (
     TYPE_CHECKING,
     Literal,
@@ -18,6 +18,7 @@ from typing import (
 from torch import Tensor
 
 from .._kernels._tracing import make_in_plain_python
+from .._numbers import is_integer
 from ._dimensions import DimensionedModule
 
 if TYPE_CHECKING:
@@ -55,7 +56,10 @@ _INSTEAD: dict[tuple[Sign, str], str] = {
 
 
 class Rules:
-    """Functions that combine operators; ``_algebra._rules`` sets them on import."""
+    """Functions of compositions that the base calls, without a choice by class.
+
+    Imports go from compositions to the base, so ``_algebra`` sets these functions on import.
+    """
 
     compose: Callable[..., NamedLinop]
     """Composes operators; the first one is applied first."""
@@ -178,7 +182,7 @@ class Arithmetic(DimensionedModule):
         ValueError
             If the exponent is negative, or the operator does not map a space to itself.
         """
-        if not isinstance(exponent, Integral):
+        if not is_integer(exponent):
             return _refused(self, "**", exponent)
         return make_in_plain_python(rules.power, self, int(exponent))
 

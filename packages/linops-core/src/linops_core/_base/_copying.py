@@ -8,12 +8,13 @@ tensors.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from torch import Tensor, nn
 
+from .._kept import Cache, inherited_values
 from ._late_hooks import HOOKS
-from ._memo import inherited_values
 from ._question import Question
 from ._state import plain_weight
 
@@ -25,25 +26,25 @@ Module = TypeVar("Module", bound=nn.Module)
 
 def linked_copy(linop: Module, shape: NamedShape | None = None, /, **changed: object) -> Module:
     """Return a copy of ``linop`` that shares its dictionaries of tensors, and has no hooks."""
-    own = attributes_of_linked(linop, shape) | changed
+    attributes = attributes_of_linked(linop, shape) | changed
     if changed.keys() - {"_is_endomorphism"}:
-        own["_found"] = {}  # lengths may differ
-    return with_attributes(linop, own)
+        attributes["_memos"] = {}  # lengths may differ
+    return with_attributes(linop, attributes)
 
 
 def attributes_of_linked(linop: nn.Module, shape: NamedShape | None = None) -> dict[str, Any]:
     """Return the attributes of a linked copy, to be copied for each of several."""
     vars(linop)["_has_relatives"] = True
-    own = vars(linop).copy()
-    for name in HOOKS & own.keys():
-        del own[name]
-    own.pop("_compiled_call_impl", None)
-    own.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
+    attributes = vars(linop).copy()
+    for name in HOOKS & attributes.keys():
+        del attributes[name]
+    attributes.pop("_compiled_call_impl", None)
+    attributes.update(_is_full_backward_hook=None, _adjoint=None, _normal=None)
     if shape is None:
-        own["_found"] = inherited_values(own["_found"])
+        attributes["_memos"] = inherited_values(attributes["_memos"])
     else:
-        own.update(_shape=shape, _found={})
-    return own
+        attributes.update(_shape=shape, _memos={})
+    return attributes
 
 
 def with_attributes(linop: Module, attributes: dict[str, Any]) -> Module:
@@ -58,8 +59,10 @@ def shallow_copy(module: Module) -> Module:
     """Return a copy of ``module`` with its own dictionaries of the same tensors."""
     other: Module = object.__new__(type(module))
     state: dict[str, Any] = module.__getstate__()  # type: ignore[no-untyped-call]
-    own = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
-    vars(other).update(own, _has_relatives=False)
+    copied = {k: v.copy() if isinstance(v, (dict, set)) else v for k, v in state.items()}
+    vars(other).update(copied, _has_relatives=False)
+    for name, cache in caches_of(module):
+        vars(other)[name] = copy(cache)
     return other
 
 
@@ -67,19 +70,26 @@ def with_changed_tensors(
     module: Module, change: Callable[[Tensor], Tensor], parts: Mapping[str, Tensor] | None = None
 ) -> Module:
     """Return a copy of ``module`` with ``change(t)`` of each tensor, or its part, as buffers."""
-    own = {**module._parameters, **module._buffers}
-    tensors = {name: tensor for name, tensor in own.items() if tensor is not None}
+    held = {**module._parameters, **module._buffers}
+    tensors = {name: tensor for name, tensor in held.items() if tensor is not None}
     other = shallow_copy(module)
     if "_has_relatives" in vars(module):
         vars(module)["_has_relatives"] = True
     vars(other).update(
-        _parameters={name: None for name in own.keys() - tensors.keys()},
+        _parameters={name: None for name in held.keys() - tensors.keys()},
         _buffers={
             name: plain_weight(change((parts or {}).get(name, t))) for name, t in tensors.items()
         },
         _modules={name: _changed_child(child, change) for name, child in module._modules.items()},
     )
+    for name, cache in caches_of(module):
+        vars(other)[name] = cache.for_tensors([*other.parameters(), *other.buffers()])
     return other
+
+
+def caches_of(module: nn.Module) -> list[tuple[str, Cache]]:
+    """Return the caches of a module by name, without those of its parts."""
+    return [(name, own) for name, own in vars(module).items() if isinstance(own, Cache)]
 
 
 @Question.inherited

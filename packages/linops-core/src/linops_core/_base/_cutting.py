@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from nameddim import ND, NamedDimension, is_wildcard
 
 from ._arithmetic import rules
-from ._dimensions import DimensionedModule
-from ._sides import SIDES, dims_of
+from ._dimensions import SIDES, DimensionedModule, dims_of
 from ._tile import SplitError, Window, normalized_slice
 
 if TYPE_CHECKING:
@@ -206,14 +205,14 @@ def tile_of(linop: NamedLinop, window: Window) -> NamedLinop:
     tile = linop.split(linop, window)
     if not isinstance(tile, DimensionedModule):
         raise SplitError(f"{linop.signature}: split must return a NamedLinop, got {tile!r}")
-    names, own = tile.shape, linop.shape
-    if names is not own and (names.ishape, names.oshape) != (own.ishape, own.oshape):
+    names, dims = tile.shape, linop.shape
+    if names is not dims and (names.ishape, names.oshape) != (dims.ishape, dims.oshape):
         raise SplitError(
             f"{linop.signature}: split must return an operator between the same dimensions, "
             f"got {tile.signature}"
         )
     for dim, piece in window.items():
-        if dim in own.dims and tile.size(dim) not in (None, piece.stop - piece.start):
+        if dim in dims.dims and tile.size(dim) not in (None, piece.stop - piece.start):
             raise SplitError(
                 f"{linop.signature}: split must return an operator in which {dim} has size "
                 f"{piece.stop - piece.start} for {piece}, got {tile.size(dim)}"

@@ -9,9 +9,8 @@ from torch import Tensor
 from memmap import union_nbytes
 from nameddim import is_wildcard
 
-from ._dimensions import DimensionedModule
+from ._dimensions import SIDES, DimensionedModule, dims_of
 from ._question import Question
-from ._sides import SIDES, dims_of
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
@@ -67,8 +66,8 @@ def tree_lines(linop: DimensionedModule) -> Iterator[str]:
 
 def html_tree(linop: DimensionedModule) -> str:
     """Return the tree as a table for notebooks."""
-    known = [(dim, linop.role(dim)) for dim in sorted(linop.dims) if not is_wildcard(dim)]
-    roles = ", ".join(f"{dim} {role}" for dim, role in known if role is not None)
+    role_of_dim = [(dim, linop.role(dim)) for dim in sorted(linop.dims) if not is_wildcard(dim)]
+    roles = ", ".join(f"{dim} {role}" for dim, role in role_of_dim if role is not None)
     from memmap import html_table  # only notebooks need it
 
     return html_table(["operator", "input", "output", "weights"], _html_rows(linop, 0), roles)

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
-from nameddim import ELLIPSES, ND, NamedDimension, NamedShape
+from nameddim import ELLIPSES, ND, NamedDimension, NamedShape, is_wildcard
 
 from ._module import OperatorModule
-from ._question import Question
 from ._roles import Role, membership
-from ._sides import SIDES, Side, axis_of, dims_of, occurrences
-from ._tile import Supports
 
-Source: TypeAlias = "tuple[DimensionedModule, Side, int] | int | None"
-"""Where a length is known: an operator and a position of a side, or a fixed number."""
+Side: TypeAlias = Literal["input", "output"]
+"""A side of an operator."""
+SIDES: tuple[Side, Side] = ("input", "output")
 
 
 class DimensionedModule(OperatorModule):
@@ -167,21 +165,9 @@ def size_of_side(linop: DimensionedModule, dim: NamedDimension | str) -> int | N
     return None
 
 
-@Question.inherited
-def supports_of(linop: DimensionedModule, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the supports of several dimensions; some operators find them together."""
-    return {dim: linop.support(dim) for dim in dims}
-
-
 def may_be_cut(linop: DimensionedModule, dim: NamedDimension | str) -> bool:
     """Whether an operator has ``dim`` and it can be sliced."""
     return linop.role(dim) not in (None, Role.OPAQUE)
-
-
-@Question.inherited
-def source_of(linop: DimensionedModule, side: Side, position: int) -> Source:
-    """Return where the length at a place is known, or the length itself."""
-    return linop, side, position
 
 
 def check_sizes(
@@ -203,10 +189,9 @@ def check_sizes(
             f"got shape {tuple(x.shape)}"
         )
     for position, (dim, size) in enumerate(zip(names, sizes, strict=True)):
-        axis = axis_of(position, names)
-        if size is not None and x.shape[axis] != size:
+        if size is not None and (length := x.shape[axis_of(position, names)]) != size:
             raise ValueError(
-                f"{linop.name}: {dim} must have size {size}, got {x.shape[axis]} "
+                f"{linop.name}: {dim} must have size {size}, got {length} "
                 f"in an {side} of shape {tuple(x.shape)} for {linop.shape}"
             )
 
@@ -231,9 +216,74 @@ def is_renamed_by(linop: DimensionedModule, names: Mapping[NamedDimension, Named
     return bool(linop.dims & names.keys())
 
 
-def length_of(source: Source) -> int | None:
-    """Return the current length of ``source``; weights may have been replaced."""
-    if source is None or isinstance(source, int):
-        return source
-    linop, side, position = source
-    return linop.sizes(side)[position]
+def dims_of(shape: NamedShape, side: Side) -> tuple[NamedDimension, ...]:
+    """Return the names of that side."""
+    return shape.ishape if side == "input" else shape.oshape
+
+
+def named_axes(names: tuple[NamedDimension, ...]) -> list[tuple[int, NamedDimension]]:
+    """Return (axis, dimension) for all but ``...``; axes behind it count from the end."""
+    return [
+        (axis_of(position, names), dim) for position, dim in enumerate(names) if dim != ELLIPSES
+    ]
+
+
+def axis_of(position: int, names: tuple[NamedDimension, ...]) -> int:
+    """Return the axis of the dimension at ``position``, negative behind a ``...``."""
+    return position - len(names) * (ELLIPSES in names[:position])
+
+
+def occurrences(names: tuple[NamedDimension, ...]) -> list[tuple[NamedDimension, int]]:
+    """Return each name with its count so far, because ``()`` may occur several times."""
+    return [(dim, names[:position].count(dim)) for position, dim in enumerate(names)]
+
+
+def lengths_by_occurrence(
+    names: tuple[NamedDimension, ...], shape: Sequence[int]
+) -> dict[tuple[NamedDimension, int], list[int]]:
+    """Return the lengths of a tensor by :func:`occurrences`; of a ``...`` it may be several."""
+    result, lengths, n_run = {}, [*shape], len(shape) - len(names) + 1
+    for occurrence in occurrences(names):
+        count = n_run if occurrence[0] == ELLIPSES else 1
+        result[occurrence], lengths = lengths[:count], lengths[count:]
+    return result
+
+
+def with_dims_in_front(shape: NamedShape, ishape: tuple[NamedDimension, ...]) -> NamedShape | None:
+    """Return ``shape`` with further dimensions in front of both sides, so that the input fits.
+
+    None if ``ishape`` does not end with ``shape.ishape``, or ``shape`` has further dimensions in
+    front already.
+    """
+    n_more = len(ishape) - len(shape.ishape)
+    if n_more < 1 or ELLIPSES in shape.ishape or ishape[n_more:] != shape.ishape:
+        return None
+    front = ishape[:n_more]
+    others = dict(shape.other_shapes)
+    if {*front} & {*shape.ishape, *shape.oshape}.union(*others.values()):
+        return None
+    if "batch_shape" in others:
+        others["batch_shape"] = (*front, *others["batch_shape"])
+    return NamedShape((*front, *shape.ishape), (*front, *shape.oshape), **others)
+
+
+def is_part_of(
+    pattern: tuple[NamedDimension, ...], dims: tuple[NamedDimension, ...], in_order: bool = True
+) -> bool:
+    """Whether ``dims`` contains ``pattern``, in order; a ``...`` is any number of dimensions."""
+    names = [dim for dim in pattern if dim != ELLIPSES]
+    if any(map(is_wildcard, names)) or len(names) == len(pattern) == len(dims):
+        return False
+    among = iter(dims) if in_order else dims
+    return all(dim in among for dim in names)
+
+
+def unused_names(
+    dims: Iterable[NamedDimension], used: Iterable[NamedDimension]
+) -> tuple[NamedDimension, ...]:
+    """Return the next name of each dimension that is neither used nor returned for another one."""
+    names, taken = list[NamedDimension](), set(used)
+    for dim in dims:
+        names.append(dim.next_unused(taken))
+        taken.add(names[-1])
+    return tuple(names)

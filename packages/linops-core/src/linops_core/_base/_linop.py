@@ -15,25 +15,20 @@ from torch.compiler import is_dynamo_compiling
 from nameddim import NamedDimension, NamedShape
 
 from .. import config
-from .._kernels._complex import resolve_conj_and_neg
-from .._kernels._freed_memory import keep_freed
+from .._kept import Kept
 from .._kernels._tracing import constant_when_compiled, make_in_plain_python
 from ._arithmetic import Arithmetic, rules
-from ._calls import apply_with_lazy_conjugate
+from ._calls import Calls
 from ._conversions import Conversions
 from ._copying import linked_copy, with_changed_tensors
 from ._cutting import Slicing, overridable
 from ._description import html_tree, tensor_text, tree_lines
-from ._dimensions import check_inner, is_renamed_by
-from ._memo import CHECKED, may_be_kept
+from ._dimensions import check_inner, is_renamed_by, with_dims_in_front
 from ._question import lost_closed_forms
-from ._sides import with_dims_in_front
 from ._swapped_functions import check_swap, of_adjoint, swapped
 
-_NOTHING = None, None
 
-
-class NamedLinop(Arithmetic, Conversions, Slicing):
+class NamedLinop(Calls, Arithmetic, Conversions, Slicing):
     r"""A linear operator :math:`A` between tensors whose dimensions have names.
 
     To write an operator, subclass it, pass the shape to ``super().__init__`` and override two
@@ -69,7 +64,7 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
     tensor([1., 2.])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = ()
+    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
     """Classes of attributes that are saved with an operator; see :func:`safe_globals`."""
     takes_any_batch: ClassVar[bool] = False
     """Whether ``fn`` treats all slices of further dimensions in front alike. A class sets it."""
@@ -110,52 +105,6 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
     def as_endomorphism(self) -> NamedLinop:
         """Return the operator, marked as one that maps a space to itself."""
         return self if self.is_endomorphism else linked_copy(self, None, _is_endomorphism=True)
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Return A x, with the hooks of the module; see :meth:`forward`.
-
-        The result is never a lazy conjugate: ``y.is_conj()`` and ``y.is_neg()`` are False.
-        """
-        return resolve_conj_and_neg(apply_with_lazy_conjugate(self, x))
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Return A x.
-
-        Parameters
-        ----------
-        x : Tensor
-            Of shape ``ishape``.
-
-        Returns
-        -------
-        Tensor
-            Of shape ``oshape``. It shares memory with ``x`` if the operator copies nothing, such as
-            Identity or a slice.
-
-        Raises
-        ------
-        TypeError
-            If x, or the result of ``fn``, is not a tensor.
-        ValueError
-            If x does not have the dimensions and sizes of ``ishape``, or the result does not have
-            the dimensions and sizes of ``oshape``. The result is checked for each new shape of x.
-        """
-        facts = None if is_dynamo_compiling() or type(x) is not Tensor else self._facts(x)
-        checked, returned = _NOTHING if facts is None else self._found.get(CHECKED, _NOTHING)
-        is_known = facts is not None and facts == checked
-        if not is_known:
-            self._check_vector(x, "input")
-        y = self.fn(self, x)
-        if not is_known or getattr(y, "shape", None) != returned:
-            self._check_vector(y, "output")
-            if facts is not None and may_be_kept(x.shape):
-                CHECKED.keep(self, (facts, y.shape))
-                keep_freed(x, y)
-        return y
-
-    def _facts(self, x: Tensor) -> tuple[object, ...]:
-        """Return all facts that decide whether x is valid: its shape and all lengths."""
-        return x.shape, self.sizes("input"), self.sizes("output")
 
     @property
     def H(self) -> NamedLinop:
@@ -207,11 +156,6 @@ class NamedLinop(Arithmetic, Conversions, Slicing):
         if self.adj_fn is of_adjoint:
             return linked_copy(self, self._shape.H)
         return linked_copy(self, self._shape.H, **swapped(self))
-
-    @property
-    def is_adjoint(self) -> bool:
-        """Whether the functions of the class are swapped, as in :meth:`adjoint`."""
-        return bool(self.fn is not type(self).fn)
 
     @property
     def T(self) -> NamedLinop:

@@ -9,14 +9,20 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from .._kernels._complex import resolve_conj_and_neg
-from .._kernels._dtype import dtype_of_cast, in_precision_of
+from .._kept import CHECKED, Memo
+from .._kernels._dtype import dtype_of_cast, in_precision_of, resolve_conj_and_neg
 from .._kernels._tracing import constant_when_compiled
 from ._copying import shallow_copy
 from ._late_hooks import LateHooks
-from ._memo import CHECKED, Memo
 from ._state import add_repeated_entries, plain_weight, remove_repeated_entries
 from ._swapped_functions import SWAPPED, finish_swap
+
+_STATE = ("_modules", "_parameters", "_buffers", "_non_persistent_buffers_set", "_geometry")
+
+
+def state_of(module: nn.Module) -> dict[str, Any]:
+    """Return the attributes in which an operator has operands and weights."""
+    return {name: vars(module)[name] for name in _STATE}
 
 
 class OperatorModule(LateHooks):
@@ -26,8 +32,10 @@ class OperatorModule(LateHooks):
         super().__init__()
         self._name = name
         self._has_relatives = False
-        self._found: dict[Memo[Any], Any] = {}
-        # Not in `_found`, since torch.compile makes a graph anew when a dictionary has grown.
+        self._geometry: tuple[str, ...] = ()
+        """The names of weights that are coordinates, angles or times."""
+        self._memos: dict[Memo[Any], Any] = {}
+        # Not in `_memos`, since torch.compile makes a graph anew when a dictionary has grown.
         self._adjoint: Any = None
         """The adjoint, once it is made; the adjoint of an adjoint refers back weakly."""
         self._normal: Any = None
@@ -51,7 +59,7 @@ class OperatorModule(LateHooks):
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the attributes without caches and without a compiled call."""
-        state = {**vars(self), "_found": {}, "_adjoint": None, "_normal": None}
+        state = {**vars(self), "_memos": {}, "_adjoint": None, "_normal": None}
         state.pop("_compiled_call_impl", None)
         return state
 
@@ -63,17 +71,17 @@ class OperatorModule(LateHooks):
         """
         cls, state = type(self), self.__getstate__()
         for name in SWAPPED & state.keys():
-            found = [other for other in SWAPPED if getattr(cls, other, None) is state[name]]
-            state[name] = min(found, default=state[name])
+            swapped = [other for other in SWAPPED if getattr(cls, other, None) is state[name]]
+            state[name] = min(swapped, default=state[name])
         return copyreg.__newobj__, (cls,), state  # type: ignore[attr-defined] # what pickle calls
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take the attributes, and the methods by their names."""
-        own = dict(state)
-        for name in SWAPPED & own.keys():
-            if own[name] in SWAPPED:
-                own[name] = getattr(type(self), own[name])
-        super().__setstate__(own)  # type: ignore[no-untyped-call]
+        attributes = dict(state)
+        for name in SWAPPED & attributes.keys():
+            if attributes[name] in SWAPPED:
+                attributes[name] = getattr(type(self), attributes[name])
+        super().__setstate__(attributes)  # type: ignore[no-untyped-call]
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set an attribute.
@@ -84,12 +92,12 @@ class OperatorModule(LateHooks):
             If it is not a parameter or buffer, and other operators were derived from this one: they
             would not change.
         """
-        own = vars(self)
-        if own.get("_has_relatives") and not (
+        attributes = vars(self)
+        if attributes.get("_has_relatives") and not (
             name.startswith("_")
             or name == "training"
-            or name in own["_parameters"]
-            or name in own["_buffers"]
+            or name in attributes["_parameters"]
+            or name in attributes["_buffers"]
         ):
             raise RuntimeError(
                 f"{self.name}: {name} must not change once other operators were made from it "
@@ -97,10 +105,10 @@ class OperatorModule(LateHooks):
                 "make a new operator"
             )
         if isinstance(value, nn.Module):
-            own["_found"] = {}  # lengths and names of another operand
-        elif "_found" in own:
-            CHECKED.take(self)  # it may depend on the attribute
-        if isinstance(value, Tensor) and name in own.get("_buffers", ()):
+            attributes["_memos"] = {}  # lengths and names of another operand
+        elif "_memos" in attributes:
+            CHECKED.forget(self)  # it may depend on the attribute
+        if isinstance(value, Tensor) and name in attributes.get("_buffers", ()):
             value = plain_weight(value)
         super().__setattr__(name, value)
         if name in SWAPPED:
@@ -126,9 +134,9 @@ class OperatorModule(LateHooks):
         listed: set[Any] = set() if memo is None else memo
         is_first = id(self._parameters) not in listed
         listed.add(id(self._parameters))
-        for found in super().named_modules(listed, prefix, remove_duplicate):
-            if is_first or found[1] is not self:
-                yield found
+        for pair in super().named_modules(listed, prefix, remove_duplicate):
+            if is_first or pair[1] is not self:
+                yield pair
 
     def state_dict(self, *args: Any, prefix: str = "", **kwargs: Any) -> Any:
         """Return the tensors by the names of ``named_parameters``: the names of their first use."""
@@ -158,9 +166,8 @@ class OperatorModule(LateHooks):
         """
         for module in self.children() if recurse else ():
             module._apply(fn)
-        own = {**self._parameters, **self._buffers}
-        names = getattr(self, "_geometry", ())  # the weights that are coordinates, angles or times
-        geometry = [t for name in names if (t := own.get(name)) is not None]
+        held = {**self._parameters, **self._buffers}
+        geometry = [t for name in self._geometry if (t := held.get(name)) is not None]
         at = {id(tensor) for weight in geometry for tensor in (weight, weight.grad)}
 
         def changed(tensor: Tensor) -> Tensor:

@@ -13,8 +13,7 @@ from typing import TypeAlias
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
-from ._dimensions import DimensionedModule
-from ._sides import SIDES, Side, dims_of
+from ._dimensions import SIDES, DimensionedModule, Side, dims_of
 
 Dims: TypeAlias = tuple[NamedDimension, ...]
 Place: TypeAlias = tuple[int, Side, int]
@@ -73,16 +72,16 @@ def composition_dims(
     for one, other in pairs:
         parents[root(node(other))] = root(node(one))
     for number, linop in enumerate(linops):
-        for here, there in linop.linked_positions():
-            parents[root(node((number, "output", there)))] = root(node((number, "input", here)))
-    known: dict[int, tuple[int, Place]] = {}
+        for i, o in linop.linked_positions():
+            parents[root(node((number, "output", o)))] = root(node((number, "input", i)))
+    first_sizes: dict[int, tuple[int, Place]] = {}
     for number, linop in enumerate(linops):
         for side in SIDES:
             for position, size in enumerate(linop.sizes(side)):
                 if size is None:
                     continue
                 place: Place = (number, side, position)
-                before, where = known.setdefault(root(node(place)), (size, place))
+                before, where = first_sizes.setdefault(root(node(place)), (size, place))
                 if before != size and owner is not None:
                     raise ValueError(_two_lengths(owner, linops, where, before, place, size))
     sources: dict[tuple[Side, int], Place] = {}
@@ -90,13 +89,13 @@ def composition_dims(
     at_input: dict[int, int] = {}
     for side in SIDES:
         for position in range(len(dims_of(shape, side))):
-            own = root(node((COMPOSITION, side, position)))
-            if own in known:
-                sources[side, position] = known[own][1]
+            node_of_place = root(node((COMPOSITION, side, position)))
+            if node_of_place in first_sizes:
+                sources[side, position] = first_sizes[node_of_place][1]
             if side == "input":
-                at_input[own] = position
-            elif own in at_input:
-                links.append((at_input[own], position))
+                at_input[node_of_place] = position
+            elif node_of_place in at_input:
+                links.append((at_input[node_of_place], position))
     return CompositionDims(sources, tuple(links))
 
 
@@ -114,8 +113,9 @@ def _two_lengths(
     before = dims_of(first.shape, one[1])[one[2]]
     name = f"{dim}" if dim == before else f"{before}, which is {dim} further on,"
     return (
-        f"{owner}: {name} must have one size, got {size} in {first.name} ({first.shape}) "
-        f"and {size_there} in {second.signature}"
+        f"{owner}: {name} must have one size, got {size} in {first.signature}, operand "
+        f"{one[0] + 1}, and {size_there} in {second.signature}, operand {other[0] + 1}; "
+        "make both with one size"
     )
 
 
@@ -143,13 +143,13 @@ def equal_places_in_chain(
     shape: NamedShape, linops: Sequence[DimensionedModule]
 ) -> Iterator[EqualPlaces]:
     """Yield the equal places of operators that are applied one after another."""
-    for here, there in matching_positions(shape.ishape, linops[0].ishape):
-        yield (COMPOSITION, "input", here), (0, "input", there)
+    for one, other in matching_positions(shape.ishape, linops[0].ishape):
+        yield (COMPOSITION, "input", one), (0, "input", other)
     for number in range(1, len(linops)):
-        for here, there in matching_positions(linops[number - 1].oshape, linops[number].ishape):
-            yield (number - 1, "output", here), (number, "input", there)
-    for here, there in matching_positions(shape.oshape, linops[-1].oshape):
-        yield (COMPOSITION, "output", here), (len(linops) - 1, "output", there)
+        for one, other in matching_positions(linops[number - 1].oshape, linops[number].ishape):
+            yield (number - 1, "output", one), (number, "input", other)
+    for one, other in matching_positions(shape.oshape, linops[-1].oshape):
+        yield (COMPOSITION, "output", one), (len(linops) - 1, "output", other)
 
 
 def equal_places_side_by_side(
@@ -159,11 +159,11 @@ def equal_places_side_by_side(
 ) -> Iterator[EqualPlaces]:
     """Yield the equal places of operators with the same input, whose outputs are combined."""
     for side in SIDES:
-        own = dims_of(shape, side)
+        dims_of_whole = dims_of(shape, side)
         for number, linop in enumerate(linops):
-            for here, there in matching_positions(own, dims_of(linop.shape, side)):
-                if own_length(side, here) is None:
-                    yield (COMPOSITION, side, here), (number, side, there)
+            for outer, inner in matching_positions(dims_of_whole, dims_of(linop.shape, side)):
+                if own_length(side, outer) is None:
+                    yield (COMPOSITION, side, outer), (number, side, inner)
 
 
 def equal_places_by_name(
@@ -171,12 +171,12 @@ def equal_places_by_name(
 ) -> Iterator[EqualPlaces]:
     """Yield the equal places of operators that are related to the whole by names only."""
     for number, linop in enumerate(linops):
-        linked = {there for _, there in linop.linked_positions()}
+        linked = {inner for _, inner in linop.linked_positions()}
         for side in SIDES:
-            for here, dim in enumerate(dims_of(shape, side)):
+            for outer, dim in enumerate(dims_of(shape, side)):
                 if dim in linop.ishape:
                     at_output = linop.oshape.index(dim) if dim in linop.oshape else None
                     if at_output is None or at_output in linked:
-                        yield (COMPOSITION, side, here), (number, "input", linop.ishape.index(dim))
+                        yield (COMPOSITION, side, outer), (number, "input", linop.ishape.index(dim))
                 elif dim in linop.oshape:
-                    yield (COMPOSITION, side, here), (number, "output", linop.oshape.index(dim))
+                    yield (COMPOSITION, side, outer), (number, "output", linop.oshape.index(dim))

@@ -40,7 +40,7 @@ def has_functions_of(cls: type, parent: type, *names: str) -> bool:
 
 def _base_of(cls: type) -> type:
     """Return the base class of all operators, which says what a class can override."""
-    return next(found for found in reversed(cls.__mro__) if "fn" in vars(found))
+    return next(base for base in reversed(cls.__mro__) if "fn" in vars(base))
 
 
 def acts_as(linop: object, kind: type[Kind]) -> TypeGuard[Kind]:
@@ -59,9 +59,9 @@ def _acts_alike(cls: type, kind: type) -> bool:
 def lost_closed_forms(cls: type) -> Iterator[str]:
     """Yield the inherited closed forms that a class loses: it overrides their functions."""
     for name, functions in _CLOSED_FORMS.items():
-        definer = next(found for found in cls.__mro__ if name in vars(found))
+        definer = next(base for base in cls.__mro__ if name in vars(base))
         # Also functions that the definer leaves open and a class between the two has.
-        between = [found for found in cls.__mro__ if issubclass(found, definer)]
+        between = [base for base in cls.__mro__ if issubclass(base, definer)]
         is_of_base = issubclass(_base_of(cls), definer)
         if not is_of_base and not all(has_functions_of(cls, each, *functions) for each in between):
             yield name
@@ -81,8 +81,8 @@ class Question(Generic[Rest, Result]):
 
     An answer is about the ``fn`` and ``adj_fn`` of its class. A class that overrides one of them,
     or ``forward``, is another operator, and does not inherit the answer: the default holds.
-    Answers about operands, dimensions or slices are inherited as these are, by all subclasses; make
-    such a question by :meth:`inherited`.
+    Answers about operands are inherited as these are, by all subclasses; make such a question by
+    :meth:`inherited`. An answer never repeats a method, which a subclass may override.
 
     It is not a :func:`functools.singledispatch`, whose cache is written to at the first call for a
     class: torch.compile then refuses to read the names of dimensions in the same graph.

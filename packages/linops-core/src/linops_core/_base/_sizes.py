@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from numbers import Integral
-from typing import NamedTuple, TypeGuard, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,14 +12,10 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._kernels._dtype import promoted_dtype
+from .._numbers import is_integer
 from ._dimensions import DimensionedModule
 
 Item = TypeVar("Item")
-
-
-def is_size(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is a positive integer."""
-    return isinstance(value, Integral) and int(value) > 0
 
 
 def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ...]:
@@ -76,10 +71,10 @@ def input_space(
     first one on which the operator takes inputs.
     """
     if like is None:
-        known = promoted_dtype(_values(linop), default)
+        dtype_of_values = promoted_dtype(_values(linop), default)
         first = next(iter(linop.input_devices), None)
         lengths = input_lengths(linop, sizes)
-        return InputSpace(lengths, dtype or known, first if device is None else device)
+        return InputSpace(lengths, dtype or dtype_of_values, first if device is None else device)
     if sizes is not None:
         raise ValueError(
             f"{linop.signature}: sizes and like must not be given together, got sizes {sizes}"
@@ -97,7 +92,8 @@ def _values(linop: DimensionedModule) -> list[Tensor]:
         for module in linop.modules()
         for name, weight in chain(module._parameters.items(), module._buffers.items())
         # Places, angles and shifts do not decide dtypes.
-        if weight is not None and name not in getattr(module, "_geometry", ())
+        if weight is not None
+        and not (isinstance(module, DimensionedModule) and name in module._geometry)
     ]
 
 
@@ -107,11 +103,11 @@ def input_lengths(
     """Return the size of each input dimension, known or given; ``...`` has ``of_run``."""
     given = by_dimension(linop.name, sizes)
     lengths: list[int] = []
-    for dim, known in zip(linop.ishape, linop.sizes("input"), strict=True):
-        size = given.get(dim, known)
+    for dim, length in zip(linop.ishape, linop.sizes("input"), strict=True):
+        size = given.get(dim, length)
         if size is None and dim == ELLIPSES:
             lengths += of_run
-        elif not isinstance(size, Integral) or size < 0:
+        elif not is_integer(size, 0):
             raise ValueError(
                 f"{linop.signature}: the size of {dim} must be known to the operator or given in "
                 f"sizes, as an integer of at least 0, got {sizes}; or pass a tensor of the "

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from nameddim import NamedDimension, NamedShape
 
-from .._base._sides import Side
+from .._base._dimensions import Side
 from .._kernels._dtype import not_a_tensor
-from ._centre import without_fftshift
 from ._copying import attributes_of_linked, linked_copy, with_attributes, with_changed_tensors
 from ._description import slices_text, tensor_text
+from ._grid_questions import without_fftshift
 from ._linop import NamedLinop
 from ._roles import Role
 from ._tile import Window, within
@@ -42,8 +42,8 @@ class WeightPart(NamedTuple):
 
     def axes_of(self, dims: Container[NamedDimension], shape: NamedShape) -> tuple[int, ...]:
         """Return the axes of ``dims`` that are not broadcast."""
-        own = enumerate(self.dims(shape))
-        return tuple([at for at, dim in own if dim in dims and at not in self.broadcast])
+        names = enumerate(self.dims(shape))
+        return tuple([at for at, dim in names if dim in dims and at not in self.broadcast])
 
     def of(self, weight: Tensor) -> Tensor:
         """Return the part of the weight."""
@@ -113,6 +113,8 @@ class SliceableLinop(NamedLinop):
         weight: Tensor,
         shape_key: str,
         broadcast_dims: tuple[NamedDimension, ...] = (),
+        *,
+        is_geometry: bool = False,
     ) -> None:
         """Register ``weight`` as attribute ``name`` with dimensions ``shape.other_shapes[shape_key]``.
 
@@ -124,6 +126,9 @@ class SliceableLinop(NamedLinop):
         ----------
         broadcast_dims : tuple of dimensions
             Dimensions in which the weight has size 1 and is broadcast.
+        is_geometry : bool
+            Whether the weight is coordinates, angles or times. Then it stays real and is not
+            rounded to half precision, and its dtype does not decide that of vectors.
 
         Raises
         ------
@@ -156,6 +161,8 @@ class SliceableLinop(NamedLinop):
             self.register_parameter(name, weight)
         else:
             self.register_buffer(name, weight)
+        if is_geometry:
+            self._geometry += (name,)
         self._weights[name] = WeightPart(shape_key, tuple(map(dims.index, broadcast_dims)))
 
     def __delattr__(self, name: str) -> None:
@@ -175,11 +182,11 @@ class SliceableLinop(NamedLinop):
         super().__delattr__(name)
 
     def _facts(self, x: Tensor) -> tuple[object, ...]:
-        own = self.__dict__  # attributes of a module are slow to look up
-        parameters, buffers = own["_parameters"], own["_buffers"]
+        attributes = self.__dict__  # attributes of a module are slow to look up
+        parameters, buffers = attributes["_parameters"], attributes["_buffers"]
         return x.shape, *[
             (parameters[name] if name in parameters else buffers[name]).shape
-            for name in own["_weights"]
+            for name in attributes["_weights"]
         ]
 
     def _check_vector(self, x: object, side: Side) -> None:
@@ -207,10 +214,10 @@ class SliceableLinop(NamedLinop):
                 )
 
     def _weight(self, name: str) -> Tensor:
-        own = self.__dict__
-        weight: Tensor | None = own["_parameters"].get(name)
-        found: Tensor = own["_buffers"][name] if weight is None else weight
-        return found
+        attributes = self.__dict__
+        weight: Tensor | None = attributes["_parameters"].get(name)
+        tensor: Tensor = attributes["_buffers"][name] if weight is None else weight
+        return tensor
 
     def weight_part(self, name: str) -> Tensor:
         """Return the weight as this operator reads it: the whole, or the view of a tile."""
@@ -219,8 +226,8 @@ class SliceableLinop(NamedLinop):
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim`` in the weights, or None if no weight has it."""
         for name, part in self._weights.items():
-            for axis, own in enumerate(part.dims(self._shape)):
-                if own == dim and axis not in part.broadcast:
+            for axis, dim_of_axis in enumerate(part.dims(self._shape)):
+                if dim_of_axis == dim and axis not in part.broadcast:
                     piece = part.slice_along(axis)
                     if piece == _ALL:
                         return int(self._weight(name).shape[axis])
@@ -264,9 +271,9 @@ class SliceableLinop(NamedLinop):
                     if dim in window:
                         pieces[axis] = within(pieces[axis], window[dim])
                 weights[name] = WeightPart(*part[:2], tuple(pieces), cut_from, part.shifted)
-            own = attributes.copy()
-            own.update(_weights=weights, _found={})
-            tiles.append(with_attributes(self, own))
+            tile_attributes = attributes.copy()
+            tile_attributes.update(_weights=weights, _memos={})
+            tiles.append(with_attributes(self, tile_attributes))
         return tiles
 
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:

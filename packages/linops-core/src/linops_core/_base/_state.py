@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from .._kernels._complex import resolve_conj_and_neg
+from .._kernels._dtype import resolve_conj_and_neg
 
 
 def plain_weight(tensor: Tensor) -> Tensor:

@@ -76,7 +76,7 @@ def finish_swap(linop: Any) -> None:
     The other pairs of functions are swapped, too. If the class has :func:`of_adjoint`, the parts
     become those of the adjoint instead. A pair with functions that are not of the class stays.
     """
-    cls, own = type(linop), vars(linop)
+    cls, attributes = type(linop), vars(linop)
     if _is_swapped(linop, "fn", "adj_fn") and cls.adj_fn is of_adjoint:
         _take_parts_of_adjoint(linop)
     is_swapped = _is_swapped(linop, "fn", "adj_fn")
@@ -84,9 +84,9 @@ def finish_swap(linop: Any) -> None:
         return
     for first, second in _PAIRS[1:]:
         if _is_swapped(linop, first, second) is not None:
-            own[first], own[second] = getattr(cls, first), getattr(cls, second)
+            attributes[first], attributes[second] = getattr(cls, first), getattr(cls, second)
             if is_swapped:
-                own[first], own[second] = own[second], own[first]
+                attributes[first], attributes[second] = attributes[second], attributes[first]
 
 
 def _is_swapped(linop: nn.Module, first: str, second: str) -> bool | None:
@@ -97,15 +97,15 @@ def _is_swapped(linop: nn.Module, first: str, second: str) -> bool | None:
 
 
 def _take_parts_of_adjoint(linop: Any) -> None:
-    own = vars(linop)
-    for name in SWAPPED & own.keys():
-        del own[name]
+    attributes = vars(linop)
+    for name in SWAPPED & attributes.keys():
+        del attributes[name]
     adjoints = [vars(cls)["adjoint"] for cls in type(linop).__mro__ if "adjoint" in vars(cls)]
     # The adjoint of a class may itself swap the functions of a copy by hand; then the next one in
     # the order of its bases finishes the swap.
-    level = own.pop("_n_swaps", 0)
-    shape = own["_shape"]
+    level = attributes.pop("_n_swaps", 0)
+    shape = attributes["_shape"]
     adjoint = adjoints[level](linked_copy(linop, shape.H, _n_swaps=level + 1))
-    own.clear()
-    own.update(vars(adjoint), _shape=shape, _has_relatives=False)
-    own.pop("_n_swaps", None)
+    attributes.clear()
+    attributes.update(vars(adjoint), _shape=shape, _has_relatives=False)
+    attributes.pop("_n_swaps", None)

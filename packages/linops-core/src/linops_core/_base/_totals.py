@@ -10,8 +10,8 @@ from torch import Generator, Tensor
 
 from nameddim import NamedDimension
 
+from ._dimensions import Side
 from ._question import Question
-from ._sides import Side
 
 
 @dataclass(frozen=True)

@@ -103,11 +103,13 @@ def dtype_of_sums(dtype: torch.dtype, count: int, indices: Iterable[Tensor]) -> 
     n_bins = max(_BINS, 1 << (count // 64).bit_length())
     counts: Tensor | None = None
     for part in indices:
-        if isinstance(part, FakeTensor):
-            return torch.promote_types(dtype, torch.float64)
-        if type(part) is not Tensor or part.is_meta:
+        if not isinstance(part, FakeTensor) and (type(part) is not Tensor or part.is_meta):
             return dtype
-        own = (part & (n_bins - 1)).bincount(minlength=n_bins)
-        counts = own if counts is None else counts.add_(own)
-    is_crowded = counts is not None and bool(counts.max() > MANY)
+        if counts is None:
+            counts = part.new_zeros(n_bins, dtype=torch.int32)
+        # Not `bincount`, whose size would depend on values, which plans do not have.
+        counts.scatter_add_(0, part & (n_bins - 1), counts.new_ones(()).expand(part.shape))
+    if counts is None:
+        return dtype
+    is_crowded = isinstance(counts, FakeTensor) or bool(counts.max() > MANY)
     return torch.promote_types(dtype, torch.float64) if is_crowded else dtype

@@ -15,10 +15,6 @@ Step = TypeVar("Step")
 Choose: TypeAlias = Callable[[Iterable[Any], Callable[[Any], object]], Iterable[Any]]
 
 
-class Cache:
-    """Values that are made at first use and kept, so that the first call takes more memory."""
-
-
 _CHOOSE: ContextVar[Choose | None] = ContextVar("choose", default=None)
 
 

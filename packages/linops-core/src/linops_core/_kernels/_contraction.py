@@ -181,18 +181,18 @@ def _at_once(x: Tensor, n_products: int) -> int:
     return 1 if x.is_cpu else max(1, small * n_products // x.numel())
 
 
-def axes_along(own: str, target: str) -> Axes:
-    """Return the axes for a tensor ``own`` to broadcast along ``target``, which has them all."""
-    named = own.lstrip(_REST)
+def axes_along(source: str, target: str) -> Axes:
+    """Return the axes for a tensor ``source`` to broadcast along ``target``, which has them all."""
+    named = source.lstrip(_REST)
     order = [letter for letter in target if letter in named]
     permutation = None
     if order != [*named]:
         permutation = tuple(named.index(letter) for letter in order)
     index = [
         slice(None) if letter in named else letter if letter == _REST else None
-        for letter in (target.lstrip(_REST) if own.startswith(_REST) else target)
+        for letter in (target.lstrip(_REST) if source.startswith(_REST) else target)
     ]
-    if not own.startswith(_REST):
+    if not source.startswith(_REST):
         while index and not isinstance(index[0], slice):
             index.pop(0)  # leading axes are added by broadcasting
     is_new = any(not isinstance(item, slice) for item in index)

@@ -12,8 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from ._accumulate import writing_is_safe
-from ._complex import imag_part
-from ._dtype import summable
+from ._dtype import imag_part, summable
 from ._extended_axis import ExtendedAxis
 from ._halo import Axis
 from ._tracing import is_recorded

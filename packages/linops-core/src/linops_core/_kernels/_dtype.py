@@ -1,13 +1,16 @@
-"""Dtypes: precisions of real and complex weights, and integers that do not overflow."""
+"""Real, complex and integer tensors: their precisions, parts and products."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.compiler import is_dynamo_compiling
 
+# A table, because compilers do not support dtype.to_complex().
 _COMPLEX = {
     torch.float16: torch.complex32,
     torch.float32: torch.complex64,
@@ -79,6 +82,70 @@ def _is_integer(weight: Tensor | complex) -> bool:
 
 def _is_complex(weight: Tensor | complex) -> bool:
     return weight.is_complex() if isinstance(weight, Tensor) else isinstance(weight, complex)
+
+
+def resolve_conj_and_neg(x: Tensor) -> Tensor:
+    """Return x with its lazy conjugation and negation carried out; x itself if it has none.
+
+    Other programs read the memory of a tensor and not the two bits: safetensors, DLPack, compiled
+    graphs, ``torch.export.save``, processes of a DataLoader.
+    """
+    # A compiler cannot ask. A symbol of torch.fx is not a tensor and cannot answer.
+    if not is_dynamo_compiling() and isinstance(x, Tensor) and not (x.is_conj() or x.is_neg()):
+        return x
+    return x.resolve_conj().resolve_neg()
+
+
+def real_part(x: Tensor) -> Tensor:
+    """Return Re x in a real dtype: a view, or x itself if it is real."""
+    return x.real if x.is_complex() else x
+
+
+def imag_part(x: Tensor) -> Tensor:
+    """Return Im x in a real dtype: a view unless x is a lazy conjugate, or zeros if x is real."""
+    # The imaginary part of a lazy conjugate has the negative bit, which vmap does not support.
+    # The sum of no entries, so that autograd knows that the zeros depend on x.
+    return x.resolve_conj().imag if x.is_complex() else x.unsqueeze(0)[:0].sum(0).to(x.dtype)
+
+
+def as_complex(x: Tensor) -> Tensor:
+    """Return x in the complex dtype of its precision; integers have the default precision."""
+    is_number = x.is_floating_point() or x.is_complex()
+    dtype = x.dtype if is_number else torch.get_default_dtype()
+    return x.to(torch.complex64 if dtype is torch.bfloat16 else _COMPLEX.get(dtype, dtype))
+
+
+def as_parts(x: Tensor) -> Tensor:
+    """Return (2, ...): the real and the imaginary parts."""
+    return torch.stack([real_part(x), imag_part(x)])
+
+
+def of_parts(x: Tensor) -> Tensor:
+    """Return the complex tensor with real and imaginary parts (2, ...)."""
+    return torch.complex(*(x if x.is_floating_point() else x.to(torch.get_default_dtype())))
+
+
+def in_a_dtype_of_torch(
+    linop: Any, x: Tensor, axes: Sequence[int], compute: Callable[[], Tensor]
+) -> Tensor:
+    """Return what an operator computes from x along some axes.
+
+    Raises
+    ------
+    TypeError
+        If x has half precision and torch does not compute that.
+    """
+    try:
+        return compute()
+    except RuntimeError as error:
+        is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
+        if not is_half or isinstance(error, torch.OutOfMemoryError):
+            raise
+        raise TypeError(
+            f"{linop.signature}: the dtype must be one in which torch computes on {x.device.type} "
+            f"for sizes {tuple([x.shape[axis] for axis in axes])}, got {x.dtype}; convert the "
+            f"input and the operator by .to({torch.complex64 if x.is_complex() else torch.float32})"
+        ) from error
 
 
 def not_a_tensor(owner: str, name: str, value: object, rule: str = "a torch.Tensor") -> TypeError:

@@ -111,7 +111,7 @@ class ExtendedAxis(NamedTuple):
     @property
     def runs(self) -> list[SourceRange]:
         """The ranges of the extended axis in order; it is zero between them."""
-        first, found = self.start - self.before, []
+        first, result = self.start - self.before, []
         stop = first + self.n_output + self.taps - 1
         least, most = self.start, self.start + self.n_input - 1
         for begin, end, source, step in _pieces(first, stop, self.size, self.mode):
@@ -123,8 +123,8 @@ class ExtendedAxis(NamedTuple):
                 continue
             if low < high:
                 at = source + step * (low - begin) - self.start
-                found.append(SourceRange(low - first, high - low, at, step))
-        return found
+                result.append(SourceRange(low - first, high - low, at, step))
+        return result
 
     @property
     def is_ring(self) -> bool:
@@ -163,8 +163,8 @@ class ExtendedAxis(NamedTuple):
     def with_kernel(self, taps: int, centre: int) -> ExtendedAxis:
         """Return this one-tap axis with ``taps`` taps, the original one at ``centre``."""
         before = self.before + taps - 1 - centre
-        own = self.size, self.mode, self.start
-        return ExtendedAxis(self.n_input, self.n_output, taps, before, *own)
+        axis = self.size, self.mode, self.start
+        return ExtendedAxis(self.n_input, self.n_output, taps, before, *axis)
 
     def cut(self, of_input: slice | None, of_output: slice | None) -> ExtendedAxis:
         """Return the axis between a slice of the input and a slice of the output."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -47,17 +48,17 @@ def vdot(x: Tensor, z: Tensor, axes: Sequence[int] = ()) -> Tensor:
     first, second = _systems(x, axes), _systems(z, axes)
     if not x.is_cpu:
         rows, columns = first.flatten(1).conj(), second.flatten(1)
-        found = torch.matmul(rows.unsqueeze(-2), columns.unsqueeze(-1))
+        result = torch.matmul(rows.unsqueeze(-2), columns.unsqueeze(-1))
     elif is_compiling():
         products = _products(first.flatten(1), second.flatten(1))
-        found = products.sum(-1, dtype=_DOUBLE[x.is_complex()])
+        result = products.sum(-1, dtype=_DOUBLE[x.is_complex()])
     elif first[:1].numel() > _BLOCK:
-        found = torch.stack([vdot(*pair) for pair in zip(first, second, strict=True)])
+        result = torch.stack([vdot(*pair) for pair in zip(first, second, strict=True)])
     else:
         step = _BLOCK // max(first[:1].numel(), 1)
         pairs = zip(first.split(step), second.split(step), strict=True)
-        found = torch.cat([_products(a, b).flatten(1).sum(-1) for a, b in pairs])
-    return found.reshape(lengths).to(x.dtype)
+        result = torch.cat([_products(a, b).flatten(1).sum(-1) for a, b in pairs])
+    return result.reshape(lengths).to(x.dtype)
 
 
 def inner_products(rows: Tensor, columns: Tensor) -> Tensor:
@@ -97,6 +98,15 @@ def squared_norm(x: Tensor, axes: Sequence[int] = ()) -> Tensor:
     """Return the sum of squares of all entries; of each vector that ``axes`` number."""
     parts = real_parts(x)
     return vdot(parts, parts, axes)
+
+
+def host_numbers(*scalars: Tensor) -> list[Any]:
+    """Return the numbers in tensors without dimensions, real ones as floats, with one wait."""
+    if scalars[0].is_cpu:  # one by one is faster there
+        return [scalar.item() for scalar in scalars]
+    numbers = torch.stack(scalars).tolist()  # beside a complex one, all of them are complex
+    pairs = zip(scalars, numbers, strict=True)
+    return [number if scalar.is_complex() else number.real for scalar, number in pairs]
 
 
 def real_parts(x: Tensor) -> Tensor:

@@ -24,8 +24,8 @@ def parsed_pattern(pattern: str) -> tuple[Item, ...]:
     if not isinstance(pattern, str):
         raise TypeError(f"Rearrange: a pattern must be a string, got {pattern!r}")
     items: list[Item] = []
-    for found in _ITEM.finditer(pattern):
-        names = [found[0]] if found[1] is None else found[1].split()
+    for match in _ITEM.finditer(pattern):
+        names = [match[0]] if match[1] is None else match[1].split()
         items.append(tuple([name for name in names if name != "1"]))
     axes = names_of(items)
     are_names = all(axis in RUN or axis.isidentifier() for axis in axes)
@@ -51,11 +51,11 @@ def rearranged(
     sizes: dict[str, int] = {}
     for axis, item in enumerate(before):
         sizes.update(zip(item, _factors(item, axis, x.shape, lengths), strict=True))
-    here, there = names_of(before), names_of(after)
+    names, new_names = names_of(before), names_of(after)
     if any(len(item) != 1 for item in before):
-        x = x.reshape([sizes[name] for name in here])
-    if here != there:
-        x = x.permute([here.index(name) for name in there])
+        x = x.reshape([sizes[name] for name in names])
+    if names != new_names:
+        x = x.permute([names.index(name) for name in new_names])
     if any(len(item) != 1 for item in after):
         x = x.reshape([prod([sizes[name] for name in item]) for item in after])
     return x
@@ -70,7 +70,7 @@ def _factors(item: Item, axis: int, shape: torch.Size, of_axes: Mapping[str, int
     size, lengths = shape[axis], [of_axes.get(name) for name in item]
     if lengths == [None]:
         return [size]
-    known = prod([length for length in lengths if length is not None])
+    count = prod([length for length in lengths if length is not None])
     n_unknown = lengths.count(None)
     if n_unknown > 1:
         unknown = [name for name in item if name not in of_axes]
@@ -78,9 +78,9 @@ def _factors(item: Item, axis: int, shape: torch.Size, of_axes: Mapping[str, int
             f"Rearrange: to split a dimension into ({' '.join(item)}) all lengths but one must be "
             f"in axes_lengths, got none for {' and '.join(unknown)}"
         )
-    if size % known if n_unknown else size != known:
+    if size % count if n_unknown else size != count:
         raise ValueError(
-            f"Rearrange: the size along axis {axis} must be {'a multiple of ' * n_unknown}{known} "
+            f"Rearrange: the size along axis {axis} must be {'a multiple of ' * n_unknown}{count} "
             f"for ({' '.join(item)}), got shape {tuple(shape)}"
         )
-    return [size // known if length is None else length for length in lengths]
+    return [size // count if length is None else length for length in lengths]

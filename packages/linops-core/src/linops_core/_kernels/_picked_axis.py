@@ -94,31 +94,31 @@ def put_back(y: Tensor, axes: Sequence[PickedAxis]) -> Tensor:
 
 def _reads_and_writes(axes: Sequence[PickedAxis]) -> tuple[list[slice], list[slice]]:
     """Return the picked slices, starting at the lowest element, and the output slices."""
-    found = [axis.supports for axis in axes]
-    pairs = zip(found, axes, strict=True)
+    supports = [axis.supports for axis in axes]
+    pairs = zip(supports, axes, strict=True)
     reads = [slice(read.start, read.stop, abs(axis.step)) for (read, _), axis in pairs]
-    return reads, [written for _, written in found]
+    return reads, [written for _, written in supports]
 
 
 def _moved(
     x: Tensor,
-    here: list[slice],
-    there: list[slice],
+    reads: list[slice],
+    writes: list[slice],
     lengths: list[int],
     axes: Sequence[PickedAxis],
 ) -> Tensor:
-    """Return the part ``here`` of x, at the places ``there`` of a tensor of zeros."""
-    source: Any = (..., *here)
+    """Return the part ``reads`` of x, at the places ``writes`` of a tensor of zeros."""
+    source: Any = (..., *reads)
     part: Tensor = x[source]
     if mirrored := [number for number, axis in enumerate(axes, -len(axes)) if axis.step < 0]:
         part = part.flip(mirrored)
     batch = part.shape[: part.ndim - len(axes)]
     if part.shape[len(batch) :] == tuple(lengths):
         return part
-    if all([piece.step in (None, 1) for piece in there]):
-        pairs = zip(there[::-1], lengths[::-1], strict=True)  # the last axis comes first
+    if all([piece.step in (None, 1) for piece in writes]):
+        pairs = zip(writes[::-1], lengths[::-1], strict=True)  # the last axis comes first
         return torch.constant_pad_nd(part, [n for p, m in pairs for n in (p.start, m - p.stop)])
     whole = part.new_zeros(*batch, *lengths)
-    target: Any = (..., *there)
+    target: Any = (..., *writes)
     whole[target] = part
     return whole

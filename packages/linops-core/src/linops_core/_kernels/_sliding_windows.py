@@ -69,15 +69,15 @@ class SlidingWindows(NamedTuple):
 
     def on_span(self) -> tuple[PickedAxis, SlidingWindows]:
         """Return the part of the axis that the windows cover, and the windows on this part."""
-        there = self._replace(size=self.span, offset=0)
-        return PickedAxis(self.size, self.span, self.offset), there
+        spanned = self._replace(size=self.span, offset=0)
+        return PickedAxis(self.size, self.span, self.offset), spanned
 
 
 def unfolded(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
     """Return all windows of x (..., grid) as (..., counts, lengths); a view if all are inside."""
-    axes, there = zip(*(axis.on_span() for axis in windows), strict=True)
+    axes, spanned = zip(*(axis.on_span() for axis in windows), strict=True)
     x = picked(x, axes)
-    return linear_function(partial(_unfold, windows=there), partial(_fold, windows=there), x)
+    return linear_function(partial(_unfold, windows=spanned), partial(_fold, windows=spanned), x)
 
 
 def _unfold(x: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
@@ -135,8 +135,8 @@ def _fold(blocks: Tensor, windows: Sequence[SlidingWindows]) -> Tensor:
         for axis, start, stride, n_kinds in zip(windows, starts, strides, kinds, strict=True)
     ]
     whole = blocks.new_zeros(*batch, *lengths)
-    own = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
-    for chosen in product(*own):
+    choices = [range(min(axis.n_windows, n)) for axis, n in zip(windows, kinds, strict=True)]
+    for chosen in product(*choices):
         target, part = whole, blocks
         for number in reversed(range(ndim)):
             axis, step = n_batch + number, kinds[number] * strides[number]

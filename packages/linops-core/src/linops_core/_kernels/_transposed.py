@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from ._complex import as_complex, real_part
+from ._dtype import as_complex, real_part
 
 Function = Callable[[Tensor], Tensor]
 
@@ -48,8 +48,8 @@ def transposed(
             f"not of {tuple(y.shape)}"
         )
     gradient = as_complex(y) if image.is_complex() else real_part(y)
-    (found,) = back(gradient.to(image.dtype))
-    adjoint: Tensor = found
+    (result,) = back(gradient.to(image.dtype))
+    adjoint: Tensor = result
     return adjoint
 
 
@@ -63,9 +63,9 @@ def _vector_jacobian_product(
         except REFUSALS:
             return _vjp(function, x)
     if not y.is_complex():
-        found = _vjp(function, x)
-        if not found[0].is_complex():
-            return found
+        result = _vjp(function, x)
+        if not result[0].is_complex():
+            return result
     return _vjp(function, as_complex(x))
 
 
@@ -90,9 +90,9 @@ def _vjp_within_hooks(
         if not image.requires_grad:
             return (torch.zeros_like(x, requires_grad=False),)
         is_recorded = torch.is_grad_enabled()
-        (found,) = torch.autograd.grad(
+        (product,) = torch.autograd.grad(
             image, x, y, create_graph=is_recorded, materialize_grads=True
         )
-        return (found,)
+        return (product,)
 
     return image.detach(), back

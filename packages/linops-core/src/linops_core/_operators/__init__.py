@@ -1,1 +1,4 @@
-"""The operators, one in a file."""
+"""The operators that are no compositions, one in a file with its close relatives.
+
+Those on a grid have a base class here, and a class for the names of their dimensions.
+"""

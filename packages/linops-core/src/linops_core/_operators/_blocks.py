@@ -13,10 +13,11 @@ from nameddim import NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size, per_axis
+from .._base._sizes import per_axis
 from .._kernels._dtype import not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
+from .._numbers import is_size
 from ._grid_names import Dims, GridNames, from_the_end, to_the_end
 from ._grid_operator import GridOperator, axis_names
 
@@ -58,8 +59,8 @@ class BlockOperator(GridOperator[SlidingWindows]):
         default = (*of_blocks, *(("E",) if mask_of == "elements" else axis_names("E", ndim)))
         array_side = "array_shape", array_shape, axis_names("N", ndim)
         sides = array_side, ("blocks_shape", blocks_shape, default)
-        here, there = sides if self._has_grid_as_input else sides[::-1]
-        names = GridNames.of(name, (dims, shape, to), batch_shape, here, there, why)
+        idims, odims = sides if self._has_grid_as_input else sides[::-1]
+        names = GridNames.of(name, (dims, shape, to), batch_shape, idims, odims, why)
         array, blocks = names[1:3] if self._has_grid_as_input else names[2:0:-1]
         others = {"array_shape": array, "blocks_shape": blocks}
         if mask is not None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from operator import index
 from typing import ClassVar, cast
 
+import torch
 from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
@@ -15,11 +15,12 @@ from .._algebra._shifted import shift_axes
 from .._base._copying import linked_copy
 from .._base._description import method_of
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size, per_axis
+from .._base._sizes import per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
-from .._kernels._dtype import not_a_tensor
+from .._kernels._dtype import in_a_dtype_of_torch, not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension
+from .._numbers import is_integer, is_size
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, axis_names
 
@@ -166,20 +167,20 @@ class Convolution(GridOperator[ExtendedAxis]):
                 "Convolution: the kernel must have elements, and 1, 2 or 3 dimensions behind those "
                 f"of its batch {kernel_batch}, got shape {tuple(kernel.shape)}"
             )
-        here = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
-        there = "out_grid_shape", out_grid_shape, None
+        of_grid = "in_grid_shape", in_grid_shape, axis_names("N", ndim)
+        of_result = "out_grid_shape", out_grid_shape, None
         why = f"a kernel of shape {tuple(kernel.shape)}"
-        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, here, there, why)
+        names = GridNames.of("Convolution", (dims, shape, to), batch_shape, of_grid, of_result, why)
         if not set(kernel_batch) <= set(names.batch) - {ELLIPSES}:
             raise ValueError(
                 f"Convolution: a dimension of the kernel's batch must be named in the batch "
                 f"{names.batch}, got {kernel_batch}"
             )
         of_kernel = (*kernel_batch, *names.grid)
-        own = names.shape(
+        full = names.shape(
             in_grid_shape=names.grid, out_grid_shape=names.result, kernel_shape=of_kernel
         )
-        super().__init__(own, (), names.is_free)
+        super().__init__(full, (), names.is_free)
         self.ndim, self.padding_mode, self.method = ndim, padding_mode, method
         self.mode, self.offset = mode, _checked_offset(offset, kernel.shape[len(kernel_batch) :])
         self._taps = kernel.shape[len(kernel_batch) :]
@@ -193,21 +194,29 @@ class Convolution(GridOperator[ExtendedAxis]):
                 )
             self._axes = self._whole(self.grid_size, self._taps)
         self.register_weight("kernel", kernel, "kernel_shape")
-        self._alignment = self._alignment_in(own)
+        self._alignment = self._alignment_in(full)
 
     @staticmethod
     def fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return k * x: the correlation with the flipped kernel."""
         x, kernel = linop.gathered(x), linop.aligned_kernel(x.ndim)
-        flipped = kernel.flip(tuple(range(-linop.ndim, 0)))
-        return linop.scattered(correlated(x, flipped, linop.axes_for(x), linop.method))
+        return linop.scattered(linop._correlated(x, kernel, is_back=False))
 
     @staticmethod
     def adj_fn(linop: Convolution, x: Tensor, /) -> Tensor:
         """Return the correlation of x with conj(k)."""
         x, kernel = linop.gathered_back(x), linop.aligned_kernel(x.ndim).conj().resolve_conj()
-        axes = linop.axes_for(x, is_back=True)
-        return linop.scattered_back(correlated(x, kernel, axes, linop.method, is_back=True))
+        return linop.scattered_back(linop._correlated(x, kernel, is_back=True))
+
+    def _correlated(self, x: Tensor, kernel: Tensor, is_back: bool) -> Tensor:
+        grid, axes = tuple(range(-self.ndim, 0)), self.axes_for(x, is_back)
+
+        def correlation() -> Tensor:
+            own = kernel if is_back else kernel.flip(grid)
+            return correlated(x, own, axes, self.method, is_back=is_back)
+
+        half = kernel if kernel.dtype is torch.complex32 else x
+        return in_a_dtype_of_torch(self, half, grid, correlation)
 
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.
@@ -223,8 +232,8 @@ class Convolution(GridOperator[ExtendedAxis]):
                 f"{self.name}: the kernel must keep the size {tuple(self._taps)} for mode "
                 f"{self.mode!r} and a grid_size, got {tuple(taps)}; make a new operator"
             )
-        own = self._axes or self._whole(x.shape[x.ndim - self.ndim :], taps, is_back)
-        pairs = zip(own, taps, self._centre(taps), strict=True)
+        axes = self._axes or self._whole(x.shape[x.ndim - self.ndim :], taps, is_back)
+        pairs = zip(axes, taps, self._centre(taps), strict=True)
         return [axis.with_kernel(n, centre) for axis, n, centre in pairs]
 
     @property
@@ -305,12 +314,12 @@ def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequen
     """Return the index of the kernel's centre along each axis, if it is given."""
     if offset is None:
         return None
-    found = per_axis("Convolution", "offset", offset)
-    if len(found) != len(taps) or not all(
-        isinstance(at, Integral) and 0 <= at < n for at, n in zip(found, taps, strict=False)
+    offsets = per_axis("Convolution", "offset", offset)
+    if len(offsets) != len(taps) or not all(
+        is_integer(at, 0) and at < n for at, n in zip(offsets, taps, strict=False)
     ):
         raise ValueError(
             f"Convolution: offset must be an index from 0 within the kernel {tuple(taps)} along "
-            f"each axis, got {found}"
+            f"each axis, got {offsets}"
         )
-    return tuple(map(int, found))
+    return tuple(map(int, offsets))

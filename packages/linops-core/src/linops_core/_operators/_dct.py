@@ -8,11 +8,10 @@ import torch
 from torch import Tensor
 
 from .._algebra._identity import Identity
-from .._base._factor_along import factor_along
+from .._base._grid_questions import factor_along
 from .._base._linop import NamedLinop
-from .._kernels._complex import as_parts
-from .._kernels._cosine_transform import cosine_transform, inverse_cosine_transform
-from ._fft import fourier_transform
+from .._kernels._dtype import as_parts, in_a_dtype_of_torch
+from .._kernels._real_transforms import cosine_transform, inverse_cosine_transform
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -60,8 +59,8 @@ class DCT(GridOperator[AxisMap]):
 
     def __init__(self, dims: Dims, shape: Dims | None = None, to: Dims | None = None) -> None:
         names = GridNames.along("DCT", dims, shape, to)
-        own = names.shape(from_grid=names.grid, to_grid=names.result)
-        super().__init__(own, (), names.is_free)
+        full = names.shape(from_grid=names.grid, to_grid=names.result)
+        super().__init__(full, (), names.is_free)
 
     @staticmethod
     def fn(linop: DCT, x: Tensor, /) -> Tensor:
@@ -75,7 +74,7 @@ class DCT(GridOperator[AxisMap]):
 
     def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         axes = self._places[0]
-        return fourier_transform(self, x, axes, lambda: _along(transform, x, axes))
+        return in_a_dtype_of_torch(self, x, axes, lambda: _along(transform, x, axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

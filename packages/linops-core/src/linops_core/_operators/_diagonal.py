@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Self, SupportsFloat, SupportsIndex
 
 import torch
@@ -15,20 +15,17 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 
 from .._algebra._slice_by_slice import gains_by_slices
 from .._base._copying import linked_copy
+from .._base._dimensions import is_part_of
 from .._base._linop import NamedLinop
-from .._base._memo import Memo
 from .._base._question import always_true
-from .._base._sides import is_part_of
 from .._base._sliceable import SliceableLinop
+from .._kept import Kept
 from .._kernels._accumulate import writing_is_safe
-from .._kernels._changes import TensorState
 from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype
 from .._kernels._powers import repeated_power, why_not_raised
+from .._numbers import is_integer
 from ._grid_names import Dims
-
-_CHECKED_POWERS = Memo[TensorState]()
-"""The state of the weight that was found to have all powers."""
 
 
 class Diagonal(SliceableLinop):
@@ -69,6 +66,8 @@ class Diagonal(SliceableLinop):
     """
 
     weight: Tensor
+    _checked: Kept[bool]
+    """Of a power: that all weights have it."""
 
     def __init__(
         self,
@@ -94,14 +93,14 @@ class Diagonal(SliceableLinop):
         others = {**(shape_kwargs or {}), "weight_shape": weight_shape}
         super().__init__(NamedShape(dims, **others))
         self.register_weight("weight", weight, "weight_shape", broadcast)
-        own = self.shape.other_shapes["weight_shape"]
-        for dim in own:
+        weight_dims = self.shape.other_shapes["weight_shape"]
+        for dim in weight_dims:
             if dim == ELLIPSES or dim not in self.ishape:
                 raise ValueError(
                     f"{self.name}: every dimension of the weight must be one of {self.shape}, "
                     f"got {dim}"
                 )
-        self._alignment = axes_along(*letters_of(own, self.ishape))
+        self._alignment = axes_along(*letters_of(weight_dims, self.ishape))
         self._exponents: tuple[float, ...] = ()
 
     @classmethod
@@ -156,8 +155,8 @@ class Diagonal(SliceableLinop):
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the operator on these dimensions, which must include its own in order."""
         others = dict(self._shape.other_shapes)
-        own = {dim for names in others.values() for dim in names}
-        if not is_part_of(self.ishape, dims) or own & {*dims} - {*self.ishape}:
+        weight_dims = {dim for names in others.values() for dim in names}
+        if not is_part_of(self.ishape, dims) or weight_dims & {*dims} - {*self.ishape}:
             return None
         alignment = axes_along(*letters_of(others["weight_shape"], dims))
         return linked_copy(self, NamedShape(dims, **others), _alignment=alignment)
@@ -191,25 +190,27 @@ class Diagonal(SliceableLinop):
             Under compilers and transforms of ``torch.func`` the result is NaN or infinite instead.
         """
         is_number = self.weight.is_floating_point() or self.weight.is_complex()
-        count = int(exponent) if isinstance(exponent, Integral) else -1
-        if not isinstance(exponent, Real) or count in (0, 1) or (count > 1 and not is_number):
+        count = int(exponent) if is_integer(exponent) else -1
+        is_real = isinstance(exponent, Real) and not isinstance(exponent, bool)
+        if not is_real or count in (0, 1) or (count > 1 and not is_number):
             return super().__pow__(exponent)  # raises a TypeError unless it is a number
         if not math.isfinite(exponent):
             raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")
-        power = linked_copy(self, None, _exponents=(*self._exponents, float(exponent)))
+        exponents = (*self._exponents, float(exponent))
+        power = linked_copy(self, None, _exponents=exponents, _checked=Kept[bool]())
         power._check_powers()
         return power
 
     def _check_powers(self) -> None:
         """Check that all weights have the powers, once for each state of the weights."""
-        weight = self._weight("weight")
-        has_values = not weight.is_meta and type(weight) in (Tensor, Parameter)
-        checked = _CHECKED_POWERS.of(self)
-        if not (has_values and writing_is_safe()) or (checked and checked.is_current(weight)):
-            return
+        weight, bounds = self._weight("weight"), self._weights["weight"].bounds
+        if type(weight) in (Tensor, Parameter) and not weight.is_meta and writing_is_safe():
+            self._checked.get_or_make([weight], bounds, self._have_powers)
+
+    def _have_powers(self) -> bool:
         if (reason := why_not_raised(self.weight_part("weight"), self._exponents)) is not None:
             raise ValueError(f"{self.signature}: the weight must {reason}")
-        _CHECKED_POWERS.keep(self, TensorState(weight))
+        return True
 
     def extra_repr(self) -> str:
         """Return the text of ``repr`` for the weight and its powers."""

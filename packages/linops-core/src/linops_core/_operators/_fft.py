@@ -13,13 +13,13 @@ from nameddim import NamedDimension, NamedShape, as_dims, get_nd_shape
 from .._algebra._identity import Identity
 from .._algebra._normal import Normal, fit_inner
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
-from .._base._factor_along import factor_along
+from .._base._grid_questions import factor_along, without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
-from .._kernels._dtype import product_in_wide_dtype
+from .._kernels._dtype import in_a_dtype_of_torch, product_in_wide_dtype
+from .._numbers import is_size
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -101,8 +101,8 @@ class FFT(GridOperator[AxisMap]):
         positional = {"ndim": ndim, "batch_shape": batch_shape, "grid_shapes": grid_shapes}
         names = GridNames.given("FFT", dims, shape, to, instead=positional)
         names = names or _of_last_dims(ndim, batch_shape, grid_shapes)
-        own = names.shape(image_shape=names.grid, kspace_shape=names.result)
-        super().__init__(own, (), names.is_free)
+        full = names.shape(image_shape=names.grid, kspace_shape=names.result)
+        super().__init__(full, (), names.is_free)
         self.norm, self.centered = norm, centered
 
     @property
@@ -135,7 +135,7 @@ class FFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        y = fourier_transform(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
+        y = in_a_dtype_of_torch(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
@@ -176,29 +176,6 @@ class FFT(GridOperator[AxisMap]):
         return Normal(self, NamedShape(self.ishape), multiplies_by="number")
 
 
-def fourier_transform(
-    linop: NamedLinop, x: Tensor, axes: Sequence[int], transform: Callable[[], Tensor]
-) -> Tensor:
-    """Return the transform of x along some axes.
-
-    Raises
-    ------
-    TypeError
-        If torch has no such transform of half precision.
-    """
-    try:
-        return transform()
-    except RuntimeError as error:
-        is_half = x.dtype in (torch.float16, torch.bfloat16, torch.complex32)
-        if not is_half or isinstance(error, torch.OutOfMemoryError):
-            raise
-        raise TypeError(
-            f"{linop.signature}: the dtype must be one that torch transforms on {x.device.type} "
-            f"for sizes {tuple([x.shape[axis] for axis in axes])}, got {x.dtype}; convert the "
-            f"input by x.to({torch.complex64 if x.is_complex() else torch.float32})"
-        ) from error
-
-
 gains_by_slices.register(FFT)(always_true)
 
 
@@ -219,7 +196,7 @@ def _of_last_dims(
     ndim: int | None, batch: Dims | None, grid_shapes: Sequence[Dims] | None
 ) -> GridNames:
     """Return the names for a grid of the last ``ndim`` dimensions."""
-    if not isinstance(ndim, int) or ndim < 1:
+    if not is_size(ndim):
         raise ValueError(
             f"FFT: ndim must be a positive integer, got {ndim!r}; or name the dimensions, as in "
             'FFT(dims=("Nx", "Ny"))'

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims, is_wildcard
 
-from .._base._unused_names import unused_names
+from .._base._dimensions import unused_names
 
 Dims: TypeAlias = Sequence[NamedDimension | str]
 
@@ -172,8 +172,8 @@ class GridNames(NamedTuple):
     @classmethod
     def last(cls, batch: Dims | None, grid: Dims, result: Dims) -> Self:
         """Return the names for a grid that is last on both sides, by default behind a ``...``."""
-        here, there = as_dims(grid), as_dims(result)
-        return cls((*as_dims((ELLIPSES,) if batch is None else batch), *here), here, there)
+        ins, outs = as_dims(grid), as_dims(result)
+        return cls((*as_dims((ELLIPSES,) if batch is None else batch), *ins), ins, outs)
 
     @property
     def batch(self) -> tuple[NamedDimension, ...]:
@@ -192,32 +192,32 @@ class GridNames(NamedTuple):
 
 def names_with_replacement(
     names: Sequence[NamedDimension],
-    here: Sequence[NamedDimension],
-    there: Sequence[NamedDimension],
+    old: Sequence[NamedDimension],
+    new: Sequence[NamedDimension],
 ) -> tuple[NamedDimension, ...]:
-    """Return ``names`` with ``there`` in the place of ``here``.
+    """Return ``names`` with ``new`` in the place of ``old``.
 
     Equal numbers are replaced one by one. Otherwise all names take the place of the first one, or
     are last if there is none.
     """
-    if len(here) == len(there):
-        own = dict(zip(here, there, strict=True))
-        return tuple([own.get(dim, dim) for dim in names])
-    at = next((position for position, dim in enumerate(names) if dim in here), len(names))
-    rest = [dim for dim in names[at:] if dim not in here]
-    return (*names[:at], *there, *rest)
+    if len(old) == len(new):
+        replacements = dict(zip(old, new, strict=True))
+        return tuple([replacements.get(dim, dim) for dim in names])
+    at = next((position for position, dim in enumerate(names) if dim in old), len(names))
+    rest = [dim for dim in names[at:] if dim not in old]
+    return (*names[:at], *new, *rest)
 
 
 def checked_dims(
     owner: str, argument: str, dims: Dims | None, default: Dims, reason: str
 ) -> tuple[NamedDimension, ...]:
     """Return the given dimensions, or the default ones; check their number."""
-    found = as_dims(default if dims is None else dims)
-    if len(found) != len(default) or ELLIPSES in found:
+    result = as_dims(default if dims is None else dims)
+    if len(result) != len(default) or ELLIPSES in result:
         raise ValueError(
-            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {found}"
+            f"{owner}: {argument} must have {len(default)} dimensions for {reason}, got {result}"
         )
-    return found
+    return result
 
 
 def axes_of(dims: Sequence[NamedDimension], names: Sequence[NamedDimension]) -> tuple[int, ...]:

@@ -11,12 +11,11 @@ from torch import Tensor
 from nameddim import ND, NamedDimension, NamedShape, as_dims
 
 from .._algebra._fitting import finds_grid_by_name
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
-from .._base._dimensions import size_of_side
+from .._base._dimensions import Side, dims_of, size_of_side
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._roles import Role, why_on_both_sides
-from .._base._sides import Side, dims_of
 from .._base._sliceable import SliceableLinop, only_passes_on, with_shifted_weights
 from .._base._tile import Window
 from ._grid_names import Dims, axes_of, from_the_end, names_with_replacement, to_the_end
@@ -154,9 +153,9 @@ class GridOperator(SliceableLinop, Generic[Map]):
         if len(self.grid_keys) != 2 or not {*self.grid_keys} <= shape.other_shapes.keys():
             return (), ()  # fn finds them itself
         first, second = (shape.other_shapes[key] for key in self.grid_keys)
-        here, there = (first, second) if self._has_grid_as_input else (second, first)
+        idims, odims = (first, second) if self._has_grid_as_input else (second, first)
         sides = (shape.oshape, shape.ishape) if self.is_adjoint else (shape.ishape, shape.oshape)
-        return axes_of(here, sides[0]), axes_of(there, sides[1])
+        return axes_of(idims, sides[0]), axes_of(odims, sides[1])
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""
@@ -170,13 +169,13 @@ class GridOperator(SliceableLinop, Generic[Map]):
         others = dict(self._shape.other_shapes)
         first, second = (others[key] for key in self.grid_keys)
         is_forward = self._has_grid_as_input != self.is_adjoint
-        here, there = (first, second) if is_forward else (second, first)
-        batch = tuple([dim for dim in dims if dim not in here])
+        idims, odims = (first, second) if is_forward else (second, first)
+        batch = tuple([dim for dim in dims if dim not in idims])
         taken = {*batch, *as_dims(in_front[0]), *as_dims(in_front[1])}
-        if not here or not {*here} <= {*dims} or {*here, *there} & taken:
+        if not idims or not {*idims} <= {*dims} or {*idims, *odims} & taken:
             return None
         others["batch_shape"] = batch
-        sides = (*in_front[0], *dims), (*in_front[1], *names_with_replacement(dims, here, there))
+        sides = (*in_front[0], *dims), (*in_front[1], *names_with_replacement(dims, idims, odims))
         return self.resolved_to(NamedShape(*sides, **others))
 
     def resolved_to(self, shape: NamedShape) -> NamedLinop:
@@ -190,13 +189,13 @@ class GridOperator(SliceableLinop, Generic[Map]):
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the grid or of the result, and the lengths of the weights."""
         is_grid = (side == "input") == (self._has_grid_as_input != self.is_adjoint)
-        own = slice(0, 1) if is_grid else slice(1, None)
-        known: dict[NamedDimension | None, int | None] = {}
+        which = slice(0, 1) if is_grid else slice(1, None)
+        by_dim: dict[NamedDimension | None, int | None] = {}
         for number, dims in enumerate(self.axis_dims):
             lengths = self._axes[number].lengths if self._axes else (None,) * len(dims)
-            known.update(zip(dims[own], lengths[own], strict=True))
+            by_dim.update(zip(dims[which], lengths[which], strict=True))
         names = dims_of(self.shape, side)
-        return tuple([known[d] if d in known else SliceableLinop.size(self, d) for d in names])
+        return tuple([by_dim[d] if d in by_dim else SliceableLinop.size(self, d) for d in names])
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: it has different slices on the two sides."""
@@ -231,7 +230,7 @@ class GridOperator(SliceableLinop, Generic[Map]):
         for tile, window in zip(tiles, windows, strict=True):
             pieces = [[dim and window.get(dim) for dim in dims] for dims in axis_dims]
             pairs = zip(self._axes, pieces, strict=True)
-            cut.append(linked_copy(tile, _axes=tuple([axis.cut(*own) for axis, own in pairs])))
+            cut.append(linked_copy(tile, _axes=tuple([axis.cut(*cuts) for axis, cuts in pairs])))
         return cut
 
 
@@ -255,14 +254,14 @@ def axis_by_axis(
 ) -> NamedLinop:
     """Return the answer to :func:`factor_along` of operators without weights and lengths."""
     others, kept = dict(linop.shape.other_shapes), {*dims}
-    here, there = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
-    numbers = [number for number, dim in enumerate(here) if dim in kept]
+    old, new = (others[key] for key in linop.grid_keys[:: -1 if linop.is_adjoint else 1])
+    numbers = [number for number, dim in enumerate(old) if dim in kept]
     for key in linop.grid_keys:
         others[key] = tuple([others[key][number] for number in numbers])
-    own, result = (tuple([side[number] for number in numbers]) for side in (here, there))
-    others["batch_shape"] = tuple([dim for dim in ishape if dim not in own])
+    grid_dims, result = (tuple([side[number] for number in numbers]) for side in (old, new))
+    others["batch_shape"] = tuple([dim for dim in ishape if dim not in grid_dims])
     return linop.resolved_to(
-        NamedShape(ishape, names_with_replacement(ishape, own, result), **others)
+        NamedShape(ishape, names_with_replacement(ishape, grid_dims, result), **others)
     )
 
 

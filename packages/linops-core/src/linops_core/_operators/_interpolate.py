@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from itertools import accumulate
 from operator import add, mul, or_
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -17,12 +17,13 @@ from nameddim import ELLIPSES, AnyDim, as_dims, get_nd_shape
 from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._base._tile import Window
+from .._kept import Kept
 from .._kernels._changes import writes_are_counted
 from .._kernels._interpolation._arguments import check_interpolation
 from .._kernels._interpolation._gridding import NeighboursInSteps, row_combinations
 from .._kernels._interpolation._table import InterpolationTable, Neighbours, nbytes_of_table
 from .._kernels._interpolation._weights import KaiserBessel, Spline, interpolation_kernel
-from .._kernels._kept import Kept, is_plain
+from .._kernels._plain import is_plain
 from .._kernels._tracing import is_recorded
 from ._grid_names import Dims, GridNames, checked_dims
 from ._grid_operator import GridOperator, GridPart, numbered_letters
@@ -121,17 +122,11 @@ class Interpolate(GridOperator[GridPart]):
     The first call makes a table of all neighbours. A, A.H and A.N then read it and are 3 to 15
     times as fast on a CPU. The table has :attr:`table_nbytes` bytes: 16 bytes in single precision
     and 24 in double precision for each of the :math:`\lceil w \rceil^D` neighbours of each point.
-    Values of both precisions have a table each. It is made anew when the locations are replaced,
-    moved or written to. Torch does not count writes to ``tensor.data`` or through NumPy: with such
-    writes, set ``table_budget=0``. A copy makes its own table. A tile makes its own, too, with a
-    share of the budget in proportion to its points and its part of the grid. Tiles that are cut at
-    the same place share a table.
-
-    If the table exceeds the budget, the weights along each axis are kept, :math:`\lceil w \rceil`
-    numbers of 12 or 16 bytes for each coordinate, if these do not exceed it. A call then takes half
-    of the time of one that computes them. Nothing is kept if locations require or have a gradient
-    or were made in inference mode; on devices other than CPUs and CUDA (not tried on CUDA); and
-    under compilers and transforms of ``torch.func``.
+    If that exceeds the budget, less is kept, or nothing. The table is made anew when the locations
+    are replaced, moved or written to. Torch does not count writes to ``tensor.data`` or through
+    NumPy: with such writes, set ``table_budget=0``. Nothing is kept if locations require or have a
+    gradient or were made in inference mode; on devices other than CPUs and CUDA (not tried on
+    CUDA); and under compilers and transforms of ``torch.func``.
 
     Locations may lie anywhere, so each slice of the grid is evaluated at all points. If possible,
     slice along the points instead. Grid points outside of a slice contribute zero times a value of
@@ -151,12 +146,11 @@ class Interpolate(GridOperator[GridPart]):
     tensor([0.5000, 0.5000, 0.7500, 0.2500])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (KaiserBessel, Kept, Spline)
+    saved_with: ClassVar[tuple[type, ...]] = (KaiserBessel, Spline)
 
     locs: Tensor
     grid_keys = ("grid_shape", "points_shape")
     _is_axis_by_axis = False
-    _geometry = ("locs",)
     takes_any_batch = True
 
     def __init__(
@@ -198,13 +192,13 @@ class Interpolate(GridOperator[GridPart]):
                 "Interpolate: dimensions that are also in the batch must come first in the points, "
                 f"got {points} with {frames} in the batch; permute the locations"
             )
-        own = points[len(frames) :]
-        here = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
-        there = "locs_batch_shape", None if dims is None else locs_batch_shape, own
-        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, here, there, why)
+        batch_dims = points[len(frames) :]
+        of_grid = "grid_shape", grid_shape, get_nd_shape(len(sizes), kspace=True)
+        of_result = "locs_batch_shape", None if dims is None else locs_batch_shape, batch_dims
+        names = GridNames.of("Interpolate", (dims, shape, to), batch_shape, of_grid, of_result, why)
         of_locs = (*points, AnyDim(99).next_unused({*names.names, *points}))
         own_shape = names.shape(
-            grid_shape=names.grid, points_shape=own, locs_shape=of_locs, frames=frames
+            grid_shape=names.grid, points_shape=batch_dims, locs_shape=of_locs, frames=frames
         )
         super().__init__(own_shape, [GridPart(n, 0, n) for n in sizes], names.is_free)
         self.scale = factors
@@ -214,7 +208,7 @@ class Interpolate(GridOperator[GridPart]):
         self._least_dtype = torch.float64 if is_large else torch.float32
         self.table_budget = int(budget)
         self._table = Kept[Neighbours | InterpolationTable]()
-        self.register_weight("locs", locs, "locs_shape")
+        self.register_weight("locs", locs, "locs_shape", is_geometry=True)
 
     @staticmethod
     def fn(linop: Interpolate, x: Tensor, /) -> Tensor:
@@ -279,12 +273,12 @@ class Interpolate(GridOperator[GridPart]):
         dtype = torch.promote_types(values.real.dtype, self._least_dtype)
 
         def neighbours(points: slice = _ALL) -> Neighbours:
-            own = self.neighbours(part, points, dtype)
-            return Neighbours(*own, n_nodes, self.lengths[-1])
+            tables = self.neighbours(part, points, dtype)
+            return Neighbours(*tables, n_nodes, self.lengths[-1])
 
         def in_steps() -> Neighbours | NeighboursInSteps:
-            of, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
-            steps = NeighboursInSteps(of, cells, part, n_points, n_nodes)
+            near, cells = partial(self.neighbours, part, dtype=dtype), partial(self._cells, part)
+            steps = NeighboursInSteps(near, cells, part, n_points, n_nodes)
             is_long = len(steps.slices(len(values))) > 1 and part.is_cpu
             return steps if is_long and not is_recorded(part) else neighbours()
 
@@ -298,7 +292,7 @@ class Interpolate(GridOperator[GridPart]):
         make = table if self._nbytes_of_table(dtype) else neighbours
         if make is neighbours and (self.norm == 2 or not self._is_kept(along_axes)):
             return in_steps()
-        return self._table.of([locs], dtype, make)
+        return self._table.get_or_make([locs], dtype, make)
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the tile at each window, with a share of the budget and the table of its part."""
@@ -306,16 +300,12 @@ class Interpolate(GridOperator[GridPart]):
         for tile in tiles:
             if isinstance(tile, Interpolate) and (part := tile._extent()) < whole:
                 share = self.table_budget * part // whole
-                table = self._table.part((*tile._weights["locs"].bounds, *tile._axes))
+                table = self._table.related((*tile._weights["locs"].bounds, *tile._axes))
                 vars(tile).update(table_budget=share, _table=table)
         return tiles
 
     def _extent(self) -> int:
         return self._shape_of_locs().numel() * math.prod(self.lengths)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the table; a copy makes a new one."""
-        return {**super().__getstate__(), "_table": Kept()}
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -324,9 +314,9 @@ class Interpolate(GridOperator[GridPart]):
 
     def _cells(self, locs: Tensor, points: slice) -> Tensor:
         """Return the cells of some locations in the grids of all frames, for `dtype_of_sums`."""
-        own = locs.reshape(-1, locs.shape[-1])[points].double()
+        coordinates = locs.reshape(-1, locs.shape[-1])[points].double()
         strides = [*accumulate(self.lengths[:0:-1], mul, initial=1)][::-1]
-        scaled = zip(own.unbind(-1), self.scale, strides, strict=True)
+        scaled = zip(coordinates.unbind(-1), self.scale, strides, strict=True)
         cells = [(at * scale).floor().long() * stride for at, scale, stride in scaled]
         return sum(cells, self._frames(locs, points) * math.prod(self.lengths))
 
@@ -357,8 +347,8 @@ class Interpolate(GridOperator[GridPart]):
             squares.append(offset.square())
             offsets.append(offset)
             if is_masked:
-                there = nodes if self.pad_mode == "zeros" else indices
-                outside.append((there < start) | (there >= stop))
+                on_grid = nodes if self.pad_mode == "zeros" else indices
+                outside.append((on_grid < start) | (on_grid >= stop))
             if (start, stop) != (0, size):  # neighbours outside have no weight, but need a position
                 indices = (indices - start).clamp(0, stop - start - 1)
             positions.append(indices * stride)

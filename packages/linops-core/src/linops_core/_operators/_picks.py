@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
 from typing import ClassVar
 
 from torch import Tensor
@@ -13,8 +12,9 @@ from nameddim import NamedDimension, NamedShape, as_dims
 from .._algebra._identity import Identity
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sizes import by_dimension, is_size, per_axis
+from .._base._sizes import by_dimension, per_axis
 from .._kernels._picked_axis import PickedAxis, picked, put_back
+from .._numbers import is_integer, is_size
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator
 
@@ -62,16 +62,16 @@ class Picking(GridOperator[PickedAxis]):
     @staticmethod
     def normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that are not picked."""
-        x, (there, back) = linop.gathered(x), linop._ways()
+        x, (forth, back) = linop.gathered(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered_back(back(there(x, axes), axes))
+        return linop.scattered_back(back(forth(x, axes), axes))
 
     @staticmethod
     def adj_normal_fn(linop: Picking, x: Tensor, /) -> Tensor:
         """Return x with zeros for elements that the adjoint does not pick."""
-        x, (there, back) = linop.gathered_back(x), linop._ways()
+        x, (forth, back) = linop.gathered_back(x), linop._ways()
         axes = linop.axes_for(x)
-        return linop.scattered(there(back(x, axes), axes))
+        return linop.scattered(forth(back(x, axes), axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity, or a mask if elements are not picked."""
@@ -210,8 +210,7 @@ class Downsample(Picking):
         if not (
             len(steps) == len(firsts) == len(names)
             and all(map(is_size, steps))
-            and all(isinstance(at, Integral) for at in firsts)
-            and all(0 <= at < size for at, size in zip(firsts, lengths, strict=True))
+            and all(is_integer(at, 0) and at < n for at, n in zip(firsts, lengths, strict=True))
         ):
             raise ValueError(
                 f"{owner}: factors must be positive integers, and offsets integers from 0 to below "
@@ -288,13 +287,13 @@ class Flip(Picking):
 def sizes_of(owner: str, dims: Sequence[NamedDimension], sizes: Sizes) -> tuple[int, ...]:
     """Return the length of each dimension, given in their order or by name."""
     if isinstance(sizes, Mapping):
-        known = by_dimension(owner, sizes)
-        found: tuple[object, ...] = tuple([known.get(dim) for dim in dims])
-        fits = known.keys() == {*dims}
+        given = by_dimension(owner, sizes)
+        known_sizes: tuple[object, ...] = tuple([given.get(dim) for dim in dims])
+        fits = given.keys() == {*dims}
     else:
-        found = per_axis(owner, "sizes", sizes)
-        fits = len(found) == len(dims)
-    lengths = tuple([int(size) for size in found if is_size(size)])
+        known_sizes = per_axis(owner, "sizes", sizes)
+        fits = len(known_sizes) == len(dims)
+    lengths = tuple([int(size) for size in known_sizes if is_size(size)])
     if not fits or len(lengths) != len(dims):
         raise ValueError(
             f"{owner}: sizes must be positive integers, one for each of {tuple(dims)}, got {sizes}"

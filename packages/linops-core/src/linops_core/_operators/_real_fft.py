@@ -11,10 +11,10 @@ from nameddim import NamedShape
 
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size
-from .._kernels._complex import as_complex, real_part
-from .._kernels._half_spectrum import normal_of_half, real_signal
-from ._fft import ADJOINT_NORM, fourier_transform
+from .._kernels._dtype import as_complex, in_a_dtype_of_torch, real_part
+from .._kernels._real_transforms import normal_of_half, real_signal
+from .._numbers import is_size
+from ._fft import ADJOINT_NORM
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, MixedAxis
 
@@ -91,10 +91,10 @@ class RealFFT(GridOperator[MixedAxis]):
         if not is_size(size):
             raise ValueError(f"RealFFT: size must be a positive integer, got {size!r}")
         names = GridNames.along("RealFFT", dims, shape, to)
-        own = names.shape(from_grid=names.grid, to_grid=names.result)
+        full = names.shape(from_grid=names.grid, to_grid=names.result)
         axes = [MixedAxis(None, None)] * (len(names.grid) - 1)
         axes.append(MixedAxis(int(size), int(size) // 2 + 1))
-        super().__init__(own, axes, names.is_free)
+        super().__init__(full, axes, names.is_free)
         self.norm, self.centered, self.n_points = norm, centered, int(size)
 
     @staticmethod
@@ -104,7 +104,9 @@ class RealFFT(GridOperator[MixedAxis]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
         x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
-        y = fourier_transform(linop, x, axes, lambda: torch.fft.rfftn(x, dim=axes, norm=linop.norm))
+        y = in_a_dtype_of_torch(
+            linop, x, axes, lambda: torch.fft.rfftn(x, dim=axes, norm=linop.norm)
+        )
         others = axes[:-1] if linop.centered else ()
         centred: Tensor = torch.fft.fftshift(y, dim=others) if others else y
         return centred
@@ -122,8 +124,8 @@ class RealFFT(GridOperator[MixedAxis]):
             z = torch.fft.ifftn(z, dim=others, norm=norm) if others else z
             return real_signal(z.movedim(last, -1), n, norm).movedim(-1, last)
 
-        found = fourier_transform(linop, x, axes, signal)
-        centred: Tensor = torch.fft.fftshift(found, dim=axes) if linop.centered else found
+        image = in_a_dtype_of_torch(linop, x, axes, signal)
+        centred: Tensor = torch.fft.fftshift(image, dim=axes) if linop.centered else image
         return centred
 
     @staticmethod

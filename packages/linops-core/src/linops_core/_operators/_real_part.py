@@ -8,7 +8,7 @@ from nameddim import NamedShape
 
 from .._base._linop import NamedLinop
 from .._base._sliceable import SliceableLinop
-from .._kernels._complex import as_complex, imag_part, real_part
+from .._kernels._dtype import as_complex, imag_part, real_part
 from ._grid_names import Dims
 
 

@@ -12,11 +12,12 @@ from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
 from .._algebra._normal import Normal, composed_normal
 from .._algebra._scalar import Scalar
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
+from .._base._dimensions import named_axes
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
-from .._base._sides import named_axes
-from .._base._sizes import by_dimension, is_size
+from .._base._sizes import by_dimension
+from .._numbers import is_size
 from ._grid_names import Dims
 from ._grid_operator import GridOperator
 
@@ -241,15 +242,15 @@ class SumReduce(Expansion):
         *,
         sizes: Mapping[str, int] | Mapping[NamedDimension, int] | None = None,
     ) -> None:
-        known = by_dimension("SumReduce", sizes)
+        given = by_dimension("SumReduce", sizes)
         kept = as_dims(oshape)
         gone = [dim for _, dim in named_axes(as_dims(ishape)) if dim not in kept]
-        for dim in known.keys() - set(gone):
+        for dim in given.keys() - set(gone):
             raise ValueError(
                 f"SumReduce: sizes must be of dimensions that are summed over, got {dim} for "
                 f"({', '.join(map(str, ishape))}) -> ({', '.join(map(str, oshape))})"
             )
-        super().__init__(oshape, ishape, {dim: known.get(dim) for dim in gone})
+        super().__init__(oshape, ishape, {dim: given.get(dim) for dim in gone})
 
     fn = staticmethod(Expansion.summed)
     adj_fn = staticmethod(Expansion.expanded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, ClassVar, Self
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -14,17 +14,19 @@ from nameddim import NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
 from .._algebra._slice_by_slice import gains_by_slices
-from .._base._centre import without_fftshift
 from .._base._copying import linked_copy
+from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
-from .._base._sizes import is_size, per_axis
+from .._base._sizes import per_axis
+from .._kept import Kept
 from .._kernels._accumulate import concatenate, dtype_of_sums, writing_is_safe
 from .._kernels._alike import steps_that_differ
-from .._kernels._changes import TensorState, writes_are_counted
+from .._kernels._changes import writes_are_counted
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
-from .._kernels._kept import Kept, can_read_values, is_plain
+from .._kernels._plain import can_read_values, is_plain
 from .._kernels._tracing import is_recorded
+from .._numbers import is_size
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, axis_names, numbered_letters
 
@@ -78,8 +80,6 @@ class Sampling(GridOperator[GridPart]):
     tensor([5., 0., 7.])
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
-
     is_real = True
     grid_keys = ("grid_shape", "idx_shape")
     _is_axis_by_axis = False
@@ -103,17 +103,16 @@ class Sampling(GridOperator[GridPart]):
         _check_indices(idx, sizes)
         n_dims, why = len(sizes), f"a grid of {sizes} and indices of shape {tuple(idx[0].shape)}"
         default = axis_names("K", n_dims) if n_dims <= 3 else numbered_letters("N", n_dims)
-        here = "input_shape", input_shape, default
-        there = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
-        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, here, there, why)
-        own = names.shape(grid_shape=names.grid, idx_shape=names.result)
-        super().__init__(own, [GridPart(size, 0, size) for size in sizes], names.is_free)
+        of_grid = "input_shape", input_shape, default
+        of_result = "output_shape", output_shape, numbered_letters("K", idx[0].ndim)
+        names = GridNames.of("Sampling", (dims, shape, to), batch_shape, of_grid, of_result, why)
+        full = names.shape(grid_shape=names.grid, idx_shape=names.result)
+        super().__init__(full, [GridPart(size, 0, size) for size in sizes], names.is_free)
         self.input_size = sizes
         self._shifted: tuple[int, ...] = ()
-        self._counted = Kept[Tensor]()
-        self._checked: TensorState | None = TensorState(*idx)
-        self._crowded: list[bool] = []
-        """Whether many samples share a point, once that is known. Tiles share the list."""
+        self._counted, self._idx_facts = Kept[Tensor](is_only=True), Kept[bool]()
+        self._idx_facts.get_or_make(idx, "fit", lambda: True)
+        self._was_crowded: bool | None = None  # for indices whose values cannot be read
         for axis, indices in enumerate(idx):
             self.register_weight(f"idx_{axis}", indices, "idx_shape")
 
@@ -226,46 +225,42 @@ class Sampling(GridOperator[GridPart]):
         x = linop.gathered(summable(x))
         return linop.scattered_back(product_in_wide_dtype(linop.counts(x), x))
 
-    def _check_again(self) -> None:
-        """Check the indices if they have changed since the last check."""
-        if torch.compiler.is_compiling():
-            return  # a graph cannot depend on values
-        idx = [*map(self._weight, self._weights)]
-        if self._checked is None or not self._checked.is_current(*idx):
-            _check_indices(idx, self.input_size)
-            self._checked = TensorState(*idx)
-            if can_read_values(*idx):
-                self._crowded = []
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the check: a copy has other tensors."""
-        return {**super().__getstate__(), "_checked": None}
-
     def with_weights(self, change: Callable[[Tensor], Tensor]) -> NamedLinop:
         """Return the operator with ``change(w)`` for every w; see :class:`NamedLinop`."""
-        self.dtype_of_sums(torch.float32)  # tensors without values, as in plans, do not tell it
-        return super().with_weights(change)
+        other = super().with_weights(change)
+        vars(other)["_was_crowded"] = self.dtype_of_sums(torch.float32) is torch.float64
+        return other
+
+    def _all_indices(self) -> list[Tensor]:
+        return [*map(self._weight, self._weights)]
 
     def dtype_of_sums(self, dtype: torch.dtype) -> torch.dtype:
         """Return the dtype in which samples of one point are added, by all indices."""
         if torch.compiler.is_compiling() or dtype not in _SINGLE:
             return dtype
-        if not self._crowded:
-            idx = [self._weight(name).detach().flatten() for name in self._weights]
-            strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
-            cells = (
-                sum(own.long() * stride for own, stride in zip(part, strides, strict=True))
-                for part in zip(*(indices.split(2**20) for indices in idx), strict=True)
-            )
-            found = dtype_of_sums(dtype, idx[0].numel(), cells)
-            if not can_read_values(*idx):
-                return found
-            self._crowded.append(found != dtype)
-        return torch.promote_types(dtype, torch.float64) if self._crowded[0] else dtype
+        idx = self._all_indices()
+        if can_read_values(*idx):
+            is_crowded = self._idx_facts.get_or_make(idx, "crowded", partial(self._is_crowded, idx))
+        elif self._was_crowded is None:
+            is_crowded = self._is_crowded(idx)
+        else:
+            is_crowded = self._was_crowded
+        return torch.promote_types(dtype, torch.float64) if is_crowded else dtype
+
+    def _is_crowded(self, idx: Sequence[Tensor]) -> bool:
+        """Whether many samples share a point."""
+        strides = [prod(self.input_size[axis + 1 :]) for axis in range(len(idx))]
+        cells = (
+            sum(index.long() * stride for index, stride in zip(part, strides, strict=True))
+            for part in zip(*(i.detach().flatten().split(2**20) for i in idx), strict=True)
+        )
+        return dtype_of_sums(torch.float32, idx[0].numel(), cells) is torch.float64
 
     def flat_indices(self) -> Tensor:
         """Return the position of each sample in the flattened grid; shape of an index tensor."""
-        self._check_again()
+        if not torch.compiler.is_compiling():  # a graph cannot depend on values
+            idx = self._all_indices()
+            self._idx_facts.get_or_make(idx, "fit", partial(_check_indices, idx, self.input_size))
         parts = [indices.long() for indices in self.idx]
         for axis in self._shifted:
             size = self.input_size[axis]
@@ -280,13 +275,13 @@ class Sampling(GridOperator[GridPart]):
 
         It is kept in the dtype of x: a product of two dtypes takes three times as long on a CPU.
         """
-        idx = [*map(self._weight, self._weights)]
+        idx = self._all_indices()
         how = x.dtype, self._shifted, self._weights["idx_0"].bounds
-        counts = self._counted.current(idx, how) if writing_is_safe() else None
+        counts = self._counted.get(idx, how) if writing_is_safe() else None
         if counts is None:
             count = partial(self._count, x.dtype)
             if is_plain(x, *idx) and writes_are_counted(*idx):
-                counts = self._counted.of(idx, how, count, is_only=True)
+                counts = self._counted.get_or_make(idx, how, count)
             else:
                 counts = count()
         for axis, part in enumerate(self._axes):
@@ -325,7 +320,8 @@ def _at_shifted_indices(linop: Sampling, dims: Iterable[NamedDimension]) -> Name
     return linked_copy(linop, _shifted=axes)
 
 
-def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
+def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> bool:
+    """Return True if the indices fit the grid; raise an error otherwise."""
     if not isinstance(idx, Sequence):
         raise TypeError(
             "Sampling: idx must be a sequence of tensors, one per sampled dimension, "
@@ -351,3 +347,4 @@ def _check_indices(idx: Sequence[Tensor], sizes: tuple[int, ...]) -> None:
                 raise ValueError(
                     f"Sampling: indices must be from 0 to {size - 1}, got {low} to {high}"
                 )
+    return True

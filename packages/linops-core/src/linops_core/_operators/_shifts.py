@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import reduce
-from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -17,6 +15,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._kernels._extended_axis import ExtendedAxis, with_length
 from .._kernels._picked_axis import PickedAxis, picked
+from .._numbers import is_finite, is_integer
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator
 from ._picks import Sizes, sizes_of
@@ -72,16 +71,16 @@ class Roll(GridOperator[ExtendedAxis]):
         to: Dims | None = None,
     ) -> None:
         names = GridNames.along("Roll", dims, shape, to)
-        found = per_axis("Roll", "shifts", shifts)
-        if len(found) != len(names.grid) or not all(isinstance(s, Integral) for s in found):
+        checked = per_axis("Roll", "shifts", shifts)
+        if len(checked) != len(names.grid) or not all(map(is_integer, checked)):
             raise ValueError(
-                f"Roll: shifts must be integers, one for each of {names.grid}, got {found}; "
+                f"Roll: shifts must be integers, one for each of {names.grid}, got {checked}; "
                 "FourierShift shifts by fractions"
             )
-        self._shifts = [int(shift) for shift in found]
+        self._shifts = [int(shift) for shift in checked]
         lengths = () if sizes is None else sizes_of("Roll", names.grid, sizes)
-        own = names.shape(from_grid=names.grid, to_grid=names.result)
-        super().__init__(own, self._whole(lengths) if lengths else (), names.is_free)
+        full = names.shape(from_grid=names.grid, to_grid=names.result)
+        super().__init__(full, self._whole(lengths) if lengths else (), names.is_free)
 
     @staticmethod
     def fn(linop: Roll, x: Tensor, /) -> Tensor:
@@ -157,7 +156,6 @@ class FourierShift(GridOperator[AxisMap]):
     True
     """
 
-    _geometry = ("shifts",)
     takes_any_batch = True
     why_mixed = "a shift through the Fourier transform mixes all of the dimension"
 
@@ -184,19 +182,17 @@ class FourierShift(GridOperator[AxisMap]):
             numbers = None
         else:
             numbers = per_axis("FourierShift", "shifts", shifts)
-            if len(numbers) != n_dims or not all(
-                isinstance(s, Real) and math.isfinite(s) for s in numbers
-            ):
+            if len(numbers) != n_dims or not all(map(is_finite, numbers)):
                 raise ValueError(
                     f"FourierShift: shifts must be finite real numbers, one for each of "
                     f"{names.grid}, got {numbers}"
                 )
         axis_of_shifts = AnyDim(0).next_unused({*names.names, *names.output})
-        own = names.shape(from_grid=names.grid, to_grid=names.result, shifts=(axis_of_shifts,))
-        super().__init__(own, (), names.is_free)
+        full = names.shape(from_grid=names.grid, to_grid=names.result, shifts=(axis_of_shifts,))
+        super().__init__(full, (), names.is_free)
         self._numbers = None if numbers is None else tuple(map(float, numbers))
         if isinstance(shifts, Tensor):
-            self.register_weight("shifts", shifts, "shifts")
+            self.register_weight("shifts", shifts, "shifts", is_geometry=True)
 
     @staticmethod
     def fn(linop: FourierShift, x: Tensor, /) -> Tensor:
@@ -246,11 +242,11 @@ def _rolled(x: Tensor, axes: Sequence[ExtendedAxis], sign: int) -> Tensor:
         for stretch in axis.stretches:
             n_input, n_output, _, before = stretch.straight
             if sign < 0:
-                own = picked(x.movedim(number, -1), [PickedAxis(n_output, n_input, before)])
-                parts.append(stretch.put_back(own.movedim(-1, number), number))
+                moved = picked(x.movedim(number, -1), [PickedAxis(n_output, n_input, before)])
+                parts.append(stretch.put_back(moved.movedim(-1, number), number))
             else:
-                own = stretch.taken(x, number).movedim(number, -1)
-                own = picked(own, [PickedAxis(n_input, n_output, -before)])
-                parts.append(own.movedim(-1, number))
+                moved = stretch.taken(x, number).movedim(number, -1)
+                moved = picked(moved, [PickedAxis(n_input, n_output, -before)])
+                parts.append(moved.movedim(-1, number))
         x = reduce(torch.add, parts)
     return x

@@ -13,15 +13,16 @@ from nameddim import ELLIPSES, AnyDim, NamedDimension, NamedShape, as_dims
 from .._algebra._normal import Normal, composed_normal
 from .._algebra._threads import is_portable
 from .._base._copying import linked_copy
+from .._base._dimensions import Side, axis_of, dims_of, lengths_by_occurrence, occurrences
 from .._base._linop import NamedLinop
-from .._base._sides import Side, axis_of, dims_of, lengths_by_occurrence, occurrences
 from .._base._sizes import by_dimension
 from .._base._tile import Window
 from .._dottest import AdjointError, dottest
-from .._kernels._complex import as_complex
+from .._kernels._dtype import as_complex
 from .._kernels._inner_products import norm
 from .._kernels._tracing import constant_when_compiled
 from .._kernels._transposed import accepts_complex, transposed
+from .._numbers import is_integer
 from ._grid_names import Dims
 
 Function = Callable[[Tensor], Tensor]
@@ -122,7 +123,7 @@ class SimpleLinop(NamedLinop):
         self._is_complex_linear = is_complex_linear
         self._lengths = by_dimension(self.name, sizes)
         for dim, size in self._lengths.items():
-            if dim not in (*shape.ishape, *shape.oshape) or not isinstance(size, int) or size < 0:
+            if dim not in (*shape.ishape, *shape.oshape) or not is_integer(size, 0):
                 raise ValueError(
                     f"{self.name}: sizes must be integers of at least 0, for dimensions of "
                     f"{shape}, got {size!r} for {dim}"
@@ -181,15 +182,15 @@ class SimpleLinop(NamedLinop):
 
     def _input_lengths(self, y: Tensor) -> list[int]:
         """Return the shape of the input, given the shape of an output."""
-        there, here = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
-        known = lengths_by_occurrence(there, y.shape)
-        found: list[int] = []
-        for occurrence in occurrences(here):
-            own = self._lengths.get(occurrence[0])
-            if own is None and occurrence not in known:
+        idims, odims = (self.ishape, self.oshape)[:: 1 if self.is_adjoint else -1]
+        lengths_of = lengths_by_occurrence(idims, y.shape)
+        lengths: list[int] = []
+        for occurrence in occurrences(odims):
+            length = self._lengths.get(occurrence[0])
+            if length is None and occurrence not in lengths_of:
                 raise ValueError(f"no size of {occurrence[0]}")
-            found += known[occurrence] if own is None else [own]
-        return found
+            lengths += lengths_of[occurrence] if length is None else [length]
+        return lengths
 
     # A compiler must use this value and not trace how it is found.
     @constant_when_compiled
@@ -209,10 +210,10 @@ class SimpleLinop(NamedLinop):
 
     def _tiles_at(self, windows: Sequence[Window]) -> Iterable[NamedLinop]:
         """Return the operator for slices of batch dimensions, which have other lengths."""
-        known = self._lengths
+        given = self._lengths
         for window in windows:
-            cut = {d: piece.stop - piece.start for d, piece in window.items() if d in known}
-            yield linked_copy(self, None, _lengths=known | cut)
+            cut = {d: piece.stop - piece.start for d, piece in window.items() if d in given}
+            yield linked_copy(self, None, _lengths=given | cut)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> NamedLinop:
         """Return the operator with other names for its dimensions."""
@@ -267,8 +268,8 @@ class SimpleLinop(NamedLinop):
         self._check_batch(z)
         if self.normal_function is None:
             return
-        found, expected = self.normal_function(z), plain.applied_back(plain(z))
-        if not _are_close(found, expected):
+        actual, expected = self.normal_function(z), plain.applied_back(plain(z))
+        if not _are_close(actual, expected):
             raise ValueError(
                 f"{self.signature}: normal must be the adjoint after the forward, got another "
                 f"result for a random vector of shape {tuple(x.shape)}"
@@ -294,11 +295,11 @@ class SimpleLinop(NamedLinop):
     def _check_batch(self, z: Tensor) -> None:
         """Raise an error if the function mixes slices of a batch dimension."""
         y = self.forward_function(z)
-        here, there = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
+        idims, odims = (self.ishape, self.oshape)[:: -1 if self.is_adjoint else 1]
         for dim in self.shape.other_shapes["batch_dims"]:
             if dim == ELLIPSES:
                 continue
-            axis, oaxis = (axis_of(names.index(dim), names) for names in (here, there))
+            axis, oaxis = (axis_of(names.index(dim), names) for names in (idims, odims))
             for piece in range(min(z.shape[axis], 2)):
                 part = self.forward_function(z.narrow(axis, piece, 1))
                 if not _are_close(part, y.narrow(oaxis, piece, 1)):
@@ -317,11 +318,11 @@ class SimpleLinop(NamedLinop):
 _BY_AUTOGRAD = "; of autograd, so that forward is not linear, or has a derivative of its own"
 
 
-def _are_close(found: Tensor, expected: Tensor, scale: Tensor | None = None) -> bool:
+def _are_close(actual: Tensor, expected: Tensor, scale: Tensor | None = None) -> bool:
     """Whether two results are equal within rounding, relative to the larger one or to a scale."""
-    if found.shape != expected.shape:
+    if actual.shape != expected.shape:
         return False
-    found, expected = found.detach(), expected.detach()
-    size = max(float(norm(v)) for v in (found, expected, expected if scale is None else scale))
+    actual, expected = actual.detach(), expected.detach()
+    size = max(float(norm(v)) for v in (actual, expected, expected if scale is None else scale))
     rounding: float = torch.finfo(expected.dtype).eps ** 0.5 * size
-    return float(norm(found - expected)) <= rounding
+    return float(norm(actual - expected)) <= rounding

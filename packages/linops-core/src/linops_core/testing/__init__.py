@@ -1,4 +1,4 @@
-"""Laws of linear operators, for tests.
+"""Laws of linear operators, for tests: dot tests, and a test class to inherit.
 
 Strategies for random operators with their matrices are in `linops_core.testing.strategies`, which
 needs hypothesis (the extra ``testing``).

@@ -22,10 +22,10 @@ def check_functions(A: NamedLinop, x: Tensor, close: Close) -> None:
     y = A(x)
     wanted = {"fn": y, "adj_fn": A.H(y), "normal_fn": A.N(x), "H": A.H(y), "N": A.N(x)}
     for how, B in (("A", A), ("copy.copy(A)", copy.copy(A)), ("by hand", adjoint_by_hand(A.H))):
-        found = {"fn": B.fn(B, x), "adj_fn": B.adj_fn(B, y), "H": B.H(y), "N": B.N(x)}
+        results = {"fn": B.fn(B, x), "adj_fn": B.adj_fn(B, y), "H": B.H(y), "N": B.N(x)}
         if B.normal_fn is not NamedLinop.normal_fn:
-            found["normal_fn"] = B.normal_fn(B, x)
-        for name, result in found.items():
+            results["normal_fn"] = B.normal_fn(B, x)
+        for name, result in results.items():
             want = wanted[name]
             if result.shape != want.shape or not close(result, want):
                 raise LawError(f"{A!r}\n{name} of {how} must return\n{want}, got\n{result}")

@@ -15,7 +15,7 @@ from .._base._roles import Role
 from .._base._tile import Window
 from ._real_matrices import dense
 
-Tiles: TypeAlias = Sequence[tuple[Window, NamedLinop]]
+TilesAtWindows: TypeAlias = Sequence[tuple[Window, NamedLinop]]
 Close: TypeAlias = Callable[[Tensor, Tensor], bool]
 
 
@@ -27,8 +27,8 @@ class LawError(ValueError):
 
 def sizes_of(linop: NamedLinop, given: Mapping[str, int]) -> dict[str, int]:
     """Return the size of each dimension, known to the operator or given by name."""
-    own = {dim: linop.size(dim) for dim in linop.dims}
-    return {str(dim): given[dim.name] if size is None else size for dim, size in own.items()}
+    sizes = {dim: linop.size(dim) for dim in linop.dims}
+    return {str(dim): given[dim.name] if size is None else size for dim, size in sizes.items()}
 
 
 def check_cuts(
@@ -58,9 +58,9 @@ def check_cuts(
         for length in sorted(lengths) if size else ():
             parts = []
             for window, tile in tiles_of(linop, dim, length, sizes):
-                own = {**sizes, **lengths_of(window)}
-                part = dense(tile, own, is_complex)
-                check_supports(tile, part, own, close)
+                lengths_of_tile = {**sizes, **lengths_of(window)}
+                part = dense(tile, lengths_of_tile, is_complex)
+                check_supports(tile, part, lengths_of_tile, close)
                 parts.append((window, tile, part))
             whole = sum_of(parts, linop, sizes, is_complex)
             check_matrix(whole, matrix, close, f"{linop!r}\n{dim} in tiles of {length}")
@@ -75,19 +75,19 @@ def check_supports(
         return
     is_empty = any(piece.start >= piece.stop for piece in window.values())
     part = [] if is_empty else [(window, linop.split(linop, window))]
-    found = whole_of(part, linop, sizes, matrix.is_complex())
-    check_matrix(found, matrix, close, f"{linop!r}\nthe part within {window}")
+    actual = whole_of(part, linop, sizes, matrix.is_complex())
+    check_matrix(actual, matrix, close, f"{linop!r}\nthe part within {window}")
 
 
-def check_matrix(found: Tensor, matrix: Tensor, close: Close, what: str) -> None:
+def check_matrix(actual: Tensor, matrix: Tensor, close: Close, what: str) -> None:
     """Raise a LawError if two matrices differ."""
-    if found.shape != matrix.shape or not close(found, matrix):
-        raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{found}")
+    if actual.shape != matrix.shape or not close(actual, matrix):
+        raise LawError(f"{what}: the matrix must be\n{matrix}, got\n{actual}")
 
 
 def tiles_of(
     linop: NamedLinop, dim: NamedDimension, length: int, sizes: Mapping[str, int]
-) -> Tiles:
+) -> TilesAtWindows:
     """Return the tiles of ``linop`` along ``dim``, each with its slice; the last may be shorter."""
     starts = range(0, sizes[dim], length)
     windows = [{dim: slice(start, min(start + length, sizes[dim]))} for start in starts]
@@ -95,7 +95,7 @@ def tiles_of(
 
 
 def whole_of(
-    tiles: Tiles, linop: NamedLinop, sizes: Mapping[str, int], is_complex: bool = True
+    tiles: TilesAtWindows, linop: NamedLinop, sizes: Mapping[str, int], is_complex: bool = True
 ) -> Tensor:
     """Return the sum of the matrices of tiles of ``linop``, each with zeros around it."""
     parts = [

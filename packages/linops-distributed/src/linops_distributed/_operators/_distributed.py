@@ -63,8 +63,8 @@ class DistributedLinop(NamedLinop):
     @property
     def sharding(self) -> Sharding:
         """The shares of its vectors."""
-        here, there = self._shardings["input"], self._shardings["output"]
-        return here if here is there else replace(here, cuts={**there.cuts, **here.cuts})
+        ins, outs = self._shardings["input"], self._shardings["output"]
+        return ins if ins is outs else replace(ins, cuts={**outs.cuts, **ins.cuts})
 
     @property
     def gain(self) -> float | None:
@@ -108,11 +108,11 @@ class DistributedLinop(NamedLinop):
         sharding = self._shardings["output"]
         for axis, cut in sharding.axes(self.oshape).items():
             lengths = cut.lengths
-            own = lengths[sharding.at[cut.mesh_dim]]
-            if not -y.ndim <= axis < y.ndim or y.shape[axis] != own:
+            length = lengths[sharding.at[cut.mesh_dim]]
+            if not -y.ndim <= axis < y.ndim or y.shape[axis] != length:
                 text = (
                     f"{owner}: axis {axis} of the share of rank {self.ranks.mesh.rank} must have "
-                    f"length {own}, got shape {tuple(y.shape)}"
+                    f"length {length}, got shape {tuple(y.shape)}"
                 )
                 meeting = Meeting((cut.mesh_dim,), 0, torch.float32, y.device)
                 self.ranks.interrupt(meeting, self.signature, "full_output", f" ({text})")
@@ -164,8 +164,8 @@ class DistributedLinop(NamedLinop):
             return None
         sharding, whole = self._shardings["input"], [*x.shape]
         for axis, cut in sharding.axes(self.ishape).items():
-            own = cut.piece(sharding.at[cut.mesh_dim])
-            if not -x.ndim <= axis < x.ndim or whole[axis] != own.stop - own.start:
+            piece = cut.piece(sharding.at[cut.mesh_dim])
+            if not -x.ndim <= axis < x.ndim or whole[axis] != piece.stop - piece.start:
                 return None
             whole[axis] = cut.length
         return str(x.dtype), tuple(whole), *self._follows(x)
@@ -202,7 +202,7 @@ class DistributedLinop(NamedLinop):
             if message:
                 words = message if len({*refused.values()}) == 1 else f"on rank {number}: {message}"
                 raise (type(failure) if failure else ValueError)(words) from failure
-        ranks.check_same([found for _, found in gathered], owner, what)
+        ranks.check_same([call_there for _, call_there in gathered], owner, what)
 
     def _of_dtensor(self, x: DTensor) -> Tensor:
         from torch.distributed.tensor import DTensor
@@ -264,8 +264,8 @@ class DistributedLinop(NamedLinop):
     def adjoint(self) -> NamedLinop:
         """Return the adjoint, on shares of the output."""
         other = self._with_derivation(super().adjoint(), "adjoint")
-        here, there = self._shardings["input"], self._shardings["output"]
-        other._shardings = {"input": there, "output": here}
+        ins, outs = self._shardings["input"], self._shardings["output"]
+        other._shardings = {"input": outs, "output": ins}
         return other
 
     def conj(self) -> NamedLinop:

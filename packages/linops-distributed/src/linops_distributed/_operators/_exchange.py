@@ -73,10 +73,10 @@ class Exchange(DistributedLinop):
         # With that axis first, the received parts are one tensor.
         parts = [part.movedim(axis, 0) for part in x.split(pieces, at_cut)]
         rest = parts[self.ranks.mesh.at[mesh_dim]].shape[1:]
-        n_found = [length * rest.numel() for length in lengths]
+        n_received = [length * rest.numel() for length in lengths]
         what = f"the exchange of {whole} for {cut}"
-        found = self.ranks.exchanged(parts, n_found, mesh_dim, self.step_owner, what)
-        return found.view(sum(lengths), *rest).movedim(0, axis)
+        received = self.ranks.exchanged(parts, n_received, mesh_dim, self.step_owner, what)
+        return received.view(sum(lengths), *rest).movedim(0, axis)
 
     def linked_positions(self) -> Sequence[tuple[int, int]]:
         """Return the positions of all dimensions but the two that change."""
@@ -88,9 +88,9 @@ class Exchange(DistributedLinop):
 
     def sizes(self, side: Side) -> tuple[int | None, ...]:
         """Return the lengths of the dimensions that are cut on a side."""
-        own = self._shardings[side]
+        sharding = self._shardings[side]
         whole = {dim: cut.length for dim, cut in self.sharding.cuts.items()}
-        return tuple([{**whole, **own.lengths}.get(dim) for dim in self.ishape])
+        return tuple([{**whole, **sharding.lengths}.get(dim) for dim in self.ishape])
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

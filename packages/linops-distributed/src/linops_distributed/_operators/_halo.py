@@ -59,12 +59,14 @@ class HaloExchange(Exchange):
         parts = [_common(x, axis, before.piece(at), piece) for piece in after.pieces]
         targets = [_common(y, axis, after.piece(at), piece) for piece in before.pieces]
         if _sends(before, after):
-            own, parts[at] = parts[at], x.new_empty(0)  # is not copied
-            n_found = [0 if n == at else target.numel() for n, target in enumerate(targets)]
+            kept, parts[at] = parts[at], x.new_empty(0)  # is not copied
+            n_received = [0 if n == at else target.numel() for n, target in enumerate(targets)]
             what = f"the {'sum' if before.reads else 'exchange'} of the halos of {self._dim}"
-            found = self.ranks.exchanged(parts, n_found, before.mesh_dim, self.step_owner, what)
-            shares = enumerate(zip(targets, found.split(n_found), strict=True))
-            parts = [own if n == at else part.view(target.shape) for n, (target, part) in shares]
+            received = self.ranks.exchanged(
+                parts, n_received, before.mesh_dim, self.step_owner, what
+            )
+            shares = enumerate(zip(targets, received.split(n_received), strict=True))
+            parts = [kept if n == at else part.view(target.shape) for n, (target, part) in shares]
         else:
             targets, parts = [targets[at]], [parts[at]]
         for target, part in zip(targets, parts, strict=True):
@@ -87,11 +89,11 @@ class HaloExchange(Exchange):
         return NamedLinop.normal(self, inner)
 
 
-def _common(x: Tensor, axis: int, own: slice, other: slice) -> Tensor:
+def _common(x: Tensor, axis: int, piece: slice, other: slice) -> Tensor:
     """Return the part of a slice that is also in another slice."""
-    start = max(own.start, other.start)
-    length = max(0, min(own.stop, other.stop) - start)
-    return x.narrow(axis, start - own.start if length else 0, length)
+    start = max(piece.start, other.start)
+    length = max(0, min(piece.stop, other.stop) - start)
+    return x.narrow(axis, start - piece.start if length else 0, length)
 
 
 def _sends(before: Cut, after: Cut) -> bool:

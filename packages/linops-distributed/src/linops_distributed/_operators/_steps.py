@@ -52,9 +52,9 @@ class DistributedSteps(DistributedLinop, Wrapper):
         normal = Chain(*linops).normal(inner) if linops else Identity(self.ishape)
         normal = normal if number == 1 else number * normal
         other = self.with_operands([normal], normal.shape)
-        here = self._shardings["input"]
+        of_input = self._shardings["input"]
         names = dict(zip(self.ishape, normal.oshape, strict=True))
-        other._shardings = {"input": here, "output": here.renamed(names)}
+        other._shardings = {"input": of_input, "output": of_input.renamed(names)}
         return self._with_derivation(other, "normal").as_endomorphism()
 
 

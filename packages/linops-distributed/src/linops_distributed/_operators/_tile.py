@@ -142,8 +142,8 @@ class DistributedTile(DistributedLinop, Tiled):
         self, key: object, y: Tensor | None, names: tuple[NamedDimension, ...], what: str
     ) -> tuple[torch.dtype, tuple[int, ...]]:
         """Return the common dtype of results and their whole shape, which must be the same."""
-        own = None if y is None else (y.dtype, self.sharding.whole_shape(y.shape, names))
-        gathered = self.ranks.all_gather((key, own), self.step_owner, what)
+        outcome = None if y is None else (y.dtype, self.sharding.whole_shape(y.shape, names))
+        gathered = self.ranks.all_gather((key, outcome), self.step_owner, what)
         self.ranks.check_same([one for one, _ in gathered], self.step_owner, what)
         results = [result for _, result in gathered if result is not None]
         if not results:

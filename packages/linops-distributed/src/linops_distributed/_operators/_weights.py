@@ -48,7 +48,7 @@ def mesh_dims_of_weights(
             halos = [dim for dim in dims if dim in sharding.cuts and sharding.cuts[dim].reads]
             if weight.requires_grad and not halos:
                 cut.setdefault(id(weight), set()).update(sharding.present_in(dims))
-    found = [
+    dims_of_weights = [
         tuple(name for name in sharding.used if name not in cut[id(weight)])
         if id(weight) in cut
         else None
@@ -56,7 +56,7 @@ def mesh_dims_of_weights(
     ]
     shared = [
         (tuple(weight.shape), dims)
-        for weight, dims in zip(weights, found, strict=True)
+        for weight, dims in zip(weights, dims_of_weights, strict=True)
         if dims is None or dims
     ]
     gathered = ranks.all_gather(shared, owner, "the weights that are trained")
@@ -66,7 +66,7 @@ def mesh_dims_of_weights(
             "be copies of each other or be cut, and all ranks must have work, got (shape, summed "
             f"over) {gathered}; give all ranks the operator, or detach its weights"
         )
-    return [dims or () for dims in found]
+    return [dims or () for dims in dims_of_weights]
 
 
 class RankCopies(PartCopies):
@@ -106,12 +106,12 @@ class RankCopies(PartCopies):
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradients of the weights by number, summed over all ranks."""
-        found = super().gradients_at_weights(sums)
+        gradients = super().gradients_at_weights(sums)
         for number, dims in self._mesh_dims.items():
             weight = self.weight_views.weights[number]
-            own = found.get(number)
-            if own is None:
-                own = self.weight_views.layouts[number].empty_like(weight.detach()).zero_()
-            total = self._summed(own, dims, f"the gradient of weight {tuple(weight.shape)}")
-            found[number] = self.weight_views.layouts[number].laid_out(total)
-        return found
+            gradient = gradients.get(number)
+            if gradient is None:
+                gradient = self.weight_views.layouts[number].empty_like(weight.detach()).zero_()
+            total = self._summed(gradient, dims, f"the gradient of weight {tuple(weight.shape)}")
+            gradients[number] = self.weight_views.layouts[number].laid_out(total)
+        return gradients

@@ -40,8 +40,8 @@ def dry_run(
     """
     owner = f"{linop.signature}: plan"
     if like is None and dtype is None:
-        found = ranks.all_gather(complex_dtype(linop), owner, "dtype of the input")
-        dtype = next((one for one in found if one is not None), None)
+        dtypes = ranks.all_gather(complex_dtype(linop), owner, "dtype of the input")
+        dtype = next((one for one in dtypes if one is not None), None)
     given = input_of(linop, like, sizes, dtype, owner)
     without_data = WithoutData(linop.signature)
     dry = without_data.of(linop)
@@ -73,18 +73,18 @@ class _Counting(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Any = None
     ) -> Any:
-        found = func(*args, **(kwargs or {}))
-        if not func.is_view and any(True for _ in tensors_in([found])):
-            n_bytes = sum(tensor.nbytes for tensor in tensors_in((args, kwargs, found)))
+        result = func(*args, **(kwargs or {}))
+        if not func.is_view and any(True for _ in tensors_in([result])):
+            n_bytes = sum(tensor.nbytes for tensor in tensors_in((args, kwargs, result)))
             self._computed[len(self._sent)] += n_bytes
-        return found
+        return result
 
     def steps(self) -> tuple[PlanStep, ...]:
         """Return computation and communication in order."""
-        found: list[PlanStep] = []
+        result: list[PlanStep] = []
         for number, sent in enumerate([*self._sent, None]):
             if self._computed[number]:
-                found.append(Computed(self._computed[number]))
+                result.append(Computed(self._computed[number]))
             if sent is not None:
-                found.append(sent)
-        return tuple(found)
+                result.append(sent)
+        return tuple(result)

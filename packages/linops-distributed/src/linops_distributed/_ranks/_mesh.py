@@ -34,9 +34,9 @@ class RankMesh:
         names = mesh.mesh_dim_names or ()
         sizes = dict(zip(names, mesh.shape, strict=True))
         at = dict(zip(names, mesh.get_coordinate() or (), strict=True))
-        found = cls(sizes, at, mesh.mesh.flatten().tolist(), mesh)
-        found.prepare(found.names)
-        return found
+        result = cls(sizes, at, mesh.mesh.flatten().tolist(), mesh)
+        result.prepare(result.names)
+        return result
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -50,7 +50,7 @@ class RankMesh:
 
     def index(self, dims: Sequence[str]) -> int:
         """Return the index of this rank among those along these dimensions."""
-        return reduce(lambda found, dim: found * self.sizes[dim] + self.at[dim], dims, 0)
+        return reduce(lambda index, dim: index * self.sizes[dim] + self.at[dim], dims, 0)
 
     def size(self, dims: Sequence[str]) -> int:
         """Return the number of ranks along these dimensions."""

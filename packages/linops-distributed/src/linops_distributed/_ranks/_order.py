@@ -59,10 +59,10 @@ class Order:
         if not is_right.is_cpu:
             assert_later(is_right, f"all ranks must be at the same step, got {step}")
         elif not is_right:
-            found: list[str | None] = [None] * group.size()
-            dist.all_gather_object(found, step, group=group)
+            texts: list[str | None] = [None] * group.size()
+            dist.all_gather_object(texts, step, group=group)
             members = dist.get_process_group_ranks(group)
-            raise OrderError(differing(members, found, f"{owner}: calls"))
+            raise OrderError(differing(members, texts, f"{owner}: calls"))
 
 
 @lru_cache(maxsize=1024)
@@ -84,8 +84,8 @@ def differing(ranks: Sequence[int], values: Sequence[object], subject: str) -> s
         by_text.setdefault(text, []).append(rank)
     if len(by_text) == 1:
         return ""
-    found = "; ".join(f"{text} on rank {_listed(ranks)}" for text, ranks in by_text.items())
-    return f"{subject} must be the same on all ranks, got {found}"
+    listed = "; ".join(f"{text} on rank {_listed(ranks)}" for text, ranks in by_text.items())
+    return f"{subject} must be the same on all ranks, got {listed}"
 
 
 def _listed(ranks: Sequence[int]) -> str:

@@ -113,20 +113,20 @@ class Transport:
         rows = x.resolve_conj().resolve_neg().movedim(axis, 0)
         padded = rows.new_zeros((max(lengths), *rows.shape[1:]))
         padded[: len(rows)] = rows
-        found = padded.new_empty((len(lengths) * len(padded), *rows.shape[1:]))
+        gathered = padded.new_empty((len(lengths) * len(padded), *rows.shape[1:]))
 
         def send(group: dist.ProcessGroup) -> None:
-            dist.all_gather_single(real_parts(found), real_parts(padded), group=group)
+            dist.all_gather_single(real_parts(gathered), real_parts(padded), group=group)
 
         name = self.order.step_name(owner, what)
         step = f"{name}: gather of {tuple(padded.shape)} of {padded.dtype}"
         self.collective(send, padded, "gather", (dim,), owner, what, step)
-        parts = found.split(len(padded))
+        parts = gathered.split(len(padded))
         whole = torch.cat([part[:n] for part, n in zip(parts, lengths, strict=True)])
         return whole.movedim(0, axis)
 
     def exchanged(
-        self, parts: Sequence[Tensor], n_found: Sequence[int], dim: str, owner: str, what: str
+        self, parts: Sequence[Tensor], n_received: Sequence[int], dim: str, owner: str, what: str
     ) -> Tensor:
         """Return what the ranks along a dimension of the mesh send to this one, one after another.
 
@@ -134,23 +134,23 @@ class Transport:
         ----------
         parts : sequence of Tensor
             The tensor for each rank, also for this one.
-        n_found : sequence of int
+        n_received : sequence of int
             The number of elements that each rank sends.
         """
         n_sent = [part.numel() for part in parts]
         packed = parts[0].new_empty(sum(n_sent))
         for part, target in zip(parts, packed.split(n_sent), strict=True):
             target.view(part.shape).copy_(part)  # resolves conjugates
-        found = packed.new_empty(sum(n_found))
-        there, here = real_parts(found), real_parts(packed)
+        received = packed.new_empty(sum(n_received))
+        incoming, outgoing = real_parts(received), real_parts(packed)
 
         def send(group: dist.ProcessGroup) -> None:
-            dist.all_to_all_single(there, here, [*n_found], n_sent, group=group)
+            dist.all_to_all_single(incoming, outgoing, [*n_received], n_sent, group=group)
 
-        leaving = here[: len(packed) - n_sent[self.mesh.at[dim]]]  # as many as are sent
+        leaving = outgoing[: len(packed) - n_sent[self.mesh.at[dim]]]  # as many as are sent
         step = f"{self.order.step_name(owner, what)}: exchange of {packed.dtype}"
         self.collective(send, leaving, "exchange", (dim,), owner, what, step)
-        return found
+        return received
 
     def collective(
         self,
@@ -209,18 +209,18 @@ class Transport:
 
     def all_gather(self, value: T, owner: str, what: str) -> list[T]:
         """Gather an object of every rank, in order."""
-        found: list[tuple[str, T] | None] = [None] * len(self.mesh.numbers)
+        gathered: list[tuple[str, T] | None] = [None] * len(self.mesh.numbers)
         if self.mesh.device_mesh is None:
             self.own_objects.append(value)
             others = value if self.other_objects is None else cast(T, next(self.other_objects))
-            return [*[others] * (len(found) - 1), value]
-        if len(found) == 1:
+            return [*[others] * (len(gathered) - 1), value]
+        if len(gathered) == 1:
             return [value]
         step = self.order.step_name(owner, what)
         # Ranks compare values also while operators run without data.
         with self.step(owner, what, self.mesh.names), outside_of_modes():
-            dist.all_gather_object(found, (step, value), group=self.mesh.groups[self.mesh.names])
-        pairs = [pair for pair in found if pair is not None]
+            dist.all_gather_object(gathered, (step, value), group=self.mesh.groups[self.mesh.names])
+        pairs = [pair for pair in gathered if pair is not None]
         if text := differing(self.mesh.numbers, [other for other, _ in pairs], f"{owner}: calls"):
             raise OrderError(text)
         return [one for _, one in pairs]

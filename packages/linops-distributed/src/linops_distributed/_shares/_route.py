@@ -101,7 +101,7 @@ def steps_of(
     SplitError
         If a transform needs a whole dimension, and no other dimension can be cut meanwhile.
     """
-    found: Steps = []
+    result: Steps = []
     for work in works:
         (linop,) = work.linops
         checked_cuts(linop.ishape, placement)
@@ -115,21 +115,21 @@ def steps_of(
         else:
             checked_cuts(work.cuts, placement)
         for step in steps:
-            before = found[-1] if found else None
+            before = result[-1] if result else None
             together = _together(before, step)
             if together is None:
-                found.append(step)
+                result.append(step)
             else:
-                found[-1] = together
-    return found
+                result[-1] = together
+    return result
 
 
 def axis_pairs(linop: NamedLinop) -> list[tuple[NamedDimension, NamedDimension]]:
     """Return the output name of each grid dimension, if the operator acts along each separately."""
     if not isinstance(linop, GridOperator) or factor_along(linop, (), linop.ishape) is None:
         return []
-    pairs = [(here, there) for here, there in linop.axis_dims if here and there]
-    return [(there, here) for here, there in pairs] if linop.is_adjoint else pairs
+    pairs = [(idim, odim) for idim, odim in linop.axis_dims if idim and odim]
+    return [(odim, idim) for idim, odim in pairs] if linop.is_adjoint else pairs
 
 
 def completed(
@@ -140,21 +140,21 @@ def completed(
     It is the first free one that is not cut in the placed grid. If an operator maps a space to
     itself, its output is cut like its input.
     """
-    found, n_before = dict(placement), -1
+    result, n_before = dict(placement), -1
     of_grids = {dim for linop in linops for pair in axis_pairs(linop) for dim in pair}
-    while n_before < len(found):
-        n_before = len(found)
+    while n_before < len(result):
+        n_before = len(result)
         ends = linops[0].ishape, linops[-1].oshape
         if is_endomorphism and len(ends[0]) == len(ends[1]):
             for pair in zip(*ends, strict=True):
-                placed = [found[dim] for dim in pair if dim in found]
+                placed = [result[dim] for dim in pair if dim in result]
                 if placed and of_grids.issuperset(pair):
-                    found.update(dict.fromkeys(pair, placed[0]))
+                    result.update(dict.fromkeys(pair, placed[0]))
         for linop in linops:
             pairs = axis_pairs(linop)
-            _complete(found, pairs, linop.oshape)
-            _complete(found, [(there, here) for here, there in pairs], linop.ishape)
-    return found
+            _complete(result, pairs, linop.oshape)
+            _complete(result, [(odim, idim) for idim, odim in pairs], linop.ishape)
+    return result
 
 
 def _complete(
@@ -163,26 +163,26 @@ def _complete(
     names: Dims,
 ) -> None:
     """Place a dimension of one grid for each placed dimension of the other grid."""
-    for here, there in pairs:
-        if here not in placement:
+    for idim, odim in pairs:
+        if idim not in placement:
             continue
         taken = {placement[dim] for dim in names if dim in placement}
-        others = [other for _, other in pairs if other != there]
-        free = [dim for dim in (*others, there) if dim not in placement]
-        if placement[here] not in taken and free:
-            placement[free[0]] = placement[here]
+        others = [other for _, other in pairs if other != odim]
+        free = [dim for dim in (*others, odim) if dim not in placement]
+        if placement[idim] not in taken and free:
+            placement[free[0]] = placement[idim]
 
 
 def checked_cuts(dims: Iterable[NamedDimension], placement: Cuts) -> dict[NamedDimension, str]:
     """Return the placed ones of some dimensions; they must be on different mesh dimensions."""
-    found = {dim: placement[dim] for dim in dims if dim in placement}
-    if len({*found.values()}) < len(found):
+    cuts = {dim: placement[dim] for dim in dims if dim in placement}
+    if len({*cuts.values()}) < len(cuts):
         raise ValueError(
             f"{_NAME}: each dimension of a vector must have its own dimension of the mesh, got "
-            f"{ ({str(dim): name for dim, name in found.items()}) }; two dimensions may share "
+            f"{ ({str(dim): name for dim, name in cuts.items()}) }; two dimensions may share "
             "one if no vector has both, as in the two grids of an FFT"
         )
-    return found
+    return cuts
 
 
 def _read_across(work: LocalWork) -> list[tuple[NamedDimension, NamedDimension]]:
@@ -191,9 +191,9 @@ def _read_across(work: LocalWork) -> list[tuple[NamedDimension, NamedDimension]]
     None if an operator is made of shares, or its dimensions are not such pairs.
     """
     (linop,) = work.linops
-    here = [dim for dim in work.cuts if dim in linop.ishape and dim not in linop.oshape]
-    there = [dim for dim in work.cuts if dim in linop.oshape and dim not in linop.ishape]
-    pairs = [(i, o) for i in here for o in there if work.cuts[i] == work.cuts[o]]
+    idims = [dim for dim in work.cuts if dim in linop.ishape and dim not in linop.oshape]
+    odims = [dim for dim in work.cuts if dim in linop.oshape and dim not in linop.ishape]
+    pairs = [(i, o) for i in idims for o in odims if work.cuts[i] == work.cuts[o]]
     is_all = len({*work.cuts.values()}) + len(pairs) == len(work.cuts)
     return pairs if is_all and work.source is None else []
 
@@ -208,30 +208,30 @@ def _with_halos(
     (linop,) = work.linops
     cuts = {dim: name for dim, name in work.cuts.items() if dim in linop.ishape}
     before: dict[NamedDimension, Pieces] = {}
-    for here, there in pairs:
-        for dim in (here, there):
+    for idim, odim in pairs:
+        for dim in (idim, odim):
             if dim not in lengths:
                 raise SplitError(
                     f"{linop.signature}: the size of {dim} must be known; give it, as in "
                     f"sizes={{'{dim}': 8}}"
                 )
-        cut = Cut(work.cuts[there], mesh[work.cuts[there]], lengths[there])
-        reads = tuple(_read(linop, here, there, piece, lengths[here]) for piece in cut.pieces)
-        after = {**before, here: reads}
-        yield Halo(linop.ishape, cuts, here, before, after)
+        cut = Cut(work.cuts[odim], mesh[work.cuts[odim]], lengths[odim])
+        reads = tuple(_read(linop, idim, odim, piece, lengths[idim]) for piece in cut.pieces)
+        after = {**before, idim: reads}
+        yield Halo(linop.ishape, cuts, idim, before, after)
         before = after
     # The cut of the output determines what is read of the input.
-    first = {there: work.cuts[there] for _, there in pairs}
+    first = {odim: work.cuts[odim] for _, odim in pairs}
     yield replace(work, cuts={**first, **work.cuts}, reads=before)
 
 
 def _read(
-    linop: NamedLinop, here: NamedDimension, there: NamedDimension, piece: slice, length: int
+    linop: NamedLinop, idim: NamedDimension, odim: NamedDimension, piece: slice, length: int
 ) -> tuple[int, int]:
     """Return the slice of an input dimension that a slice of the output reads."""
     if piece.start == piece.stop:
         return 0, 0
-    read = tile_of(linop, {there: piece}).support(here)
+    read = tile_of(linop, {odim: piece}).support(idim)
     if read is None:
         return 0, length
     start = min(read.start, length - 1)
@@ -318,7 +318,7 @@ def gain_of(linops: Sequence[NamedLinop], lengths: Mapping[NamedDimension, int])
     """
     gain = 1.0
     for linop in linops:
-        grid = [here for here, _ in axis_pairs(linop)]
+        grid = [idim for idim, _ in axis_pairs(linop)]
         if not grid:
             return None
         if not acts_as(linop.N, Identity):
@@ -345,14 +345,14 @@ def known_lengths(
         ):
             if length is not None and not is_wildcard(dim):
                 lengths.setdefault(dim, set()).add(length)
-    found = {**sizes, **{dim: min(own) for dim, own in lengths.items() if len(own) == 1}}
+    result = {**sizes, **{dim: min(seen) for dim, seen in lengths.items() if len(seen) == 1}}
     pairs = [pair for linop in linops for pair in axis_pairs(linop)]
     for _ in linops:
-        for here, there in pairs:
-            for one, other in ((here, there), (there, here)):
-                if one in found and found.setdefault(other, found[one]) != found[one]:
+        for idim, odim in pairs:
+            for one, other in ((idim, odim), (odim, idim)):
+                if one in result and result.setdefault(other, result[one]) != result[one]:
                     raise SplitError(
                         f"{_NAME}: {one} and {other} must have the same size, as the two grids of "
-                        f"an FFT have, got {found[one]} and {found[other]}"
+                        f"an FFT have, got {result[one]} and {result[other]}"
                     )
-    return {dim: n for dim, n in found.items() if len(lengths.get(dim, ())) < 2}
+    return {dim: n for dim, n in result.items() if len(lengths.get(dim, ())) < 2}

@@ -160,10 +160,10 @@ class Sharding:
         # The import takes a second, and changes which classes torch.load accepts.
         from torch.distributed.tensor import Replicate, Shard
 
-        found: dict[str, Placement] = {
+        by_name: dict[str, Placement] = {
             cut.mesh_dim: Shard(axis) for axis, cut in self.axes(names).items()
         }
-        return tuple(found.get(name, Replicate()) for name in self.mesh)
+        return tuple(by_name.get(name, Replicate()) for name in self.mesh)
 
     def renamed(self, names: Mapping[NamedDimension, NamedDimension]) -> Sharding:
         """Return the sharding with other names for dimensions."""

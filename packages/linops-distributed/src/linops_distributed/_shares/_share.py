@@ -50,7 +50,7 @@ def share_by_views(work: LocalWork, ranks: Transport, sizes: Sizes) -> Share:
     return Share(_part(linop, sharding), linop, linop, sharding, linop)
 
 
-class Spaces(Zero):
+class SpacesOfFunction(Zero):
     """The spaces of an operator made by a function; they fit the same neighbours as it."""
 
     # Not a submodule, because its weights have no memory.
@@ -71,7 +71,7 @@ class Spaces(Zero):
         fitted = self._like[0].fitted_to(dims) if self._like else None
         if fitted is None:
             return None
-        other = cast(Spaces, self.resolved_to(NamedShape(fitted.ishape, fitted.oshape)))
+        other = cast(SpacesOfFunction, self.resolved_to(NamedShape(fitted.ishape, fitted.oshape)))
         other._like = (fitted,)
         return other
 
@@ -95,7 +95,7 @@ class LoadedTile:
         else:
             tile = self.tile.fitted_to(whole.ishape) or self.tile
             tile = tile.resolved(ishape=whole.ishape, oshape=whole.oshape)
-        structure = whole.structure if isinstance(whole, Spaces) else whole
+        structure = whole.structure if isinstance(whole, SpacesOfFunction) else whole
         return Share(tile, whole, structure, sharding, tile, has_own_weights=True)
 
 
@@ -138,17 +138,17 @@ def load_tile(
     tile = ranks.attempted(lambda: load() if is_full else None, owner, what)
     facts, spaces = None, None
     if tile is not None:
-        own = [dim for dim in placement if is_all or dim in tile.dims]
-        facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(own, key=str)
-        spaces = Spaces.like(tile)
-        if isinstance(spaces, Spaces):
+        cut = [dim for dim in placement if is_all or dim in tile.dims]
+        facts = tile.shape.ishape, tile.shape.oshape, tile.is_endomorphism, sorted(cut, key=str)
+        spaces = SpacesOfFunction.like(tile)
+        if isinstance(spaces, SpacesOfFunction):
             spaces._like = (_without_memory(tile),)
     gathered = ranks.all_gather((facts, _pickled(spaces)), owner, what)
-    found = [(known, message) for known, message in gathered if known is not None]
+    loaded = [(known, message) for known, message in gathered if known is not None]
     ranks.check_same(
-        [found[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
+        [loaded[0][0] if known is None else known for known, _ in gathered], owner, "the shape"
     )
-    (ishape, oshape, is_endomorphism, placed), message = found[0]
+    (ishape, oshape, is_endomorphism, placed), message = loaded[0]
     spaces = pickle.loads(message)
     if sharding.leaves_some_idle:
         has_work = all(sharding.lengths[dim] for dim in placed)
@@ -156,7 +156,7 @@ def load_tile(
         if spaces is None:
             _idle_like(None, sharding, owner)
     known = {dim: sizes[dim] for dim in placed}
-    whole = Spaces(ishape, oshape) if spaces is None else spaces._with_lengths(known)
+    whole = SpacesOfFunction(ishape, oshape) if spaces is None else spaces._with_lengths(known)
     return LoadedTile(
         tile, whole.as_endomorphism() if is_endomorphism else whole, frozenset(placed)
     )
@@ -166,7 +166,7 @@ def _pickled(spaces: Zero | None) -> bytes:
     try:
         return pickle.dumps(spaces)
     except Exception:  # it has a function that cannot be pickled
-        if isinstance(spaces, Spaces):
+        if isinstance(spaces, SpacesOfFunction):
             spaces._like = ()
         return pickle.dumps(spaces)
 
@@ -184,8 +184,8 @@ def structure_of(linop: object, source: int, ranks: Transport, owner: str) -> Na
         return pickle.dumps(_without_memory(linop))
 
     what = f"the operator of rank {source}"
-    found = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
-    message = found[ranks.mesh.numbers.index(source)]
+    pickled = ranks.all_gather(ranks.attempted(pickled_by_source, owner, what), owner, what)
+    message = pickled[ranks.mesh.numbers.index(source)]
     assert message is not None
     whole: NamedLinop = pickle.loads(message)
     return whole
@@ -217,7 +217,7 @@ def scattered_share(
     gathered = ranks.all_gather(ranks.attempted(cut, owner, what), owner, "the shares")
     structures = gathered[members.index(source)]
     assert structures is not None
-    own: list[Tensor] = []
+    made: list[Tensor] = []
     n_bytes = max((t.nbytes for part in parts for t in _distinct(part)), default=0)
     room = torch.empty(n_bytes, dtype=torch.uint8)
     device = ranks.mesh.device_mesh.device_type if ranks.mesh.device_mesh is not None else "cpu"
@@ -226,7 +226,7 @@ def scattered_share(
             if is_source:
                 tensors = _distinct(parts[members.index(other)])
                 if other == source:
-                    own = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
+                    made = [t.detach().clone().requires_grad_(t.requires_grad) for t in tensors]
                 else:
                     for tensor in tensors:
                         packed = tensor.detach()
@@ -241,8 +241,8 @@ def scattered_share(
                 for like in _distinct(pickle.loads(structure)):
                     tensor = torch.empty(like.shape, dtype=like.dtype, device=device)
                     dist.recv(real_parts(tensor), source)
-                    own.append(tensor.requires_grad_(like.requires_grad))
-    tile = _with_tensors(pickle.loads(structures[members.index(ranks.mesh.rank)]), own)
+                    made.append(tensor.requires_grad_(like.requires_grad))
+    tile = _with_tensors(pickle.loads(structures[members.index(ranks.mesh.rank)]), made)
     return Share(tile, whole, whole, sharding, tile, has_own_weights=True)
 
 
@@ -284,11 +284,11 @@ def sharding_for(
 ) -> Sharding:
     """Return the sharding for cut dimensions of these lengths."""
     reads = reads or {}
-    found = {
+    own_cuts = {
         dim: Cut(name, ranks.mesh.size((name,)), lengths[dim], reads.get(dim))
         for dim, name in cuts.items()
     }
-    return Sharding(ranks.mesh.sizes, ranks.mesh.at, found)
+    return Sharding(ranks.mesh.sizes, ranks.mesh.at, own_cuts)
 
 
 def _sharding_of(linop: NamedLinop, ranks: Transport, work: LocalWork, sizes: Sizes) -> Sharding:
@@ -300,8 +300,8 @@ def _sharding_of(linop: NamedLinop, ranks: Transport, work: LocalWork, sizes: Si
 
 
 def _length(linop: NamedLinop, dim: NamedDimension, sizes: Sizes) -> int:
-    known = linop.size(dim) if linop.role(dim) is not None else None
-    return int(known or sizes.get(dim, 0))
+    length = linop.size(dim) if linop.role(dim) is not None else None
+    return int(length or sizes.get(dim, 0))
 
 
 def _part(linop: NamedLinop, sharding: Sharding) -> NamedLinop:

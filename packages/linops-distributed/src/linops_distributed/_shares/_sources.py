@@ -88,18 +88,18 @@ def shares_of_one(
     """Return the steps of an operator that one rank has."""
     whole = structure_of(linop, source, ranks, owner)
     plan = operator_steps(whole, _works(whole), placement, sizes, ranks.mesh.sizes)
-    own: Sequence[LocalWork | Move | Halo | None] = [None] * len(plan.steps)
+    local_steps: Sequence[LocalWork | Move | Halo | None] = [None] * len(plan.steps)
     if isinstance(linop, NamedLinop) and ranks.mesh.rank == source:
-        own = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
-    found: Shares = []
-    for step, mine in zip(plan.steps, own, strict=True):
+        local_steps = operator_steps(linop, _works(linop), placement, sizes, ranks.mesh.sizes).steps
+    shares: Shares = []
+    for step, mine in zip(plan.steps, local_steps, strict=True):
         if isinstance(step, LocalWork):
             sizes = plan.sizes_in(step)
             full = mine.linop if isinstance(mine, LocalWork) else None
-            found.append(scattered_share(full, step, source, ranks, sizes, owner))
+            shares.append(scattered_share(full, step, source, ranks, sizes, owner))
         else:
-            found.append(step)
-    return plan, found
+            shares.append(step)
+    return plan, shares
 
 
 def shares_of_functions(
@@ -115,9 +115,9 @@ def shares_of_functions(
             made += [None] * len(parts)
         else:
             name = owner if len(sources) == 1 else f"{owner}: function {number}"
-            found = load_tile(source, ranks, placement, sizes, name, is_all=len(sources) == 1)
-            linops.append(found.whole)
-            made.append(found)
+            tile = load_tile(source, ranks, placement, sizes, name, is_all=len(sources) == 1)
+            linops.append(tile.whole)
+            made.append(tile)
     whole = linops[0] if len(linops) == 1 else Chain(*linops)
     works = [
         LocalWork(
@@ -128,10 +128,10 @@ def shares_of_functions(
     plan = operator_steps(whole, works, placement, sizes, ranks.mesh.sizes)
 
     def share(step: LocalWork) -> Share:
-        found = None if step.source is None else made[step.source]
-        if found is None:
+        tile = None if step.source is None else made[step.source]
+        if tile is None:
             return share_by_views(step, ranks, plan.sizes_in(step))
-        return found.share(ranks, step.cuts, plan.lengths, step.linop)
+        return tile.share(ranks, step.cuts, plan.lengths, step.linop)
 
     return plan, [share(step) if isinstance(step, LocalWork) else step for step in plan.steps]
 

@@ -41,11 +41,11 @@ class Ranked:
 
         After an error, the ranks are connected anew.
         """
-        found = self._called(function)
-        if any(isinstance(result, BaseException) for _, result in found):
+        results = self._called(function)
+        if any(isinstance(result, BaseException) for _, result in results):
             self._store, self._meshes = _distributed_c10d.HashStore(), {}
             self._called(self._connect_again)
-        return found
+        return results
 
     def run(self, function: Callable[[int], T]) -> list[T]:
         """Return the result of a function on each rank; raise the first error."""
@@ -94,12 +94,12 @@ class Ranked:
             dist.destroy_process_group()
 
 
-def _in_order(found: Sequence[tuple[int, T | BaseException]]) -> list[T]:
+def _in_order(results: Sequence[tuple[int, T | BaseException]]) -> list[T]:
     """Return the result of each rank; raise the first error."""
-    for _, result in found:
+    for _, result in results:
         if isinstance(result, BaseException):
             raise result
-    return [cast(T, result) for _, result in sorted(found, key=lambda pair: pair[0])]
+    return [cast(T, result) for _, result in sorted(results, key=lambda pair: pair[0])]
 
 
 @contextmanager

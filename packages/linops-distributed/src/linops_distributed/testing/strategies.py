@@ -145,16 +145,16 @@ def check_values(case: Case, mesh: DeviceMesh) -> None:
 
     A = case.made(mesh)
     with torch.no_grad():
-        found = A.full_output(A(A.local_input(x)))
-        torch.testing.assert_close(found + 0j, applied(M, x, y))
+        actual = A.full_output(A(A.local_input(x)))
+        torch.testing.assert_close(actual + 0j, applied(M, x, y))
         B = A.H
         assert isinstance(B, DistributedLinop)
-        found = B.full_output(B(A.local_output(y)))
-        torch.testing.assert_close(found + 0j, applied(M.mH, y, x))
-        found = B.full_output(A.N(A.local_input(x)))
-        torch.testing.assert_close(found + 0j, applied(M.mH @ M, x, x))
-        found = A.full_output(B.N(A.local_output(y)))
-        torch.testing.assert_close(found + 0j, applied(M @ M.mH, y, y))
+        actual = B.full_output(B(A.local_output(y)))
+        torch.testing.assert_close(actual + 0j, applied(M.mH, y, x))
+        actual = B.full_output(A.N(A.local_input(x)))
+        torch.testing.assert_close(actual + 0j, applied(M.mH @ M, x, x))
+        actual = A.full_output(B.N(A.local_output(y)))
+        torch.testing.assert_close(actual + 0j, applied(M @ M.mH, y, y))
 
 
 def check_gradients(case: Case, mesh: DeviceMesh) -> None:
@@ -166,14 +166,14 @@ def check_gradients(case: Case, mesh: DeviceMesh) -> None:
         x = x.clone().requires_grad_()
         z = A(x)
         loss = (z * y.conj()).real.sum() + z.abs().square().sum()
-        found = torch.autograd.grad(loss, [x, *weights], allow_unused=True)
-        pairs = zip(found, [x, *weights], strict=True)
+        grads = torch.autograd.grad(loss, [x, *weights], allow_unused=True)
+        pairs = zip(grads, [x, *weights], strict=True)
         return [torch.zeros_like(w) if one is None else one for one, w in pairs]
 
     wanted = gradients(linop, case.input, case.output)
     A = case.made(mesh)
-    found = gradients(A, A.local_input(case.input), A.local_output(case.output))
-    torch.testing.assert_close(found, [A.local_input(wanted[0]), *wanted[1:]])
+    grads = gradients(A, A.local_input(case.input), A.local_output(case.output))
+    torch.testing.assert_close(grads, [A.local_input(wanted[0]), *wanted[1:]])
 
 
 def check_plan(case: Case, mesh: DeviceMesh) -> None:
@@ -194,6 +194,6 @@ def check_plan(case: Case, mesh: DeviceMesh) -> None:
             ("adjoint", A.H, y),
             ("normal", A.N, x),
         ):
-            found = sent(linop, vector)
-            assert plan.sent(work) == found
-            assert plan.n_bytes(work) == sum(one.n_bytes for one in found)
+            actual = sent(linop, vector)
+            assert plan.sent(work) == actual
+            assert plan.n_bytes(work) == sum(one.n_bytes for one in actual)

@@ -40,8 +40,8 @@ def axes_of(owner: str, x: Tensor, dims: Sequence[Name], **wanted: Sequence[Name
             f"{tuple(x.shape)}; '...' stands for any number of axes"
         )
     axes = []
-    for argument, own in wanted.items():
-        for name in map(str, as_dims(own)):
+    for argument, axis in wanted.items():
+        for name in map(str, as_dims(axis)):
             if name not in names:
                 raise ValueError(f"{owner}: {argument} must be in dims {given}, got {name!r}")
             axes.append(names.index(name))

@@ -26,9 +26,9 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+from linops_core.siblings import check_integer, check_real
 from nameddim import as_dims
 
-from .._checks import check_number, check_real
 from ._coil_axes import (
     PIECE,
     Name,
@@ -168,22 +168,22 @@ def espirit(
     n_coils, *sizes = batches.shape[-len(axes) :]
     kernel = _for_each("kernel_size", kernel_size, len(sizes))
     region = _for_each("n_calibration", n_calibration, len(sizes))
-    region = [min(own, size) for own, size in zip(region, sizes, strict=True)]
-    for name, lines, own in zip(as_dims(grid_dims), region, kernel, strict=True):
-        if lines < own:
+    region = [min(length, size) for length, size in zip(region, sizes, strict=True)]
+    for name, lines, length in zip(as_dims(grid_dims), region, kernel, strict=True):
+        if lines < length:
             raise ValueError(
-                f"espirit: {name} must have at least {own} calibration lines, the size of the "
+                f"espirit: {name} must have at least {length} calibration lines, the size of the "
                 f"kernel, got {lines}; set n_calibration or kernel_size, one number for each axis"
             )
     threshold = check_real("espirit", "threshold", threshold, 10 * torch.finfo(kspace.dtype).eps)
     crop = check_real("espirit", "crop", crop, 0)
-    n_sets = 1 if n_maps is None else check_number("espirit", "n_maps", n_maps, 1)
+    n_sets = 1 if n_maps is None else check_integer("espirit", "n_maps", n_maps, 1)
     if n_sets > n_coils:
         raise ValueError(f"espirit: n_maps must be at most the {n_coils} coils, got {n_sets}")
     others = batches.shape[: -len(axes)]
     maps = batches.new_zeros(*others, n_sets, n_coils, *sizes)
     values = maps.real.new_zeros(*others, n_sets, *sizes)
-    n_patches = math.prod(lines - own + 1 for lines, own in zip(region, kernel, strict=True))
+    n_patches = math.prod(lines - length + 1 for lines, length in zip(region, kernel, strict=True))
 
     def write(at: tuple[int, ...]) -> None:
         calibration = _calibration(batches[at], region)
@@ -214,13 +214,13 @@ def _for_each(name: str, value: int | Sequence[int], n_axes: int) -> list[int]:
     numbers = [*value] if isinstance(value, Iterable) else [value] * n_axes
     if len(numbers) != n_axes:
         raise ValueError(f"espirit: {name} must be one number, or {n_axes} numbers, got {value!r}")
-    return [check_number("espirit", name, number, 1) for number in numbers]
+    return [check_integer("espirit", name, number, 1) for number in numbers]
 
 
 def _calibration(kspace: Tensor, region: Sequence[int]) -> Tensor:
     """Return the centre of one k-space (C, ...), scaled to about 1."""
-    for axis, own in enumerate(region, 1):
-        kspace = kspace.narrow(axis, kspace.shape[axis] // 2 - own // 2, own)
+    for axis, length in enumerate(region, 1):
+        kspace = kspace.narrow(axis, kspace.shape[axis] // 2 - length // 2, length)
     largest = torch.linalg.vector_norm(kspace, math.inf)
     if not largest.isfinite():
         raise NoAnswer("espirit: the calibration region must be finite, got NaN or infinity")
@@ -237,8 +237,8 @@ def _kernels(calibration: Tensor, kernel: Sequence[int], threshold: float) -> Te
     """Return a basis of the patches of the calibration region, (n, C, *K)."""
     n_coils = len(calibration)
     patches = calibration
-    for axis, own in enumerate(kernel, 1):
-        patches = patches.unfold(axis, own, 1)
+    for axis, width in enumerate(kernel, 1):
+        patches = patches.unfold(axis, width, 1)
     n_axes = len(kernel)
     patches = patches.movedim(0, n_axes)  # (*positions, C, *K)
     n_patches = math.prod(patches.shape[:n_axes])
@@ -268,7 +268,7 @@ def _kernels(calibration: Tensor, kernel: Sequence[int], threshold: float) -> Te
 def _small_images(kernels: Tensor) -> Tensor:
     """Return G on a grid of M points along each axis, its lower triangles: (*M, pairs)."""
     n_coils, *kernel = kernels.shape[1:]
-    small = [2 * own - 1 for own in kernel]
+    small = [2 * length - 1 for length in kernel]
     axes = [*range(2, 2 + len(small))]
     total = kernels.new_zeros(math.prod(small), n_coils, n_coils)
     for part in kernels.split(max(1, PIECE // (n_coils * math.prod(small)))):
@@ -290,8 +290,8 @@ def _write_maps(
     """Write the maps (n, C, *N) and the eigenvalues (n, *N), some rows of pixels at a time."""
     n_sets, n_coils, *sizes = maps.shape
     first, *others = (
-        _dirichlet(size, own, small.device).to(values.dtype)
-        for size, own in zip(sizes, kernel, strict=True)
+        _dirichlet(size, length, small.device).to(values.dtype)
+        for size, length in zip(sizes, kernel, strict=True)
     )
     row, column = torch.tril_indices(n_coils, n_coils, device=small.device)
     numbers = torch.view_as_real(small).flatten(-2)
@@ -305,10 +305,10 @@ def _write_maps(
         entries = torch.view_as_complex(images.view(math.prod(shape), -1, 2))
         matrices = entries.new_zeros(len(entries), n_coils, n_coils)
         matrices[:, row, column] = entries
-        own, vectors = eigenvectors(matrices, n_sets, reference)
-        vectors *= (own > crop).unsqueeze(1)
+        eigenvalues, vectors = eigenvectors(matrices, n_sets, reference)
+        vectors *= (eigenvalues > crop).unsqueeze(1)
         maps[:, :, within] = vectors.permute(2, 1, 0).unflatten(2, shape)
-        values[:, within] = own.T.unflatten(1, shape)
+        values[:, within] = eigenvalues.T.unflatten(1, shape)
 
 
 def _dirichlet(size: int, kernel: int, device: torch.device) -> Tensor:

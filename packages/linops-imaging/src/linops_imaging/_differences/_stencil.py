@@ -148,11 +148,11 @@ def stencil_plan(
         if term.output not in outputs or term.input not in inputs:
             continue
         along = [runs[axis] if axis == term.axis else same[axis] for axis in range(len(grid))]
-        within = [[run.within(pair) for run in own] for own, pair in zip(along, grid, strict=True)]
-        own = tuple([tuple([run for run in each if run.start < run.stop]) for each in within])
-        if all(own):
+        within = [[run.within(pair) for run in row] for row, pair in zip(along, grid, strict=True)]
+        row = tuple([tuple([run for run in each if run.start < run.stop]) for each in within])
+        if all(row):
             output, input_ = term.output - outputs.start, term.input - inputs.start
-            steps.append(TermRuns(Term(output, input_, term.axis, term.factor), own))
+            steps.append(TermRuns(Term(output, input_, term.axis, term.factor), row))
     return StencilPlan(tuple([len(pair.outputs) for pair in pairs]), tuple(steps))
 
 
@@ -167,12 +167,12 @@ def apply_stencil_plan(x: Tensor, plan: StencilPlan, axes: Sequence[int]) -> Ten
     y = x.new_zeros(sizes)
     for term, runs in plan.steps:
         for along in product(*runs):
-            into, of = y.narrow(0, term.output, 1), x.narrow(0, term.input, 1)
+            target, source = y.narrow(0, term.output, 1), x.narrow(0, term.input, 1)
             factor = term.factor
             for axis, run in zip(axes, along, strict=True):
                 length = run.stop - run.start
-                into = into.narrow(axis, run.start, length)
-                of = of.narrow(axis, run.start + run.shift, length)
+                target = target.narrow(axis, run.start, length)
+                source = source.narrow(axis, run.start + run.shift, length)
                 factor *= run.factor
-            into.add_(of, alpha=factor)
+            target.add_(source, alpha=factor)
     return y

@@ -116,7 +116,7 @@ class StencilSums(GridOperator[SlicePair]):
 
     def _plan(self, way: str) -> StencilPlan:
         """Return the plan of the forward or adjoint operator; it is made once."""
-        plan = _PLANS[way].of(self)
+        plan = _PLANS[way].get(self)
         if plan is None:
             terms, pairs, runs = self._terms, self._axes, self._runs
             if way == "back":
@@ -132,13 +132,13 @@ class StencilSums(GridOperator[SlicePair]):
     def axis_dims(self) -> Sequence[tuple[NamedDimension | None, ...]]:
         """The dimensions of each axis of the grid, and the dimensions of the components."""
         shapes = self.shape.other_shapes
-        of, into = ((*shapes[name], None)[0] for name in ("in_component", "out_component"))
-        return [*zip(shapes["grid"], shapes["result"], strict=True), (of, into)]
+        read, into = ((*shapes[name], None)[0] for name in ("in_component", "out_component"))
+        return [*zip(shapes["grid"], shapes["result"], strict=True), (read, into)]
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
         """Return the same operator for an input with these dimensions; see :class:`NamedLinop`."""
-        own = self.shape.other_shapes
-        of, into = own["in_component"], own["out_component"]
+        shapes = self.shape.other_shapes
+        of, into = shapes["in_component"], shapes["out_component"]
         if self.is_adjoint:
             of, into = into, of
         if not self._is_free or dims[: len(of)] != of:

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal
-from linops_core.siblings import axis_of
+from linops_core.siblings import axis_of, check_integer
 from nameddim import NamedDimension
 
-from .._checks import check_number
 from .._non_uniform._nufft import NUFFT
 from ._rigid_motion import (
     Dims,
@@ -91,7 +90,7 @@ def fit_motion(
     Transactions on Computational Imaging 2 (2016).
     """
     names = check_motion("fit_motion", transform, shifts, rotations, dims)
-    check_number("fit_motion", "max_num_iters", max_num_iters, 0)
+    check_integer("fit_motion", "max_num_iters", max_num_iters, 0)
     scale = voxel_scale("fit_motion", transform, voxel_size)
     with torch.no_grad():
         expected = transform(images).shape
@@ -103,15 +102,17 @@ def fit_motion(
         fit = _Fit(transform, images, kspace, names, scale)
         pose = fit.first(shifts, rotations)
         damping = pose.new_full(pose.shape[:-1], 1e-3)
-        found = fit.explained(pose)
-        cost = fit.cost(found)
+        explained = fit.explained(pose)
+        cost = fit.cost(explained)
         for _ in range(max_num_iters):
-            other = pose + fit.step(pose, found, damping)
-            there = fit.explained(other)
-            new_cost = fit.cost(there)
+            other = pose + fit.step(pose, explained, damping)
+            trial = fit.explained(other)
+            new_cost = fit.cost(trial)
             is_better = new_cost < cost
             pose = torch.where(is_better.unsqueeze(-1), other, pose)
-            found = torch.where(fit.on_samples(is_better.double(), names).real > 0, there, found)
+            explained = torch.where(
+                fit.on_samples(is_better.double(), names).real > 0, trial, explained
+            )
             cost = torch.where(is_better, new_cost, cost)
             damping = torch.where(is_better, damping / 10, damping * 10)
     n_dims = len(transform.grid_size)
@@ -162,15 +163,15 @@ class _Fit(NamedTuple):
 
     def transformed(self, images: Tensor, locs: Tensor) -> Tensor:
         """Return the transform at other locations."""
-        return self.transform.with_weights(lambda own: locs.to(own.dtype))(images)
+        return self.transform.with_weights(lambda weight: locs.to(weight.dtype))(images)
 
-    def derivatives(self, pose: Tensor, found: Tensor) -> list[Tensor]:
+    def derivatives(self, pose: Tensor, explained: Tensor) -> list[Tensor]:
         """Return the derivative of the samples to each number of a pose."""
         sizes, axes = self.transform.grid_size, self.transform.places[0]
         n_dims = len(sizes)
         turns = self.transform.locs.double() / pose.new_tensor(sizes)
         factors = (-2j * math.pi * turns).unbind(-1)
-        columns = [self.on_samples(factor, self.of_points) * found for factor in factors]
+        columns = [self.on_samples(factor, self.of_points) * explained for factor in factors]
         locs, phases = self.moved(pose)
         slopes = []
         for axis, n in zip(axes, sizes, strict=True):
@@ -186,13 +187,13 @@ class _Fit(NamedTuple):
                 * phases.unsqueeze(-1)
             )
             parts = zip(change.unbind(-1), slopes, strict=True)
-            terms = [self.on_samples(own, self.of_points) * slope for own, slope in parts]
+            terms = [self.on_samples(samples, self.of_points) * slope for samples, slope in parts]
             columns.append(torch.stack(terms).sum(0))
         return columns
 
-    def step(self, pose: Tensor, found: Tensor, damping: Tensor) -> Tensor:
+    def step(self, pose: Tensor, explained: Tensor, damping: Tensor) -> Tensor:
         """Return the damped Gauss-Newton step of each shot."""
-        columns, residual = self.derivatives(pose, found), self.kspace - found
+        columns, residual = self.derivatives(pose, explained), self.kspace - explained
         rows = [
             torch.stack(
                 [self.per_shot((one.conj() * other).real) for other in (*columns, residual)]
@@ -207,9 +208,9 @@ class _Fit(NamedTuple):
         change: Tensor = torch.linalg.solve(matrix + more, right)
         return change
 
-    def cost(self, found: Tensor) -> Tensor:
+    def cost(self, explained: Tensor) -> Tensor:
         """Return the squared distance from the samples, for each shot."""
-        return self.per_shot((found - self.kspace).abs().square().double())
+        return self.per_shot((explained - self.kspace).abs().square().double())
 
     def per_shot(self, values: Tensor) -> Tensor:
         """Return the sums over all samples of a shot."""
@@ -220,5 +221,5 @@ class _Fit(NamedTuple):
 
     def on_samples(self, values: Tensor, dims: Sequence[NamedDimension]) -> Tensor:
         """Return a view that broadcasts against samples."""
-        own = Diagonal.from_weight(values, dims, self.transform.oshape)
-        return own.aligned_weight(self.kspace.ndim).to(self.kspace.dtype)
+        multiply = Diagonal.from_weight(values, dims, self.transform.oshape)
+        return multiply.aligned_weight(self.kspace.ndim).to(self.kspace.dtype)

@@ -34,8 +34,6 @@ class PhaseEvolution(SliceableLinop):
         Of the times; it is the first one of the output.
     """
 
-    _geometry = ("field_map", "times", "r2_star")
-
     field_map: Tensor
     times: Tensor
     r2_star: Tensor | None
@@ -51,11 +49,11 @@ class PhaseEvolution(SliceableLinop):
     ) -> None:
         shape = NamedShape(ishape, (segment, *ishape), field_dims=field_dims, times=(segment,))
         super().__init__(shape)
-        self.register_weight("field_map", field_map, "field_dims")
-        self.register_weight("times", times, "times")
+        self.register_weight("field_map", field_map, "field_dims", is_geometry=True)
+        self.register_weight("times", times, "times", is_geometry=True)
         self._decays = r2_star is not None
         if r2_star is not None:
-            self.register_weight("r2_star", r2_star, "field_dims")
+            self.register_weight("r2_star", r2_star, "field_dims", is_geometry=True)
 
     @staticmethod
     def fn(linop: PhaseEvolution, x: Tensor, /) -> Tensor:
@@ -79,13 +77,13 @@ class PhaseEvolution(SliceableLinop):
         dtype = torch.promote_types(field.dtype, like.real.dtype)
         angle = 2 * math.pi * field.to(dtype)
         decay = -self.weight_part("r2_star").to(dtype) if self._decays else torch.zeros_like(angle)
-        own = self.shape.other_shapes["field_dims"]
-        order = sorted(range(len(own)), key=lambda axis: names.index(own[axis]))
+        dims = self.shape.other_shapes["field_dims"]
+        order = sorted(range(len(dims)), key=lambda axis: names.index(dims[axis]))
         rate = torch.complex(decay, angle).permute(order)
         n_more = like.ndim - len(names) + 1  # axes of a "..."
         index: list[slice | None] = []
         for dim in names:
-            index += [slice(None)] if dim in own else [None] * (n_more if dim == ELLIPSES else 1)
+            index += [slice(None)] if dim in dims else [None] * (n_more if dim == ELLIPSES else 1)
         rate = rate[tuple(index)]
         n_times = len(times)
         factor = torch.exp(rate * times[0])

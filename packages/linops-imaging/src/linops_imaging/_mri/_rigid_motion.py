@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal, NamedLinop
-from linops_core.siblings import acts_as
+from linops_core.siblings import acts_as, check_real
 from nameddim import NamedDimension, as_dims
 
-from .._checks import check_real, check_real_tensor
+from .._checks import check_real_tensor
 from .._non_uniform._nufft import NUFFT
 
 Dims = Sequence[NamedDimension | str]
@@ -89,8 +89,8 @@ def rigid_motion(
     of_points = transform.interpolate.shape.other_shapes["locs_shape"][:-1]
     turns = None
     if rotations is not None:
-        own = rotations if rotations.ndim > len(names) else rotations.unsqueeze(-1)
-        turns = broadcast_to_points(own, names, of_points)
+        angles = rotations if rotations.ndim > len(names) else rotations.unsqueeze(-1)
+        turns = broadcast_to_points(angles, names, of_points)
     moved, phases = moved_locations(
         transform.locs,
         transform.grid_size,
@@ -155,11 +155,11 @@ def rotation_derivatives(rotations: Tensor) -> list[Tensor]:
     # exp of [[A, E], [0, A]] has the derivative of exp(A) in the direction E above.
     twice = torch.zeros(*rotations.shape[:-1], 6, 6, dtype=rotations.dtype, device=rotations.device)
     twice[..., :3, :3] = twice[..., 3:, 3:] = _generator(rotations)
-    found = []
+    result = []
     for unit in torch.eye(3, dtype=rotations.dtype, device=rotations.device):
         twice[..., :3, 3:] = _generator(unit)
-        found.append(torch.linalg.matrix_exp(twice)[..., :3, 3:])
-    return found
+        result.append(torch.linalg.matrix_exp(twice)[..., :3, 3:])
+    return result
 
 
 def _generator(rotations: Tensor) -> Tensor:
@@ -186,10 +186,10 @@ def check_motion(
             f"({', '.join(map(str, of_points))}), got {names}"
         )
     shots = tuple(transform.locs.shape[of_points.index(dim)] for dim in names)
-    own = {"shifts": (shifts, (*shots, n_dims)), "rotations": (rotations, shots)}
+    expected = {"shifts": (shifts, (*shots, n_dims)), "rotations": (rotations, shots)}
     if n_dims == 3:
-        own["rotations"] = rotations, (*shots, 3)
-    for name, (values, shape) in own.items():
+        expected["rotations"] = rotations, (*shots, 3)
+    for name, (values, shape) in expected.items():
         if values is None:
             continue
         check_real_tensor(owner, name, values, shape, f" for {names}")
@@ -203,7 +203,7 @@ def voxel_scale(owner: str, transform: NUFFT, voxel_size: Sequence[float] | None
     if len(sizes) != n_dims:
         raise ValueError(f"{owner}: voxel_size must be {n_dims} numbers, got {sizes}")
     for size in sizes:
-        check_real(owner, "voxel_size", size, 0, more=True)
+        check_real(owner, "voxel_size", size, above=0)
     return torch.tensor(sizes, dtype=torch.float64, device=transform.locs.device)
 
 

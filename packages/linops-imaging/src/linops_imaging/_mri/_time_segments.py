@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Dense, NamedLinop, Wrapper
+from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
-from .._checks import check_number, check_real, check_real_tensor
+from .._checks import check_real_tensor
 from .._some_at_a_time import AT_ONCE, some_at_a_time
 from ._phase_evolution import PhaseEvolution
 
@@ -127,9 +128,9 @@ class TimeSegments(Wrapper):
             check_real_tensor(
                 "TimeSegments", "r2_star", r2_star, field_map.shape, " of the field map"
             )
-        check_real("TimeSegments", "tol", tol, 0, more=True)
+        check_real("TimeSegments", "tol", tol, above=0)
         if n_segments is not None:
-            check_number("TimeSegments", "n_segments", n_segments, 1)
+            check_integer("TimeSegments", "n_segments", n_segments, 1)
         (segment,) = as_dims((segment_dim,))
         if segment in transform.dims:
             raise ValueError(
@@ -185,12 +186,12 @@ class _Segments(NamedTuple):
             at = torch.linspace(first, last, count, dtype=torch.float64, device="cpu")
             if count == 1:
                 at.fill_((first + last) / 2)
-            found, is_small = cls._fitted(rates, at, some)
-            error = found._error_at(some, rates)
+            segments, is_small = cls._fitted(rates, at, some)
+            error = segments._error_at(some, rates)
             if n is not None or (is_small and error <= tol):
-                error = max(error, found._error_at(some, checked))
+                error = max(error, segments._error_at(some, checked))
             if n is not None or (is_small and error <= tol):
-                return found._replace(error=error)
+                return segments._replace(error=error)
             smallest = min(smallest, error)
         raise ValueError(
             f"TimeSegments: tol must be one that {_MOST_SEGMENTS} segments keep, {smallest:.1e}, "
@@ -222,8 +223,8 @@ class _Segments(NamedTuple):
             return _exponentials(some, self.rates) @ self.inverse
 
         flat = times.reshape(-1)
-        found = some_at_a_time(fitted, flat, max(1, AT_ONCE // len(self.rates)))
-        return found.reshape(*times.shape, len(self.times))
+        weights = some_at_a_time(fitted, flat, max(1, AT_ONCE // len(self.rates)))
+        return weights.reshape(*times.shape, len(self.times))
 
 
 def _exponentials(times: Tensor, rates: Tensor) -> Tensor:
@@ -240,17 +241,17 @@ def _rates(maps: Sequence[Tensor], n_bins: Sequence[int]) -> Tensor:
         return torch.zeros(1, dtype=torch.complex128, device="cpu")
     values = [each.double().cpu().flatten() for each in maps]
     numbers = torch.zeros_like(values[0], dtype=torch.long)
-    for own, n in zip(values, n_bins, strict=False):
-        first, width = own.min(), (own.max() - own.min()) / n
-        bin_numbers = ((own - first) / width.clamp(min=1e-300)).long().clamp(max=n - 1)
+    for field, n in zip(values, n_bins, strict=False):
+        first, width = field.min(), (field.max() - field.min()) / n
+        bin_numbers = ((field - first) / width.clamp(min=1e-300)).long().clamp(max=n - 1)
         numbers = numbers * n + bin_numbers
     bins, bin_of = numbers.unique(return_inverse=True)
     ends = [
         [
-            values[0].new_zeros(len(bins)).scatter_reduce(0, bin_of, own, end, include_self=False)
+            values[0].new_zeros(len(bins)).scatter_reduce(0, bin_of, field, end, include_self=False)
             for end in ("amin", "amax")
         ]
-        for own in values
+        for field in values
     ]
     decays = ends[1] if len(ends) > 1 else [torch.zeros_like(ends[0][0])]
     pairs = torch.cat([torch.stack([f, r], 1) for f in ends[0] for r in decays]).unique(dim=0)
@@ -270,11 +271,11 @@ def _dims(
     side: tuple[NamedDimension, ...],
 ) -> tuple[NamedDimension, ...]:
     """Return the dimensions of a map, which must be different ones of a side of the transform."""
-    found = side[len(side) - values.ndim :] if dims is None else as_dims(dims)
-    is_fine = len({*found}) == values.ndim and {*found} <= {*side} - {ELLIPSES}
+    result = side[len(side) - values.ndim :] if dims is None else as_dims(dims)
+    is_fine = len({*result}) == values.ndim and {*result} <= {*side} - {ELLIPSES}
     if not is_fine or not values.ndim:
         raise ValueError(
             f"TimeSegments: {name} must be {values.ndim} dimensions of the transform's "
-            f"({', '.join(map(str, side))}), at least one, got {found}"
+            f"({', '.join(map(str, side))}), at least one, got {result}"
         )
-    return found
+    return result

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from torch import Tensor
 
@@ -19,7 +19,7 @@ from ._finufft_function import (
 )
 from ._finufft_plan import LIBRARIES, PlanPair, least_tol, library_for
 from ._kaiser_bessel import check_tol
-from ._kept import KeptByContent, Key, may_be_kept, view_key
+from ._kept_by_content import KeptByContent, Key, may_be_kept, view_key
 
 
 class FinufftTransform(Interpolate):
@@ -30,7 +30,7 @@ class FinufftTransform(Interpolate):
     ``grid_size`` are those of the NUFFT.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Kept, KeptByContent)
+    saved_with: ClassVar[tuple[type, ...]] = (KeptByContent,)
 
     def __init__(
         self,
@@ -78,13 +78,13 @@ class FinufftTransform(Interpolate):
         n_batch_axes = x.ndim - n_own - len(last)
         batch, frames = moved.shape[:n_batch_axes], moved.shape[n_batch_axes : x.ndim - n_own]
         points = locs.shape[len(frames) : -1]
-        of_x, own = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
+        of_x, of_y = ((points.numel(),), self.grid_size) if is_back else (self.grid_size, points)
         values = moved.reshape(math.prod(batch), math.prod(frames), *of_x)
         flat = locs.reshape(math.prod(frames), math.prod(points), locs.shape[-1])
         y = differentiable_transform(
             values, flat, is_back, self.grid_size, self.tol, self._computed
         )
-        return y.reshape(*batch, *frames, *own).movedim(last, at)
+        return y.reshape(*batch, *frames, *of_y).movedim(last, at)
 
     def _computed(self, x: Tensor, locs: Tensor, is_back: bool) -> Tensor:
         if not (has_storage(x) and has_storage(locs)):  # batches of gradients
@@ -97,9 +97,9 @@ class FinufftTransform(Interpolate):
 
         def keep(of_frame: Tensor, how: Key, make: Callable[[], PlanPair]) -> PlanPair:
             key = (*view_key(part), *view_key(of_frame), *how)
-            return self._plans.of([weight], key, make)
+            return self._plans.get_or_make([weight], key, make)
 
-        how = keep if is_own else self._plans_by_content.of
+        how = keep if is_own else self._plans_by_content.get_or_make
         return transform_of_plain_tensors(x, locs, is_back, self.grid_size, self.tol, how)
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
@@ -107,8 +107,3 @@ class FinufftTransform(Interpolate):
         if dim in self.shape.other_shapes["grid_shape"]:
             return "a Fourier transform mixes all of its grid; cut along points, frames or coils"
         return super().why_opaque(dim)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the plans; a copy makes new plans."""
-        empty = {"_plans": Kept(), "_plans_by_content": KeptByContent()}
-        return {**super().__getstate__(), **empty}

@@ -16,7 +16,7 @@ from torch import Tensor
 from linops_core.siblings import FakeTensor, becomes_a_graph, can_read_values, is_recorded
 
 from ._finufft_plan import PlanPair, fastest_plan_precision
-from ._kept import KeptByContent, Key
+from ._kept_by_content import KeptByContent, Key
 
 Compute: TypeAlias = Callable[[Tensor, Tensor, bool], Tensor]
 """Maps images (B, F, N...) to values (B, F, P) at locations (F, P, D), or back if it is True."""
@@ -37,8 +37,8 @@ def transform_of_plain_tensors(
     keep: Keep,
 ) -> Tensor:
     """Return the transform of plain tensors; see ``Compute``."""
-    own = tuple(sizes) if is_back else locs.shape[1:2]
-    result = x.new_empty(*x.shape[:2], *own)
+    shape_of_y = tuple(sizes) if is_back else locs.shape[1:2]
+    result = x.new_empty(*x.shape[:2], *shape_of_y)
     if not result.numel() or not x.numel() or x.is_meta:
         return result.zero_()
     # Threads share the images of a call.
@@ -175,7 +175,7 @@ def non_uniform_transform(
     x: Tensor, locs: Tensor, is_back: bool, sizes: Sequence[int], tol: float
 ) -> Tensor:
     """Return the transform as one operation of compiled and exported graphs; see ``Compute``."""
-    return transform_of_plain_tensors(x, locs, is_back, sizes, tol, PLANS.of)
+    return transform_of_plain_tensors(x, locs, is_back, sizes, tol, PLANS.get_or_make)
 
 
 @non_uniform_transform.register_fake

@@ -80,14 +80,14 @@ class PlanPrecision(NamedTuple):
 
     def largest_error(self, sizes: Sequence[int]) -> float:
         """Return a bound of the error of an entry, infinite if too much is lost by rounding."""
-        own = self.rounding(len(sizes))
-        if own > _ROUNDING[self.dtype] or (
+        rounding = self.rounding(len(sizes))
+        if rounding > _ROUNDING[self.dtype] or (
             self.dtype == torch.complex64 and self.width > _WIDEST_SINGLE
         ):
             return math.inf
         error = next(row[2] for row in ACCURACY if row[:2] == self[1:])
         angles = 2.5 * torch.finfo(self.dtype).eps * sum(sizes)  # they grow with the image
-        return float((1 + error) ** len(sizes) - 1 + angles + own)
+        return float((1 + error) ** len(sizes) - 1 + angles + rounding)
 
 
 def plan_precisions(dtype: torch.dtype) -> list[PlanPrecision]:

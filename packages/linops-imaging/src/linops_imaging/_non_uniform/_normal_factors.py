@@ -140,17 +140,17 @@ class NormalFactors(NamedTuple):
         names = factor.shape.other_shapes["weightshape"]
         at = names.index(dim)
         rest = (*names[:at], *names[at + 1 :])
-        return [self._as_points(own, rest) for own in weight.unbind(at)]
+        return [self._as_points(column, rest) for column in weight.unbind(at)]
 
     def _as_points(self, weight: Tensor, names: Sequence[NamedDimension]) -> Tensor:
         """Return a view with the axes of the locations; other axes have size 1 or are alike."""
         interpolate = self.transform.interpolate
         lengths = interpolate.weight_part("locs").shape[:-1]
-        own = interpolate.shape.other_shapes["locs_shape"][:-1]
-        axes = [names.index(dim) for dim in own if dim in names]
+        dims = interpolate.shape.other_shapes["locs_shape"][:-1]
+        axes = [names.index(dim) for dim in dims if dim in names]
         weight = weight.permute([a for a in range(len(names)) if a not in axes] + axes)
         weight = weight[(0,) * (len(names) - len(axes))]
-        return weight[tuple(slice(None) if dim in names else None for dim in own)].expand(lengths)
+        return weight[tuple(slice(None) if dim in names else None for dim in dims)].expand(lengths)
 
     def axes(self, names: Dims, dims: Iterable[NamedDimension]) -> list[int]:
         """Return the axes of ``dims`` among ``names``."""

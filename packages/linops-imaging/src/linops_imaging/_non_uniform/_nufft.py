@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from numbers import Real
 from operator import attrgetter, itemgetter
 from typing import cast
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import (
     Memo,
+    check_real,
     concatenate,
     finds_grid_by_name,
     is_recorded,
@@ -189,7 +189,8 @@ class NUFFT(Wrapper):
             )
         if is_given:
             oversamp, width = oversamp or 1.25, width or 4.0
-            _check_numbers(oversamp=(oversamp, LEAST_OVERSAMPLING), width=(width, 2.0))
+            check_real("NUFFT", "oversamp", oversamp, LEAST_OVERSAMPLING)
+            check_real("NUFFT", "width", width, 2)
             way = Gridding.given(sizes, oversamp, width)
             tol = way.error(sizes, torch.float64)
         ndim = len(sizes)
@@ -204,8 +205,8 @@ class NUFFT(Wrapper):
         if given is None:
             default = [f"K{number or ''}" for number in range(locs.ndim - 1)]
             points = _dims("output_shape", output_shape or default, locs.ndim - 1)
-            own = get_nd_shape(ndim) if input_shape is None else input_shape
-            image = _dims("input_shape", own, ndim)
+            image_dims = get_nd_shape(ndim) if input_shape is None else input_shape
+            image = _dims("input_shape", image_dims, ndim)
             batch = as_dims((ELLIPSES,) if batch_shape is None else batch_shape)
             given = GridNames((*batch, *image), image, image)
         else:
@@ -217,8 +218,8 @@ class NUFFT(Wrapper):
             grid = unused_names(names, (*batch, *image, *points))
         else:
             grid = _dims("input_kshape", input_kshape, ndim)
-        own = (*(dim for dim in points if dim not in batch), *image, *grid)
-        if len({*own, *batch}) < len(own) + len({*batch}):
+        image_dims = (*(dim for dim in points if dim not in batch), *image, *grid)
+        if len({*image_dims, *batch}) < len(image_dims) + len({*batch}):
             raise ValueError(
                 "NUFFT: points, image and the grid inside must have different names, got "
                 f"points {points}, input_shape {image}, input_kshape {grid} and batch_shape "
@@ -259,8 +260,8 @@ class NUFFT(Wrapper):
         x = x.to(torch.complex128 if linop._needs_double else dtype)
         if not writing_is_safe() or is_recorded(locs):
             return linop.linop(x).to(dtype)
-        there, back = (partial(linop._in_pieces, is_back) for is_back in (False, True))
-        return linear_function(there, back, x, locs).to(dtype)
+        forth, back = (partial(linop._in_pieces, is_back) for is_back in (False, True))
+        return linear_function(forth, back, x, locs).to(dtype)
 
     conj, own_normal = NamedLinop.conj, NamedLinop.own_normal
     _check_vector = NamedLinop._check_vector  # the parts would name themselves
@@ -277,8 +278,8 @@ class NUFFT(Wrapper):
 
     def extra_repr(self) -> str:
         """Return the text of ``repr``: the method, and the largest error of an entry if known."""
-        known = [f"error of entries up to {self._error:.1e}"] if self._error < 1 else []
-        return ", ".join([self.method, *known])
+        notes = [f"error of entries up to {self._error:.1e}"] if self._error < 1 else []
+        return ", ".join([self.method, *notes])
 
     @property
     def method(self) -> str:
@@ -307,12 +308,12 @@ class NUFFT(Wrapper):
         linop, interpolate = self.linop.H if is_back else self.linop, self.interpolate
         frames = interpolate.shape.other_shapes["frames"]
         is_image = is_back == self.is_adjoint
-        here, there = self.places if is_image else self.places[::-1]
-        ins, outs = others_of(x.ndim, here), others_of(x.ndim - len(here) + len(there), there)
-        own, _ = interpolate.frame_axes(len(ins))
+        old, new = self.places if is_image else self.places[::-1]
+        ins, outs = others_of(x.ndim, old), others_of(x.ndim - len(old) + len(new), new)
+        frame_axes, _ = interpolate.frame_axes(len(ins))
         of_frame = math.prod(interpolate.grid_size) * x.element_size()
-        of_coil = of_frame * math.prod([x.shape[ins[number]] for number in own])
-        for dim, number in zip(frames, own, strict=True):
+        of_coil = of_frame * math.prod([x.shape[ins[number]] for number in frame_axes])
+        for dim, number in zip(frames, frame_axes, strict=True):
             n = x.shape[ins[number]]
             step = max(1, n * (_FRAMES if x.is_cpu else _FRAMES_ON_GPU) // max(1, of_coil))
             if step < n and (tiles := self._frames(dim, n, step)):
@@ -325,7 +326,7 @@ class NUFFT(Wrapper):
         axes = [
             (at, to)
             for number, (at, to) in enumerate(zip(ins, outs, strict=True))
-            if x.shape[at] > 1 and number not in own
+            if x.shape[at] > 1 and number not in frame_axes
         ]
         nbytes = of_frame * math.prod([x.shape[at] for at in ins])
         return applied_in_pieces(linop, x, axes, nbytes, _STEP)
@@ -339,8 +340,8 @@ class NUFFT(Wrapper):
     def _frames(self, dim: NamedDimension, n: int, step: int) -> Sequence[NUFFT]:
         """Return tiles of some frames, or none if they would have no table, unlike the whole."""
         how, interpolate = (dim, n, step, self.locs.shape), self.interpolate
-        known, tiles = FRAMES.of(self) or (None, ())
-        if known != how:
+        key, tiles = FRAMES.get(self) or (None, ())
+        if key != how:
             pieces = [slice(start, min(start + step, n)) for start in range(0, n, step)]
             tiles = cast(Sequence[NUFFT], self.tiles_along(dim, pieces))
             if interpolate.table_nbytes and not all(t.interpolate.table_nbytes for t in tiles):
@@ -372,13 +373,7 @@ def others_of(ndim: int, axes: Sequence[int]) -> list[int]:
 
 def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[NamedDimension, ...]:
     """Return ``n`` dimensions."""
-    found = as_dims(dims)
-    if len(found) != n or ELLIPSES in found:
-        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {found}")
-    return found
-
-
-def _check_numbers(**numbers: tuple[object, float]) -> None:
-    for name, (value, least) in numbers.items():
-        if not isinstance(value, Real) or not least <= float(value) < math.inf:
-            raise ValueError(f"NUFFT: {name} must be a number of at least {least}, got {value!r}")
+    result = as_dims(dims)
+    if len(result) != n or ELLIPSES in result:
+        raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {result}")
+    return result

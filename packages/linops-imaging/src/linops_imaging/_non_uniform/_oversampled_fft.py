@@ -32,7 +32,7 @@ class OversampledFFT(GridOperator[MixedAxis]):
     before it go to the end. So no shift is needed afterwards.
     """
 
-    saved_with: ClassVar[tuple[type, ...]] = (Gridding, Kept)
+    saved_with: ClassVar[tuple[type, ...]] = (Gridding,)
     grid_keys = ("image", "grid")
     takes_any_batch = True
     why_mixed = "a Fourier transform mixes all of its grid; cut along points, frames or coils"
@@ -95,12 +95,14 @@ class OversampledFFT(GridOperator[MixedAxis]):
         """Return the product of h over all axes and the scale, of the size of the image."""
         dtype, device = like.real.dtype, like.device
         if is_plain(like):  # some calls are short: a frame, a coil
-            along = self._kept.of([], (dtype, device), lambda: self._along_axes(dtype, device))
+            along = self._kept.get_or_make(
+                [], (dtype, device), lambda: self._along_axes(dtype, device)
+            )
         else:
             along = self._along_axes(dtype, device)
         weights = like.new_ones((), dtype=dtype)
-        for own in along:
-            weights = weights.unsqueeze(-1) * own
+        for axis_factor in along:
+            weights = weights.unsqueeze(-1) * axis_factor
         return weights
 
     def _along_axes(self, dtype: torch.dtype, device: torch.device) -> list[Tensor]:

@@ -171,7 +171,7 @@ def write_convolutions(
     of_row, of_line = (x.element_size() * n * n_images for n in (n_all, length))
     nbytes, axes = _STEP if x.is_cpu else _STEP_ON_GPU, tuple(range(3, 2 + len(sizes)))
     step = max(1, nbytes // (2 * size * of_row))
-    n_rows, n_lines = (max(1, nbytes // (step * own)) for own in (of_row, of_line))
+    n_rows, n_lines = (max(1, nbytes // (step * some)) for some in (of_row, of_line))
     inside = (..., *[slice(n) for n in others])
     steps = zip(x.split(step), into.split(step), strict=True)
     for images, results in steps_that_differ(x, steps, itemgetter(0)):
@@ -182,9 +182,9 @@ def write_convolutions(
         if len(kernels) != images.shape[1]:
             back = x.new_empty(len(images), len(kernels), n_all, size)
         for start in range(0, n_all, n_lines):
-            own = slice(start, start + n_lines)
-            spectrum = _mixed(torch.fft.fft(lines[:, :, own], length), factors, own)
-            back[:, :, own] = torch.fft.ifft(spectrum).narrow(-1, 0, size)
+            some = slice(start, start + n_lines)
+            spectrum = _mixed(torch.fft.fft(lines[:, :, some], length), factors, some)
+            back[:, :, some] = torch.fft.ifft(spectrum).narrow(-1, 0, size)
         for part, rows in zip(back.split(n_rows, 3), results.split(n_rows, 2), strict=True):
             rows.copy_(torch.fft.ifftn(part.mT.unflatten(3, padded), dim=axes)[inside])
     return None

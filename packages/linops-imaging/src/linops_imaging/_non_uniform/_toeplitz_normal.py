@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial, reduce
 from itertools import product
-from typing import Any, ClassVar, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ from nameddim import ND, NamedDimension, get_nd_shape
 
 from ._finufft_plan import adjoint_at, is_installed
 from ._kaiser_bessel import fastest_gridding
-from ._kept import Key, may_be_kept, view_key
+from ._kept_by_content import Key, may_be_kept, view_key
 from ._normal_factors import NormalFactors
 from ._oversampled_fft import gridded_transform
 from ._toeplitz import KernelTransform, Phases, kernel_transform, write_convolutions
@@ -38,8 +38,6 @@ class ToeplitzNormal(Wrapper):
     chain : NamedLinop
         A composition that has :class:`NormalFactors`.
     """
-
-    saved_with: ClassVar[tuple[type, ...]] = (Kept,)
 
     def __init__(self, chain: NamedLinop) -> None:
         super().__init__(chain)
@@ -88,9 +86,9 @@ class ToeplitzNormal(Wrapper):
         lengths = zip(frames, locs.shape, strict=False)
         choices = [[slice(None)] if dim in factors.merged else range(n) for dim, n in lengths]
         for index in cast("Iterator[tuple[slice | int, ...]]", product(*choices)):
-            own = None if of_points is None else of_points[index]
+            weight = None if of_points is None else of_points[index]
             sizes = factors.transform.grid_size
-            frame = _Frame(sizes, locs[index], own, is_squared=factors.is_squared, dtype=dtype)
+            frame = _Frame(sizes, locs[index], weight, is_squared=factors.is_squared, dtype=dtype)
             find = partial(self._kernel, tensors, frame)
             yield [
                 [find(row and row.at(index), column and column.at(index)) for column in columns]
@@ -104,20 +102,20 @@ class ToeplitzNormal(Wrapper):
         of_frame = frame.key()
         if row is None or column is None:
             return KernelTransform(
-                self._kept.of(tensors, of_frame, lambda: frame.kernel(frame.ones()))
+                self._kept.get_or_make(tensors, of_frame, lambda: frame.kernel(frame.ones()))
             )
         is_conjugate = row.key() > column.key()  # one kernel serves both orders
         first, second = (row, column) if is_conjugate else (column, row)
         at = (*of_frame, first.key(), second.key())
 
-        def kernel(of: Callable[[Tensor], Tensor]) -> Tensor:
-            there, here = (each.values.to(torch.complex128) for each in (first, second))
-            return frame.kernel(of(here.conj() * there))
+        def kernel(component: Callable[[Tensor], Tensor]) -> Tensor:
+            right, left = (each.values.to(torch.complex128) for each in (first, second))
+            return frame.kernel(component(left.conj() * right))
 
-        real = self._kept.of(tensors, (*at, "real"), lambda: kernel(torch.real))
+        real = self._kept.get_or_make(tensors, (*at, "real"), lambda: kernel(torch.real))
         if row.key() == column.key() or not (row.values.is_complex() or column.values.is_complex()):
             return KernelTransform(real)
-        imag = self._kept.of(tensors, (*at, "imag"), lambda: kernel(torch.imag))
+        imag = self._kept.get_or_make(tensors, (*at, "imag"), lambda: kernel(torch.imag))
         return KernelTransform(real, imag, is_conjugate)
 
     def _convolved(self, x: Tensor) -> Tensor:
@@ -126,9 +124,9 @@ class ToeplitzNormal(Wrapper):
         n_last = len(factors.input_dims)
         last = tuple(range(-n_last, 0))
         moved = x.movedim(factors.axes(self.ishape, factors.input_dims), last)
-        batch, own = moved.shape[: x.ndim - n_last], moved.shape[x.ndim - n_last :]
-        frames = own[has_coefficients : len(own) - len(sizes)]
-        n_columns = own[0] if has_coefficients else 1
+        batch, last_sizes = moved.shape[: x.ndim - n_last], moved.shape[x.ndim - n_last :]
+        frames = last_sizes[has_coefficients : len(last_sizes) - len(sizes)]
+        n_columns = last_sizes[0] if has_coefficients else 1
         images = moved.reshape(math.prod(batch), n_columns, math.prod(frames), *sizes)
         result: Tensor | None = None
         for frame, kernels in enumerate(self.kernels(x.real.dtype)):
@@ -144,10 +142,6 @@ class ToeplitzNormal(Wrapper):
         factors = NormalFactors.of(self.linop)
         assert factors is not None
         return factors
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the attributes without the kernels; a copy computes new kernels."""
-        return {**super().__getstate__(), "_kept": Kept()}
 
 
 @normal_around.register(ToeplitzNormal)

@@ -8,9 +8,9 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from linops_core.siblings import can_read_values
+from linops_core.siblings import can_read_values, check_real
 
-from .._checks import check_real, check_real_tensor
+from .._checks import check_real_tensor
 from ._beams import radius_of
 from ._fan_beam import check_detector
 from ._line_integrals import Names, check_angles
@@ -122,16 +122,14 @@ class ConeBeam(VolumeTransform):
         super().__init__(
             None, n_detectors, grid_size, origin, (input_shape, output_shape, batch_shape)
         )
-        self.register_weight("angles", angles, "angles_shape")
-        self.source_distance = check_real(
-            "ConeBeam", "source_distance", source_distance, 0, more=True
-        )
+        self.register_weight("angles", angles, "angles_shape", is_geometry=True)
+        self.source_distance = check_real("ConeBeam", "source_distance", source_distance, above=0)
         self.detector_distance = check_real("ConeBeam", "detector_distance", detector_distance, 0)
-        self.register_lengths("detector_spacing", detector_spacing, 2, 0, more=True)
+        self.register_lengths("detector_spacing", detector_spacing, 2, above=0)
         self.register_lengths("detector_offset", detector_offset, 2)
         if heights is not None:
             check_real_tensor("ConeBeam", "heights", heights, angles.shape, " of angles")
-            self.register_weight("heights", heights, "angles_shape")
+            self.register_weight("heights", heights, "angles_shape", is_geometry=True)
         self.detector = check_detector("ConeBeam", detector)
         if all(can_read_values(self.weight_part(name)) for name in self._weights):
             axis = self.origin_of_tile(angles.double())[:2].unbind()

@@ -108,14 +108,14 @@ def fbp(
     if acts_as(A, Chain):
         kinds = ParallelBeam, FanBeam
         return of_chain(
-            "fbp", sinogram, A, kinds, lambda y, own: fbp(y, own, window, allow_gaps=allow_gaps)
+            "fbp", sinogram, A, kinds, lambda y, inner: fbp(y, inner, window, allow_gaps=allow_gaps)
         )
     if not (acts_as(A, ParallelBeam) or acts_as(A, FanBeam)) or A.is_adjoint:
         raise TypeError(
             f"fbp: A must be a ParallelBeam or a FanBeam, got {A!r}; a subclass must not override "
             "their functions"
         )
-    check_window("fbp", window)
+    check_filter_window("fbp", window)
     angles = A.weight_part("angles")
     if sinogram.shape[-2:] != (len(angles), A.n_detectors):
         raise ValueError(
@@ -150,11 +150,11 @@ def fbp(
     if not may_cut:
         n_images, n_lines, n_rows = len(lines), len(lines), sizes[0]
 
-    def image_of(own: Tensor) -> Tensor:
-        own = some_at_a_time(weighted, own, n_lines)
+    def image_of(lines: Tensor) -> Tensor:
+        lines = some_at_a_time(weighted, lines, n_lines)
         if isinstance(beam, FanRays):
-            return _of_fan(own, beam, sizes, n_rows)
-        return A.onto_images(own, beam)
+            return _of_fan(lines, beam, sizes, n_rows)
+        return A.onto_images(lines, beam)
 
     images = some_at_a_time(image_of, lines, n_images)
     return images.view(*sinogram.shape[:-2], *sizes)
@@ -166,7 +166,7 @@ def check_finite(owner: str, angles: Tensor) -> None:
         raise ValueError(f"{owner}: the angles of A must be finite, got NaN or infinity")
 
 
-def check_window(owner: str, window: str) -> None:
+def check_filter_window(owner: str, window: str) -> None:
     """Raise an error unless there is such a window."""
     if window not in [*_WINDOWS]:
         raise ValueError(f"{owner}: window must be one of {[*_WINDOWS]}, got {window!r}")
@@ -209,9 +209,9 @@ def _of_fan(lines: Tensor, beam: FanRays, sizes: Sequence[int], n_rows: int) -> 
     lines = pad(lines, (1, 2))
     x0, x1 = coordinates(beam, sizes)
     parts = []
-    for own in x0.split(max(1, n_rows)):
-        rows = lines.new_zeros(len(lines), len(own), len(x1))
-        distances = beam.distances(own, x1, lines.real.dtype)
+    for some_x0 in x0.split(max(1, n_rows)):
+        rows = lines.new_zeros(len(lines), len(some_x0), len(x1))
+        distances = beam.distances(some_x0, x1, lines.real.dtype)
         for line, (s, away) in zip(lines.unbind(1), distances, strict=True):
             at = (beam.detector_at(s, away) + 1).clamp(0, beam.n_detectors + 1)
             index = at.long().flatten()
@@ -237,11 +237,11 @@ def with_ramp_filter(
         lines = pad(lines, zeros) if n_missing else lines
         n, n_samples = len(ramp), lines.shape[-1]
         if lines.is_complex():
-            found: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
+            convolved: Tensor = torch.fft.ifft(torch.fft.fft(lines, n).mul_(ramp))
         else:
             half = torch.fft.rfft(lines, n).mul_(ramp[: n // 2 + 1])
-            found = torch.fft.irfft(half, n)
-        return found[..., :n_samples]
+            convolved = torch.fft.irfft(half, n)
+        return convolved[..., :n_samples]
 
     return beam, filtered
 
@@ -260,6 +260,6 @@ def _response(beam: ParallelRays | FanRays, window: str) -> Tensor:
     ramp /= torch.sinc(at.clamp(max=n) * (angular_spacing / math.pi)).square()
     ramp[0] = 1 / (4 * spacing**2)
     whole = torch.cat([ramp, ramp[1:-1].flip(0)])
-    found: Tensor = torch.fft.fft(whole).real * spacing
+    response: Tensor = torch.fft.fft(whole).real * spacing
     frequency = torch.fft.fftfreq(padded, 0.5, dtype=torch.float64, device="cpu").abs()
-    return found * _WINDOWS[window](frequency)
+    return response * _WINDOWS[window](frequency)

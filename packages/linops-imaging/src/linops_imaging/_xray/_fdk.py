@@ -11,7 +11,7 @@ from linops_core.siblings import acts_as, not_a_tensor
 
 from ._beams import FanRays
 from ._cone_beam import ConeBeam
-from ._fbp import check_finite, check_window, of_chain, with_ramp_filter
+from ._fbp import check_filter_window, check_finite, of_chain, with_ramp_filter
 from ._plane_by_plane import is_constant
 from ._rays import centred
 from ._scan_weights import scan_weights
@@ -81,13 +81,13 @@ def fdk(
             sinogram,
             A,
             [ConeBeam],
-            lambda y, own: fdk(y, own, window, allow_gaps=allow_gaps),
+            lambda y, inner: fdk(y, inner, window, allow_gaps=allow_gaps),
         )
     if not acts_as(A, ConeBeam) or A.is_adjoint:
         raise TypeError(
             f"fdk: A must be a ConeBeam, got {A!r}; a subclass must not override its functions"
         )
-    check_window("fdk", window)
+    check_filter_window("fdk", window)
     if not A.is_circular:
         raise ValueError(
             "fdk: the scan must be a circle, made from angles without heights, got other poses; "
@@ -151,16 +151,16 @@ def fdk(
         column, step, nearness = (t.to(lines.dtype).unsqueeze(2) for t in (column, step, nearness))
         for part in rows:
             if may_write:
-                own = points[: part.stop - part.start]
-                own[..., 0] = column[part]
-                torch.addcmul(at_0, step[part], z, out=own[..., 1])
+                grid = points[: part.stop - part.start]
+                grid[..., 0] = column[part]
+                torch.addcmul(at_0, step[part], z, out=grid[..., 1])
             else:
                 row = torch.addcmul(at_0, step, z)
-                own = torch.stack([column.expand_as(row), row], 3)
-            found = grid_sample(shadow, own.flatten(0, 1).unsqueeze(0), align_corners=False)
-            found = found.view(-1, *own.shape[:-1])
+                grid = torch.stack([column.expand_as(row), row], 3)
+            sampled = grid_sample(shadow, grid.flatten(0, 1).unsqueeze(0), align_corners=False)
+            sampled = sampled.view(-1, *grid.shape[:-1])
             if may_write:
-                volume[:, part].addcmul_(found, nearness[part])
+                volume[:, part].addcmul_(sampled, nearness[part])
             else:
-                volume = torch.addcmul(volume, found, nearness)
+                volume = torch.addcmul(volume, sampled, nearness)
     return volume.view(*sinogram.shape[:-3], *sizes)

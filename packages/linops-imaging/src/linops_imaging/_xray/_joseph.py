@@ -106,8 +106,8 @@ def line_integrals_of_rows(images: Images, beam: Beam, like: Tensor) -> Tensor:
                 index += is_turned.unsqueeze(1).int() * (n_own * width)
             weight = at.frac_()
             if result is not None:
-                found = torch.stack([_interpolated(one, index, weight) for one in values])
-                result[:, done : done + len(length)] += found * length
+                sums_of_rows = torch.stack([_interpolated(one, index, weight) for one in values])
+                result[:, done : done + len(length)] += sums_of_rows * length
                 done += len(length)
             else:
                 sums.append(_interpolated(values, index, weight) * length)
@@ -128,8 +128,8 @@ def _are_many(values: Tensor, n_images: int) -> bool:
 def _in_turn(images: Images, axes: Sequence[int], part: slice, like: Tensor) -> Tensor:
     """Return rows with zeros about them, (B, n); those along axis 0 before those along axis 1."""
     width, n_rows = max(images.shape[1:]) + 3, part.stop - part.start
-    found = [images.rows(axis, part) for axis in axes]
-    by_axis = [rows if isinstance(rows, Tensor) else torch.stack([*rows]) for rows in found]
+    of_axes = [images.rows(axis, part) for axis in axes]
+    by_axis = [rows if isinstance(rows, Tensor) else torch.stack([*rows]) for rows in of_axes]
     padded = [
         pad(rows, (1, width - 1 - rows.shape[2], 0, n_rows - rows.shape[1])) for rows in by_axis
     ]
@@ -191,14 +191,14 @@ def _onto_few(lines: Tensor, beam: Beam, tables: ViewTables, shape: Sequence[int
     for views in blocks(lines.shape[1], views_at_once(lines, math.prod(shape))):
         near = beam.near(tables.of_views(views), reach)
         index = near.before.flatten()
-        own = lines[:, views].reshape(lines.shape[0], -1)
+        weighted = lines[:, views].reshape(lines.shape[0], -1)
         for k in range(1, 2 * reach + 1):
             weight = near.weight(k)
             if may_write:
-                for values, image in zip(own, total.split(1), strict=True):
+                for values, image in zip(weighted, total.split(1), strict=True):
                     _add_products(image, values[k:].index_select(0, index).view_as(weight), weight)
             else:
-                values = own[:, k:].index_select(1, index).view(-1, *weight.shape)
+                values = weighted[:, k:].index_select(1, index).view(-1, *weight.shape)
                 total = total + (values * weight).sum(1)
     return total
 

@@ -81,58 +81,58 @@ def rays_by_axis(lines: RayLines, sizes: Sequence[int], dtype: torch.dtype) -> I
             points.append(((first + 0.5) * scale - 1).nan_to_num().to(dtype))
             shifts.append((slope * scale).nan_to_num().to(dtype))
         length = (own_norm * inverse.abs()).to(dtype)
-        own = AxisRays(axis, rays, torch.stack(points, 1), torch.stack(shifts, 1), length)
+        group = AxisRays(axis, rays, torch.stack(points, 1), torch.stack(shifts, 1), length)
         if rays is not None:
             crosses = (~(misses[0] | misses[1])).nonzero().squeeze(1)
             if not len(crosses):
                 continue
             if len(crosses) < len(rays):
-                own = AxisRays(axis, *(t.index_select(0, crosses) for t in (rays, *own[2:])))
-        yield own
+                group = AxisRays(axis, *(t.index_select(0, crosses) for t in (rays, *group[2:])))
+        yield group
 
 
-def _planes(own: AxisRays, size: int) -> Iterator[tuple[slice, Tensor]]:
+def _planes(group: AxisRays, size: int) -> Iterator[tuple[slice, Tensor]]:
     """Yield some planes at a time, all in a graph, and the points of the rays there, (P, R, 2)."""
-    most = _AT_ONCE if own.first.is_cpu else _ON_GPU
-    n = size if torch.compiler.is_compiling() else max(1, most // (2 * len(own.first)))
-    number = torch.arange(size, dtype=own.first.dtype, device=own.first.device)
+    most = _AT_ONCE if group.first.is_cpu else _ON_GPU
+    n = size if torch.compiler.is_compiling() else max(1, most // (2 * len(group.first)))
+    number = torch.arange(size, dtype=group.first.dtype, device=group.first.device)
     for at in range(0, size, n):
         part = number[at : at + n]
-        points = torch.addcmul(own.first, part.view(-1, 1, 1), own.step)
+        points = torch.addcmul(group.first, part.view(-1, 1, 1), group.step)
         yield slice(at, at + len(part)), points
 
 
 def volume_line_integrals(x: Tensor, lines: RayLines) -> Tensor:
     """Return the line integrals of volumes (B, X, Y, Z), (B, R)."""
     function = _interpolated if is_constant(x, *lines) else _interpolated_and_recorded
-    found = x.new_zeros(len(x), len(lines.start))
-    for own in rays_by_axis(lines, x.shape[1:], x.dtype):
-        by_plane = x.movedim(own.axis + 1, 0)
+    result = x.new_zeros(len(x), len(lines.start))
+    for group in rays_by_axis(lines, x.shape[1:], x.dtype):
+        by_plane = x.movedim(group.axis + 1, 0)
         parts = [
             function(by_plane[planes], points).sum(0)
-            for planes, points in _planes(own, len(by_plane))
+            for planes, points in _planes(group, len(by_plane))
         ]
-        sums = reduce(torch.add, parts) * own.length
-        found = found + sums if own.rays is None else found.index_add_(1, own.rays, sums)
-    return found
+        sums = reduce(torch.add, parts) * group.length
+        result = result + sums if group.rays is None else result.index_add_(1, group.rays, sums)
+    return result
 
 
 def add_back_projection(volume: Tensor, y: Tensor, lines: RayLines) -> Tensor:
     """Return volumes (B, X, Y, Z) plus the back projection of values of rays (B, R)."""
     may_write = is_constant(volume, y, *lines)
     function = _spread if may_write else _spread_and_recorded
-    for own in rays_by_axis(lines, volume.shape[1:], volume.dtype):
-        values = (y if own.rays is None else y.index_select(1, own.rays)) * own.length
-        sizes = [size for axis, size in enumerate(volume.shape[1:]) if axis != own.axis]
-        for planes, points in _planes(own, volume.shape[own.axis + 1]):
+    for group in rays_by_axis(lines, volume.shape[1:], volume.dtype):
+        values = (y if group.rays is None else y.index_select(1, group.rays)) * group.length
+        sizes = [size for axis, size in enumerate(volume.shape[1:]) if axis != group.axis]
+        for planes, points in _planes(group, volume.shape[group.axis + 1]):
             part = function(values.expand(len(points), -1, -1), points, sizes)
-            part = part.movedim(0, own.axis + 1)
+            part = part.movedim(0, group.axis + 1)
             n = planes.stop - planes.start
             if may_write:
-                volume.narrow(own.axis + 1, planes.start, n).add_(part)
+                volume.narrow(group.axis + 1, planes.start, n).add_(part)
             else:
-                after = volume.shape[own.axis + 1] - planes.stop
-                ends = (0, 0) * (2 - own.axis) + (planes.start, after)
+                after = volume.shape[group.axis + 1] - planes.stop
+                ends = (0, 0) * (2 - group.axis) + (planes.start, after)
                 volume = volume + pad(part, ends)
     return volume
 
@@ -155,8 +155,8 @@ def _spread(y: Tensor, points: Tensor, sizes: Sequence[int]) -> Tensor:
     x = y.new_zeros(()).expand(*y.shape[:2], *sizes)
     gradient = torch.ops.aten.grid_sampler_2d_backward
     wants = [True, False]
-    found: Tensor = gradient(y.unsqueeze(2), x, points.unsqueeze(1), 0, 0, False, wants)[0]
-    return found
+    result: Tensor = gradient(y.unsqueeze(2), x, points.unsqueeze(1), 0, 0, False, wants)[0]
+    return result
 
 
 # torch has no forward derivatives and no second derivatives of the functions above.

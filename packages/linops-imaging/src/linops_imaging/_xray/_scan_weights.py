@@ -56,8 +56,8 @@ def scan_weights(
         return _steps_of_circle(angles, 2 * math.pi, allow_gaps, short)[:, None] / 2, 0
     steps = torch.cat([between[:1], between, between[-1:]])
     at = (ordered + between[0] / 2).unsqueeze(1)
-    own, other = (_taper(b, covered) for b in (at, at + math.pi - 2 * across))
-    weights = ((steps[1:] + steps[:-1]) / 2).unsqueeze(1) * own / (own + other)
+    taper, other = (_taper(b, covered) for b in (at, at + math.pi - 2 * across))
+    weights = ((steps[1:] + steps[:-1]) / 2).unsqueeze(1) * taper / (taper + other)
     return torch.empty_like(weights).index_copy(0, order.roll(-first), weights), 0
 
 

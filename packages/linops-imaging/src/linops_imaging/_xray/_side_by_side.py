@@ -55,15 +55,15 @@ def line_integrals_of_many(images: Images, beam: Beam, axes: Sequence[int], like
         bags, done = _bags(step * n_detectors, n_rows, start), 0
         for path in views:
             first, slope, length, is_turned = (numbers.unsqueeze(2) for numbers in path)
-            found = sums[done : done + len(first)]
+            target = sums[done : done + len(first)]
             at = torch.addcmul(first, row, slope).clamp_(0, longest + 1)
             index = at.int().add_(start)
             if len(axes) == 2:
                 index += is_turned.int() * (n_rows * width)
             share = at.frac_()  # of the pixel on the right
-            own = _summed(values[1:], index, bags, share)
-            own -= _summed(values, index, bags, share.sub_(1))
-            found.addcmul_(own, length)
+            sums_of_rows = _summed(values[1:], index, bags, share)
+            sums_of_rows -= _summed(values, index, bags, share.sub_(1))
+            target.addcmul_(sums_of_rows, length)
             done += len(first)
     return sums.permute(2, 0, 1).contiguous()
 
@@ -92,12 +92,12 @@ def back_projection_onto_rows_of_many(
     ]
     for part in parts:
         images = values.new_zeros(part.stop - part.start, n_columns, n_images)
-        for own in blocks(len(images), rows_at_once):
-            rows, found = slice(part.start + own.start, part.start + own.stop), images[own]
+        for some in blocks(len(images), rows_at_once):
+            rows, target = slice(part.start + some.start, part.start + some.stop), images[some]
             for views, bags in groups:
                 near = beam.near(tables.part(rows, views), reach)
                 for k in range(1, 2 * reach + 1):
-                    found += _summed(values[k:], near.before, bags, near.weight(k))
+                    target += _summed(values[k:], near.before, bags, near.weight(k))
         yield part, images.permute(2, 0, 1)
 
 

@@ -45,15 +45,15 @@ def line_integrals_by_symmetry(x: Tensor, beam: Beam) -> Tensor:
     few = beam._replace(angles=shared.angles)
     parts = []
     for images in x.split(shared.n_images):
-        found = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
-        found = found.unflatten(0, (len(images), -1)).flatten(1, 2)
-        part = found.new_empty(len(images), len(shared.number), beam.n_detectors)
-        for views in blocks(len(shared.number), tables_at_once(found)):
-            own, is_mirrored = (
-                found.index_select(1, shared.number[views]),
+        of_poses = line_integrals_of_rows(PosedImages(images, shared.poses), few, images)
+        of_poses = of_poses.unflatten(0, (len(images), -1)).flatten(1, 2)
+        part = of_poses.new_empty(len(images), len(shared.number), beam.n_detectors)
+        for views in blocks(len(shared.number), tables_at_once(of_poses)):
+            some, is_mirrored = (
+                of_poses.index_select(1, shared.number[views]),
                 shared.is_mirrored[views],
             )
-            torch.where(is_mirrored, own.flip(2), own, out=part[:, views])
+            torch.where(is_mirrored, some.flip(2), some, out=part[:, views])
         parts.append(part)
     return torch.cat(parts) if len(parts) > 1 else parts[0]
 
@@ -70,19 +70,19 @@ def back_projection_by_symmetry(y: Tensor, beam: Beam, sizes: Sequence[int]) -> 
             _by_pose(lines, shared), few, sizes, len(lines)
         ):
             owns = posed.unflatten(0, (-1, n_poses)).unbind(1)
-            for pose, own in zip(shared.poses, owns, strict=True):
-                pose.at(images, 0, rows).add_(pose.back(own))
+            for pose, turned in zip(shared.poses, owns, strict=True):
+                pose.at(images, 0, rows).add_(pose.back(turned))
     return result
 
 
 def _by_pose(lines: Tensor, shared: SharedViews) -> Tensor:
     """Return lines (B, A, D) as lines of the shared views of each pose, (B P, S, D)."""
     n_views = len(shared.angles)
-    found = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
-    for views in blocks(len(shared.number), tables_at_once(found)):
-        own, is_mirrored = lines[:, views], shared.is_mirrored[views]
-        found.index_add_(1, shared.number[views], torch.where(is_mirrored, own.flip(2), own))
-    return found.view(-1, n_views, lines.shape[2])
+    result = lines.new_zeros(len(lines), len(shared.poses) * n_views, lines.shape[2])
+    for views in blocks(len(shared.number), tables_at_once(result)):
+        some, is_mirrored = lines[:, views], shared.is_mirrored[views]
+        result.index_add_(1, shared.number[views], torch.where(is_mirrored, some.flip(2), some))
+    return result.view(-1, n_views, lines.shape[2])
 
 
 class Pose(NamedTuple):
@@ -103,12 +103,12 @@ class Pose(NamedTuple):
 
     def at(self, images: Tensor, axis: int, part: slice) -> Tensor:
         """Return the view of images (B, N0, N1) that is at ``part`` of an axis in this pose."""
-        own = (axis + self.n_quarters) % 2 + 1
+        image_axis = (axis + self.n_quarters) % 2 + 1
         is_reversed = self.n_quarters in ((2, 3) if axis == 0 else (1, 2))
         is_reversed ^= self.is_mirrored and axis == 0
-        size = images.shape[own]
+        size = images.shape[image_axis]
         start, stop, _ = part.indices(size)
-        return images.narrow(own, size - stop if is_reversed else start, stop - start)
+        return images.narrow(image_axis, size - stop if is_reversed else start, stop - start)
 
 
 class PosedImages(NamedTuple):
@@ -152,10 +152,10 @@ def _shared_views(beam: Beam, values: Tensor, sizes: Sequence[int]) -> SharedVie
     if any(value_of(at) != (n - 1) / 2 for at, n in zip(beam.origin, sizes, strict=True)):
         return None  # a turn about the middle of the image is not one about the origin
     is_square, may_mirror = sizes[0] == sizes[1], value_of(beam.offset) == 0
-    found = _grouped(beam.angles, is_square, may_mirror, torch.finfo(values.dtype).eps)
-    if found is None:
+    grouped = _grouped(beam.angles, is_square, may_mirror, torch.finfo(values.dtype).eps)
+    if grouped is None:
         return None
-    angles, poses, numbers, is_mirrored = found
+    angles, poses, numbers, is_mirrored = grouped
     n_angles, n_poses, n_images = len(beam.angles), len(poses), len(values)
     most = min(MOST_IMAGES, _BYTES // (math.prod(sizes) * values.itemsize))
     # Each step computes the rays of one view, for this number of images at most.

@@ -79,7 +79,7 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
                 raise ValueError(
                     f"{owner}: {name} must have the shape (views, 3), got {tuple(value.shape)}"
                 )
-            self.register_weight(name, value, "pose_shape")
+            self.register_weight(name, value, "pose_shape", is_geometry=True)
         if len({len(value) for value in (poses or {}).values()}) > 1:
             counts = {name: len(value) for name, value in (poses or {}).items()}
             raise ValueError(f"{owner}: poses must have equally many views, got {counts}")
@@ -167,11 +167,11 @@ class VolumeTransform(LineIntegrals, GridOperator[GridPart]):
                 parts = [volume_line_integrals(x, self.lines(some)) for _, some in steps]
                 lines: Tensor = torch.cat(parts, 1).unflatten(1, (-1, *shape))
                 return lines
-            found = x.new_empty(len(x), len(poses.u), *shape)
+            result = x.new_empty(len(x), len(poses.u), *shape)
             for views, some in steps_that_differ(x, steps, _n_views):
-                own = found[:, views]
-                own.copy_(volume_line_integrals(x, self.lines(some)).view_as(own))
-            return found
+                target = result[:, views]
+                target.copy_(volume_line_integrals(x, self.lines(some)).view_as(target))
+            return result
 
         def adjoint(y: Tensor) -> Tensor:
             poses = self.poses()

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from linops_core.siblings import check_integer
 from nameddim import NamedDimension
 
-from .._checks import check_number, sizes_of_grid
+from .._checks import sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, check_angles, shape_of
 from ._rays import Beam, Number
 from ._symmetry import back_projection_by_symmetry, line_integrals_by_symmetry
@@ -37,7 +38,7 @@ class XRayTransform(LineIntegrals):
         origin: Sequence[float] | Tensor | None = None,
     ) -> None:
         owner = type(self).__name__
-        n_detectors = check_number(owner, "n_detectors", n_detectors, 1)
+        n_detectors = check_integer(owner, "n_detectors", n_detectors, 1)
         sizes = sizes_of_grid(owner, grid_size, 2)
         is_below = type(self).__init__ is not XRayTransform.__init__
         check_angles(owner, angles, stacklevel=3 + is_below)
@@ -45,8 +46,8 @@ class XRayTransform(LineIntegrals):
         super().__init__(shape_of(owner, input_shape, output_shape, batch_shape, 2, lengths))
         self.n_detectors = n_detectors
         self.grid_size = sizes
-        self.register_weight("angles", angles, "angles_shape")
-        self.register_lengths("detector_spacing", detector_spacing, None, 0, more=True)
+        self.register_weight("angles", angles, "angles_shape", is_geometry=True)
+        self.register_lengths("detector_spacing", detector_spacing, None, above=0)
         self.register_lengths("detector_offset", detector_offset, None)
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 2)
@@ -78,9 +79,9 @@ class XRayTransform(LineIntegrals):
     def size(self, dim: NamedDimension | str) -> int | None:
         """Return the length of ``dim``."""
         names = (*self.shape.other_shapes["image"], self.shape.other_shapes["rays"][1])
-        known = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
-        found = known.get(NamedDimension.infer(dim))
-        return super().size(dim) if found is None else found
+        sizes = dict(zip(names, (*self.grid_size, self.n_detectors), strict=True))
+        size = sizes.get(NamedDimension.infer(dim))
+        return super().size(dim) if size is None else size
 
     def why_opaque(self, dim: NamedDimension | str) -> str | None:
         """Return why ``dim`` cannot be sliced: a ray crosses the whole image."""

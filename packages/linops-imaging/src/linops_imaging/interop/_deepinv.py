@@ -186,8 +186,8 @@ class _PhysicsLinop(NamedLinop):
         takes_image = method in ("A", "A_adjoint_A")
         dims = self.ishape if takes_image != self.is_adjoint else self.oshape
         n_dims = sum(dim != ELLIPSES for dim in dims)
-        batch, own = x.shape[: x.ndim - n_dims], x.shape[x.ndim - n_dims :]
-        x = x.reshape(prod(batch), *own)
+        batch, lengths = x.shape[: x.ndim - n_dims], x.shape[x.ndim - n_dims :]
+        x = x.reshape(prod(batch), *lengths)
         y = getattr(self.physics, method)(_as_channels(x) if self.complex_channels else x)
         if not isinstance(y, Tensor):
             raise TypeError(

@@ -14,17 +14,17 @@ from linops_core import NamedLinop
 def matching_operator(
     owner: str,
     candidates: Iterable[NamedLinop],
-    theirs: Callable[[Tensor], Any],
+    function: Callable[[Tensor], Any],
     lengths: Sequence[int],
     dtype: torch.dtype,
     tol: float,
 ) -> NamedLinop:
-    """Return the first operator that computes what ``theirs`` does for a random tensor.
+    """Return the first operator that computes what ``function`` does for a random tensor.
 
     A source that has other conventions, in another release say, raises an error here.
     """
     x = torch.randn(tuple(lengths), dtype=dtype, generator=torch.Generator().manual_seed(0))
-    expected = torch.as_tensor(theirs(x))
+    expected = torch.as_tensor(function(x))
     least = float("inf")
     for A in candidates:
         with torch.no_grad():

@@ -321,8 +321,8 @@ def from_pynufft(nufft: PyNUFFT, **options: Unpack[NufftOptions]) -> NamedLinop:
     kind = optional_module("pynufft", owner, "pynufft").NUFFT
     if not isinstance(nufft, kind):
         raise TypeError(f"{owner}: nufft must be a pynufft.NUFFT, got {type(nufft)}")
-    found: Any = nufft
-    plan = getattr(found, "st", {})
+    pynufft: Any = nufft
+    plan = getattr(pynufft, "st", {})
     if "om" not in plan:
         raise ValueError(f"{owner}: nufft must have a plan, got none; call nufft.plan first")
     sizes = [int(size) for size in plan["Nd"]]
@@ -330,5 +330,5 @@ def from_pynufft(nufft: PyNUFFT, **options: Unpack[NufftOptions]) -> NamedLinop:
     omega = torch.as_tensor(plan["om"])
     A = transform(omega, sizes, given, middle=[size / 2 for size in sizes])
     return matching_operator(
-        owner, [A], lambda x: found.forward(x.numpy()), sizes, torch.complex128, _TOL
+        owner, [A], lambda x: pynufft.forward(x.numpy()), sizes, torch.complex128, _TOL
     )

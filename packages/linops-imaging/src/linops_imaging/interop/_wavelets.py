@@ -84,14 +84,14 @@ class FilterBank(NamedLinop):
         first = tuple(map(sum, zip(*deeper, strict=True)))
         for is_high in product((False, True), repeat=self.n_axes):
             if any(is_high):
-                here = [
+                reads = [
                     slice(n, 2 * n) if h else slice(n) for n, h in zip(size, is_high, strict=True)
                 ]
-                there = [
+                writes = [
                     slice(at, at + n) if h else slice(n)
                     for at, n, h in zip(first, size, is_high, strict=True)
                 ]
-                yield (..., *here), (..., *there)
+                yield (..., *reads), (..., *writes)
 
     def _analyzed(self, x: Tensor) -> Tensor:
         levels = []
@@ -102,8 +102,8 @@ class FilterBank(NamedLinop):
         y = x.new_zeros(*x.shape[: x.ndim - self.n_axes], *self._packed())
         y[self._corner(self.n_levels - 1)] = x
         for level, bands in enumerate(levels):
-            for here, there in self._details(level):
-                y[there] = bands[here]
+            for source, target in self._details(level):
+                y[target] = bands[source]
         return y
 
     def _transposed(self, y: Tensor) -> Tensor:
@@ -112,8 +112,8 @@ class FilterBank(NamedLinop):
             batch = x.shape[: x.ndim - self.n_axes]
             whole = x.new_zeros(*batch, *(2 * n for n in self._bands(level)))
             whole[self._corner(level)] = x
-            for here, there in self._details(level):
-                whole[here] = y[there]
+            for source, target in self._details(level):
+                whole[source] = y[target]
             x = self._along_axes(whole, self._filters(level))
         return x
 

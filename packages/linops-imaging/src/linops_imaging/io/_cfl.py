@@ -43,10 +43,10 @@ def read_cfl(path: str | os.PathLike[str]) -> Tensor:
     header = base.with_name(base.name + ".hdr").read_text("utf-8", errors="replace")
     sizes = _dimensions(header, base)
     file = base.with_name(base.name + ".cfl")
-    expected, found = 8 * int(np.prod(sizes, dtype=object)), file.stat().st_size
-    if found != expected:
+    expected, actual = 8 * int(np.prod(sizes, dtype=object)), file.stat().st_size
+    if actual != expected:
         raise ValueError(
-            f"read_cfl: {file.name} must have {expected} bytes for dimensions {sizes}, got {found}"
+            f"read_cfl: {file.name} must have {expected} bytes for dimensions {sizes}, got {actual}"
         )
     while len(sizes) > 1 and sizes[-1] == 1:
         sizes = sizes[:-1]

@@ -74,10 +74,10 @@ def geometry_fields(owner: str, affine: Tensor, sizes: Sequence[int]) -> dict[st
     lengths = steps.norm(dim=0)
     check_directions(owner, steps / lengths)
     index = affine.new_tensor([size // 2 for size in sizes])
-    found = dict(zip(DIRECTIONS, (steps / lengths).T, strict=True))
-    found["position"] = affine[:3, 3] + steps @ index
-    found["field_of_view"] = lengths * affine.new_tensor(sizes)
-    return found
+    fields = dict(zip(DIRECTIONS, (steps / lengths).T, strict=True))
+    fields["position"] = affine[:3, 3] + steps @ index
+    fields["field_of_view"] = lengths * affine.new_tensor(sizes)
+    return fields
 
 
 def check_directions(owner: str, matrix: Tensor) -> None:

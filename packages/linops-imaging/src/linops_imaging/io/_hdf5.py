@@ -36,16 +36,16 @@ def group_at(owner: str, h5py: Any, file: Any, dataset: str, *, make: bool = Fal
 def member(owner: str, h5py: Any, parent: Any, name: str, kind: Any) -> Any:
     """Return the member ``name`` of a group; refuse links, which may lead to other files."""
     link = parent.get(name, getlink=True)
-    found = parent[name] if isinstance(link, h5py.HardLink) else link
-    if not isinstance(found, kind):
-        what = "nothing" if found is None else type(found).__name__
+    target = parent[name] if isinstance(link, h5py.HardLink) else link
+    if not isinstance(target, kind):
+        what = "nothing" if target is None else type(target).__name__
         raise ValueError(
             f"{owner}: {name!r} in {parent.name} must be a {kind.__name__} of the file, got "
             f"{what}; there are {list(parent)[:10]}"
         )
-    if kind is h5py.Dataset and (found.external or found.is_virtual):
+    if kind is h5py.Dataset and (target.external or target.is_virtual):
         raise ValueError(f"{owner}: {name!r} must be in the file, got values in other files")
-    return found
+    return target
 
 
 def check_stored(owner: str, dataset: Any) -> None:
@@ -80,9 +80,9 @@ def numbers_for_torch(owner: str, name: str, values: Array) -> Array:
     dtype = values.dtype
     if dtype.names == ("real", "imag") and dtype["real"] == dtype["imag"]:  # ISMRMRD's complex
         values = np.ascontiguousarray(values).view(f"{dtype['real'].byteorder}c{dtype.itemsize}")
-    own = dtype_for_torch(values.dtype)
-    if own.kind not in "biufc" or own.itemsize > {"c": 16}.get(own.kind, 8):
+    torch_dtype = dtype_for_torch(values.dtype)
+    if torch_dtype.kind not in "biufc" or torch_dtype.itemsize > {"c": 16}.get(torch_dtype.kind, 8):
         raise ValueError(f"{owner}: {name} must be numbers, got {dtype}")
     if values.dtype.str[1:] == "u8" and (values > np.iinfo(np.int64).max).any():
         raise ValueError(f"{owner}: {name} must be below 2**63, got {values.max()}")
-    return values.astype(own, copy=False)
+    return values.astype(torch_dtype, copy=False)

@@ -157,8 +157,8 @@ def _heads(h5py: Any, table: Any, size: int) -> Array:
     idx = head["idx"][0].fields if head and "idx" in head else None
     expected = [(head, name, HEAD[name]) for name in _FIELDS]
     expected += [(idx, name, IDX[name]) for name in COUNTERS]
-    for found, name, kind in expected:
-        dtype = found[name][0] if found and name in found else None
+    for actual, name, kind in expected:
+        dtype = actual[name][0] if actual and name in actual else None
         if dtype is None or dtype.newbyteorder("<") != kind:
             raise ValueError(
                 f"read_ismrmrd: {name} in the header of lines must be {kind.str[1:]}, got {dtype}"

@@ -44,43 +44,45 @@ def encodings_of(header: str, owner: str = "read_ismrmrd") -> list[Encoding]:
 
 def _encoding(element: ElementTree.Element, owner: str) -> Encoding:
     def text(path: str, default: str | None = None) -> str:
-        found = element.findtext("/".join(f"{{*}}{part}" for part in path.split("/")), default)
-        if found is None:
+        value = element.findtext("/".join(f"{{*}}{part}" for part in path.split("/")), default)
+        if value is None:
             raise ValueError(f"{owner}: the header must have encoding/{path}")
-        return found.strip()
+        return value.strip()
 
     def number(path: str, default: int | None = None, least: int = 1) -> int:
-        found = text(path, None if default is None else str(default)).removeprefix("+")
-        if not (found.isascii() and found.isdecimal() and least <= int(found[:9]) < 2**16):
+        value = text(path, None if default is None else str(default)).removeprefix("+")
+        if not (value.isascii() and value.isdecimal() and least <= int(value[:9]) < 2**16):
             raise ValueError(
                 f"{owner}: encoding/{path} must be an integer from {least} to "
-                f"65535, got {found[:80]!r}"
+                f"65535, got {value[:80]!r}"
             )
-        return int(found)
+        return int(value)
 
     def length(path: str) -> float:
-        found = text(path)
+        written = text(path)
         try:
-            value = float(found)
+            value = float(written)
         except ValueError:
             value = math.nan
         if not 0 <= value < math.inf:
-            raise ValueError(f"{owner}: encoding/{path} must be a length in mm, got {found[:80]!r}")
+            raise ValueError(
+                f"{owner}: encoding/{path} must be a length in mm, got {written[:80]!r}"
+            )
         return value
 
     def parameters() -> dict[str, float]:
-        found = {}
+        values = {}
         for kind in ("userParameterLong", "userParameterDouble"):
             for one in element.iterfind(f"{{*}}trajectoryDescription/{{*}}{kind}"):
                 name, value = one.findtext("{*}name", ""), one.findtext("{*}value", "")
                 try:
-                    found[name.strip()] = float(value)
+                    values[name.strip()] = float(value)
                 except ValueError:
                     raise ValueError(
                         f"{owner}: encoding/trajectoryDescription/{kind} must have numbers, got "
                         f"{value[:80]!r}"
                     ) from None
-        return found
+        return values
 
     def sizes(space: str) -> tuple[int, int, int]:
         x, y, z = (number(f"{space}/matrixSize/{axis}") for axis in "xyz")

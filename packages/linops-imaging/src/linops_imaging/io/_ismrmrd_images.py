@@ -210,18 +210,18 @@ def read_ismrmrd_images(
             )
         header = {field_: table[field_] for field_ in _WRITTEN if field_ in table.dtype.names}
         at = np.flatnonzero(choose(header))
-        own = {field_: column[at] for field_, column in header.items()}
+        header_of_rows = {field_: column[at] for field_, column in header.items()}
         texts = [""] * len(at)
         if "attributes" in group:
-            found = member(owner, h5py, group, "attributes", h5py.Dataset)
-            check_stored(owner, found)
-            texts = [bytes(np.asarray(found[k])[()]).decode("utf-8") for k in at]
-        return _images(owner, own, texts, (values[k] for k in at))
+            stored = member(owner, h5py, group, "attributes", h5py.Dataset)
+            check_stored(owner, stored)
+            texts = [bytes(np.asarray(stored[k])[()]).decode("utf-8") for k in at]
+        return _images(owner, header_of_rows, texts, (values[k] for k in at))
 
 
 def _only_name(h5py: Any, parent: Any) -> str:
-    own = [name for name in parent if isinstance(parent.get(name, getlink=True), h5py.HardLink)]
-    groups = [name for name in own if parent.get(name, getclass=True) is h5py.Group]
+    members = [name for name in parent if isinstance(parent.get(name, getlink=True), h5py.HardLink)]
+    groups = [name for name in members if parent.get(name, getclass=True) is h5py.Group]
     names = [name for name in groups if "header" in parent[name]]
     if len(names) != 1:
         raise ValueError(
@@ -233,19 +233,21 @@ def _only_name(h5py: Any, parent: Any) -> str:
 def _images(
     owner: str, header: Mapping[str, Array], attributes: list[str], data: Iterator[Array]
 ) -> IsmrmrdImages:
-    found: Tensor | None = None
+    result: Tensor | None = None
     for number, values in enumerate(data):
         one = torch.from_numpy(numbers_for_torch(owner, "data", values))
-        if found is None:
-            found = one.new_empty(len(attributes), *one.shape)
-        if one.shape != found.shape[1:] or one.dtype != found.dtype:
+        if result is None:
+            result = one.new_empty(len(attributes), *one.shape)
+        if one.shape != result.shape[1:] or one.dtype != result.dtype:
             raise ValueError(
-                f"{owner}: images must have one shape and dtype, got {tuple(found.shape[1:])} of "
-                f"{found.dtype} and {tuple(one.shape)} of {one.dtype}; select some by where"
+                f"{owner}: images must have one shape and dtype, got {tuple(result.shape[1:])} of "
+                f"{result.dtype} and {tuple(one.shape)} of {one.dtype}; select some by where"
             )
-        found[number] = one
-    assert found is not None  # at least one was chosen
-    return IsmrmrdImages(found, field_tensors("in the header of images", header), tuple(attributes))
+        result[number] = one
+    assert result is not None  # at least one was chosen
+    return IsmrmrdImages(
+        result, field_tensors("in the header of images", header), tuple(attributes)
+    )
 
 
 def write_ismrmrd_images(

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_number, check_real
+from linops_core.siblings import check_integer, check_real
+
 from ._hdf5 import numbers_for_torch
 from ._ismrmrd_fields import COUNTERS, DIRECTIONS
 from ._ismrmrd_header import Encoding
@@ -94,7 +95,7 @@ class IsmrmrdGroup(NamedTuple):
 
 def groups_of(heads: Array) -> list[IsmrmrdGroup]:
     """Return the groups of lines, in the order of their first lines."""
-    found: dict[int, list[IsmrmrdGroup]] = {}
+    by_first: dict[int, list[IsmrmrdGroup]] = {}
     for kind in KINDS:
         for encoding in [0] if kind == "noise" else np.unique(heads["encoding_space_ref"]).tolist():
             chosen = kinds_of(heads, kind, encoding) == kind
@@ -106,12 +107,12 @@ def groups_of(heads: Array) -> list[IsmrmrdGroup]:
             for number in range(group.max(initial=-1) + 1):
                 at = np.flatnonzero(chosen)[group.reshape(-1) == number]
                 values = {name: np.unique(heads["idx"][name][at]).tolist() for name in COUNTERS}
-                own = {name: heads[name][at[0]].item() for name in ALIKE}
-                several = {name: of for name, of in values.items() if len(of) > 1}
-                found.setdefault(int(at[0]), []).append(
-                    IsmrmrdGroup(kind, encoding, n_lines=len(at), counters=several, **own)
+                alike = {name: heads[name][at[0]].item() for name in ALIKE}
+                several = {name: numbers for name, numbers in values.items() if len(numbers) > 1}
+                by_first.setdefault(int(at[0]), []).append(
+                    IsmrmrdGroup(kind, encoding, n_lines=len(at), counters=several, **alike)
                 )
-    return [group for first in sorted(found) for group in found[first]]
+    return [group for first in sorted(by_first) for group in by_first[first]]
 
 
 def numbers_of(owner: str, where: Where | None, names: Sequence[str]) -> dict[str, list[float]]:
@@ -128,13 +129,13 @@ def numbers_of(owner: str, where: Where | None, names: Sequence[str]) -> dict[st
         name: [check_real(owner, f"where[{name!r}]", number, 0) for number in given]
         for name, given in lists.items()
     }
-    return {name: [int(n) if n.is_integer() else n for n in own] for name, own in numbers.items()}
+    return {name: [int(n) if n.is_integer() else n for n in row] for name, row in numbers.items()}
 
 
 def is_one_of(values: Array, numbers: Sequence[float]) -> Array:
     """Return which values are one of the numbers, in the precision of the values."""
-    found: Array = np.logical_or.reduce([values == number for number in numbers])
-    return found
+    matches: Array = np.logical_or.reduce([values == number for number in numbers])
+    return matches
 
 
 def scan_from_lines(
@@ -142,7 +143,7 @@ def scan_from_lines(
 ) -> IsmrmrdScan:
     """Return the lines of one kind and encoding whose headers have the numbers of ``where``."""
     heads, encodings = source.heads, source.encodings
-    check_number("read_ismrmrd", "encoding", encoding, 0)
+    check_integer("read_ismrmrd", "encoding", encoding, 0)
     if encoding >= len(encodings):
         raise ValueError(
             f"read_ismrmrd: encoding must be one of the {len(encodings)} in the header, got "
@@ -168,19 +169,19 @@ def scan_from_lines(
     noise_lines = None
     if noise.any():
         noise_lines = torch.from_numpy(np.concatenate([x for _, x, _ in source.rows(noise)], -1))
-    own = heads[chosen]
+    some = heads[chosen]
     return IsmrmrdScan(
         kspace=kspace,
-        counters={name: _integers(own["idx"][name]) for name in COUNTERS},
-        centre_sample=_integers(own["center_sample"]),
-        discarded=_integers(np.stack([own["discard_pre"], own["discard_post"]], -1)),
-        is_reversed=torch.from_numpy(_has_flag(own, _REVERSED)),
+        counters={name: _integers(some["idx"][name]) for name in COUNTERS},
+        centre_sample=_integers(some["center_sample"]),
+        discarded=_integers(np.stack([some["discard_pre"], some["discard_post"]], -1)),
+        is_reversed=torch.from_numpy(_has_flag(some, _REVERSED)),
         trajectory=trajectory,
         noise=noise_lines,
         dwell_time=_only(heads, chosen, "sample_time_us"),
         noise_dwell_time=_only(heads, noise, "sample_time_us") if noise.any() else None,
         encoding=encodings[encoding],
-        details=_details(own),
+        details=_details(some),
         left_out={**_counted(kinds[~chosen & ~noise]), **source.others},
         header=source.header,
     )
@@ -200,8 +201,8 @@ def kinds_of(heads: Array, lines: str, encoding: int) -> Array:
 
 
 def _has_flag(heads: Array, flag: int) -> Array:
-    found: Array = (heads["flags"] >> np.uint64(flag - 1)) & np.uint64(1) == 1
-    return found
+    is_set: Array = (heads["flags"] >> np.uint64(flag - 1)) & np.uint64(1) == 1
+    return is_set
 
 
 def _counted(kinds: Array) -> dict[str, int]:
@@ -228,14 +229,14 @@ def _only(heads: Array, chosen: Array, name: str) -> Any:
     numbers, first, counts = np.unique(heads[name][chosen], return_index=True, return_counts=True)
     if len(numbers) > 1:
         at = np.flatnonzero(chosen)[first]
-        found = [
+        members = [
             f"{number.item()} ({n} times, first in line {line})"
             for number, n, line in list(zip(numbers, counts, at, strict=True))[:5]
         ]
         usual = numbers[counts.argmax()].item()
         raise ValueError(
-            f"read_ismrmrd: {name} must be the same for all lines, got {', '.join(found)}; select "
-            f"lines, for example by where={{{name!r}: {usual}}}, or read each of "
+            f"read_ismrmrd: {name} must be the same for all lines, got {', '.join(members)}; "
+            f"select lines, for example by where={{{name!r}: {usual}}}, or read each of "
             "ismrmrd_groups(path)"
         )
     return numbers[0].item()
@@ -243,21 +244,21 @@ def _only(heads: Array, chosen: Array, name: str) -> Any:
 
 def _details(heads: Array) -> dict[str, Tensor]:
     """Return the further numbers of the headers that the file has."""
-    found = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
+    fields = {name: heads[name] for name in _DETAILS if name in (heads.dtype.names or ())}
     if "user" in (heads["idx"].dtype.names or ()):
-        found["user"] = heads["idx"]["user"]
-    return field_tensors("in the header of lines", found)
+        fields["user"] = heads["idx"]["user"]
+    return field_tensors("in the header of lines", fields)
 
 
 def field_tensors(where: str, fields: Mapping[str, Array]) -> dict[str, Tensor]:
     """Return fields of headers as tensors, integers as int64."""
-    found = {
+    arrays = {
         name: numbers_for_torch("read_ismrmrd", f"{name} {where}", values)
         for name, values in fields.items()
     }
     return {
         name: _integers(values) if values.dtype.kind in "ui" else torch.from_numpy(values + 0.0)
-        for name, values in found.items()
+        for name, values in arrays.items()
     }
 
 

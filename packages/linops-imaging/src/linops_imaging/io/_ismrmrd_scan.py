@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .._checks import check_real
+from linops_core.siblings import check_real
+
 from ._geometry import affine_of
 from ._ismrmrd_fields import COUNTERS, DIRECTIONS, REPEATED
 from ._ismrmrd_header import Encoding, header_of
@@ -119,7 +120,7 @@ class IsmrmrdScan:
             )
         if len(fov) != 3 or not all(0 < length < math.inf for length in fov):
             raise ValueError(f"IsmrmrdScan: fov must be three lengths in mm, got {fov!r}")
-        check_real("IsmrmrdScan", "dwell_time", dwell_time, 0, more=True)
+        check_real("IsmrmrdScan", "dwell_time", dwell_time, above=0)
         grid = kspace if kspace.ndim == 4 else kspace.unsqueeze(1)
         n_coils, *sizes = grid.shape
         z, y, x = sizes
@@ -301,8 +302,8 @@ class IsmrmrdScan:
         kspace = self.kspace.new_zeros(len(self.kspace), n_lines, x)
         mask = torch.zeros(n_lines, x, dtype=torch.bool, device=line.device)
         layout = torch.stack([self.centre_sample, *self.discarded.unbind(-1), self.is_reversed], -1)
-        for own in layout.unique(dim=0):
-            centre, first, n_after, backwards = own.tolist()
+        for row in layout.unique(dim=0):
+            centre, first, n_after, backwards = row.tolist()
             n_used = n_samples - first - n_after
             column = x // 2 - (centre - first)
             if backwards:  # the last sample comes first
@@ -323,7 +324,7 @@ class IsmrmrdScan:
                     f"points of the grid, got the centre {centre}{' read backwards' * backwards}; "
                     f"use kspace{f', {remedy}' if n_used <= x else ''}"
                 )
-            alike = (layout == own).all(-1)
+            alike = (layout == row).all(-1)
             to, of_all = line[alike], bool(alike.all())
             n_coils = max(1, _AT_ONCE // (len(to) * n_used))
             parts = zip(self.kspace.split(n_coils), kspace.split(n_coils), strict=True)

@@ -56,8 +56,8 @@ def lines_in(path: Path) -> FileLines:
         heads = _structured({**_columns(lines), "idx": idx})
 
     def rows(chosen: Array) -> Rows:
-        found = (item.value for item in _items(path, owner) if _kind(item) == "Acquisition")
-        wanted = (line for line, is_wanted in zip(found, chosen, strict=True) if is_wanted)
+        acquisitions = (item.value for item in _items(path, owner) if _kind(item) == "Acquisition")
+        wanted = (line for line, is_wanted in zip(acquisitions, chosen, strict=True) if is_wanted)
         for number, line in enumerate(wanted):
             n_samples = line.data.shape[1]
             yield number, line.data, line.trajectory.T.reshape(n_samples, -1)
@@ -148,18 +148,18 @@ def _check(path: Path, line: Any) -> None:
 
 def _line(line: Any) -> dict[str, Any]:
     """Return the fields of the header of a line in the units of version 1."""
-    found = _record(line.head)
-    if "sample_time_ns" in found:
-        found["sample_time_us"] = (found.pop("sample_time_ns") or 0) / 1000
-    found["active_channels"], found["number_of_samples"] = line.data.shape
-    found["trajectory_dimensions"] = line.trajectory.shape[0] if line.trajectory.size else 0
-    return found
+    fields = _record(line.head)
+    if "sample_time_ns" in fields:
+        fields["sample_time_us"] = (fields.pop("sample_time_ns") or 0) / 1000
+    fields["active_channels"], fields["number_of_samples"] = line.data.shape
+    fields["trajectory_dimensions"] = line.trajectory.shape[0] if line.trajectory.size else 0
+    return fields
 
 
 def _record(head: Any) -> dict[str, Any]:
     """Return the fields of a header by their names in version 1."""
-    found = {_OLD_NAMES.get(name, name): value for name, value in vars(head).items()}
-    return {name: getattr(value, "value", value) for name, value in found.items() if name != "idx"}
+    fields = {_OLD_NAMES.get(name, name): value for name, value in vars(head).items()}
+    return {name: getattr(value, "value", value) for name, value in fields.items() if name != "idx"}
 
 
 def _attributes(meta: Mapping[str, Sequence[Any]]) -> str:
@@ -175,7 +175,7 @@ def _attributes(meta: Mapping[str, Sequence[Any]]) -> str:
 
 def _columns(records: Sequence[Mapping[str, Any]]) -> Columns:
     """Return each field of headers as an array; lists are filled up with zeros."""
-    found = {}
+    columns = {}
     for name in records[0] if records else ():
         values = [record[name] for record in records]
         told = [value for value in values if value is not None and np.size(value)]
@@ -188,8 +188,8 @@ def _columns(records: Sequence[Mapping[str, Any]]) -> Columns:
         for row, value in zip(column, values, strict=True):
             if value is not None:
                 row[: np.size(value)] = value
-        found[name] = column if any(map(np.ndim, told)) else column[:, 0]
-    return found
+        columns[name] = column if any(map(np.ndim, told)) else column[:, 0]
+    return columns
 
 
 def _structured(columns: Columns) -> Array:

@@ -164,7 +164,7 @@ def _affine(path: Path, header: Any, form: str | None) -> tuple[Tensor, dict[str
 
 def _differ(header: Any) -> bool:
     """Return whether the two maps move a voxel apart, by more than the rounding of a quaternion."""
-    sform, qform = (np.asarray(of(), np.float64)[:3] for of in (header.get_sform, header.get_qform))
+    sform, qform = (np.asarray(f(), np.float64)[:3] for f in (header.get_sform, header.get_qform))
     shape = header.get_data_shape()[:3]
     ends = [*shape, *(1,) * (3 - len(shape)), 1]
     voxel = np.linalg.norm(qform[:, :3], axis=0).min()
@@ -193,19 +193,19 @@ def _values(nibabel: Any, path: Path, data: Any) -> Tensor:
     with nibabel.openers.ImageOpener(path) as file:
         file.seek(data.offset)
         for index in indices_in_pieces(shape[::-1]):
-            own = image.T[index]
-            raw = file.read(own.size * dtype.itemsize)
-            if len(raw) != own.size * dtype.itemsize:
+            piece = image.T[index]
+            raw = file.read(piece.size * dtype.itemsize)
+            if len(raw) != piece.size * dtype.itemsize:
                 raise ValueError(
                     f"read_nifti: {path.name} must have {image.size * dtype.itemsize} bytes of "
                     f"values for shape {shape} of {dtype}, but it ends before"
                 )
-            part = np.frombuffer(raw, dtype).reshape(own.shape)
+            part = np.frombuffer(raw, dtype).reshape(piece.shape)
             if kind == np.int64 and dtype.kind == "u" and (part > np.iinfo(kind).max).any():
                 raise ValueError(
                     f"read_nifti: {path.name} must hold integers below 2**63, got {part.max()}"
                 )
-            own[...] = part.astype(kind) * slope + inter if is_scaled else part
+            piece[...] = part.astype(kind) * slope + inter if is_scaled else part
     return torch.from_numpy(image)
 
 

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_real
+from linops_core.siblings import check_real
+
 from .._extras import optional_module
 from ._hdf5 import group_at, group_names
 from ._ismrmrd_fields import COUNTERS, HEAD, IDX
@@ -120,10 +121,10 @@ def _others(
             raise TypeError(
                 f"write_ismrmrd: others[{kind!r}] must be an IsmrmrdScan, got {type(lines)}"
             )
-        own = replace(lines, header=scan.header, noise=None)
-        heads = _heads(own)
+        rest = replace(lines, header=scan.header, noise=None)
+        heads = _heads(rest)
         heads["flags"] |= np.uint64(1 << (FLAG_OF[kind] - 1))
-        yield heads, own
+        yield heads, rest
 
 
 def _check(scan: IsmrmrdScan) -> int:
@@ -146,7 +147,7 @@ def _check(scan: IsmrmrdScan) -> int:
             f"write_ismrmrd: trajectory must be ({n_lines}, {n_samples}, D) as kspace is, got "
             f"{tuple(trajectory.shape)}"
         )
-    check_real("write_ismrmrd", "dwell_time", scan.dwell_time, 0, more=True)
+    check_real("write_ismrmrd", "dwell_time", scan.dwell_time, above=0)
     if scan.noise is not None:
         if scan.noise.ndim != 2 or len(scan.noise) != n_coils:
             raise ValueError(
@@ -155,7 +156,7 @@ def _check(scan: IsmrmrdScan) -> int:
             )
         if scan.noise_dwell_time is None:
             raise ValueError("write_ismrmrd: noise must have a noise_dwell_time, got None")
-        check_real("write_ismrmrd", "noise_dwell_time", scan.noise_dwell_time, 0, more=True)
+        check_real("write_ismrmrd", "noise_dwell_time", scan.noise_dwell_time, above=0)
     if (scan.discarded.sum(-1) > n_samples).any():
         raise ValueError(f"write_ismrmrd: discarded must be at most {n_samples} samples of a line")
     encodings = encodings_of(scan.header, "write_ismrmrd")
@@ -184,21 +185,21 @@ def write_field(owner: str, heads: Array, name: str, values: Tensor) -> None:
     """Write numbers into a field of headers; raise an error unless it holds all of them."""
     if name not in (heads.dtype.names or ()):
         raise ValueError(f"{owner}: details must be fields of the standard, got {name!r}")
-    own = values.detach().cpu().numpy()
+    raw = values.detach().cpu().numpy()
     kind = heads[name].dtype
-    if own.shape != heads[name].shape or (kind.kind in "ui" and own.dtype.kind not in "ui"):
+    if raw.shape != heads[name].shape or (kind.kind in "ui" and raw.dtype.kind not in "ui"):
         numbers = "integers" if kind.kind in "ui" else "numbers"
         raise ValueError(
             f"{owner}: {name} must be {numbers} of the shape {heads[name].shape}, got "
-            f"{values.dtype} of the shape {own.shape}"
+            f"{values.dtype} of the shape {raw.shape}"
         )
-    if kind.kind in "ui" and own.size:
+    if kind.kind in "ui" and raw.size:
         least, most = np.iinfo(kind).min, np.iinfo(kind).max
-        if own.min() < least or own.max() > most:
+        if raw.min() < least or raw.max() > most:
             raise ValueError(
-                f"{owner}: {name} must be from {least} to {most}, got {own.min()} to {own.max()}"
+                f"{owner}: {name} must be from {least} to {most}, got {raw.min()} to {raw.max()}"
             )
-    heads[name] = own
+    heads[name] = raw
 
 
 def _fields(scan: IsmrmrdScan) -> Iterator[tuple[str, Tensor]]:
@@ -226,6 +227,6 @@ def _rows(row: np.dtype[Any], heads: Array, samples: Tensor, trajectory: Tensor 
         head["trajectory_dimensions"] = trajectory.shape[-1]
     for number in range(len(rows)):
         rows["data"][number] = flat[number]
-        own = np.zeros(0) if trajectory is None else trajectory[number].detach().cpu().numpy()
-        rows["traj"][number] = own.astype("f4").flatten()
+        at = np.zeros(0) if trajectory is None else trajectory[number].detach().cpu().numpy()
+        rows["traj"][number] = at.astype("f4").flatten()
     return rows

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_real
+from linops_core.siblings import check_real
+
 from .._extras import optional_module
 
 _SUFFIXES = (".nii", ".nii.gz")
@@ -76,15 +77,15 @@ def write_nifti(
     if not path.name.lower().endswith(_SUFFIXES):
         raise ValueError(f"write_nifti: {path.name} must end with .nii or .nii.gz")
     if not isinstance(image, Tensor) or image.layout != torch.strided:
-        found = image.layout if isinstance(image, Tensor) else type(image)
-        raise TypeError(f"write_nifti: the image must be a dense torch.Tensor, got {found}")
+        kind = image.layout if isinstance(image, Tensor) else type(image)
+        raise TypeError(f"write_nifti: the image must be a dense torch.Tensor, got {kind}")
     if not 1 <= image.ndim <= 7 or not image.numel() or image.is_meta:
         raise ValueError(
             "write_nifti: the image must have one to seven axes, elements and values, got shape "
             f"{tuple(image.shape)} on {image.device}"
         )
     if time_step is not None:
-        check_real("write_nifti", "time_step", time_step, 0, more=True)
+        check_real("write_nifti", "time_step", time_step, above=0)
     matrix = _checked(affine)
     version = 1 if max(image.shape) <= _MOST_NIFTI1 else 2
     stored = image.detach().to("cpu", _STORED.get(image.dtype, image.dtype))

@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
-from linops_core.siblings import submodules_of
+from linops_core.siblings import check_integer, one_call, submodules_of
 from linops_split import Part, Tiled, Tiles
 from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
@@ -20,11 +20,10 @@ from .._devices._device_spec import DeviceSpec
 from .._devices._events import RepeatedEvent
 from .._devices._stream_pool import follow_caller, let_caller_follow, streams_on
 from .._devices._to_device import ToDevice
-from .._execution._call import one_call
 from .._execution._device_tiles import DevicePair, DeviceTiles
 from .._execution._execute import execute
 from .._execution._plan import Kind, Plan
-from .._execution._planner import check_window, planned
+from .._execution._planner import planned
 from .._execution._timeline import Timeline, timeline
 from .._weights._broadcast import with_weights_sent
 from .._weights._training import MOVING, DeviceCopies
@@ -73,7 +72,7 @@ class BatchedLinop(Tiled):
     ) -> None:
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
-        check_window("BatchedLinop", max_in_flight)
+        check_integer("BatchedLinop", "max_in_flight", max_in_flight, 1)
         self.base, self.max_in_flight = base, max_in_flight
         super().__init__(tiles, tqdm_kwargs, sizes, whole=whole)
 
@@ -203,8 +202,8 @@ class BatchedLinop(Tiled):
         if others:
             return super()._normal_of_group(tiles)
         parts = [Part(part.linop, part.window) for part in tiles.parts]
-        own = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
-        return Part(own.own_normal(), devices=first)
+        tiled = Tiled(Tiles(tiles.shape, parts, tiles.lengths))
+        return Part(tiled.own_normal(), devices=first)
 
     def _lay_out(self, tiles: Tiles, whole: NamedLinop | None) -> None:
         super()._lay_out(tiles, whole)
@@ -223,11 +222,11 @@ def applied_on_device(part: Part, x: Tensor) -> Tensor:
     pair = cast(DevicePair, part.devices)
     base, device = pair.base, pair.device
     sending, receiving = base.transfer_stream, device.transfer_stream
-    there = ToDevice(base.device, device.device, istream=sending, ostream=receiving)
+    to_device = ToDevice(base.device, device.device, istream=sending, ostream=receiving)
     streams = streams_on(device.device, device)
     follow_caller(streams)
     with streams.backend.using(streams.compute):
-        y: Tensor = there.H(on_device(part.linop, device.device)(there(x)))
+        y: Tensor = to_device.H(on_device(part.linop, device.device)(to_device(x)))
     let_caller_follow(streams)
     return y
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from linops_core import Composite, Identity, NamedLinop, Window, Zero
-from linops_core.siblings import acts_as, submodules_of
+from linops_core.siblings import acts_as, check_integer, submodules_of
 from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
 from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
@@ -18,7 +18,6 @@ from nameddim import ND, NamedDimension
 from .._devices._device_spec import DeviceSpec, as_device, existing_device
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DevicePair, DeviceTiles
-from .._execution._planner import check_window
 from .._weights._device_replica import DeviceReplica, replicated_together
 from ._batch_spec import BatchSpec
 from ._batched import BatchedLinop
@@ -93,22 +92,22 @@ def create_batched_linop(
             )
     if not specs:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    check_window("create_batched_linop", max_in_flight)
+    check_integer("create_batched_linop", "max_in_flight", max_in_flight, 1)
     if not isinstance(sizes, (Mapping, type(None))):
         raise TypeError(
             f"create_batched_linop: sizes must be a mapping of dimension to size, got {sizes!r}"
         )
     base = specs[0].base()
     if base is None:
-        found = _devices_of(linop) if default_device is None else {as_device(default_device)}
-        if len(found) > 1:
+        bases = _devices_of(linop) if default_device is None else {as_device(default_device)}
+        if len(bases) > 1:
             raise ValueError(
                 "create_batched_linop: the base device must be given for an operator on several "
-                f"devices, got {sorted(map(str, found))}"
+                f"devices, got {sorted(map(str, bases))}"
             )
-        base = DeviceSpec(found.pop() if found else "cpu")
-    known = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
-    tiles = _cut(linop, specs, base, known, base)
+        base = DeviceSpec(bases.pop() if bases else "cpu")
+    lengths = {ND.infer(dim): size for dim, size in (sizes or {}).items()}
+    tiles = _cut(linop, specs, base, lengths, base)
     named = {base.device, *(spec.base_device or base.device for spec in specs)}
     for spec in specs:
         if (devices := spec.devices()) is not None:
@@ -116,7 +115,7 @@ def create_batched_linop(
     for device in named:
         existing_device(device)
     placed = _placed(tiles, base)
-    batched = BatchedLinop(placed, base, max_in_flight, known, tqdm_kwargs, whole=linop)
+    batched = BatchedLinop(placed, base, max_in_flight, lengths, tqdm_kwargs, whole=linop)
     return cast(BatchedLinop, batched.as_endomorphism()) if linop.is_endomorphism else batched
 
 
@@ -147,17 +146,17 @@ def _cut(
     def inside(number: int, wide: NamedLinop, part: Part, cell: Window) -> Tiles:
         tile = part.linop
         cut = {**cell, **part.window}
-        known = of_whole | {dim: piece.stop - piece.start for dim, piece in cut.items()}
+        lengths = of_whole | {dim: piece.stop - piece.start for dim, piece in cut.items()}
         # Not for sizes that the tile knows: it may use a part of a dimension between its factors.
         of_tile = {
             dim: size
-            for dim, size in known.items()
+            for dim, size in lengths.items()
             if dim in tile.dims and tile.size(dim) is None and wide.size(dim) is None
         }
         # A zero tile is not cut further.
         specs_left = [] if acts_as(tile, Zero) else others
-        there = cast(DeviceSpec, devices.flat[number])
-        return _cut(tile, specs_left, base, of_tile, there, elsewhere | linop.dims)
+        tile_device = cast(DeviceSpec, devices.flat[number])
+        return _cut(tile, specs_left, base, of_tile, tile_device, elsewhere | linop.dims)
 
     return cut_into_parts(linop, pieces, inside)
 
@@ -187,8 +186,8 @@ def _placed(tiles: Tiles, base: DeviceSpec) -> Tiles:
         copies = replicated_together([linops[number] for number in members], device)
         for number, linop in zip(members, copies, strict=True):
             linops[number] = linop
-    found = iter(linops)
-    return tiles.mapped(lambda _: next(found))
+    linops_in_order = iter(linops)
+    return tiles.mapped(lambda _: next(linops_in_order))
 
 
 def _in_one_place(linop: NamedLinop) -> NamedLinop:

@@ -13,17 +13,17 @@ from ._streams import HostBackend, Stream, as_stream, backend_of
 def as_device(device: torch.device | str) -> torch.device:
     """Return the device with its index (a CPU has none); raise if the name is not a device."""
     try:
-        found = torch.device(device)
+        result = torch.device(device)
     except (RuntimeError, TypeError) as error:
         raise ValueError(
             f"a device must be named as in 'cpu' or 'cuda:0', got {device!r}"
         ) from error
-    if found.type in ("cpu", "meta"):
-        return torch.device(found.type)
-    if found.index is None:
+    if result.type in ("cpu", "meta"):
+        return torch.device(result.type)
+    if result.index is None:
         # "cuda" means the current device; a tensor on it says "cuda:0".
-        return existing_device(found)
-    return found
+        return existing_device(result)
+    return result
 
 
 def existing_device(device: torch.device) -> torch.device:
@@ -85,11 +85,11 @@ class DeviceSpec(Immutable):
         compute_stream: Stream | torch.Stream | None = None,
         transfer_stream: Stream | torch.Stream | None = None,
     ) -> None:
-        found = as_device(device)
-        object.__setattr__(self, "device", found)
+        given = as_device(device)
+        object.__setattr__(self, "device", given)
         streams = {"compute_stream": compute_stream, "transfer_stream": transfer_stream}
         for name, stream in streams.items():
-            object.__setattr__(self, name, stream_of(f"DeviceSpec: {name}", stream, found))
+            object.__setattr__(self, name, stream_of(f"DeviceSpec: {name}", stream, given))
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle as the call that makes it; raises TypeError if it has streams."""
@@ -101,18 +101,18 @@ def stream_of(what: str, stream: object, device: torch.device) -> Stream | None:
     """Return the given stream, if any; raise if it does not belong to ``device``."""
     if stream is None:
         return None
-    found = as_stream(what, stream)
+    result = as_stream(what, stream)
     if isinstance(backend_of(device), HostBackend):
         raise ValueError(f"{what} must be left out for {device}, which has no streams")
-    if found.device != device:
-        raise ValueError(f"{what} must be a stream of {device}, got one of {found.device}")
-    return found
+    if result.device != device:
+        raise ValueError(f"{what} must be a stream of {device}, got one of {result.device}")
+    return result
 
 
-def refuse_to_pickle(what: str, *streams: Stream | None) -> None:
+def refuse_to_pickle(owner: str, *streams: Stream | None) -> None:
     """Raise a TypeError if there is a stream, because it is a handle of this process."""
     if any(stream is not None for stream in streams):
         raise TypeError(
-            f"{what}: streams belong to one process and must be given again in another, "
+            f"{owner}: streams belong to one process and must be given again in another, "
             "got streams to pickle"
         )

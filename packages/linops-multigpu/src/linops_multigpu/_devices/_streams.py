@@ -187,11 +187,11 @@ def kept_with_backend(
     kept = weakref.WeakKeyDictionary[StreamBackend, dict[Key, Made]]()
 
     @wraps(make)
-    def found(backend: StreamBackend, key: Key) -> Made:
+    def kept_or_made(backend: StreamBackend, key: Key) -> Made:
         with lock:
             made = kept.setdefault(backend, {})
             if key not in made:
                 made[key] = make(backend, key)
             return made[key]
 
-    return found
+    return kept_or_made

@@ -62,10 +62,10 @@ class ToDevice(SliceableLinop):
         ostream: Stream | torch.Stream | None = None,
     ) -> None:
         super().__init__(NamedShape(("...",) if ioshape is None else ioshape))
-        here, there = as_device(idevice), as_device(odevice)
+        source, target = as_device(idevice), as_device(odevice)
         self._ends = (
-            DeviceSpec(here, transfer_stream=stream_of("ToDevice: istream", istream, here)),
-            DeviceSpec(there, transfer_stream=stream_of("ToDevice: ostream", ostream, there)),
+            DeviceSpec(source, transfer_stream=stream_of("ToDevice: istream", istream, source)),
+            DeviceSpec(target, transfer_stream=stream_of("ToDevice: ostream", ostream, target)),
         )
 
     @property
@@ -98,12 +98,12 @@ class ToDevice(SliceableLinop):
 
     @staticmethod
     def fn(linop: Any, x: Tensor, /) -> Tensor:
-        here, there = linop._ends
-        if x.device != here.device:
-            raise ValueError(f"{linop.name}: the input must be on {here.device}, got {x.device}")
-        if here.device == there.device:
+        source, target = linop._ends
+        if x.device != source.device:
+            raise ValueError(f"{linop.name}: the input must be on {source.device}, got {x.device}")
+        if source.device == target.device:
             return x
-        return copy_on_device(x, here, there)
+        return copy_on_device(x, source, target)
 
     adj_fn = staticmethod(of_adjoint)
 
@@ -120,16 +120,16 @@ class _CopyOnDevice(Function):
     """A copy to another device that autograd, forward mode and vmap can follow."""
 
     @staticmethod
-    def forward(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
+    def forward(x: Tensor, source: DeviceSpec, target: DeviceSpec) -> Tensor:
         if is_batch(x):  # of gradients, which has no storage to send; torch orders its copies
-            return x.to(there.device)
-        sending = streams_on(here.device, here, there.device)
-        return send(x, sending, streams_on(there.device, there, here.device))
+            return x.to(target.device)
+        sending = streams_on(source.device, source, target.device)
+        return send(x, sending, streams_on(target.device, target, source.device))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        _, here, there = inputs
-        ctx.way_back = there, here
+        _, source, target = inputs
+        ctx.way_back = target, source
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
@@ -138,17 +138,17 @@ class _CopyOnDevice(Function):
 
     @staticmethod
     def jvp(ctx: Any, tangent: Tensor, *_: None) -> Tensor:
-        there, here = ctx.way_back
-        return copy_on_device(tangent, here, there)
+        target, source = ctx.way_back
+        return copy_on_device(tangent, source, target)
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], x: Tensor, here: DeviceSpec, there: DeviceSpec
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, source: DeviceSpec, to: DeviceSpec
     ) -> tuple[Tensor, int | None]:
-        return copy_on_device(x, here, there), in_dims[0]
+        return copy_on_device(x, source, to), in_dims[0]
 
 
-def copy_on_device(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
+def copy_on_device(x: Tensor, source: DeviceSpec, target: DeviceSpec) -> Tensor:
     """Return a copy of ``x`` on another device; torch.compile breaks the graph here."""
     # Streams cannot be part of a graph. The compiler is used only while it is compiling, because
     # importing it takes a second and adds a warning filter.
@@ -157,4 +157,4 @@ def copy_on_device(x: Tensor, here: DeviceSpec, there: DeviceSpec) -> Tensor:
         if torch.compiler.is_compiling()
         else _CopyOnDevice.apply
     )
-    return cast(Tensor, apply(x, here, there))
+    return cast(Tensor, apply(x, source, target))

@@ -55,9 +55,9 @@ def route_between(source: torch.device, destination: torch.device) -> Route:
 
 
 @kept_with_backend
-def _route(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Route:
+def _route(backend: StreamBackend, ends: tuple[torch.device, torch.device]) -> Route:
     source, destination = ends
-    is_from_host = isinstance(here, HostBackend)
+    is_from_host = isinstance(backend, HostBackend)
     is_to_host = isinstance(backend_of(destination), HostBackend)
     if is_from_host and is_to_host:
         existing_device(destination)
@@ -65,7 +65,7 @@ def _route(here: StreamBackend, ends: tuple[torch.device, torch.device]) -> Rout
         if is_from_host is is_to_host or "cpu" not in (source.type, destination.type):
             return Route.TORCH
         return Route.TO_DEVICE if is_from_host else Route.TO_HOST
-    if not here.can_reach(source, destination):
+    if not backend.can_reach(source, destination):
         reason = "there is no peer access"
     elif not _arrives_as_sent(source, destination):
         reason = "a test transfer between them arrived corrupted"
@@ -107,10 +107,10 @@ class Transfer:
 
     def receive(self) -> Tensor:
         """Return the result; the compute stream of the destination waits for it."""
-        there = self.destination
+        target = self.destination
         if self.arrived is not None:
-            there.compute.wait_event(self.arrived)
-        there.backend.record_use(self.copy, there.compute)
+            target.compute.wait_event(self.arrived)
+        target.backend.record_use(self.copy, target.compute)
         return self.copy
 
     def release(self) -> None:
@@ -150,8 +150,8 @@ def issue(
     with torch.no_grad():
         x = x.detach()
         if route in (Route.NONE, Route.TORCH):
-            there = x.to(destination.device) if into is None else into.copy_(x)
-            return Transfer(x, source, destination, there)
+            received = x.to(destination.device) if into is None else into.copy_(x)
+            return Transfer(x, source, destination, received)
         if x.is_conj() or x.is_neg():
             # A copy of bytes would lose the lazy conjugation and negation.
             if ready is not None:
@@ -161,8 +161,8 @@ def issue(
         if route is not Route.TO_DEVICE:
             source.outgoing.wait_event(ready or recorded_on(source.compute, source.backend))
         if route is Route.TO_HOST:
-            there, arrived = _to_host(x, source)
-            return Transfer(x, source, destination, there, arrived, departed=arrived)
+            received, arrived = _to_host(x, source)
+            return Transfer(x, source, destination, received, arrived, departed=arrived)
         with destination.backend.using(destination.incoming):
             if into is None:
                 into = torch.empty_like(x, device=destination.device, requires_grad=False)
@@ -215,7 +215,7 @@ def _through_pinned(
 
 def _to_host(x: Tensor, source: DeviceStreams) -> tuple[Tensor, Event]:
     # Make new pinned memory each time, because the caller may keep the result.
-    there = source.backend.empty_pinned(x)
+    pinned = source.backend.empty_pinned(x)
     with source.backend.using(source.outgoing):
-        there.copy_(x, non_blocking=True)
-    return there, recorded_on(source.outgoing, source.backend)
+        pinned.copy_(x, non_blocking=True)
+    return pinned, recorded_on(source.outgoing, source.backend)

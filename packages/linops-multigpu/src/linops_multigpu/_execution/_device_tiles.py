@@ -44,5 +44,5 @@ class DeviceTiles:
     @cached_property
     def devices(self) -> list[torch.device]:
         """The device of each part."""
-        there = [pair.device.device for pair in self.pairs]
-        return [self.base.device if lane is None else there[lane] for lane in self.lanes]
+        others = [pair.device.device for pair in self.pairs]
+        return [self.base.device if lane is None else others[lane] for lane in self.lanes]

@@ -74,7 +74,7 @@ class _Execution:
             for pair in pairs
         ]
         given = [(self.base, where.base)]
-        given += [(lane.there, p.device) for lane, p in zip(self.lanes, pairs, strict=True)]
+        given += [(lane.remote, p.device) for lane, p in zip(self.lanes, pairs, strict=True)]
         self.given = [streams for streams, spec in given if spec.compute_stream is not None]
         for streams in self.given:
             follow_caller(streams)
@@ -91,11 +91,11 @@ class _Execution:
     def carry_out(self, number: int, action: Action) -> None:
         """Issue an action on its stream."""
         if action.kind is Kind.COMPUTE and action.device == self.plan.base:
-            self.compute_here(action)
+            self.compute_on_base(action)
         else:
             steps = {
                 Kind.SEND: self.send,
-                Kind.COMPUTE: self.compute_there,
+                Kind.COMPUTE: self.compute_on_lane,
                 Kind.COLLECT: self.collect,
                 Kind.ADD: self.add,
             }
@@ -103,18 +103,18 @@ class _Execution:
 
     def send(self, number: int, action: Action) -> None:
         lane = self.lane(action)
-        self.prepare(lane.there.incoming, action)
+        self.prepare(lane.remote.incoming, action)
         transfer = issue(
-            self.reads[action.operand][action.tile], lane.here, lane.there, ready=self.start
+            self.reads[action.operand][action.tile], lane.local, lane.remote, ready=self.start
         )
         self.transfers[number] = transfer
         self.note(number, transfer.arrived)
 
-    def compute_there(self, number: int, action: Action) -> None:
-        there = self.lane(action).there
-        self.prepare(there.compute, action)
+    def compute_on_lane(self, number: int, action: Action) -> None:
+        streams = self.lane(action).remote
+        self.prepare(streams.compute, action)
         operands = [self.transfers[source].copy for source in action.uses]
-        with there.backend.using(there.compute):
+        with streams.backend.using(streams.compute):
             result = self.work.compute(action.tile, operands)
             if result is not None:
                 result = self.output.admitted(action.tile, result)
@@ -122,7 +122,7 @@ class _Execution:
                 if action.onto is not None:
                     result = self.summed(action.onto, result)
                 self.results[number] = result
-        self.note(number, recorded_on(there.compute, there.backend))
+        self.note(number, recorded_on(streams.compute, streams.backend))
 
     def summed(self, onto: int, result: Tensor) -> Tensor:
         total = self.results.pop(onto)
@@ -132,7 +132,7 @@ class _Execution:
 
     def collect(self, number: int, action: Action) -> None:
         lane, (uses,) = self.lane(action), action.uses
-        self.prepare_base(lane.here.incoming, action)
+        self.prepare_base(lane.local.incoming, action)
         result, ready = self.results[uses], self.done.get(uses)
         transfer = self.output.collect(result, action, lane, ready)
         self.transfers[number] = transfer
@@ -143,7 +143,7 @@ class _Execution:
         self.output.add(action)
         self.note(number, recorded_on(self.base.compute, self.base.backend))
 
-    def compute_here(self, action: Action) -> None:
+    def compute_on_base(self, action: Action) -> None:
         operands = [views[action.tile] for views in self.reads]
         with self.base.backend.using(self.base.compute):
             result = self.work.compute(action.tile, operands)
@@ -186,9 +186,9 @@ class _Execution:
         for number, event in self.done.items():
             action = self.plan.actions[number]
             if action.kind is Kind.COMPUTE:
-                self.lane(action).there.incoming.wait_event(event)
+                self.lane(action).remote.incoming.wait_event(event)
             elif action.kind is Kind.COLLECT:
-                self.lane(action).there.compute.wait_event(event)
+                self.lane(action).remote.compute.wait_event(event)
             if action.kind in (Kind.SEND, Kind.COLLECT):
                 self.base.compute.wait_event(event)
         for streams in self.given:
@@ -198,7 +198,7 @@ class _Execution:
     def synchronize(self) -> None:
         """Let the host wait for all streams."""
         for lane in self.lanes:
-            for streams in (lane.here, lane.there):
+            for streams in (lane.local, lane.remote):
                 streams.incoming.synchronize()
                 streams.outgoing.synchronize()
                 streams.compute.synchronize()

@@ -21,8 +21,8 @@ from ._plan import Action, Plan
 class StreamsBetween:
     """The streams between the base device and another one."""
 
-    here: DeviceStreams
-    there: DeviceStreams
+    local: DeviceStreams
+    remote: DeviceStreams
 
 
 class WiderDtype(Exception):
@@ -88,7 +88,7 @@ class DeviceOutput(Output):
     ) -> Transfer:
         """Start the copy of a result to its slice, or to a buffer."""
         into = self.slices[action.tile] if action.slot is None else self.buffer(action)
-        return issue(result, lane.there, lane.here, ready=ready, into=into, vacant=self.vacant)
+        return issue(result, lane.remote, lane.local, ready=ready, into=into, vacant=self.vacant)
 
     def take(self, result: Tensor, action: Action, after: Sequence[Event]) -> None:
         """Write a result of the base device to its slice, after the results collected before."""
@@ -128,7 +128,7 @@ class HostOutput(DeviceOutput):
     ) -> Transfer:
         """Start the copy of a result to pinned memory."""
         self.make_room()
-        transfer = issue(result, lane.there, lane.here, ready=ready)
+        transfer = issue(result, lane.remote, lane.local, ready=ready)
         self.on_the_way.append((transfer.copy, transfer.arrived, action))
         return transfer
 

@@ -99,8 +99,8 @@ class Plan:
 
     def _rows(self) -> Iterator[tuple[str, str, str, str, str, str]]:
         for number, action in enumerate(self.actions):
-            of = "y" if action.kind in (Kind.COLLECT, Kind.ADD) else "x"
+            vector = "y" if action.kind in (Kind.COLLECT, Kind.ADD) else "x"
             window = ", ".join(f"{d} {p.start}:{p.stop}" for d, p in action.window.items())
             after = ", ".join(map(str, action.after))
-            part = f"{of}[{window or 'all'}]"
+            part = f"{vector}[{window or 'all'}]"
             yield str(number), str(action.kind), str(action.tile), str(action.device), part, after

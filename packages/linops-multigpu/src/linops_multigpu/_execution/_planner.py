@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 
 import torch
 
@@ -30,14 +29,6 @@ def planned(
     parts that compute on the same stream of the same device. By default there is one per device.
     """
     return _Planner(work, devices, base, max_in_flight, lanes or devices).plan()
-
-
-def check_window(what: str, max_in_flight: object) -> None:
-    """Raise an error unless the value can be a number of inputs and results on each device."""
-    if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, Integral):
-        raise TypeError(f"{what}: max_in_flight must be an integer, got {max_in_flight!r}")
-    if max_in_flight < 1:
-        raise ValueError(f"{what}: max_in_flight must be positive, got {max_in_flight}")
 
 
 @dataclass
@@ -89,9 +80,9 @@ class _Planner:
         """Return the plan."""
         for tile in sorted(self.needed, key=self.turn):
             if self.devices[tile] == self.base:
-                self.compute_here(tile)
+                self.compute_on_base(tile)
             else:
-                self.compute_there(tile)
+                self.compute_on_lane(tile)
         n_slots = min(len(self.slots), self.max_in_flight)
         return Plan(
             tuple(self.actions), self.base, n_slots, self.max_in_flight, n_lanes=len(self.lanes)
@@ -110,7 +101,7 @@ class _Planner:
         """Whether something was written where a tile writes, so that its result must be added."""
         return self.overlaps or self.write_keys[tile] in self.written
 
-    def compute_here(self, tile: int) -> None:
+    def compute_on_base(self, tile: int) -> None:
         adds, after = False, tuple[int, ...]()
         if self.work.collects:
             adds = self.is_written(tile)
@@ -119,7 +110,7 @@ class _Planner:
         reads = self.operands[-1][tile]
         self.issue(Action(Kind.COMPUTE, tile, self.base, reads, after=after, adds=adds))
 
-    def compute_there(self, tile: int) -> None:
+    def compute_on_lane(self, tile: int) -> None:
         lane_of = self.lane_of[tile]
         lane = self.lanes.setdefault(lane_of, _Lane([{} for _ in self.operands]))
         read = range(self.work.n_read(tile))

@@ -40,8 +40,8 @@ class Broadcast:
 
     def linops(self) -> list[NamedLinop]:
         """Return operators whose gradients reach the weights; they belong to one call."""
-        own = self._weight_views.weights
-        followed = _BroadcastWeights.apply(self._weight_views, *own) if own else ()  # type: ignore[no-untyped-call]
+        weights = self._weight_views.weights
+        followed = _BroadcastWeights.apply(self._weight_views, *weights) if weights else ()  # type: ignore[no-untyped-call]
         return [
             with_tensors_read(source, [copy if n is None else followed[n] for n, _, copy in read])
             for source, read in self._sources
@@ -86,8 +86,8 @@ class _ReduceAdd(Function):
         for number, gradient in enumerate(gradients):
             if gradient is not None:
                 sums.add(number, gradient)
-        found = gradients_at_weights(weight_views, [sums])
-        return tuple(found.get(number) for number in range(len(weight_views.layouts)))
+        sums_of_weights = gradients_at_weights(weight_views, [sums])
+        return tuple(sums_of_weights.get(number) for number in range(len(weight_views.layouts)))
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
@@ -97,13 +97,13 @@ class _ReduceAdd(Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor | None) -> tuple[Tensor | None, ...]:
-        found: list[Tensor | None] = [None]
+        result: list[Tensor | None] = [None]
         for view, is_given in zip(ctx.weight_views.views, ctx.are_given, strict=True):
             layout = ctx.weight_views.layouts[view.weight_number]
             gradient = gradients[view.weight_number]
             if gradient is None or not is_given:
-                found.append(None)
+                result.append(None)
             else:
-                own = view.of(layout.laid_out(gradient))
-                found.append(_followed_copy(own, view.copy.device))
-        return tuple(found)
+                of_view = view.of(layout.laid_out(gradient))
+                result.append(_followed_copy(of_view, view.copy.device))
+        return tuple(result)

@@ -11,9 +11,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from linops_core.siblings import made_once_per_call
 from memmap import tensor_memory_span
 
-from .._execution._call import made_once_per_call
 from .._private_torch import FakeTensor, active_fake_mode
 
 _LENGTH = 1 << 15
@@ -31,8 +31,8 @@ def fingerprint(tensor: Tensor) -> tuple[int, ...]:
 
     The probability that they miss a change is below 2**-31.
     """
-    found = made_once_per_call(("contents", id(tensor)), lambda: (_fingerprint_of(tensor), tensor))
-    return _fingerprint_of(tensor) if found is None else found[0]
+    key = "contents", id(tensor)  # which is not used again, as the tensor is kept, too
+    return made_once_per_call(key, lambda: (_fingerprint_of(tensor), tensor))[0]
 
 
 def _fingerprint_of(tensor: Tensor) -> tuple[int, ...]:

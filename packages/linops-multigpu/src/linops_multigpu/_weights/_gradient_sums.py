@@ -57,8 +57,8 @@ def _length(weight_views: WeightViews, group: list[int]) -> int:
 def _span(weight_views: WeightViews, group: list[int]) -> tuple[int, int]:
     """Return the range of the copies of overlapping parts, in elements of their storage."""
     spans = [tensor_memory_span(weight_views.views[number].copy) for number in group]
-    found = [span for span in spans if span is not None]
-    return min(first for first, _ in found), max(last for _, last in found) + 1
+    ends = [span for span in spans if span is not None]
+    return min(first for first, _ in ends), max(last for _, last in ends) + 1
 
 
 def views_of_group(weight_views: WeightViews, group: list[int], total: Tensor) -> list[Tensor]:
@@ -80,41 +80,41 @@ def gradients_at_weights(
 
     This works on the current streams, which must already wait for the streams that made the sums.
     """
-    found = GradientSums(weight_views)
+    result = GradientSums(weight_views)
     totals: list[tuple[list[int], Tensor]] = []
-    for own in sums:
-        totals += own.totals
-        for tensor in (*own.whole.values(), *(total for _, total in own.totals)):
+    for each in sums:
+        totals += each.totals
+        for tensor in (*each.whole.values(), *(total for _, total in each.totals)):
             backend = backend_of(tensor.device)
             backend.record_use(tensor, backend.current_stream(tensor.device))
-        for number, gradient in own.whole.items():
-            found.add_whole(number, gradient)
+        for number, gradient in each.whole.items():
+            result.add_whole(number, gradient)
     under_way = deque[tuple[list[int], Transfer]]()
     for group, total in totals:
         first = weight_views.views[group[0]]
-        here, there = weight_views.layouts[first.weight_number].device, total.device
-        ends = streams_on(there, peer=here), streams_on(here, peer=there)
+        home, device = weight_views.layouts[first.weight_number].device, total.device
+        ends = streams_on(device, peer=home), streams_on(home, peer=device)
         if len(under_way) == _N_UNDER_WAY:
-            _land(found, *under_way.popleft())
+            _land(result, *under_way.popleft())
         under_way.append((group, issue(total, *ends)))
     for group, transfer in under_way:
-        _land(found, group, transfer)
-    return found.whole
+        _land(result, group, transfer)
+    return result.whole
 
 
-def _land(found: GradientSums, group: list[int], transfer: Transfer) -> None:
+def _land(result: GradientSums, group: list[int], transfer: Transfer) -> None:
     """Add a sum that has been sent."""
     arrived = transfer.receive()
     transfer.release()
-    members = [found.weight_views.views[number] for number in group]
-    layout = found.weight_views.layouts[members[0].weight_number]
-    own = views_of_group(found.weight_views, group, arrived)
+    members = [result.weight_views.views[number] for number in group]
+    layout = result.weight_views.layouts[members[0].weight_number]
+    views = views_of_group(result.weight_views, group, arrived)
     if len(group) > 1:
         whole = layout.empty_like(arrived).zero_()
-        for view, values in zip(members, own, strict=True):
+        for view, values in zip(members, views, strict=True):
             view.of(whole).copy_(values)  # overlapping parts write the same values
-        found.add_whole(members[0].weight_number, whole)
+        result.add_whole(members[0].weight_number, whole)
     elif (members[0].size, members[0].stride) == (layout.shape, layout.stride):
-        found.add_whole(members[0].weight_number, own[0])
+        result.add_whole(members[0].weight_number, views[0])
     else:
-        found.add(group[0], own[0])
+        result.add(group[0], views[0])

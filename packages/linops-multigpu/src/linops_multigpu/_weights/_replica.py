@@ -12,12 +12,11 @@ import torch
 from torch import Tensor, nn
 
 from linops_core import NamedLinop
-from linops_core.siblings import is_transformed
-from linops_split.siblings import share_empty_caches, tensors_read_by, with_tensors_read
+from linops_core.siblings import is_transformed, made_once_per_call, one_call
+from linops_split.siblings import tensors_read_by, with_tensors_read
 from memmap import ModuleMemoryMap
 
 from .._devices._streams import Stream, backend_of, recorded_on
-from .._execution._call import made_once_per_call, one_call
 from ._broadcast import Broadcast, with_weights_sent
 from ._snapshot import Snapshot
 
@@ -48,8 +47,8 @@ class Replica:
             return with_weights_sent(self._sources[position], self._device)
         # Separately for each stream, because each waits for what was sent before.
         stream = backend_of(self._device).current_stream(self._device)
-        of_call = made_once_per_call((self, torch.is_grad_enabled(), stream), self._linops)
-        return (self._linops() if of_call is None else of_call)[position]
+        key = self, torch.is_grad_enabled(), stream
+        return made_once_per_call(key, self._linops)[position]
 
     def current_copies(self) -> CopiedOperators:
         """Return the up-to-date copies of all sources."""
@@ -84,12 +83,9 @@ class CopiedOperators:
             # Once, so that tiles that share a weight share its copy, and what is kept of it.
             detached = {id(tensor): tensor.detach() for tensors in given for tensor in tensors}
             read = [[detached[id(tensor)] for tensor in tensors] for tensors in given]
-            there = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
-            self._tensors = [[there[id(tensor)] for tensor in tensors] for tensors in read]
+            copies = _copies_on_device([tensor for tensors in read for tensor in tensors], device)
+            self._tensors = [[copies[id(tensor)] for tensor in tensors] for tensors in read]
             self.linops = list(map(with_tensors_read, sources, self._tensors))
-        caches: dict[int, object] = {}  # what is kept of these copies, not of those elsewhere
-        for source, linop in zip(sources, self.linops, strict=True):
-            share_empty_caches(source, linop, caches)
         stream = self._backend.current_stream(device)
         self._arrived = recorded_on(stream, self._backend)
         self._users: list[Stream] = [stream]
@@ -98,12 +94,12 @@ class CopiedOperators:
     def broadcast(self) -> Broadcast:
         """Return the object that connects gradients of the copies to the sources."""
         key = self.snapshot.requires_grad()
-        found = self._broadcasts.get(key)
-        if found is None:
-            found = Broadcast(zip(self._sources, self._tensors, strict=True))
-            if found.can_be_kept:
-                self._broadcasts[key] = found
-        return found
+        broadcast = self._broadcasts.get(key)
+        if broadcast is None:
+            broadcast = Broadcast(zip(self._sources, self._tensors, strict=True))
+            if broadcast.can_be_kept:
+                self._broadcasts[key] = broadcast
+        return broadcast
 
     def use(self) -> None:
         """Make the copies available to the current stream of the device."""
@@ -122,11 +118,11 @@ def _copies_on_device(tensors: Sequence[Tensor], device: torch.device) -> dict[i
     for number, tensor in enumerate(tensors):
         if not is_there(tensor, device):
             away.register_buffer(str(number), tensor)
-    found = {id(tensor): tensor for tensor in tensors}
-    there = ModuleMemoryMap().copy_to(away, device)
-    for name, copy in there.named_buffers(remove_duplicate=False):
-        found[id(tensors[int(name)])] = copy
-    return found
+    copies = {id(tensor): tensor for tensor in tensors}
+    moved = ModuleMemoryMap().copy_to(away, device)
+    for name, copy in moved.named_buffers(remove_duplicate=False):
+        copies[id(tensors[int(name)])] = copy
+    return copies
 
 
 def is_there(tensor: Tensor, device: torch.device) -> bool:
@@ -154,13 +150,13 @@ class ReplicaMember:
     def __call__(self) -> NamedLinop:
         """Return the derived operator of the current copy."""
         origin = self.replica.copy_of(self._position)
-        found = self._derived.get(origin)
-        if found is None:
-            found = reduce(lambda linop, derive: derive(linop), self._steps, origin)
+        derived = self._derived.get(origin)
+        if derived is None:
+            derived = reduce(lambda linop, derive: derive(linop), self._steps, origin)
             self._derived.clear()
-            if found is not origin:
-                self._derived[origin] = found
-        return found
+            if derived is not origin:
+                self._derived[origin] = derived
+        return derived
 
     def __reduce__(self) -> tuple[object, ...]:
         """Pickle without the derived operators."""

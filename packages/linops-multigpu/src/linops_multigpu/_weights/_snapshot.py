@@ -26,11 +26,9 @@ class Snapshot:
 
     def __init__(self, modules: Iterable[nn.Module], device: torch.device | None = None) -> None:
         parts = {part: None for whole in modules for part in whole.modules()}
-        held = [
-            own for part in parts for own in (part._parameters, part._buffers, part._modules) if own
-        ]
-        self._held = [*{id(own): own for own in held}.values()]
-        members = [value for own in self._held for value in own.values()]
+        held = [d for part in parts for d in (part._parameters, part._buffers, part._modules) if d]
+        self._held = [*{id(d): d for d in held}.values()]
+        members = [value for d in self._held for value in d.values()]
         self._members = [None if value is None else weakref.ref(value) for value in members]
         tensors = [*{id(value): value for value in members if isinstance(value, Tensor)}.values()]
         self._tensors = [weakref.ref(tensor) for tensor in tensors]
@@ -51,7 +49,7 @@ class Snapshot:
 
     def _members_are_current(self) -> bool:
         """Whether the modules still hold the same objects."""
-        now = [value for own in self._held for value in own.values()]
+        now = [value for d in self._held for value in d.values()]
         return len(now) == len(self._members) and all(
             value is (None if member is None else member())
             for value, member in zip(now, self._members, strict=True)
@@ -62,8 +60,8 @@ class Snapshot:
         return tuple([tensor.requires_grad for tensor in self._alive()])
 
     def _alive(self) -> list[Tensor]:
-        found = [tensor() for tensor in self._tensors]
-        return [tensor for tensor in found if tensor is not None]
+        tensors = [tensor() for tensor in self._tensors]
+        return [tensor for tensor in tensors if tensor is not None]
 
     def _has_same_contents(self, number: int, tensor: Tensor) -> bool:
         must_be_compared = self._must_be_compared(tensor)

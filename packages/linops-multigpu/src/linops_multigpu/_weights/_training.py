@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import submodules_of
+from linops_core.siblings import one_call, submodules_of
 from linops_split import Tiled
 from linops_split.siblings import (
     GradientSums,
@@ -20,7 +20,6 @@ from linops_split.siblings import (
 )
 
 from .._devices._to_device import ToDevice
-from .._execution._call import one_call
 from .._execution._device_tiles import DeviceTiles
 from ._device_replica import DeviceReplica
 from ._gradient_sums import DeviceGradientSums, gradients_at_weights
@@ -45,8 +44,8 @@ class DeviceCopies(PartCopies):
         self._sent = [None if replica is None else sent[replica] for replica in replicas]
         self._weights = list(map(weights_held_by, sources))  # alive after `functional_call`
         with torch.no_grad():
-            there = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
-        super().__init__(where.tiles, sources, list(map(tensors_read_by, there)))
+            plain = [lin.up_to_date() if isinstance(lin, DeviceReplica) else lin for lin in linops]
+        super().__init__(where.tiles, sources, list(map(tensors_read_by, plain)))
 
     def have_changed(self) -> bool:
         """Whether a weight was written to or moved, including writes that torch does not count."""

@@ -59,7 +59,7 @@ def _kernel(op: OpOverload, *args: Any, **kwargs: Any) -> Any:
     return _active[0][0](op, args, kwargs)
 
 
-def register(own: Iterable[OpOverload]) -> None:
+def register(operators: Iterable[OpOverload]) -> None:
     """Register the device type and its own operators with torch, once for the whole process."""
     if _libraries:
         return
@@ -84,7 +84,7 @@ def register(own: Iterable[OpOverload]) -> None:
     library: Any = Library  # torch gives it no types
     everything, aten = library("_", "IMPL"), library("aten", "IMPL")
     everything.fallback(_kernel, _KEY)
-    for op in own:
+    for op in operators:
         # If a dispatch mode is partly switched off, as in `torch.tensor`, torch finds only these.
         aten.impl(op, partial(_kernel, op), _KEY)
         # Copies handle conjugation themselves; otherwise torch would copy endlessly.

@@ -85,10 +85,10 @@ class Shadow:
         if writes:
             for times in (*self._written.values(), *self._read.values()):
                 times[touched] = 0
-        own = self._written if writes else self._read
-        if actor not in own:
-            own[actor] = np.zeros(self.nbytes, np.int64)
-        own[actor][touched] = time
+        accesses = self._written if writes else self._read
+        if actor not in accesses:
+            accesses[actor] = np.zeros(self.nbytes, np.int64)
+        accesses[actor][touched] = time
 
 
 def bytes_of(tensor: Tensor, address: int) -> Bytes:
@@ -155,9 +155,9 @@ class Checker:
         self, actor: Actor, shadow: Shadow, touched: Bytes, clock: Clock, verb: str
     ) -> None:
         """Note a race if ``clock`` does not know an access that conflicts with the last action."""
-        found = shadow.conflict(touched, clock, writes=verb != "read")
-        if found is not None:
-            number, time, wrote, nbytes = found
+        conflict = shadow.conflict(touched, clock, writes=verb != "read")
+        if conflict is not None:
+            number, time, wrote, nbytes = conflict
             other = self.actors[number]
             self.races.append(
                 f"{shadow.device}: the {verb} of {nbytes} bytes by {actor.name} in "

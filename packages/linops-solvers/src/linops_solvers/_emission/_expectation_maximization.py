@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_real, check_vector
 
-from .._shared._checks import check_like, checked_number
+from .._shared._checks import check_like
+from .._shared._options import Checkpointed
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space
 from ._counted import Counted, check_counts
 
@@ -31,7 +33,7 @@ class ExpectationMaximization(SolverSteps):
         counted: Callable[[], Sequence[Counted]],
         shown: Callable[[Tensor], Tensor] = torch.clone,
     ) -> None:
-        self.tol, self.space, self.shown = checked_number(owner, "tol", tol), space, shown
+        self.tol, self.space, self.shown = check_real(owner, "tol", tol, 0), space, shown
         goals = {"change": self.tol}
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
         self.first, *self.others = self.subsets = counted()
@@ -50,10 +52,10 @@ class ExpectationMaximization(SolverSteps):
         options = {"tol": self.tol, "subsets": len(self.subsets)}
         vectors = {"x0": (self.space, self.x)}
         for subset in self.subsets:
-            own = subset.pair
+            pair = subset.pair
             sketched = {"y": subset.y, "background": subset.background + 0 * subset.y}
-            vectors |= {name + subset.name: (own.output, v) for name, v in sketched.items()}
-            vectors |= own.sketch(self.x)
+            vectors |= {name + subset.name: (pair.output, v) for name, v in sketched.items()}
+            vectors |= pair.sketch(self.x)
         return {**options, **vectors}
 
     def step(self) -> Measured:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._proximals._poisson import checked_counts
 from .._proximals._proximal import fitted_weight
-from .._shared._progress import Checkpointed, with_options
+from .._shared._options import Checkpointed, with_options
 from .._shared._space import spaces_of
 from .._shared._stacked import (
     Operators,
@@ -109,7 +109,7 @@ def mlem(
 def _joined(owner: str, background: Backgrounds, y: Vectors, A: StackedOperators) -> float | Tensor:
     """Return the background of the joined outputs."""
     whole = []
-    for given, own in zip(one_background_each(owner, background, A), y, strict=True):
+    for given, block in zip(one_background_each(owner, background, A), y, strict=True):
         number = checked_counts(owner, "background", given)
-        whole.append(fitted_weight(owner, number, own, "background") + torch.zeros_like(own))
+        whole.append(fitted_weight(owner, number, block, "background") + torch.zeros_like(block))
     return A.joined(whole)

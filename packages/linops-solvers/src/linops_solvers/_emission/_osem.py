@@ -8,11 +8,11 @@ from typing import Unpack
 from torch import Tensor
 
 from linops_core import Concat, NamedLinop, Role
-from linops_core.siblings import axis_of, check_vector
+from linops_core.siblings import axis_of, check_integer, check_vector
 from nameddim import ND
 
-from .._shared._checks import Operator, check_count
-from .._shared._progress import Checkpointed, with_options
+from .._shared._checks import Operator
+from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import (
     Operators,
     StackedOperators,
@@ -133,7 +133,7 @@ def _along(
         )
     ((name, count),) = subsets.items()
     dim = ND.infer(name)
-    check_count(_NAME, f"the number of subsets along {dim}", count, 1)
+    check_integer(_NAME, f"the number of subsets along {dim}", count, 1)
     if A.role(dim) is not Role.OUTPUT:
         raise ValueError(
             f"{_NAME}: {dim} must be a dimension of the output alone that can be sliced, got "
@@ -149,8 +149,8 @@ def _along(
     tiles = A.tiles_along(dim, [slice(index, index + 1) for index in range(size)])
     operators: list[NamedLinop] = []
     for first in range(count):
-        own = tiles[first::count]
-        operators.append(own[0] if len(own) == 1 else Concat(*own, odim=dim, osizes=[1] * len(own)))
+        row = tiles[first::count]
+        operators.append(row[0] if len(row) == 1 else Concat(*row, odim=dim, osizes=[1] * len(row)))
     parts = range(count)
 
     def every(x: Tensor, k: int) -> Tensor:

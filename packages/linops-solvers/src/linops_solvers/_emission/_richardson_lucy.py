@@ -11,7 +11,7 @@ from linops_core import Convolution
 from linops_core.siblings import check_vector
 
 from .._proximals._poisson import checked_counts
-from .._shared._progress import Checkpointed, with_options
+from .._shared._options import Checkpointed, with_options
 from .._shared._space import Space
 from ._counted import Counted
 from ._expectation_maximization import ExpectationMaximization

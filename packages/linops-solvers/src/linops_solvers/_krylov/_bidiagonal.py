@@ -7,6 +7,8 @@ import math
 import torch
 from torch import Tensor
 
+from linops_core.siblings import host_numbers
+
 from .._shared._adjoint_check import adjoint_rounding
 from .._shared._checks import check_finite, check_like, check_scale
 from .._shared._precision import OperatorPair
@@ -58,9 +60,9 @@ class Bidiagonalization:
         alpha, *lengths = self.A.input.measured([], [self.v, *others])
         self.v.div_(torch.where(alpha > 0, alpha, 1))
         before = self.alpha
-        self.alpha, self.beta, *found = self._numbers(alpha, beta, *lengths)
+        self.alpha, self.beta, *measured = self._numbers(alpha, beta, *lengths)
         self.norm = max(self.norm, math.hypot(before, self.beta))
-        return found
+        return measured
 
     def _move(self, x: Tensor, factor: Tensor | float, image: Tensor, name: str, kind: str) -> None:
         """Multiply x and add the image, in place."""
@@ -68,7 +70,7 @@ class Bidiagonalization:
         x.mul_(factor).add_(image, alpha=1 / self.unit)
 
     def _numbers(self, *scalars: Tensor) -> list[float]:
-        numbers = torch.stack(scalars).tolist()
+        numbers = host_numbers(*scalars)
         return [check_finite(self.A.owner, number, self.u.dtype) for number in numbers]
 
 

@@ -10,18 +10,13 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_integer, check_real, check_vector
 
-from .._shared._checks import (
-    Operator,
-    check_count,
-    check_like,
-    check_square,
-    checked_number,
-    is_complex_linear,
-)
+from .._shared._checks import Operator, check_like, check_square, is_complex_linear
 from .._shared._graphs import solved_in_steps
-from .._shared._progress import Callback, Checkpointed, Progress, reading_options
+from .._shared._options import Checkpointed, reading_options
+from .._shared._progress import Progress
+from .._shared._reports import Callback
 from .._shared._vectors import BatchDims, check_batch_axes, space_of_systems
 from ._conjugate_steps import ConjugateSteps
 from ._implicit import attach_gradient
@@ -163,8 +158,8 @@ def conjugate_gradients(
     """
     check_vector(_NAME, "y", y)
     check_square(_NAME, A, "for least squares pass A.N and A.H(y), or use lsqr(A, y)")
-    check_count(_NAME, "max_num_iters", max_num_iters)
-    gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
+    check_integer(_NAME, "max_num_iters", max_num_iters, 0)
+    gtol, ltol = check_real(_NAME, "gtol", gtol, 0), check_real(_NAME, "ltol", ltol, 0)
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
     batch = space_of_systems(_NAME, A, y, batch_dims)
@@ -189,14 +184,14 @@ def conjugate_gradients(
         return x, steps.check.complaint()
 
     def solve_and_check() -> Tensor:
-        own = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch)
+        own_progress = Progress(_NAME, max_num_iters, watching, goals=goals, space=batch)
         with torch.set_grad_enabled(torch.is_grad_enabled() and not is_implicit):
-            x, complaint = solve(y, x0, own)
+            x, complaint = solve(y, x0, own_progress)
         if complaint is not None:
-            own.warn_once(complaint)
+            own_progress.warn_once(complaint)
         if not is_implicit:
             return x
-        again = own.again()
+        again = own_progress.again()
         operators = (A,) if preconditioner is None else (A, preconditioner)
         return attach_gradient(
             x, y - A(x), lambda g: solve(g, None, again), _NAME, operators, complaint

@@ -7,23 +7,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
 
-from linops_core.siblings import is_differentiated, squared_norm, vdot
+from linops_core.siblings import host_numbers, is_differentiated, squared_norm, vdot
 
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
 from .._shared._precision import at_least_single, in_given_precision, in_own_space, to_half
 from .._shared._products import is_moderate, scaled_sum
-from .._shared._progress import Measured, Progress, SolverSteps, StopReason
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space
 from ._convergence_check import (
     N_CHECKED,
     ConvergenceCheck,
-    Numbers,
+    Mask,
+    Products,
+    Scalars,
     StepNumbers,
     is_any,
     largest_number,
@@ -40,17 +43,17 @@ class ConjugateSteps(SolverSteps):
     x: Tensor
     residual: Tensor
     direction: Tensor
-    unit: Numbers
-    unit_of_A: Numbers = None
+    unit: Scalars
+    unit_of_A: Scalars | None = None
     """The unit of A, if its own unit would exceed the range of the dtype."""
     iteration = 0
     is_anew = True
     """Whether the residual was computed anew; then it is the next direction."""
-    energy: Numbers = 0.0
+    energy: Scalars = 0.0
     """Re r^H z."""
-    factor: Numbers = 0.0
+    factor: Scalars = 0.0
     """Factor of the direction in the next direction."""
-    norm_of_A: Numbers = 0.0
+    norm_of_A: Scalars = 0.0
     image: Tensor | None = None
     """A times the next direction, or None. If it is given, ``direction`` is the next direction."""
     _searched: Tensor | None = None
@@ -74,7 +77,6 @@ class ConjugateSteps(SolverSteps):
             given = _NAME, preconditioner, y.dtype, "the preconditioner"
             self.preconditioner = in_own_space(*given)
         self.is_guessed, self.is_read = x0 is not None, is_read
-        self._is_plain = is_read and space.is_whole and not space.systems and y.is_cpu
         y = at_least_single(y)
         residual = y if x0 is None else y - self.A(at_least_single(x0))
         unit = self.unit_of(*([residual] if x0 is None else [y, residual]))
@@ -82,7 +84,7 @@ class ConjugateSteps(SolverSteps):
         x = torch.zeros_like(residual) if x0 is None else at_least_single(x0) / unit
         self.x, self.residual, self.unit = x, residual, unit
         length = size = space.norm(residual)
-        loss = image_size = 0.0 * length
+        loss = 0.0 * length
         if x0 is not None:
             scaled = y / unit
             size = space.norm(scaled)
@@ -90,29 +92,29 @@ class ConjugateSteps(SolverSteps):
             loss = -(space.inner(x, scaled).real + space.inner(x, residual).real) / 2
         if space.systems or not is_read:
             self.norm_of_A = torch.zeros_like(length)
-        numbers = size, loss, length, image_size
+        numbers: list[Any] = [size, loss, length, 0.0 * length]
         if is_read:
-            size, loss, length, image_size = on_host(*numbers)
-            if self.is_guessed and is_any(length <= tolerances[0] * size):
-                image_size = self.largest_image()
-            numbers = size, loss, length, image_size
+            numbers = on_host(*numbers)
+            if self.is_guessed and is_any(numbers[2] <= tolerances[0] * numbers[0]):
+                numbers[3] = self.largest_image()
         options = dtype or self._y.dtype, preconditioner is not None, is_read
-        self.check = ConvergenceCheck(*numbers, tolerances, *options)
+        self.check = ConvergenceCheck(numbers, tolerances, *options)
 
-    def unit_of(self, *vectors: Tensor) -> Numbers:
+    def unit_of(self, *vectors: Tensor) -> Scalars:
         """Return a power of two for each system, below the largest entry; 1 for zeros."""
         if self.is_read and not self.space.systems:
             return self.space.unit_of(_NAME, *vectors)
         return self.space.unit(*vectors)
 
     @torch.no_grad()
-    def largest_image(self) -> Numbers:
+    def largest_image(self) -> Scalars:
         """Return an estimate of |A| |x| for the first guess, because terms of A x may cancel."""
         x, length = self.x, self.space.norm
         first = self.forward(self.space.random_like(x.detach()))
         first = first / self.space.unit(first)
-        found = length(self.forward(first)) / length(first) * length(x)
-        return on_host(found.nan_to_num(0.0))[0]
+        estimate = length(self.forward(first)) / length(first) * length(x)
+        (number,) = on_host(estimate.nan_to_num(0.0))
+        return number  # type: ignore[no-any-return]
 
     def forward(self, x: Tensor) -> Tensor:
         """Return A x, in the unit of A."""
@@ -166,7 +168,8 @@ class ConjugateSteps(SolverSteps):
         self.begin()
         for _ in range(count):
             self.advance()
-        x = torch.where(self.check.refused, torch.nan, self.x * self.own_unit())
+        refused = cast(Tensor, self.check.refused)
+        x = torch.where(refused, torch.nan, self.x * self.own_unit())
         return to_half(x, self._y.dtype)
 
     def fingerprint(self) -> dict[str, object]:
@@ -193,78 +196,73 @@ class ConjugateSteps(SolverSteps):
 
     def advance(self) -> None:
         """Do a step, and check its numbers; the next direction is made by the next step."""
-        check = self.check
+        check, space = self.check, self.space
         p, q, z = self.direction, self.image, self._searched
         assert z is not None
         if q is None:
             p = self.direction = scaled_sum(z, self.factor, p, p)
             q = self.forward(p)
-        curvature, cross, length, image_length, is_at_once = self.measured_numbers(p, q, z)
+        # If several processes have parts of the vectors, a step has one reduction.
+        is_at_once = space.totals.add is not None and self.preconditioner is None
+        pairs = [(p, q), (z, q)][: 1 + (self.iteration < N_CHECKED or is_at_once)]
+        curvature, *others = self.numbers(pairs, [p, q, self.residual][: 2 + is_at_once])
+        cross: Any = others.pop(0) if len(pairs) > 1 else None
+        length, image_length = others[:2]
+        if is_at_once:
+            self.energy = others[2] ** 2
         norm, before = largest_ratio(self.norm_of_A, image_length, length), self.energy
         step = self.ratio(before, curvature, curvature.real > check.noise * norm * length * length)
         self.x = scaled_sum(self.x, step, p, self.x)
         self.residual = scaled_sum(self.residual, -step, q, self.residual)
         self.image = self._searched = None
-        del q, z  # freed before the next ones are made
+        del pairs, q, z  # freed before the next ones are made
         self._searched = self.preconditioned()
-        found = is_at_once and self.next_energy(step, cross.real, image_length)
-        energy, residual, searched = found or self.energies()
+        energies = self.next_energy(step, cross.real, image_length) if is_at_once else None
+        if energies is None:  # without a preconditioner it is |r|^2, and read as that
+            z = self._searched
+            sizes = (self.residual, z) if self.preconditioner or not self.is_read else ()
+            energy, *norms = self.numbers([(self.residual, z)], sizes)
+            energies = [energy, *(norms or [energy.real**0.5] * 2)]
+            del z
+        energy, residual, searched = energies
         cross = cross if self.iteration < N_CHECKED else None
-        found = curvature, energy, step, length, image_length, norm, residual, searched, cross
-        if self.is_read:
-            found = on_host(*found)
-        check.step(StepNumbers(*found))
-        self.factor = self.ratio(energy, before, before.real > 0)
+        numbers = [curvature, energy, step, length, image_length, norm, residual, searched, cross]
+        check.step(StepNumbers(*(on_host(*numbers) if self.is_read else numbers)))
+        self.factor = self.ratio(energy, before, before > 0)
         self.energy, self.norm_of_A = energy.real, norm
         self.iteration += 1
 
-    def measured_numbers(self, p: Tensor, q: Tensor, z: Tensor) -> list[Any]:
-        """Return the numbers of a step, of which each is measured."""
-        space = self.space
-        # If several processes have parts of the vectors, a step has one reduction.
-        is_at_once = space.totals.add is not None and self.preconditioner is None
-        pairs = [(p, q), (z, q)][: 1 + (self.iteration < N_CHECKED or is_at_once)]
-        lengths = [p, q] + [self.residual] * is_at_once
-        curvature, *others = self.numbers(pairs, lengths)
-        cross = others.pop(0) if len(pairs) > 1 else None
-        length, image_length, *known = others
-        if known:
-            self.energy = known[0] ** 2
-        return [curvature, cross, length, image_length, is_at_once]
-
-    def energies(self) -> list[Numbers]:
-        """Return r^H z, |r| and |z|."""
-        r, z = self.residual, self._searched
-        assert z is not None
-        sizes = (r, z) if self.preconditioner or not self.is_read else ()
-        energy, *norms = self.numbers([(r, z)], sizes)
-        return [energy, *(norms or [energy.real**0.5] * 2)]
-
     def numbers(
         self, pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
-    ) -> list[Numbers]:
-        """Return inner products of pairs and norms; one by one is faster for a vector on a CPU."""
-        if not self._is_plain or is_differentiated(*pairs[0]):
-            return self.scalars(*self.space.measured(pairs, vectors))
-        products = [vdot(*pair).item() for pair in pairs]
-        if not self.space.has_complex_products:
+    ) -> list[Any]:
+        """Return inner products and norms: floats of one system, unless autograd follows."""
+        space = self.space
+        if not self.is_read or space.systems or is_differentiated(*pairs[0]):
+            return space.measured(pairs, vectors)
+        if not space.is_whole:
+            return on_host(*space.measured(pairs, vectors))
+        # Roots of floats are faster than norms of tensors.
+        squares = map(squared_norm, vectors)
+        numbers = host_numbers(*(vdot(*pair) for pair in pairs), *squares)
+        products, lengths = numbers[: len(pairs)], map(math.sqrt, numbers[len(pairs) :])
+        if not space.has_complex_products:
             products = [product.real for product in products]
-        return products + [math.sqrt(squared_norm(vector).item()) for vector in vectors]
+        return [*products, *lengths]
 
-    def next_energy(self, step: float, cross: float, image_length: float) -> list[Numbers] | None:
+    def next_energy(self, step: Scalars, cross: float, image_length: float) -> list[Any] | None:
         """Return |r - s q|^2 by Meurant, from |r|^2, Re r^H q and |q|^2, and a bound of its root.
 
         None if the terms cancel, because too few digits would be left. The next step measures
         |r|^2 again, so errors do not accumulate.
         """
         terms = self.energy + (step * image_length) ** 2
-        found = terms - 2 * step * cross
-        if not found > 0.01 * terms:
+        energy = terms - 2 * step * cross
+        if not energy > 0.01 * terms:
             return None
-        bound = math.sqrt(found + 4 * torch.finfo(self.residual.dtype).eps * terms)
-        return [found, bound, bound]
+        bound = math.sqrt(energy + 4 * torch.finfo(self.residual.dtype).eps * terms)
+        return [energy, bound, bound]
 
-    def own_unit(self) -> Numbers:
+    def own_unit(self) -> Scalars:
         """Return the unit of x."""
         unit, unit_of_A = self.unit, self.unit_of_A
         return unit if unit_of_A is None else unit / unit_of_A
@@ -288,7 +286,7 @@ class ConjugateSteps(SolverSteps):
 
     def in_chosen_unit(self, image: Tensor) -> Tensor:
         """Choose the unit of A by its output for a vector near 1; return the scaled output."""
-        unit = self.unit_of(image)
+        unit: Scalars | None = self.unit_of(image)
         if self.is_read:
             (numbers,) = on_host(unit)
             check_scale(_NAME, numbers, self._y.dtype)
@@ -307,18 +305,14 @@ class ConjugateSteps(SolverSteps):
         unit = 1.0 if self.unit_of_A is None else float(self.unit_of_A)
         return float(self.check.norm) * unit if self.check.n_steps else 0.0
 
-    def scalars(self, *found: Tensor) -> list[Numbers]:
-        """Return numbers for the next vectors: floats of one system, unless autograd follows."""
-        is_kept = not self.is_read or self.space.systems or is_differentiated(*found)
-        return [*found] if is_kept else on_host(*found)
-
-    def ratio(self, numerator: Numbers, denominator: Numbers, is_valid: Numbers) -> Numbers:
+    def ratio(self, numerator: Products, denominator: Products, is_valid: Mask) -> Scalars:
         """Return the ratio of two real numbers of each system; 0 where it is masked."""
+        over, under = numerator.real, denominator.real
         if not isinstance(is_valid, Tensor):
-            return numerator.real / denominator.real if is_valid else 0.0
+            return over / under if is_valid else 0.0
         if isinstance(active := self.check.active, Tensor):
-            is_valid = is_valid & active.reshape(numerator.shape).to(numerator.device)
-        return torch.where(is_valid, numerator.real / torch.where(is_valid, denominator.real, 1), 0)
+            is_valid = is_valid & active.reshape(is_valid.shape).to(is_valid.device)
+        return torch.where(is_valid, over / torch.where(is_valid, under, 1), 0)
 
     def verify(self) -> None:
         """Compute the residual of the x that would be returned, without the recurrence."""
@@ -343,7 +337,7 @@ class ConjugateSteps(SolverSteps):
         return values
 
 
-def largest_ratio(largest: Numbers, numerator: Numbers, denominator: Numbers) -> Numbers:
+def largest_ratio(largest: Scalars, numerator: Scalars, denominator: Scalars) -> Scalars:
     """Return the larger of a number and a ratio; 0 / 0 is ignored."""
     if isinstance(numerator, Tensor):
         return torch.fmax(

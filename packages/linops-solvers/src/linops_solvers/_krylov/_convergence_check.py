@@ -7,17 +7,24 @@ read for a compiler.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
+from linops_core.siblings import host_numbers
+
 from .._shared._precision import rounding_of
-from .._shared._progress import StopReason
+from .._shared._reports import StopReason
 
 _NAME = "conjugate_gradients"
 _REMEDY = "; minres solves indefinite Hermitian systems, gmres all square ones, lsqr least squares"
-Numbers: TypeAlias = Any  # float or complex, or a Tensor of them
+Scalars: TypeAlias = float | Tensor
+"""A real number of each system: a float of one system, else a tensor."""
+Products: TypeAlias = complex | Tensor
+"""Inner products, real or complex."""
+Mask: TypeAlias = bool | Tensor
 N_CHECKED = 3
 """Number of first steps in which directions must be conjugate; later rounding spoils it."""
 
@@ -25,15 +32,15 @@ N_CHECKED = 3
 class StepNumbers(NamedTuple):
     """Numbers of a step along p, with r the residual behind it and z the same preconditioned."""
 
-    curvature: Numbers  # p^H A p
-    energy: Numbers  # r^H z
-    step: Numbers  # length of the step along p; 0 if the curvature is lost in rounding
-    direction: Numbers  # |p|
-    image: Numbers  # |A p|
-    norm: Numbers  # largest |A p| / |p| so far
-    residual: Numbers  # |r|
-    searched: Numbers  # |z|
-    cross: Numbers | None = None  # z'^H A p for the z' before the step; in the first steps
+    curvature: Products  # p^H A p
+    energy: Products  # r^H z
+    step: Scalars  # length of the step along p; 0 if the curvature is lost in rounding
+    direction: Scalars  # |p|
+    image: Scalars  # |A p|
+    norm: Scalars  # largest |A p| / |p| so far
+    residual: Scalars  # |r|
+    searched: Scalars  # |z|
+    cross: Products | None = None  # z'^H A p for the z' before the step; in the first steps
 
 
 class ConvergenceCheck:
@@ -47,16 +54,14 @@ class ConvergenceCheck:
 
     def __init__(
         self,
-        size: Numbers,  # |y|
-        loss: Numbers,  # f at the first guess
-        residual: Numbers,  # |A x - y| there
-        image: Numbers,  # |A| |x| there, where the residual is within the tolerance
+        numbers: Sequence[Scalars],  # |y|; f, |A x - y| and |A| |x| of the first guess x
         tolerances: tuple[float, float],
         dtype: torch.dtype,  # of the output of A
         has_preconditioner: bool,
         is_read: bool = True,
     ) -> None:
         self.dtype, self.has_preconditioner, self.is_read = dtype, has_preconditioner, is_read
+        size, loss, residual, image = numbers
         self.gtol, self.ltol = tolerances
         self.precision = precision = torch.finfo(dtype).eps
         self.root, self.rounding = precision**0.5, rounding_of(dtype)
@@ -64,18 +69,19 @@ class ConvergenceCheck:
         sums = torch.finfo(torch.promote_types(dtype, torch.float32)).eps
         self.noise = max(64 * sums, 4 * precision)
         # Rounding of p'^H A p times the factor of p' in p, for two directions.
-        self.unconjugate: Numbers = 0.0
+        self.unconjugate: Scalars = 0.0
         self.reasons: list[StopReason | None] = [None] * len(_list(size)) if is_read else []
-        self.active: Numbers = (size >= 0) | (size != size)
-        self.waiting: Numbers = size < 0
-        self.refused: Numbers = size < 0  # where an error is not raised because no value is read
+        self.active: Mask = (size >= 0) | (size != size)
+        self.waiting: Mask = size < 0
+        self.refused: Mask = size < 0  # where an error is not raised because no value is read
         self._check_finite(size, loss, residual, image)
         # For a right-hand side of zero the tolerance is relative to this.
         size = size + residual * (size == 0)
         self.size, self.loss, self.residual = size, loss, residual
         # Bounds of |A| and |x|. The steps show |A|; until then the second bound includes it.
-        self.norm, self.length = 1.0, image
-        self.drop: Numbers = 0.0  # of the loss in the last step, relative to it
+        self.norm: Scalars = 1.0
+        self.length = image
+        self.drop: Scalars = 0.0  # of the loss in the last step, relative to it
         self.age = 0  # number of steps since the residual was computed
         self.verified = math.inf + 0.0 * size
         self.goal = self._reachable(self.rounding * size, precision * size)
@@ -89,7 +95,7 @@ class ConvergenceCheck:
         self.reasons = reasons
         vars(self).update({k: v.cpu() for k, v in vars(self).items() if isinstance(v, Tensor)})
 
-    def stop(self, which: Numbers, reason: StopReason) -> None:
+    def stop(self, which: Mask, reason: StopReason) -> None:
         """Note the reason of those systems that are still active."""
         if which is False or (self.is_read and not is_any(which)):
             return
@@ -99,7 +105,7 @@ class ConvergenceCheck:
             pairs = zip(_list(which), self.reasons, strict=True)
             self.reasons = [reason if stopped else before for stopped, before in pairs]
 
-    def begin(self, energy: Numbers, searched: Numbers) -> None:
+    def begin(self, energy: Products, searched: Scalars) -> None:
         """Note the first r^H z and |z|."""
         self._check_finite(energy, searched)
         self._check_energy(energy, searched)
@@ -118,7 +124,7 @@ class ConvergenceCheck:
         self.stop(step == 0, StopReason.ROUNDING)
         # A residual that is lost in rounding does not decrease the loss.
         is_lost = self.residual <= self.precision * self.size
-        is_still = (decrease <= self.ltol * abs(self.loss)) | is_lost | (self.ltol == 0)
+        is_still = (decrease <= self.ltol * size_of(self.loss)) | is_lost | (self.ltol == 0)
         if not self.is_read:
             self.stop(is_lost, StopReason.ROUNDING)
         elif self.gtol or not self.ltol:
@@ -129,7 +135,7 @@ class ConvergenceCheck:
             self.stop(is_still, StopReason.STALLED)
         if not self.is_read or is_any(self.active):
             self._check_energy(measured.energy, measured.searched)
-        self.drop = safe_ratio(decrease, abs(self.loss))
+        self.drop = safe_ratio(decrease, size_of(self.loss))
         if self.n_steps <= N_CHECKED:
             self._note_rounding(measured)
         self.energy, self.searched = measured.energy.real, measured.searched
@@ -145,7 +151,7 @@ class ConvergenceCheck:
             for unsure, reason in zip(is_unsure, self.reasons, strict=True)
         )
 
-    def verify(self, residual: Numbers, length: Numbers) -> None:
+    def verify(self, residual: Scalars, length: Scalars) -> None:
         """Take the residuals computed anew and |x|; systems above the tolerance go on."""
         self._check_finite(residual, length)
         self.residual, self.length, self.age = residual, length, 0
@@ -178,16 +184,16 @@ class ConvergenceCheck:
         """Return the name of a system for messages; empty if it is the only one."""
         return "" if len(self.reasons) == 1 else f" of system {index}"
 
-    def _drift(self) -> Numbers:
+    def _drift(self) -> Scalars:
         """Return the rounding of the residual; it grows as the root, because signs are random."""
         return self.rounding * math.sqrt(1 + self.age) * self.norm * self.length
 
-    def _is_proved(self) -> Numbers:
+    def _is_proved(self) -> Mask:
         return (self.residual == 0) & (self.length == 0) | (
             self.residual + self._drift() <= self.gtol * self.size
         )
 
-    def _reachable(self, rounding: Numbers, lowest: Numbers) -> Numbers:
+    def _reachable(self, rounding: Scalars, lowest: Scalars) -> Scalars:
         """Return the residual at which to compute it anew: one that proves, else ``lowest``."""
         proves, floor = self.gtol * self.size - rounding, self.precision * self.size
         lowest = lowest + (floor - lowest) * (lowest < floor)
@@ -198,33 +204,33 @@ class ConvergenceCheck:
         curvature, _, step, direction, image, norm, _, _, cross = measured
         # The rounding of an inner product is far below the root of the precision.
         size, floor = direction * image, self.noise * norm * direction * direction
-        bad = (abs(curvature - curvature.real) > self.root * size + floor) | (
+        bad = (size_of(curvature - curvature.real) > self.root * size + floor) | (
             curvature.real < -floor
         )
         # For a semidefinite A, |A p|^2 <= |A| p^H A p: if one is small, so is the other.
         is_large = 2 * image >= norm * direction
         bad = bad | ((curvature.real <= floor) & is_large) | (size == 0)
-        found = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
-        self._refuse(bad, "A", found, curvature, size)
+        got = "p^H A p = {} for a direction p{which} with |p| |A p| = {}"
+        self._refuse(bad, "A", got, curvature, size)
         if cross is None:
             return
         self._check_finite(cross)
-        lengths, apart = direction + self.searched, abs(cross - curvature)
+        lengths, apart = direction + self.searched, size_of(cross - curvature)
         rounding = self.noise * norm * lengths**2 + self.unconjugate
         bad = (apart > self.root * image * lengths + rounding) & (step != 0)
-        found = (
+        got = (
             "a residual z and a direction p with z^H A p = {}, where it must be p^H A p = {}: "
             "apart by {} of (|p| + |z|) |A p|{which}"
         )
-        who = "A or the preconditioner" if self.has_preconditioner else "A"
-        self._refuse(bad, who, found, cross, curvature, safe_ratio(apart, image * lengths))
+        subject = "A or the preconditioner" if self.has_preconditioner else "A"
+        self._refuse(bad, subject, got, cross, curvature, safe_ratio(apart, image * lengths))
 
-    def _check_energy(self, energy: Numbers, searched: Numbers) -> None:
+    def _check_energy(self, energy: Products, searched: Scalars) -> None:
         """Refuse systems whose r^H M r shows that M is not Hermitian positive definite."""
         if not self.has_preconditioner:
             return  # it is |r|^2
         size = self.residual * searched
-        bad = (abs(energy - energy.real) > self.root * size) | (
+        bad = (size_of(energy - energy.real) > self.root * size) | (
             energy.real <= self.precision * size
         )
         self._refuse(bad, "the preconditioner", "r^H M r = {} for a residual r{which}", energy)
@@ -233,25 +239,25 @@ class ConvergenceCheck:
         """Note the rounding of conjugacy of the next direction."""
         # The rounding of the residual is that of the larger term of its difference. The rounding of
         # the step is that of the curvature, in which larger terms may cancel.
-        curvature = abs(measured.curvature.real)
+        curvature = size_of(measured.curvature.real)
         cancelled = 1 + safe_ratio(measured.norm * measured.direction**2, curvature)
         scaling = safe_ratio(measured.searched, measured.residual)
         rounded = measured.searched + measured.step * measured.image * scaling * cancelled
-        factor = abs(safe_ratio(measured.energy.real, self.energy))
+        factor = size_of(safe_ratio(measured.energy.real, self.energy))
         self.unconjugate = self.noise * factor * measured.image * rounded
 
-    def _check_finite(self, *numbers: Numbers) -> None:
-        total: Numbers = sum(numbers)  # not finite where one of them is not
+    def _check_finite(self, *numbers: Products) -> None:
+        total = size_of(sum(numbers))  # not finite where one of them is not
         if not self.is_read:
-            self.refused = self.refused | self.active & ~abs(total).isfinite()
-        elif not math.isfinite(sum(_list(abs(total)))):
+            self.refused = self.refused | self.active & ~torch.as_tensor(total).isfinite()
+        elif not math.isfinite(sum(_list(total))):
             for index, value in ((i, v) for each in numbers for i, v in enumerate(_list(each))):
                 if not math.isfinite(abs(value)):
                     raise ArithmeticError(
                         f"{_NAME}: values{self._name_of(index)} must stay finite, got {abs(value)}"
                     )
 
-    def _refuse(self, bad: Numbers, who: str, found: str, *numbers: Numbers) -> None:
+    def _refuse(self, bad: Mask, subject: str, got: str, *numbers: Products) -> None:
         """Raise an error with the numbers of the first bad active system, if there is one."""
         if not self.is_read:
             self.refused = self.refused | self.active & bad
@@ -259,44 +265,46 @@ class ConvergenceCheck:
             index = _list(bad).index(True)
             values = [f"{_list(each)[index]:.3g}" for each in numbers]
             raise ValueError(
-                f"{_NAME}: {who} must be Hermitian and positive definite, got "
-                + found.format(*values, which=self._name_of(index))
-                + _REMEDY * (who == "A")
+                f"{_NAME}: {subject} must be Hermitian and positive definite, got "
+                + got.format(*values, which=self._name_of(index))
+                + _REMEDY * (subject == "A")
             )
 
 
-def safe_ratio(numbers: Numbers, others: Numbers) -> Numbers:
+def safe_ratio(numbers: Scalars, others: Scalars) -> Scalars:
     """Return the ratio, 0 where the denominator is 0."""
     return numbers / (others + (others == 0)) * (others != 0)
 
 
-def on_host(*scalars: Tensor | Numbers | None) -> list[Numbers]:
+def on_host(*scalars: Products | None) -> list[Any]:
     """Return numbers of each system in double precision; one wait for the device."""
     tensors = [scalar.detach() for scalar in scalars if isinstance(scalar, Tensor)]
     if not tensors:
         return list(scalars)
-    values: list[Numbers]
     if tensors[0].ndim:
-        values = list(torch.stack(tensors).flatten(1).cpu().to(torch.complex128))
-    else:  # one by one is faster on the CPU
-        values = (
-            [one.item() for one in tensors] if tensors[0].is_cpu else torch.stack(tensors).tolist()
-        )
-    # Those that are stacked with a complex number are complex.
-    pairs = zip(tensors, values, strict=True)
-    found = iter([value if tensor.is_complex() else value.real for tensor, value in pairs])
-    return [next(found) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
+        rows = torch.stack(tensors).flatten(1).cpu().to(torch.complex128)
+        pairs = zip(tensors, rows, strict=True)
+        values = [row if tensor.is_complex() else row.real for tensor, row in pairs]
+    else:
+        values = host_numbers(*tensors)
+    read = iter(values)
+    return [next(read) if isinstance(scalar, Tensor) else scalar for scalar in scalars]
 
 
-def _list(numbers: Numbers) -> list[Any]:
+def size_of(numbers: Products) -> Scalars:
+    """Return the magnitudes."""
+    return numbers.abs() if isinstance(numbers, Tensor) else abs(numbers)
+
+
+def _list(numbers: Products) -> list[Any]:
     return numbers.tolist() if isinstance(numbers, Tensor) else [numbers]
 
 
-def largest_number(numbers: Numbers) -> float:
+def largest_number(numbers: Scalars) -> float:
     """Return the largest real number of all systems."""
     return max(_list(numbers), default=0.0)
 
 
-def is_any(which: Numbers) -> bool:
+def is_any(which: Mask) -> bool:
     """Return whether it is so for a system."""
     return bool(which.any()) if isinstance(which, Tensor) else bool(which)

@@ -8,11 +8,12 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner_products, squared_norm
+from linops_core.siblings import check_integer, inner_products, squared_norm
 
-from .._shared._checks import Operator, check_count
+from .._shared._checks import Operator
+from .._shared._options import Watching, with_options
 from .._shared._precision import in_own_space, rounding_of
-from .._shared._progress import Measured, Watching, with_options
+from .._shared._reports import Measured
 from ._square_system import SquareSteps, SquareSystem, solution_with_gradient
 
 
@@ -73,7 +74,7 @@ def gmres(
     >>> torch.round(gmres(A.mv, torch.tensor([2.0, 0.0])), decimals=4)
     tensor([1., 1.])
     """
-    check_count("gmres", "restart", restart, 1)
+    check_integer("gmres", "restart", restart, 1)
 
     method, operators = partial(_Steps, restart), (A, adjoint, preconditioner)
     return solution_with_gradient("gmres", method, operators, y, x0, max_num_iters, tol, watching)
@@ -115,13 +116,13 @@ class _Steps(SquareSteps):
         image = system.forward(self.applied(basis[-1])).flatten()
         new.copy_(image)
         del image
-        found, square = system.space.total(inner_products(basis, new), squared_norm(new))
-        new.addmv_(basis.mT, found, alpha=-1)
+        products, square = system.space.total(inner_products(basis, new), squared_norm(new))
+        new.addmv_(basis.mT, products, alpha=-1)
         (parts,) = system.space.total(inner_products(basis, new))  # twice, because of rounding
         new.addmv_(basis.mT, parts, alpha=-1)
-        found = found + parts
+        products = products + parts
         length = system.space.norm(new)
-        *column, size, norm = torch.cat([found, torch.stack([length, square.sqrt()])]).tolist()
+        *column, size, norm = torch.cat([products, torch.stack([length, square.sqrt()])]).tolist()
         size, norm = complex(size).real, complex(norm).real
         system.note_norm(norm)
         is_last = size <= 4 * torch.finfo(new.real.dtype).eps * norm
@@ -145,9 +146,9 @@ class _Steps(SquareSteps):
         right = hessenberg.new_zeros(count + 1, 1)
         right[0] = self.system.length
         rounding = count * rounding_of(self.system.dtype)
-        found = torch.linalg.lstsq(hessenberg, right, rcond=rounding, driver="gelsd").solution
-        misfit = torch.linalg.vector_norm(right - hessenberg @ found)
-        return found.squeeze(-1), float(misfit)
+        solution = torch.linalg.lstsq(hessenberg, right, rcond=rounding, driver="gelsd").solution
+        misfit = torch.linalg.vector_norm(right - hessenberg @ solution)
+        return solution.squeeze(-1), float(misfit)
 
     def applied(self, direction: Tensor) -> Tensor:
         """Return M times a direction."""

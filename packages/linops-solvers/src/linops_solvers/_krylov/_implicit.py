@@ -103,13 +103,13 @@ def attach_gradient(
     def back(gradient: Tensor) -> Tensor:
         for operator, seen in zip(operators, states, strict=True):
             _check_weights(owner, operator, seen)
-        found, its_complaint = adjoint(gradient.detach())
+        result, its_complaint = adjoint(gradient.detach())
         if (unsolved := complaint or its_complaint) is not None:
             raise RuntimeError(
                 f"{owner}: for a gradient, A x = y and A^H z = g must have solutions, where g is "
                 f"the gradient to x (lsqr needs neither); got, for one of them, {unsolved}"
             )
-        return found
+        return result
 
     solution: Tensor = _Solved.apply(defect, x, back)  # type: ignore[no-untyped-call]
     return solution

@@ -9,11 +9,13 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_differentiated
+from linops_core.siblings import check_real, check_vector, is_differentiated
 
-from .._shared._checks import Operator, check_like, check_output, checked_number
+from .._shared._checks import Operator, check_like, check_output
+from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import FAR, Checkpointed, Measured, Progress, SolverSteps, StopReason
+from .._shared._progress import FAR, Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from ._bidiagonal import Bidiagonalization
@@ -45,7 +47,7 @@ class Recurrence(Protocol):
     def step(self, x: Tensor) -> Norms: ...
 
 
-class Options(NamedTuple):
+class LeastSquaresOptions(NamedTuple):
     """The options of LSQR and LSMR."""
 
     damp: float
@@ -61,7 +63,7 @@ def least_squares(
     adjoint: Operators | None,
     y: Vectors,
     x0: Tensor | None,
-    options: Options,
+    options: LeastSquaresOptions,
     max_num_iters: int | None,
     watching: Checkpointed,
 ) -> Tensor:
@@ -70,9 +72,9 @@ def least_squares(
     y = one_vector(owner, "y", y, A)
     check_vector(owner, "y", y)
     pair = OperatorPair(owner, A, adjoint, y.dtype)
-    options = Options(
+    options = LeastSquaresOptions(
         *(
-            checked_number(owner, name, value, may_be_inf=name == "conlim")
+            check_real(owner, name, value, 0, may_be_inf=name == "conlim")
             for name, value in options._asdict().items()
         )
     )
@@ -101,18 +103,18 @@ def least_squares(
         gradient = gradient + options.damp * (options.damp * x0)
     if not has_gradient(owner, gradient):
         return x
-    (forth, back), there, output = pair.given, pair.input, pair.output
+    (forth, back), input_space, output = pair.given, pair.input, pair.output
     if options.damp:
         both = StackedOperators(owner, "A", [forth, damped := _times(options.damp)], [back, damped])
         both.joined([y, x])  # whose shapes it remembers
         # If A is linear over the reals only, one side may be real and the other one complex.
         both.are_real = [not y.is_complex(), not x.is_complex()]
         forth, back = both.forward, both.adjoint
-        output = Space(blocks=(output, there), split=both.split)
+        output = Space(blocks=(output, input_space), split=both.split)
 
     def of_adjoint(g: Tensor) -> Tensor:
         """Return the z with the smallest |A^H z - g|."""
-        first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, there))
+        first = OperatorPair(owner, back, forth, g.dtype, like=pair, spaces=(output, input_space))
         return solve_undamped(first, g)
 
     # dx = (A^H A + damp^2)^+ d(A^H (y - A x) + damp^2 x0) + P d(A^H z + x0) with z = A^+^H (x - x0)
@@ -127,9 +129,9 @@ def least_squares(
     def to_defects(g: Tensor) -> tuple[Tensor, None]:
         """Return what reaches each defect: least-squares solutions, as exact as the first."""
         z = of_adjoint(g)
-        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(there, output))
-        found = solve_undamped(second, z)
-        return torch.stack([found, g - back(z)] if has_free else [found]), None
+        second = OperatorPair(owner, forth, back, z.dtype, like=pair, spaces=(input_space, output))
+        solution = solve_undamped(second, z)
+        return torch.stack([solution, g - back(z)] if has_free else [solution]), None
 
     return attach_gradient(x, torch.stack(defects), to_defects, owner, pair.given)
 
@@ -141,7 +143,9 @@ def _times(factor: float) -> Operator:
 class _Steps(SolverSteps):
     """One problem, in units in which y - A x0 and A are near 1."""
 
-    def __init__(self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: Options) -> None:
+    def __init__(
+        self, A: OperatorPair, y: Tensor, x0: Tensor | None, options: LeastSquaresOptions
+    ) -> None:
         self.A, self.options, self.dtype, self.owner = A, options, A.dtype, A.owner
         self.precision = torch.finfo(self.dtype).eps
         self.y, self.x0 = at_least_single(y), None if x0 is None else at_least_single(x0)
@@ -160,10 +164,10 @@ class _Steps(SolverSteps):
         """Return x0 and the change in the unit and dtype of the caller."""
         # Two factors, because the inverse of the unit of A may be out of range although x is not.
         half = self.exponent // 2
-        found = torch.mul(self.x, 2.0**half).mul_(2.0 ** (self.exponent - half))
-        found = found if self.x0 is None else found.add_(self.x0)
+        x = torch.mul(self.x, 2.0**half).mul_(2.0 ** (self.exponent - half))
+        x = x if self.x0 is None else x.add_(self.x0)
         is_extreme = abs(self.exponent) > 16
-        return in_given_precision(self.owner, found, self.dtype, may_be_extreme=is_extreme)
+        return in_given_precision(self.owner, x, self.dtype, may_be_extreme=is_extreme)
 
     def solve(self, method: type[Recurrence], progress: Progress) -> Tensor:
         """Do the steps, and return the solution."""
@@ -240,14 +244,14 @@ class _Steps(SolverSteps):
         elif norms.relative_gradient <= atol and atol >= precision:
             claim, said = StopReason.LEAST_SQUARES, norms.relative_gradient
         if claim is not None and said <= 0.5 * self.denied[claim.name]:
-            found, rounding = self.measured(norms, claim is StopReason.LEAST_SQUARES)
+            measured, rounding = self.measured(norms, claim is StopReason.LEAST_SQUARES)
             if claim is StopReason.CONVERGED:
-                is_confirmed = found.residual + rounding <= self.goal(found)
+                is_confirmed = measured.residual + rounding <= self.goal(measured)
             else:
-                allowed = atol * found.norm * (found.residual - rounding)
-                is_confirmed = found.gradient + self.pair.norm * rounding <= allowed
+                allowed = atol * measured.norm * (measured.residual - rounding)
+                is_confirmed = measured.gradient + self.pair.norm * rounding <= allowed
             if is_confirmed:
-                return found, claim
+                return measured, claim
             self.denied[claim.name] = said
         smallest = min(
             norms.relative_gradient, 1 / max(norms.condition, 1.0), norms.residual / size
@@ -255,9 +259,9 @@ class _Steps(SolverSteps):
         is_ill_conditioned = 0 < self.options.conlim <= norms.condition
         if not is_ill_conditioned and smallest > precision:
             return norms, None
-        found, _ = self.measured(norms, True)
-        self.complain(found)
-        return found, StopReason.ILL_CONDITIONED if is_ill_conditioned else StopReason.ROUNDING
+        measured, _ = self.measured(norms, True)
+        self.complain(measured)
+        return measured, StopReason.ILL_CONDITIONED if is_ill_conditioned else StopReason.ROUNDING
 
     def measured(self, norms: Norms, with_gradient: bool) -> tuple[Norms, float]:
         """Return the norms of x itself, and a bound of the rounding of its residual."""
@@ -270,25 +274,25 @@ class _Steps(SolverSteps):
             vectors.append(gradient.sub_(self.x, alpha=damping**2 / self.gain))
         moved, size, *slopes, length = self.A.magnitudes(vectors, [residual])
         moved /= self.gain
-        found = norms._replace(
+        measured = norms._replace(
             residual=math.hypot(length, damping * moved),
             x=moved,
             gradient=slopes[0] if with_gradient else norms.gradient,
         )
         rounding = rounding_of(self.dtype) * self.pair.norm * size * self.pair.unit
-        return found, rounding
+        return measured, rounding
 
-    def complain(self, found: Norms) -> None:
+    def complain(self, norms: Norms) -> None:
         """Warn users who do not look at the reason."""
         coarse = math.sqrt(self.precision)
         atol, btol = max(self.options.atol, coarse), max(self.options.btol, coarse)
-        goal, gradient = btol * self.size + atol * found.norm * found.x, found.relative_gradient
-        if found.residual > goal and gradient > atol:
+        goal, gradient = btol * self.size + atol * norms.norm * norms.x, norms.relative_gradient
+        if norms.residual > goal and gradient > atol:
             self.progress.warn_once(
                 f"{self.owner}: the residual r must fall to btol |y| + atol |A| |x|, or |A^H r| to "
-                f"atol |A| |r|, got |r| = {found.residual / self.size:.2g} |y| and |A^H r| = "
+                f"atol |A| |r|, got |r| = {norms.residual / self.size:.2g} |y| and |A^H r| = "
                 f"{gradient:.2g} |A| |r|, and more steps do not help in {self.dtype}: A is too "
-                f"ill-conditioned (about {found.condition:.2g}); give damp, a wider dtype or a "
+                f"ill-conditioned (about {norms.condition:.2g}); give damp, a wider dtype or a "
                 "preconditioned A"
             )
 

@@ -8,11 +8,11 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from .._shared._options import Checkpointed, with_options
 from .._shared._products import scaled_sum
-from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
-from ._least_squares import Norms, Options, least_squares
+from ._least_squares import LeastSquaresOptions, Norms, least_squares
 
 
 @with_options(Checkpointed)
@@ -47,7 +47,7 @@ def lsmr(
     >>> torch.round(lsmr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
     tensor([1., 2.])
     """
-    options = Options(damp, atol, btol, conlim)
+    options = LeastSquaresOptions(damp, atol, btol, conlim)
     return least_squares("lsmr", LSMR, A, adjoint, y, x0, options, max_num_iters, watching)
 
 

@@ -7,11 +7,11 @@ from typing import Unpack
 
 from torch import Tensor
 
+from .._shared._options import Checkpointed, with_options
 from .._shared._products import scaled_sum
-from .._shared._progress import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._bidiagonal import Bidiagonalization, rotation
-from ._least_squares import Norms, Options, least_squares
+from ._least_squares import LeastSquaresOptions, Norms, least_squares
 
 
 @with_options(Checkpointed)
@@ -82,7 +82,7 @@ def lsqr(
     >>> torch.round(lsqr(A, torch.tensor([1.0, 3.0, 5.0])), decimals=4)
     tensor([1., 2.])
     """
-    options = Options(damp, atol, btol, conlim)
+    options = LeastSquaresOptions(damp, atol, btol, conlim)
     return least_squares("lsqr", LSQR, A, adjoint, y, x0, options, max_num_iters, watching)
 
 

@@ -8,8 +8,11 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
+from linops_core.siblings import host_numbers
+
 from .._shared._checks import Operator
-from .._shared._progress import Measured, Watching, with_options
+from .._shared._options import Watching, with_options
+from .._shared._reports import Measured
 from ._bidiagonal import rotation
 from ._square_system import SquareSteps, SquareSystem, solution_with_gradient
 
@@ -91,15 +94,14 @@ class _Steps(SquareSteps):
         alpha, cross, size = system.space.measured(pairs, [image])
         rest = torch.sub(image, self.before, alpha=self.beta).sub_(alpha.real * v)
         rest_size = system.space.norm(rest)
-        numbers = torch.stack([alpha, cross, rest_size.to(alpha), size.to(alpha)]).tolist()
-        curvature, crossed, left, length = map(complex, numbers)
-        system.note_norm(length.real)
+        curvature, crossed, left, length = host_numbers(alpha, cross, rest_size, size)
+        system.note_norm(length)
         rounding = 8 * precision * system.norm
         # Loss of orthogonality of the vectors, each of which is a difference.
         drift = (system.norm * self.drift + rounding) / self.beta if self.beta else 0.0
         self.drift = min(drift, 1.0)
         _check_hermitian(system, curvature, crossed - self.beta, 2 * system.norm * self.drift)
-        self.beta = beta = left.real if left.real > rounding else 0.0
+        self.beta = beta = left if left > rounding else 0.0
         delta = self.cosine * self.delta_bar + self.sine * curvature.real
         gamma_bar = self.sine * self.delta_bar - self.cosine * curvature.real
         old_epsilon, self.epsilon = self.epsilon, self.sine * beta

@@ -9,16 +9,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_differentiated
+from linops_core.siblings import check_real, check_vector, is_differentiated
 
-from .._shared._checks import (
-    Operator,
-    check_complex_linear,
-    check_finite,
-    check_like,
-    check_square,
-    checked_number,
-)
+from .._shared._checks import Operator, check_complex_linear, check_finite, check_like, check_square
+from .._shared._options import Watching
 from .._shared._precision import (
     OperatorPair,
     at_least_single,
@@ -26,7 +20,8 @@ from .._shared._precision import (
     in_own_space,
     rounding_of,
 )
-from .._shared._progress import Progress, SolverSteps, StopReason, Watching
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import StopReason
 from .._shared._space import magnitudes, spaces_of
 from ._implicit import attach_gradient, has_gradient
 
@@ -164,7 +159,7 @@ def solution_with_gradient(
     A, adjoint, preconditioner = operators
     check_vector(owner, "y", y)
     check_square(owner, A, "lsqr(A, y) solves least squares")
-    tol = checked_number(owner, "tol", tol)
+    tol = check_real(owner, "tol", tol, 0)
     if x0 is not None:
         check_like(owner, "x0", x0, "y", y)
 

@@ -21,7 +21,7 @@ _STEPS = (0.4, 1.7)
 
 
 @dataclass(frozen=True)
-class Source:
+class ExternalFunction:
     """A function of another library and its map, both on NumPy arrays of the given shape."""
 
     owner: str
@@ -31,10 +31,10 @@ class Source:
 
     def value(self, x: Tensor) -> float:
         """Return the source's value; a set says whether x is in it."""
-        found = self.value_of(_array(x))
-        if _is_bool(found):
-            return 0.0 if found else math.inf
-        return float(found.real)
+        value = self.value_of(_array(x))
+        if _is_bool(value):
+            return 0.0 if value else math.inf
+        return float(value.real)
 
     def is_set_at(self, x: Tensor) -> bool:
         """Return whether the value says only whether x is in a set."""
@@ -42,8 +42,8 @@ class Source:
 
     def prox(self, z: Tensor, step: float) -> Tensor:
         """Return what the source's map makes of a copy, as some write into their argument."""
-        found = torch.tensor(self.map_of(_array(z), step))
-        return found.reshape(z.shape).to(z.device, torch.promote_types(found.dtype, z.dtype))
+        result = torch.tensor(self.map_of(_array(z), step))
+        return result.reshape(z.shape).to(z.device, torch.promote_types(result.dtype, z.dtype))
 
     def calling(self, dtype: torch.dtype) -> Proximal:
         """Return the source's map, for tensors of the kind with which it was tested."""
@@ -127,12 +127,12 @@ def from_proximal(
     tensor([0.5000, 1.0000, 2.0000])
     """
     name = getattr(proximal, "__qualname__", repr(proximal))
-    source = Source("from_proximal", name, value, proximal)
+    source = ExternalFunction("from_proximal", name, value, proximal)
     return map_of_source(source, tuple(shape), dtype, by_value)
 
 
 def map_of_source(
-    source: Source, shape: tuple[int, ...], dtype: torch.dtype, by_value: bool
+    source: ExternalFunction, shape: tuple[int, ...], dtype: torch.dtype, by_value: bool
 ) -> ProximalMap:
     """Return the map of :func:`from_proximal`."""
     if dtype not in (torch.float64, torch.complex128):
@@ -168,7 +168,7 @@ def random_points(shape: tuple[int, ...], dtype: torch.dtype) -> list[Tensor]:
     return [scale * torch.randn(shape, dtype=dtype, generator=generator) for scale in scales]
 
 
-def has_values_of(source: Source, ours: ProximalMap, points: Sequence[Tensor]) -> bool:
+def has_values_of(source: ExternalFunction, ours: ProximalMap, points: Sequence[Tensor]) -> bool:
     """Return whether our function has the values of the source, also at points of our map."""
     inside = [ours(z, step) for z in points for step in _STEPS]
     values = [(source.value(x), float(ours.value(x))) for x in points]
@@ -177,7 +177,7 @@ def has_values_of(source: Source, ours: ProximalMap, points: Sequence[Tensor]) -
     return all(math.isclose(a, b, rel_tol=1e-6, abs_tol=1e-9) for a, b in values)
 
 
-def _known(source: Source, points: Sequence[Tensor]) -> ProximalMap | None:
+def _known(source: ExternalFunction, points: Sequence[Tensor]) -> ProximalMap | None:
     """Return a multiple of one of our maps that has the source's values."""
     makers: list[Callable[[float], ProximalMap]] = [l0, soft_threshold, l2_squared]
     n_dims = points[0].ndim
@@ -193,8 +193,8 @@ def _known(source: Source, points: Sequence[Tensor]) -> ProximalMap | None:
     return None
 
 
-def _is_bool(found: Any) -> bool:
-    return isinstance(found, bool) or str(getattr(found, "dtype", "")) == "bool"
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, bool) or str(getattr(value, "dtype", "")) == "bool"
 
 
 def _array(x: Tensor) -> Any:
@@ -227,7 +227,7 @@ def _near(p: Tensor, z: Tensor, generator: torch.Generator) -> Iterator[Tensor]:
 
 
 def _what_is_wrong(
-    source: Source, points: Sequence[Tensor], generator: torch.Generator
+    source: ExternalFunction, points: Sequence[Tensor], generator: torch.Generator
 ) -> str | None:
     """Return why the source's map is not that of its value, or None."""
     for z in points:
@@ -244,16 +244,16 @@ def _what_is_wrong(
             others = [z, torch.zeros_like(z), *_near(p, z, generator)]
             others += [source.prox(other, step) for other in points]
             for x in others:
-                found = source.value(x) + float((x - z).abs().square().sum()) / (2 * step)
-                if found < least - 1e-5 * abs(least) - 1e-9:
+                envelope = source.value(x) + float((x - z).abs().square().sum()) / (2 * step)
+                if envelope < least - 1e-5 * abs(least) - 1e-9:
                     return (
                         f"{source.owner}: prox must minimise operator(x) + |x - z|^2 / 2t, got "
-                        f"{least:.6g} from {source.name} where {found:.6g} is reached"
+                        f"{least:.6g} from {source.name} where {envelope:.6g} is reached"
                     )
     return None
 
 
-def _is_firm(source: Source, a: Tensor, b: Tensor) -> bool:
+def _is_firm(source: ExternalFunction, a: Tensor, b: Tensor) -> bool:
     """Return whether a map of a convex function can have these two results."""
     return all(
         float((p - q).abs().square().sum()) <= float(((p - q).conj() * (a - b)).sum().real) + 1e-9

@@ -12,7 +12,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from .._shared._checks import check_callable, checked_number
+from linops_core.siblings import check_real, is_integer, real_parts
+
+from .._shared._checks import check_callable, check_like
 from .._shared._precision import applied_in_half, at_least_single, to_half
 from .._shared._space import Space
 
@@ -67,6 +69,14 @@ def sum_over_parts(function: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Sp
     return lambda x, space: space.sum_of(lambda part: function(at_least_single(part)), x)
 
 
+def squared_magnitudes(x: Tensor) -> Tensor:
+    """Return |x|^2 of each entry.
+
+    The second derivative of ``x.abs().square()`` is 0 in torch where x is 0; that of this is 2.
+    """
+    return real_parts(x).square().sum(-1) if x.is_complex() else x.square()
+
+
 def indicator(excess: Callable[[Tensor], Tensor]) -> Callable[[Tensor, Space], Tensor]:
     """Return 0 if the relative ``excess`` of each part is that of rounding, else infinity."""
     return sum_over_parts(lambda part: indicator_value(excess(part)))
@@ -117,24 +127,24 @@ def separable(
     """
     check_callable("separable", "proximal", proximal)
     axes = checked_axes("separable", dims) if dims != () else ()
-    known = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
+    proximal_map = proximal if isinstance(proximal, ProximalMap) else ProximalMap(proximal, axes)
     if value is None:
-        return known
+        return proximal_map
     check_callable("separable", "value", value)
-    return replace(known, value_in=sum_over_parts(partial(_checked_value, value)))
+    return replace(proximal_map, value_in=sum_over_parts(partial(_checked_value, value)))
 
 
 def _checked_value(function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
-    found = function(x)
-    if not isinstance(found, Tensor) or found.ndim or found.is_complex():
+    value = function(x)
+    if not isinstance(value, Tensor) or value.ndim or value.is_complex():
         what = (
-            f"shape {tuple(found.shape)} of {found.dtype}" if isinstance(found, Tensor) else found
+            f"shape {tuple(value.shape)} of {value.dtype}" if isinstance(value, Tensor) else value
         )
         raise TypeError(
             "separable: value must return a tensor with one real number, without dimensions, got "
             f"{what}; sum over the entries, as x.abs().sum()"
         )
-    return found
+    return value
 
 
 def map_on_parts(owner: str, name: str, proximal: Proximal, space: Space) -> Proximal:
@@ -214,7 +224,14 @@ def checked_proximal(
             "which the steps may not converge; linops_solvers.proximal_gradient takes it"
         )
     proximal = map_on_parts(owner, name, proximal, space or Space())
-    return applied_in_half(owner, proximal, dtype, name, may_write=True)
+    inside = applied_in_half(owner, proximal, dtype, name, may_write=True)
+
+    def apply(z: Tensor, step: float) -> Tensor:
+        x = inside(z, step)
+        check_like(owner, f"what {name} returns", x, "its argument", z)
+        return x
+
+    return apply
 
 
 def map_sketch(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 1.0) -> Tensor:
@@ -235,7 +252,7 @@ def map_sketch(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 
 def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
     """Return the weight of a penalty in at least single precision; it must not be negative."""
     if not isinstance(weight, Tensor):
-        return checked_number(owner, "weight", weight)
+        return check_real(owner, "weight", weight, 0)
     if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
         raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
     return at_least_single(weight)
@@ -248,7 +265,7 @@ def check_arguments(owner: str, z: Tensor, step: float) -> None:
             f"{owner}: x must be a torch.Tensor, got {type(z)}; convert it by torch.as_tensor(x)"
         )
     if not isinstance(step, Tensor):
-        checked_number(owner, "step", step, may_be_inf=True)
+        check_real(owner, "step", step, 0, may_be_inf=True)
     if not (z.is_floating_point() or z.is_complex()):
         raise TypeError(
             f"{owner}: x must have floating-point or complex numbers, got {z.dtype}; convert it by "
@@ -266,7 +283,7 @@ def fitted_weight(
     if not isinstance(weight, Tensor):
         return weight
     lengths = zip(reversed(weight.shape), reversed(x.shape), strict=False)
-    if weight.ndim > x.ndim or any(own not in (1, length) for own, length in lengths):
+    if weight.ndim > x.ndim or any(size not in (1, length) for size, length in lengths):
         raise ValueError(
             f"{owner}: {name} must be broadcast to {tuple(x.shape)}, got shape "
             f"{tuple(weight.shape)}"
@@ -279,7 +296,7 @@ def checked_axes(owner: str, dim: int | Sequence[int] | None) -> tuple[int, ...]
     if dim is None:
         return None
     dims = tuple(dim) if isinstance(dim, Iterable) else (dim,)
-    if not dims or not all(isinstance(each, int) and not isinstance(each, bool) for each in dims):
+    if not dims or not all(map(is_integer, dims)):
         raise TypeError(f"{owner}: dim must be one or several integers, got {dim!r}")
     return dims
 

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from linops_core.siblings import optional_module
 
-from ._from_values import Source, has_values_of, map_of_source, random_points
+from ._from_values import ExternalFunction, has_values_of, map_of_source, random_points
 from ._projections import box, l1_ball, l2_ball
 from ._proximal import ProximalMap
 from ._quadratics import l2_squared
@@ -98,7 +98,7 @@ def from_pyproximal(
         operator, optional_module("pyproximal", owner, package="linops-solvers").ProxOperator
     ):
         raise TypeError(f"{owner}: operator must be a ProxOperator, got {type(operator)}")
-    source = Source(
+    source = ExternalFunction(
         owner,
         f"{type(operator).__name__} of PyProximal",
         lambda x: operator(x.reshape(-1)),
@@ -171,12 +171,12 @@ def _ours(operator: Any, shape: tuple[int, ...]) -> ProximalMap | None:
     has_weights = getattr(sigma, "ndim", 0) > 0 and not is_simple
     if make is None or callable(sigma) or has_weights or numbers.get("Op") is not None:
         return None
-    known, inside = make(operator, shape)
+    result, inside = make(operator, shape)
     if tuple(inside) == shape:
-        return known
-    value = known.value
+        return result
+    value = result.value
 
     def mapped(z: Tensor, step: float) -> Tensor:
-        return known(z.reshape(tuple(inside)), step).reshape(z.shape)
+        return result(z.reshape(tuple(inside)), step).reshape(z.shape)
 
     return ProximalMap(mapped, None, value_in=lambda x, space: value(x.reshape(tuple(inside))))

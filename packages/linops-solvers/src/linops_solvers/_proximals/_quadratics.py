@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from torch import Tensor
 
-from ._proximal import ProximalMap, checked_weight, fitted_weight, sum_over_parts
+from ._proximal import (
+    ProximalMap,
+    checked_weight,
+    fitted_weight,
+    squared_magnitudes,
+    sum_over_parts,
+)
 
 
 def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> ProximalMap:
@@ -26,8 +32,8 @@ def l2_squared(weight: float | Tensor = 1.0, center: Tensor | float = 0.0) -> Pr
         return (z + scaled * fitted_weight("l2_squared", center, z, "center")) / (1 + scaled)
 
     def value(x: Tensor) -> Tensor:
-        offset = (x - fitted_weight("l2_squared", center, x, "center")).abs()
-        return (fitted_weight("l2_squared", weight, offset) * offset.square()).sum() / 2
+        squares = squared_magnitudes(x - fitted_weight("l2_squared", center, x, "center"))
+        return (fitted_weight("l2_squared", weight, squares) * squares).sum() / 2
 
     return ProximalMap(proximal, owner="l2_squared", value_in=sum_over_parts(value))
 

@@ -8,7 +8,7 @@ from typing import TypeAlias, cast
 import torch
 from torch import Tensor
 
-from .._shared._checks import Operator, check_like
+from .._shared._checks import Operator
 from .._shared._space import Space
 from .._shared._stacked import StackedOperators, one_per_operator
 from ._proximal import Proximal, ProximalMap, checked_proximal, function_of_map
@@ -31,17 +31,14 @@ def map_of_all_blocks(
     spaces = space.blocks
 
     def of_sum(z: Tensor, step: float) -> Tensor:
-        found = []
         blocks = zip(maps, A.split(z), A.units, strict=True)
-        for number, (each, block, unit) in enumerate(blocks):
-            new = each(block, step) if unit == 1 else unit * each(block / unit, step / unit**2)
-            check_like(
-                owner, f"what {name}[{number}] returns", new, f"the output of {A.name}", block
-            )
-            found.append(new)
-        return A.joined(found)
+        results = [
+            each(block, step) if unit == 1 else unit * each(block / unit, step / unit**2)
+            for each, block, unit in blocks
+        ]
+        return A.joined(results)
 
-    values = [function_of_map(each, own) for each, own in zip(given, spaces, strict=True)]
+    values = [function_of_map(each, home) for each, home in zip(given, spaces, strict=True)]
 
     def value(x: Tensor, _: Space) -> Tensor:
         blocks = zip(values, A.split(x), A.units, strict=True)
@@ -63,6 +60,6 @@ def maps_of_blocks(
     given = one_per_operator(owner, name, proximal, A, "proximal map")
     spaces = space.blocks
     return [
-        checked_proximal(owner, f"{name}[{number}]", each, dtype, own)
-        for number, (each, own) in enumerate(zip(given, spaces, strict=True))
+        checked_proximal(owner, f"{name}[{number}]", each, dtype, home)
+        for number, (each, home) in enumerate(zip(given, spaces, strict=True))
     ]

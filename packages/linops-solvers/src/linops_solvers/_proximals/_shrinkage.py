@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import is_recorded
+from linops_core.siblings import check_real, is_recorded
 
-from .._shared._checks import checked_number
 from .._shared._space import Space
 from ._proximal import (
     ProximalMap,
@@ -17,6 +16,7 @@ from ._proximal import (
     checked_axes,
     checked_weight,
     fitted_weight,
+    squared_magnitudes,
     sum_over_parts,
 )
 from ._singular_values import shrunk_singular_values, singular_values
@@ -57,12 +57,12 @@ def soft_threshold(weight: float | Tensor = 1.0) -> ProximalMap:
 
     def proximal(z: Tensor, step: float) -> Tensor:
         size = z.abs()
-        own = fitted_weight(owner, weight, size)
+        fitted = fitted_weight(owner, weight, size)
         tiny = torch.finfo(size.dtype).tiny
-        if isinstance(own, Tensor):
-            rest = torch.sub(size, own, alpha=step)
+        if isinstance(fitted, Tensor):
+            rest = torch.sub(size, fitted, alpha=step)
         else:
-            rest = size - step * own
+            rest = size - step * fitted
         if is_recorded(rest):
             return z * (rest.clamp(min=0) / size.clamp(min=tiny))
         rest.clamp_(min=0).div_(size.clamp_(min=tiny))
@@ -147,8 +147,8 @@ def l0(weight: float | Tensor = 1.0) -> ProximalMap:
     weight = checked_weight("l0", weight)
 
     def proximal(z: Tensor, step: float) -> Tensor:
-        own = fitted_weight("l0", weight, z)
-        lowest = torch.as_tensor(2 * step * own, device=z.device).sqrt()
+        fitted = fitted_weight("l0", weight, z)
+        lowest = torch.as_tensor(2 * step * fitted, device=z.device).sqrt()
         return torch.where(z.abs() <= lowest, 0, z)  # NaN stays
 
     def value(x: Tensor) -> Tensor:
@@ -176,7 +176,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
     tensor([ 1.5000, -8.0000])
     """
     weight = checked_weight("huber", weight)
-    delta = checked_number("huber", "delta", delta, is_positive=True)
+    delta = check_real("huber", "delta", delta, above=0)
 
     def proximal(z: Tensor, step: float) -> Tensor:
         scaled = step * fitted_weight("huber", weight, z)
@@ -188,7 +188,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
 
     def value(x: Tensor) -> Tensor:
         size = x.abs()
-        each = torch.where(size <= delta, size.square() / 2, delta * (size - delta / 2))
+        each = torch.where(size <= delta, squared_magnitudes(x) / 2, delta * (size - delta / 2))
         return (fitted_weight("huber", weight, size) * each).sum()
 
     return ProximalMap(proximal, owner="huber", value_in=sum_over_parts(value))
@@ -227,7 +227,7 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
             [0., 0.]])
     """
     owner = "nuclear_norm"
-    weight = checked_number(owner, "weight", weight)
+    weight = check_real(owner, "weight", weight, 0)
     dims = checked_axes(owner, dim)
     if dims is None or len(dims) != 2:
         raise ValueError(f"{owner}: dim must be two axes, of rows and of columns, got {dim!r}")

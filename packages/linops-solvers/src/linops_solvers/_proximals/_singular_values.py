@@ -17,8 +17,8 @@ from .._shared._tall import factors, n_blocks_of
 def singular_values(x: Tensor) -> Tensor:
     """Return the singular values of matrices (..., M, N), with all derivatives."""
     if _is_long(x) and is_differentiated(x):  # derivatives of blocks without full rank are infinite
-        found: Tensor = torch.linalg.svdvals(x.to(torch.promote_types(x.dtype, torch.float64)))
-        return found.to(x.dtype.to_real())
+        values: Tensor = torch.linalg.svdvals(x.to(torch.promote_types(x.dtype, torch.float64)))
+        return values.to(x.dtype.to_real())
     return _decomposed(x)[1] if _is_long(x) else torch.linalg.svdvals(x)
 
 
@@ -37,8 +37,8 @@ def shrunk_singular_values(x: Tensor, threshold: Tensor) -> Tensor:
     A. S. Lewis and H. S. Sendov, "Nonsmooth analysis of singular values", Set-Valued Analysis 13
     (2005), 213-264.
     """
-    found: Tensor = _Shrunk.apply(x, threshold)[0]  # type: ignore[no-untyped-call]
-    return found
+    result: Tensor = _Shrunk.apply(x, threshold)[0]  # type: ignore[no-untyped-call]
+    return result
 
 
 def _decomposed(x: Tensor) -> tuple[Tensor, ...]:
@@ -102,12 +102,12 @@ class _Derivative(Function):
         inside = torch.where(both, is_above.unsqueeze(-1).to(S.dtype), one_above)
         outside = (shrunk.unsqueeze(-1) + shrunk.unsqueeze(-2)) / torch.where(a + b > 0, a + b, 1)
         outside = torch.where((a + b > 0) | (threshold > 0), outside, 1)
-        own = outside.diagonal(dim1=-2, dim2=-1)
+        diagonal = outside.diagonal(dim1=-2, dim2=-1)
         left, right = direction @ Vh.mH, U.mH @ direction
         core = U.mH @ left
         turned = inside * (core + core.mH) / 2 + outside * (core - core.mH) / 2
-        turned = U @ turned + (left - U @ core) * own.unsqueeze(-2)
-        along = turned @ Vh + (U * own.unsqueeze(-2)) @ (right - core @ Vh)
+        turned = U @ turned + (left - U @ core) * diagonal.unsqueeze(-2)
+        along = turned @ Vh + (U * diagonal.unsqueeze(-2)) @ (right - core @ Vh)
         return along, (U * (S > threshold).unsqueeze(-2)) @ Vh
 
     @staticmethod

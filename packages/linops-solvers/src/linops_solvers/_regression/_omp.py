@@ -8,25 +8,13 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, inner_products
+from linops_core.siblings import check_real, check_vector, inner_products
 
-from .._shared._checks import (
-    Operator,
-    check_complex_linear,
-    check_finite,
-    check_like,
-    checked_number,
-)
+from .._shared._checks import Operator, check_complex_linear, check_finite, check_like
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of
 
 _NAME = "omp"
 
@@ -81,7 +69,7 @@ def omp(
     """
     check_vector(_NAME, "y", y)
     progress = Progress(_NAME, max_num_iters, watching)
-    tol = checked_number(_NAME, "tol", tol)
+    tol = check_real(_NAME, "tol", tol, 0)
     check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
     steps = _Steps(OperatorPair(_NAME, A, adjoint, y.dtype), y, tol, column_norms)
     start = {"residual": 1.0, "nonzeros": 0.0}, None if steps.size else StopReason.CONVERGED
@@ -146,8 +134,8 @@ class _Steps(SolverSteps):
         if self.basis:
             basis = torch.stack(self.basis)
             for _ in range(2):  # twice, because of rounding
-                (found,) = space.total(inner_products(basis, rest))
-                rest, parts = rest - found @ basis, parts + found.cpu()
+                (products,) = space.total(inner_products(basis, rest))
+                rest, parts = rest - products @ basis, parts + products.cpu()
         (length,) = self.A.magnitudes([], [rest])
         # A dependent column, or a residual that is only rounding, explains nothing.
         if length <= math.sqrt(len(self.chosen) + 1) * rounding_of(self.A.dtype) * before:
@@ -164,13 +152,13 @@ class _Steps(SolverSteps):
     def _best(self, score: Tensor) -> tuple[int | None, float]:
         """Return the entry with the highest score (None: another process has it) and the score."""
         totals = self.A.input.totals
-        own = int(score.argmax()) if len(score) else None
+        index = int(score.argmax()) if len(score) else None
         highest = score.new_zeros(totals.n_parts)
-        if own is not None:
-            highest[totals.part] = score[own].clamp(min=0)
+        if index is not None:
+            highest[totals.part] = score[index].clamp(min=0)
         (highest,) = self.A.input.total(highest)
         best = int(highest.argmax())
-        return own if best == totals.part else None, float(highest[best])
+        return index if best == totals.part else None, float(highest[best])
 
     def result(self) -> Tensor:
         """Return the least-squares solution for the chosen columns, in the unit of y."""
@@ -181,8 +169,8 @@ class _Steps(SolverSteps):
             for index, column in enumerate(self.triangle):
                 triangle[: index + 1, index] = column
             right = torch.stack(self.parts).unsqueeze(-1)
-            found = torch.linalg.solve_triangular(triangle, right, upper=True)
-            for entry, value in zip(self.chosen, found.squeeze(-1).to(x), strict=True):
+            solution = torch.linalg.solve_triangular(triangle, right, upper=True)
+            for entry, value in zip(self.chosen, solution.squeeze(-1).to(x), strict=True):
                 if entry is not None:
                     x.view(-1)[entry] = value
         return in_given_precision(_NAME, x * self.unit, self.A.dtype)

@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import Processes, is_recorded
+from linops_core.siblings import Processes, check_integer, is_recorded
 
-from ._checks import check_count
 from ._precision import at_least_single
 from ._space import Space
 
@@ -61,7 +60,7 @@ class Checkpoint:
             The number, the values and the reasons of the step that was loaded.
         """
         vectors = {name: pair for name, pair in problem.items() if isinstance(pair, tuple)}
-        others = [type(value) for value in problem.values() if isinstance(value, Tensor)]
+        others = [name for name, value in problem.items() if isinstance(value, Tensor)]
         if others or not vectors:
             raise TypeError(
                 f"{self.owner}: the fingerprint of a problem must have vectors as pairs (space, "
@@ -83,9 +82,9 @@ class Checkpoint:
         if state is None:
             return None
         for name, holder in holders.items():
-            found = state[name].items()
+            saved = state[name].items()
             vars(holder).update(
-                {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in found}
+                {k: v.to(first.device) if isinstance(v, Tensor) else v for k, v in saved}
             )
         step: State = state["step"]
         self.loaded = step["iteration"]
@@ -129,9 +128,9 @@ class Checkpoint:
         self._together(read, "what a checkpoint is of")
         iterations = self._of_all([*states], "the iterations of checkpoints")
         common = set.intersection(*map(set, iterations))
-        path, found = states[max(common)] if common else (self.newest, None)
-        state: State | None = _copied(found)
-        del found
+        path, saved = states[max(common)] if common else (self.newest, None)
+        state: State | None = _copied(saved)
+        del saved
         states.clear()
 
         def settle() -> None:
@@ -194,9 +193,9 @@ class Checkpoint:
                 f"({type(error).__name__}); {remedy}"
             ) from error
         for name in [*self.problem, *problem]:
-            wanted, found = self.problem.get(name), problem.get(name)
-            if not _is_same(wanted, found, precision):
-                values = "" if isinstance(wanted, Tensor) else f": {wanted} here, {found} there"
+            wanted, saved = self.problem.get(name), problem.get(name)
+            if not _is_same(wanted, saved, precision):
+                values = "" if isinstance(wanted, Tensor) else f": {wanted} here, {saved} there"
                 raise ValueError(
                     f"the checkpoint {path} must be of this problem, got one that differs in "
                     f"{name}{values}; {remedy}"
@@ -230,7 +229,7 @@ def checkpoint_of(
     owner: str, path: object, every: int, processes: Processes | None
 ) -> Checkpoint | None:
     """Return the files of a solve, given the arguments of a solver."""
-    check_count(owner, "checkpoint_every", every, 1)
+    check_integer(owner, "checkpoint_every", every, 1)
     if path is None:
         return None
     if not isinstance(path, (str, os.PathLike)):
@@ -266,12 +265,12 @@ def _plain(values: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _is_same(wanted: object, found: object, precision: float) -> bool:
-    if not isinstance(wanted, Tensor) or not isinstance(found, Tensor):
-        return type(wanted) is type(found) and wanted == found
-    if wanted.shape != found.shape:
+def _is_same(wanted: object, saved: object, precision: float) -> bool:
+    if not isinstance(wanted, Tensor) or not isinstance(saved, Tensor):
+        return type(wanted) is type(saved) and wanted == saved
+    if wanted.shape != saved.shape:
         return False
-    apart = (wanted - found).abs() <= precision * wanted[-1:].abs()
+    apart = (wanted - saved).abs() <= precision * wanted[-1:].abs()
     return bool(apart[:-1].all() and apart[-1:].all())
 
 

@@ -29,10 +29,33 @@ _WIDE = {
 
 
 class OperatorPair:
-    """An operator and its adjoint, for tensors in single precision where the dtype is half.
+    """An operator and its adjoint, and the spaces of their vectors.
 
-    Give ``like`` for functions that are made of the operators of another pair. They have its spaces
-    unless ``spaces`` are given. Vectors of the input may also be in a space ``input_space``.
+    Both are applied by ``forward`` and ``adjoint``. Where the dtype is half precision, these take
+    and return tensors in single precision. They refuse an operator that writes into its input.
+
+    Parameters
+    ----------
+    owner : str
+        The name of the solver, for messages.
+    A : NamedLinop or function
+    adjoint : function, optional
+        Needed for a function.
+    dtype : torch.dtype
+        That of the vectors.
+    name : str
+        The name of A in messages.
+    like : OperatorPair, optional
+        Another pair, of whose operators these functions are made. They have its spaces.
+    spaces : pair of Space, optional
+        The spaces of input and output; they follow from A.
+    input_space : Space, optional
+        A space in which vectors of the input are also.
+
+    Raises
+    ------
+    TypeError
+        If A is a function without adjoint, or neither can be called.
     """
 
     def __init__(
@@ -64,7 +87,9 @@ class OperatorPair:
         elif spaces is None and isinstance(A, StackedOperators):
             spaces = A.spaces(input_space)
         self.input: Space
+        """The space of the input."""
         self.output: Space
+        """The space of the output."""
         self.input, self.output = spaces or spaces_of(owner, A, input_space)
         self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
 
@@ -187,10 +212,10 @@ def in_given_precision(
     rule: str = "the scale of A must be such that the solution is",
 ) -> Tensor:
     """Return a result in the precision of a dtype; raise an error if it is out of range."""
-    found = to_half(x, dtype)
-    if (may_be_extreme or found is not x) and not found.isfinite().all():
-        raise ArithmeticError(f"{owner}: {rule} in the range of {found.dtype}, got infinity")
-    return found
+    result = to_half(x, dtype)
+    if (may_be_extreme or result is not x) and not result.isfinite().all():
+        raise ArithmeticError(f"{owner}: {rule} in the range of {result.dtype}, got infinity")
+    return result
 
 
 def rounding_of(dtype: torch.dtype) -> float:

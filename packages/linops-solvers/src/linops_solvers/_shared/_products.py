@@ -39,8 +39,8 @@ def largest_part(x: Tensor, dims: Sequence[int] | None = None, keepdim: bool = F
         low, high = torch.aminmax(parts)  # without a temporary
         return torch.maximum(high, -low)
     dims = [*(range(x.ndim) if dims is None else dims), *range(x.ndim, parts.ndim)]
-    found = parts.abs().amax(dims, keepdim) if dims else parts.abs()
-    return found.squeeze(-1) if keepdim and x.is_complex() else found
+    largest = parts.abs().amax(dims, keepdim) if dims else parts.abs()
+    return largest.squeeze(-1) if keepdim and x.is_complex() else largest
 
 
 def safe_norms(dtype: torch.dtype, count: int) -> tuple[float, float]:

@@ -1,4 +1,4 @@
-"""The loop of every solver: steps, callbacks, and the reason to stop.
+"""The loop of every solver.
 
 A solver checks its options, makes its :class:`SolverSteps`, and follows them by :class:`Progress`.
 """
@@ -6,183 +6,25 @@ A solver checks its options, makes its :class:`SolverSteps`, and follows them by
 from __future__ import annotations
 
 import inspect
-import os
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from enum import Enum
-from typing import Any, TypeAlias, TypedDict, TypeVar
+from typing import Any
 
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from linops_core.siblings import check_integer
+
 from ._checkpoint import Checkpoint, checkpoint_of
-from ._checks import check_callable, check_count
+from ._checks import check_callable
+from ._options import DEFAULTS, Checkpointed, Watching
+from ._reports import ConvergenceWarning, Measured, Step, StopReason
 from ._space import Space
 
 FAR = 100.0  # times its tolerance
 _INSIDE = ("linops_solvers.", "linops_core.", "torch.")
-
-
-class ConvergenceWarning(RuntimeWarning):
-    """A solver returned a result that misses its tolerances by far.
-
-    The precision of the dtype stopped it, or the result grew in directions in which the operator is
-    almost zero. Or the largest number of steps is done, and a value is more than 100 times its
-    tolerance; a tolerance of 0 switches this off.
-    """
-
-    __module__ = "linops_solvers"  # a traceback shows the name that users import
-
-
-class StopReason(Enum):
-    """Why a solver stopped; the better reasons come first."""
-
-    CONVERGED = "the tolerance is reached"
-    LEAST_SQUARES = "a least-squares solution is reached within the tolerance"
-    STALLED = "a step changed no more than its tolerance"
-    ROUNDING = "the precision allows no better result; A may be singular in this precision"
-    ILL_CONDITIONED = "the estimated condition number exceeds its limit"
-    MAX_ITERATIONS = "the largest number of iterations is done"
-
-    def __str__(self) -> str:
-        """Return the reason in words."""
-        return self.value
-
-
-@dataclass(frozen=True)
-class Step:
-    """The state of a solver after a step; callbacks get it.
-
-    The last step has the reason to stop. If there is nothing to do, it is step 0.
-    """
-
-    solver: str
-    """Name of the function."""
-    iteration: int
-    """Number of steps done."""
-    x: Tensor
-    """The result so far: a copy, without gradient."""
-    values: Mapping[str, float]
-    """Measured values by name; each solver documents them."""
-    reasons: tuple[StopReason | None, ...] = (None,)
-    """Why each problem of a batch stopped, None while it runs."""
-
-    @property
-    def reason(self) -> StopReason | None:
-        """Why the solver stopped: the worst of ``reasons``, or None while it runs."""
-        if None in self.reasons:
-            return None
-        order = list(StopReason)
-        return max((reason for reason in self.reasons if reason), key=order.index, default=None)
-
-
-Callback: TypeAlias = Callable[[Step], object]
-
-
-@dataclass
-class Record:
-    """A callback that keeps the measured values and the reason to stop.
-
-    If it is used for a second solve, it begins anew.
-
-    Examples
-    --------
-    >>> import torch
-    >>> from linops_solvers import conjugate_gradients
-    >>> record = Record()
-    >>> x = conjugate_gradients(lambda x: 2 * x, torch.ones(3), callback=record)
-    >>> record.iterations, record.reason
-    (1, <StopReason.CONVERGED: 'the tolerance is reached'>)
-    >>> record.values["residual"]
-    [0.0]
-    >>> print(record)
-    conjugate_gradients: the tolerance is reached after 1 step (residual 0, objective -0.75)
-    """
-
-    values: dict[str, list[float]] = field(default_factory=dict)
-    """The values of each step, by name."""
-    reasons: tuple[StopReason | None, ...] = (None,)
-    """As in the last :class:`Step`."""
-    iterations: int = 0
-    """Number of steps done."""
-    last: Step | None = None
-    """The last step."""
-
-    def __call__(self, step: Step) -> None:
-        """Keep the values of the step, and the ``x`` of the last step only."""
-        if self.reason is not None or step.iteration <= self.iterations:  # it is of another solve
-            self.values = {}
-        self.last = step
-        self.iterations = step.iteration
-        self.reasons = step.reasons
-        for name, value in step.values.items():
-            self.values.setdefault(name, []).append(value)
-
-    @property
-    def reason(self) -> StopReason | None:
-        """Why the solver stopped; None if it has not stopped."""
-        return None if self.last is None else self.last.reason
-
-    def __str__(self) -> str:
-        """Return the reason, the number of steps and the last values."""
-        if self.last is None:
-            return "no step was done"
-        values = ", ".join(f"{name} {value:.3g}" for name, value in self.last.values.items())
-        steps = f"{self.iterations} step{'s' * (self.iterations != 1)}"
-        return f"{self.last.solver}: {self.reason or 'not yet stopped'} after {steps} ({values})"
-
-
-Solver = TypeVar("Solver", bound=Callable[..., object])
-Reasons: TypeAlias = list[StopReason | None] | StopReason | None
-Measured: TypeAlias = tuple[Mapping[str, float], Reasons]
-"""The values of a step, and the reasons to stop, if any."""
-
-
-class Watching(TypedDict, total=False):
-    """Options of all solvers, which show their steps."""
-
-    progress: bool
-    tqdm_kwargs: Mapping[str, object] | None
-    callback: Callback | None
-
-
-class Checkpointed(Watching, total=False):
-    """Options of solvers that also continue from a file."""
-
-    checkpoint: str | os.PathLike[str] | None
-    checkpoint_every: int
-
-
-_DEFAULTS = Checkpointed(
-    progress=False, tqdm_kwargs=None, callback=None, checkpoint=None, checkpoint_every=10
-)
-
-
-def with_options(options: type) -> Callable[[Solver], Solver]:
-    """Let ``help`` and editors show the options that a solver takes as ``**watching``."""
-
-    def shown(solver: Solver) -> Solver:
-        found = inspect.signature(solver)
-        parameters = [*found.parameters.values()][:-1]
-        for name, kind in options.__annotations__.items():
-            kind, default = kind.__forward_arg__, _DEFAULTS[name]  # type: ignore[literal-required]
-            parameters.append(
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind
-                )
-            )
-        vars(solver)["__signature__"] = found.replace(parameters=parameters)
-        return solver
-
-    return shown
-
-
-def reading_options(watching: Checkpointed) -> dict[str, object]:
-    """Return the options that need values of tensors, so that a graph cannot have them."""
-    return {name: watching.get(name) for name in [*_DEFAULTS][:-1]}
 
 
 class SolverSteps(ABC):
@@ -277,12 +119,12 @@ class Progress:
         space: Space | None = None,
         count: tuple[str, int] = ("max_num_iters", 0),
     ) -> None:
-        check_count(solver, count[0], max_num_iters, count[1])
+        check_integer(solver, count[0], max_num_iters, count[1])
         known = Watching if space is None else Checkpointed
         for name in options or ():
             if name not in known.__annotations__:
                 raise TypeError(f"{solver}() got an unexpected keyword argument {name!r}")
-        given: dict[str, Any] = {**_DEFAULTS, **(options or {})}
+        given: dict[str, Any] = {**DEFAULTS, **(options or {})}
         self.solver, self.limit, self.callback = solver, max_num_iters, given["callback"]
         if self.callback is not None:
             check_callable(solver, "callback", self.callback)
@@ -378,25 +220,3 @@ class Progress:
                 f"after {self.limit} steps; allow more steps, or give the tolerance 0 if you "
                 "choose their number instead"
             )
-
-
-def reason_of(found: float, goal: float, noise: float, least: float = 0.0) -> StopReason | None:
-    """Return the reason to stop, given a value, its goal, its rounding, and where no more helps."""
-    if found + noise <= goal:
-        return StopReason.CONVERGED
-    return StopReason.ROUNDING if found <= max(noise, least) else None
-
-
-def reason_of_both(
-    found: tuple[float, float], goals: tuple[float, float], noises: tuple[float, float]
-) -> StopReason | None:
-    """Return the reason to stop, given two norms, their goals and their rounding."""
-    triples = list(zip(found, goals, noises, strict=True))
-    if not all(length <= goal for length, goal, _ in triples):
-        return None
-    if all(length + noise <= goal for length, goal, noise in triples):
-        return StopReason.CONVERGED
-    # Each is at its rounding or below its goal.
-    if all(length + noise <= goal or length <= noise for length, goal, noise in triples):
-        return StopReason.ROUNDING
-    return None

@@ -23,6 +23,7 @@ from linops_core.siblings import (
     Totals,
     check_shares_pass,
     dims_of,
+    host_numbers,
     named_axes,
     norm,
     squared_norm,
@@ -41,11 +42,11 @@ _MOST_ENTRIES = 2**40  # of a vector that is spread over processes, for bounds t
 
 def summed_over_processes(*numbers: Terms) -> list[Tensor]:
     """Return the sums of terms of one shape over the processes, in one reduction."""
-    found: dict[int, Tensor] = {}
+    sums: dict[int, Tensor] = {}
     of_parts: dict[Hashable, list[tuple[int, Tensor]]] = defaultdict(list)
 
     def note(at: int, number: Tensor) -> None:
-        found[at] = found[at] + number if at in found else number
+        sums[at] = sums[at] + number if at in sums else number
 
     for at, terms in enumerate(numbers):
         for totals, number in terms:
@@ -61,12 +62,17 @@ def summed_over_processes(*numbers: Terms) -> list[Tensor]:
             shaped = part.reshape(real.shape).to(real.dtype)
             # Not view_as_complex: a part may begin at an odd place.
             note(at, torch.complex(*shaped.unbind(-1)) if number.is_complex() else shaped)
-    return [found[at] for at in range(len(numbers))]
+    return [sums[at] for at in range(len(numbers))]
 
 
 @dataclass(frozen=True)
 class Space:
-    """What a tensor is of a vector: the inner products, norms and random vectors of its space."""
+    """What a tensor is of a vector, with the inner products and norms of whole vectors.
+
+    By default a tensor is one whole vector. It can also be the part that this process has, and then
+    numbers are added up over the processes: :class:`OperatorPair` has such spaces. All of the
+    processes must ask in the same order.
+    """
 
     totals: Totals = WHOLE
     """How the numbers of the parts of a vector are added over processes."""
@@ -102,11 +108,11 @@ class Space:
             products = [vdot(x, z, systems).reshape(_scalars_shape(systems, x)) for x, z in pairs]
             lengths = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
         else:
-            found = summed_over_processes(
+            sums = summed_over_processes(
                 *(terms(self, vdot, *pair) for pair in pairs),
                 *(terms(self, squared_norm, vector) for vector in vectors),
             )
-            products, squares = found[: len(pairs)], found[len(pairs) :]
+            products, squares = sums[: len(pairs)], sums[len(pairs) :]
             lengths = [square.sqrt() for square in squares]
         if not self.has_complex_products:
             products = [product.real for product in products]
@@ -148,9 +154,9 @@ class Space:
     def unit_of(self, owner: str, *vectors: Tensor, is_output: bool = False) -> float:
         """Return the unit of one vector on the host; raise an error unless all are finite."""
         dtype = vectors[0].dtype
-        found = self._largest(*vectors)
+        magnitude = self._largest(*vectors)
         largest = max(
-            check_finite(owner, one.item(), dtype if is_output else None) for one in found
+            check_finite(owner, one.item(), dtype if is_output else None) for one in magnitude
         )
         # The inverse must be in range as well, because some devices multiply by it.
         lowest = torch.finfo(dtype).tiny
@@ -233,16 +239,16 @@ def magnitudes(
     ]
     pairs = [terms(space, _real_vdot, x.detach(), z.detach()) for space, x, z in products]
     numbers = summed_over_processes(*squares, *pairs)
-    found: list[float] = torch.stack(numbers).tolist()
+    values: list[float] = host_numbers(*numbers)
     for at, (space, vector) in enumerate(vectors):
         if not space.is_whole:
-            found[at] = math.sqrt(found[at])
+            values[at] = math.sqrt(values[at])
         lowest, highest = bounds(space, vector)
-        if not lowest < found[at] < highest:
+        if not lowest < values[at] < highest:
             unit = space.unit_of(owner, vector)
             if unit != 1:  # not for zeros, such as the first x of a solver
-                found[at] = unit * float(space.norm(vector / unit).item())
-    return found
+                values[at] = unit * float(space.norm(vector / unit).item())
+    return values
 
 
 def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tuple[Space, Space]:
@@ -251,18 +257,18 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
     If ``input_space`` is given, vectors of the input are also in that space. Then an operator of
     one process is applied to the parts.
     """
-    found = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
-    if isinstance(A, NamedLinop) and found != [None, None]:
-        there, back = (
+    of_sides = [totals_of(A, side) for side in SIDES] if isinstance(A, NamedLinop) else [None, None]
+    if isinstance(A, NamedLinop) and of_sides != [None, None]:
+        of_input, of_output = (
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
-            for side, totals in zip(SIDES, found, strict=True)
+            for side, totals in zip(SIDES, of_sides, strict=True)
         )
-        if input_space is not None and _parts(there) != _parts(input_space):
+        if input_space is not None and _parts(of_input) != _parts(input_space):
             raise NotImplementedError(
                 f"{owner}: all operators must have the same parts of x, got {A.signature} with "
                 "other parts; place the dimensions of the input in the same way for all operators"
             )
-        return there, back
+        return of_input, of_output
     if input_space is None or input_space.is_whole:
         return Space(), Space()
     if not isinstance(A, NamedLinop):
@@ -289,5 +295,5 @@ def common_input(owner: str, operators: Iterable[Operator]) -> Space:
 def _axes(A: NamedLinop, side: Side, cut: Iterable[NamedDimension]) -> tuple[int, ...] | None:
     """Return the axes of dimensions; None if they may be within a ``...``."""
     axis_of = {dim: axis for axis, dim in named_axes(dims_of(A.shape, side))}
-    found = [axis_of.get(dim) for dim in cut]
-    return None if None in found else tuple(sorted(axis for axis in found if axis is not None))
+    axes = [axis_of.get(dim) for dim in cut]
+    return None if None in axes else tuple(sorted(axis for axis in axes if axis is not None))

@@ -85,9 +85,9 @@ class StackedOperators(nn.Module):
 
     def spaces(self, input_space: Space | None = None) -> tuple[Space, Space]:
         """Return the space of the input and the space of the joined output."""
-        there = common_input(self.owner, self.operators) if input_space is None else input_space
-        blocks = tuple(spaces_of(self.owner, A, there)[1] for A in self.operators)
-        return there, Space(blocks=blocks, split=self.split)
+        shared = common_input(self.owner, self.operators) if input_space is None else input_space
+        blocks = tuple(spaces_of(self.owner, A, shared)[1] for A in self.operators)
+        return shared, Space(blocks=blocks, split=self.split)
 
     def forward(self, x: Tensor) -> Tensor:
         """Return all outputs, joined."""

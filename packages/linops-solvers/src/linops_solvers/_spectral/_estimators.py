@@ -12,8 +12,10 @@ from torch import Tensor
 from linops_core.siblings import inner_products, vdot
 
 from .._shared._checks import Operator, check_complex_linear, check_finite
+from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_own_space
-from .._shared._progress import Measured, Progress, SolverSteps, Watching, with_options
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured
 from .._shared._space import Space, spaces_of
 from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
@@ -90,8 +92,8 @@ def estimate_trace(
         progress.limit -= 2 * third
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
-        known = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
-        (mean.known,) = mean.space.total(known + mean.like.new_zeros(()))
+        trace = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
+        (mean.known,) = mean.space.total(trace + mean.like.new_zeros(()))
 
     def sample() -> Tensor:
         z = mean.signs().flatten()
@@ -200,8 +202,8 @@ class _Steps(SolverSteps):
     def length(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""
         estimate = estimate.detach()
-        found = self.space.norm(estimate) if estimate.ndim else estimate.abs()
-        return float(found.item())
+        length = self.space.norm(estimate) if estimate.ndim else estimate.abs()
+        return float(length.item())
 
     def add(self, sample: Tensor) -> None:
         """Add a sample, by the recurrence of Welford."""

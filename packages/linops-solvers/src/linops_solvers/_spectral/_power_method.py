@@ -8,21 +8,14 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_integer, check_real, check_vector
 
-from .._shared._checks import Operator, check_count, check_finite, checked_number
+from .._shared._checks import Operator, check_finite
 from .._shared._graphs import solved_in_steps
+from .._shared._options import Checkpointed, Watching, reading_options, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_own_space, rounding_of, to_half
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    Watching,
-    reading_options,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason
 from .._shared._space import Space, bounds
 from .._shared._vectors import BatchDims, input_or_random, space_of_systems
 
@@ -87,8 +80,8 @@ def power_method(
     """
     owner = "power_method"
     check_vector(owner, "v_init", v_init)
-    check_count(owner, "max_iters", max_iters, 1)
-    tol = checked_number(owner, "tol", tol)
+    check_integer(owner, "max_iters", max_iters, 1)
+    tol = check_real(owner, "tol", tol, 0)
     batch = space_of_systems(owner, A, v_init, batch_dims)
     dtype, wide = v_init.dtype, in_own_space(owner, A, v_init.dtype)
 
@@ -246,7 +239,7 @@ def operator_norm(
     tensor(4.)
     """
     owner = "operator_norm"
-    tol = checked_number(owner, "tol", tol)
+    tol = check_real(owner, "tol", tol, 0)
     goals, count = {"change": tol}, ("max_iters", 1)
     progress = Progress(owner, max_iters, watching, goals=goals, count=count)
     v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)
@@ -265,13 +258,13 @@ def norm_of(
         return v.abs().sum()
     image = pair.forward(v)
     size = pair.output.unit_of(owner, image, is_output=True)
-    length, found = pair.magnitudes([v], [image])
-    if length and not found:  # v is in the null space
+    length, image_length = pair.magnitudes([v], [image])
+    if length and not image_length:  # v is in the null space
         v = pair.input.random_like(v)
         image = pair.forward(v)
         size = pair.output.unit_of(owner, image, is_output=True)
-        (found,) = pair.magnitudes([], [image])
-    unit = size / pair.input.unit_of(owner, v) if found else 1.0
+        (image_length,) = pair.magnitudes([], [image])
+    unit = size / pair.input.unit_of(owner, v) if image_length else 1.0
     back = pair.adjoint(image / size)
     if back.dtype != v.dtype and back.is_complex():
         v = v.to(back.dtype)

@@ -10,18 +10,13 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Generator, Tensor
 
-from linops_core.siblings import inner_products, norm, real_part
+from linops_core.siblings import check_integer, check_real, inner_products, norm, real_part
 
-from .._shared._checks import Operator, check_count, check_finite, checked_number
+from .._shared._checks import Operator, check_finite
+from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space
 from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
@@ -100,9 +95,9 @@ def svd(
     >>> torch.round(svd(A, 3).S, decimals=4)
     tensor([5., 5., 3.])
     """
-    check_count(_NAME, "k", k, 1)
-    check_count(_NAME, "oversampling", oversampling)
-    tol = checked_number(_NAME, "tol", tol)
+    check_integer(_NAME, "k", k, 1)
+    check_integer(_NAME, "oversampling", oversampling, 0)
+    tol = check_real(_NAME, "tol", tol, 0)
     goals, count = {"residual": tol}, ("max_num_iters", 1)
     progress = Progress(_NAME, max_num_iters, watching, goals=goals, count=count)
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)
@@ -229,11 +224,11 @@ class _Basis:
         """Return the images of rows under an operator, as rows."""
         first, *others = rows.unbind()
         image = operator(first.reshape(self.like.shape)).flatten()
-        found = image.new_empty(len(rows), image.numel())
-        found[0] = image
+        result = image.new_empty(len(rows), image.numel())
+        result[0] = image
         for number, row in enumerate(others, 1):  # each in turn: an operator may reuse its memory
-            found[number] = operator(row.reshape(self.like.shape)).flatten()
-        return found
+            result[number] = operator(row.reshape(self.like.shape)).flatten()
+        return result
 
     def extend(self, rows: Tensor, scale: float) -> Tensor:
         """Add a block for the part of the rows outside of the basis; return the block."""
@@ -256,10 +251,10 @@ class _Basis:
 
     def coordinates(self, rows: Tensor, blocks: Sequence[Tensor]) -> Tensor:
         """Return the inner products of rows with the rows of blocks, side by side."""
-        (found,) = self.space.total(
+        (products,) = self.space.total(
             torch.cat([inner_products(block, rows.mT).mT for block in blocks], 1)
         )
-        return found
+        return products
 
     def length(self, rows: Tensor) -> float:
         """Return the norm of all rows together; raise an error unless it is finite."""

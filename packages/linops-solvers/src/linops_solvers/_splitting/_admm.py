@@ -8,26 +8,16 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor
 
+from linops_core.siblings import check_integer, check_real
+
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import (
-    check_count,
-    check_like,
-    check_unchanged,
-    checked_number,
-    version_of,
-)
+from .._shared._checks import check_like
+from .._shared._options import Checkpointed, with_options
 from .._shared._precision import rounding_of
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    reason_of_both,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of_both
 from .._shared._space import Space, magnitudes
 from .._shared._stacked import Operators, Vectors
 from ._problem import PenalizedProblem, floors_of
@@ -114,10 +104,10 @@ def admm(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
-    rho = checked_number(_NAME, "rho", rho, is_positive=True)
-    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
-    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
+    check_integer(_NAME, "max_cg_iters", max_cg_iters, 1)
+    rho = check_real(_NAME, "rho", rho, above=0)
+    eps_abs = check_real(_NAME, "eps_abs", eps_abs, 0)
+    eps_rel = check_real(_NAME, "eps_rel", eps_rel, 0)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
     options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)
@@ -144,64 +134,55 @@ class _Steps(SolverSteps):
     def __init__(self, problem: PenalizedProblem, progress: Progress, options: _Options) -> None:
         self.problem, self.progress, self.options = problem, progress, options
         self.last_change_of_rho = 0 if options.fixed else progress.limit // 2
-        pair, split = problem.A, problem.L
-        (self.y_size,) = pair.magnitudes([], [problem.y])
-        self._target = target = pair.adjoint(problem.y)
-        self.normal, self.normal_of_L = pair.normal(), split.normal()
-        self.version = version_of(target)
-        check_adjoint(pair, problem.y, target)
+        pair, split, x = problem.A, problem.L, problem.first()
+        self.normal_of_L = split.normal()
         if split.name == "L":
-            check_adjoint(split, split.forward(split.input.random_like(target.detach())).clone())
+            check_adjoint(split, split.forward(split.input.random_like(x.detach())).clone())
         are_complex = pair.is_complex_linear and split.is_complex_linear
         self.vectors = Space(pair.input.totals, has_complex_products=are_complex)
-        x = torch.zeros_like(target) if problem.x0 is None else problem.x0
-        check_like(_NAME, "x0", x, "the output of the adjoint", target)
         self.x, self.z, self.rho = x, split.forward(x), options.rho
         self.u = torch.zeros_like(self.z)
         self.floors = floors_of(options.eps_abs, (split.output, self.z), (pair.input, x))
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
-        return {**self.options._asdict(), **self.problem.known(self.x)}
+        return {**self.options._asdict(), **self.problem.known()}
 
     def step(self) -> Measured:
         """Solve for x, apply the proximal map for z, and add the difference to u."""
-        problem, options, target, rho = self.problem, self.options, self._target, self.rho
+        problem, options, rho = self.problem, self.options, self.rho
         pair, split = problem.A, problem.L
         precision, rounding = torch.finfo(pair.dtype).eps, rounding_of(pair.dtype)
-        right = torch.add(target, split.adjoint(self.z - self.u), alpha=rho)
+        right = torch.add(problem.target, split.adjoint(self.z - self.u), alpha=rho)
         check_like(_NAME, "the output of the adjoint of L", right, "x", self.x)
         gtol = max(0.1 * min(1.0, self.primal, self.dual), precision)
         norm, x = self.solve_for_x(right, gtol), self.x
         image = split.forward(x)
         self.z = z = problem.proximal(image + self.u, 1 / rho)
-        check_like(_NAME, "what the proximal map returns", z, "the output of L", image)
         self.u = u = self.u + image - z
         back = split.adjoint(u)
-        product = self.normal(x)
-        check_unchanged(_NAME, "the adjoint of A", target, self.version, product)
-        slopes = product - target
-        del right, product
+        slopes = problem.gradient(x)
+        del right
         seen = self.objective(slopes) if self.progress.is_watched else {}
         slopes = torch.add(slopes, back, alpha=rho)
-        slope, back_size, target_size, x_size, gap, u_size, *sizes = magnitudes(
+        slope, back_size, x_size, gap, u_size, *sizes = magnitudes(
             _NAME,
-            (pair.input, [slopes, back, target, x]),
+            (pair.input, [slopes, back, x]),
             (split.output, [image - z, u, image, z]),
         )
-        of_primal, of_dual, least = max(sizes), max(rho * back_size, target_size), 0.0
-        if not target_size:  # only the steps show scales: all of a solution may be 0
+        of_primal, of_dual, least = max(sizes), max(rho * back_size, problem.target_size), 0.0
+        if not problem.target_size:  # only the steps show scales: all of a solution may be 0
             of_primal = self.primal_size = max(of_primal, self.primal_size)
             of_dual = self.dual_size = max(of_dual, self.dual_size)
         elif u_size:  # L x and z are 0 as far as the rounding of |y|^2 shows, if below this
-            least = rounding * self.y_size * (self.y_size / of_dual) * (back_size / u_size)
+            least = rounding * problem.y_size * (problem.y_size / of_dual) * (back_size / u_size)
             least = least if of_primal <= least else 0.0
         weight, units = options.eps_rel, (of_primal or 1.0, of_dual or 1.0)
         goals = max(self.floors[0] + weight * of_primal, least), self.floors[1] + weight * of_dual
         self.progress.goals.update(primal=goals[0] / units[0], dual=goals[1] / units[1])
         self.primal, self.dual = gap / units[0], slope / units[1]
         # The dual one is a sum of terms that may cancel; each has its own rounding.
-        noise = rounding * (norm * x_size + math.sqrt(norm) * self.y_size + rho * back_size)
+        noise = rounding * (norm * x_size + math.sqrt(norm) * problem.y_size + rho * back_size)
         reason = reason_of_both((gap, slope), goals, (rounding * of_primal, noise))
         if options.eps_rel < precision and max(self.primal, self.dual) <= rounding:
             reason = reason or StopReason.ROUNDING
@@ -216,7 +197,7 @@ class _Steps(SolverSteps):
         pair, limit = self.problem.A, Progress(_NAME, self.options.max_cg_iters)
 
         def weighted(x: Tensor) -> Tensor:
-            return torch.add(self.normal(x), self.normal_of_L(x), alpha=self.rho)
+            return torch.add(self.problem.normal(x), self.normal_of_L(x), alpha=self.rho)
 
         system = ConjugateSteps(
             weighted, None, self.vectors, right, self.x, (gtol, 0.0), pair.dtype
@@ -238,11 +219,11 @@ class _Steps(SolverSteps):
     @torch.no_grad()
     def objective(self, slope: Tensor) -> dict[str, float]:
         """Return the objective, given A^H (A x - y); A is not applied again."""
-        x, space = self.x, self.problem.A.input
-        products = (space, x, slope), (space, x, self._target)
+        x, space, problem = self.x, self.problem.A.input, self.problem
+        products = (space, x, slope), (space, x, problem.target)
         of_slope, of_target = magnitudes(_NAME, products=products)
-        square = of_slope - of_target + self.y_size**2  # which may be below 0 by rounding
-        return self.problem.objective(math.sqrt(max(square, 0.0)), self.z)
+        square = of_slope - of_target + problem.y_size**2  # which may be below 0 by rounding
+        return problem.objective(math.sqrt(max(square, 0.0)), self.z)
 
     def result(self) -> Tensor:
         """Return x in the unit of y."""

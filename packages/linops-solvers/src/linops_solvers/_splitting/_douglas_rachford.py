@@ -8,20 +8,15 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_real, check_vector
 
 from .._proximals._proximal import Proximal
-from .._shared._checks import check_like, check_unchanged, checked_number, version_of
+from .._shared._checks import check_unchanged, version_of
+from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
-from .._shared._progress import (
-    Measured,
-    Progress,
-    SolverSteps,
-    Watching,
-    reason_of,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from .._shared._space import Space, magnitudes
 from ._problem import TwoFunctions
 
@@ -81,10 +76,10 @@ def douglas_rachford(
     tensor([1.0000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    tol = checked_number(_NAME, "tol", tol)
+    tol = check_real(_NAME, "tol", tol, 0)
     progress = Progress(_NAME, max_num_iters, watching, goals={"change": tol})
-    step = checked_number(_NAME, "step", step, is_positive=True)
-    relaxation = checked_number(_NAME, "relaxation", relaxation, is_positive=True)
+    step = check_real(_NAME, "step", step, above=0)
+    relaxation = check_real(_NAME, "relaxation", relaxation, above=0)
     if relaxation >= 2:
         raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
     maps = (proximal_f, Space()), (proximal_g, Space())
@@ -109,7 +104,6 @@ class _Steps(SolverSteps):
         self.tol, self.length, self.relaxation = tol, length, relaxation
         self.z = at_least_single(x0).clone()
         self.x = functions.f(self.z.clone(), length)  # the map may write into its argument
-        check_like(_NAME, "what the proximal map of f returns", self.x, "x0", self.z)
 
     def step(self) -> Measured:
         """Apply the proximal map of g, move z, and apply that of f."""
@@ -117,7 +111,6 @@ class _Steps(SolverSteps):
         version = version_of(x)
         other = functions.g(torch.lerp(z, x, 2.0), self.length)  # of 2 x - z
         check_unchanged(_NAME, "a proximal map", x, version, other)
-        check_like(_NAME, "what the proximal map of g returns", other, "x0", z)
         move = other - x
         length, *sizes, far = magnitudes(_NAME, (Space(), [move, x, other, z]))
         size, noise = max(sizes), rounding_of(self.dtype) * max(*sizes, far)

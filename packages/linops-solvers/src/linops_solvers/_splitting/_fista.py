@@ -7,7 +7,7 @@ from typing import Unpack
 from torch import Tensor
 
 from .._proximals._proximal import Proximal
-from .._shared._progress import Checkpointed, with_options
+from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._forward_backward import ForwardBackward
 from ._problem import PenalizedProblem

@@ -7,17 +7,13 @@ import math
 import torch
 from torch import Tensor
 
-from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import (
-    Operator,
-    check_like,
-    check_output,
-    check_unchanged,
-    checked_number,
-    version_of,
-)
+from linops_core.siblings import check_real
+
+from .._shared._checks import Operator, check_output, check_unchanged, version_of
+from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, rounding_of
-from .._shared._progress import Checkpointed, Measured, Progress, SolverSteps, reason_of
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, reason_of
 from ._problem import PenalizedProblem
 
 
@@ -36,35 +32,24 @@ class ForwardBackward(SolverSteps):
         restart: bool = False,
     ) -> None:
         self.problem, self.has_momentum, self.restart = problem, has_momentum, restart
-        pair, y, owner = problem.A, problem.y, problem.owner
-        self.tol = checked_number(owner, "tol", tol)
+        pair, x, owner = problem.A, problem.first(), problem.owner
+        self.tol = check_real(owner, "tol", tol, 0)
         goals, space = {"change": self.tol}, pair.input
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
         if step is not None:
-            step = checked_number(owner, "step", step, is_positive=True)
-        self.given, self.given_normal = step, pair.normal()
-        self._target = pair.adjoint(y)
-        self.version = version_of(self._target)
-        check_adjoint(pair, y, self._target)
-        self.target_size, self.y_size = pair.magnitudes([self._target], [y])
-        x = torch.zeros_like(self._target) if problem.x0 is None else problem.x0
-        check_output(owner, pair, pair.forward(x), y)
-        gradient = self.normal(x) - self._target
-        length = _first_step(pair, self.normal, gradient) if step is None else step
-        length = checked_number(owner, "step", length, is_positive=True)
+            step = check_real(owner, "step", step, above=0)
+        self.given = step
+        check_output(owner, pair, pair.forward(x), problem.y)
+        gradient = problem.gradient(x)
+        length = _first_step(pair, problem.normal, gradient) if step is None else step
+        length = check_real(owner, "step", length, above=0)
         self.x, self.z, self.length, self.age = x, x.clone(), length, 1.0
         self.gradient, self.z_gradient = gradient, gradient.clone()
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
         methods = {"momentum": self.has_momentum, "restart": self.restart}
-        return {"tol": self.tol, "step": self.given, **methods, **self.problem.known(self.x)}
-
-    def normal(self, x: Tensor) -> Tensor:
-        """Return A^H A x, by the closed form where there is one."""
-        image = self.given_normal(x)
-        check_like(self.problem.owner, "the output of the adjoint", image, "x", x)
-        return image
+        return {"tol": self.tol, "step": self.given, **methods, **self.problem.known()}
 
     def solve(self) -> Tensor:
         """Return the x that minimises |A x - y|^2 / 2 + g."""
@@ -77,23 +62,19 @@ class ForwardBackward(SolverSteps):
         x, gradient, z, z_gradient = self.x, self.gradient, self.z, self.z_gradient
         step, version_of_x = self.length, version_of(x)
         while True:
-            found = problem.proximal(torch.sub(z, z_gradient, alpha=step), step)
-            check_like(owner, "what the proximal map returns", found, "x", x)
-            check_unchanged(owner, "the proximal map", x, version_of_x, found)
-            image = self.normal(found)
-            check_unchanged(owner, "A", self._target, self.version, image)
-            found_gradient = image - self._target
-            del image
-            move = found - z
-            products = [(move, found_gradient - z_gradient)]
+            x_new = problem.proximal(torch.sub(z, z_gradient, alpha=step), step)
+            check_unchanged(owner, "the proximal map", x, version_of_x, x_new)
+            new_gradient = problem.gradient(x_new)
+            move = x_new - z
+            products = [(move, new_gradient - z_gradient)]
             if self.has_momentum and self.restart:
-                products.append((move, found - x))
+                products.append((move, x_new - x))
             length, size, z_size, bent, *slope = pair.magnitudes(
-                (move, found, z), products=products
+                (move, x_new, z), products=products
             )
             del move, products
             # Rounding of both gradients limits the curvature.
-            noise = rounding * (size + z_size + step * self.target_size)
+            noise = rounding * (size + z_size + step * problem.target_size)
             if step * bent <= length**2 * (1 + 1e-3) + length * noise:
                 break
             if self.given is not None:
@@ -105,17 +86,17 @@ class ForwardBackward(SolverSteps):
         reason, size = None, max(size, z_size)
         if length <= max(tol, precision) * size:
             # Rounding of the proximal map and its argument, and of the gradient.
-            noise = rounding * (size + step * self.target_size)
+            noise = rounding * (size + step * problem.target_size)
             reason = reason_of(length, tol * size, noise, precision * size)
         if not self.has_momentum or (slope and slope[0] < 0):
             self.age = 1.0
         before, self.age = self.age, (1 + math.sqrt(1 + 4 * self.age**2)) / 2
         momentum = 1 + (before - 1) / self.age
         del z, z_gradient  # like others below, before more vectors are made
-        self.z = torch.lerp(x, found, momentum)
-        self.z_gradient = torch.lerp(gradient, found_gradient, momentum)
-        self.x, self.gradient, self.length = found, found_gradient, step
-        del found, found_gradient, x, gradient
+        self.z = torch.lerp(x, x_new, momentum)
+        self.z_gradient = torch.lerp(gradient, new_gradient, momentum)
+        self.x, self.gradient, self.length = x_new, new_gradient, step
+        del x_new, new_gradient, x, gradient
         return self.values(length / (size or 1.0)), reason
 
     def values(self, change: float) -> dict[str, float]:
@@ -124,7 +105,7 @@ class ForwardBackward(SolverSteps):
         values = {"change": change, "residual": math.nan, "step": self.length}
         if self.progress.is_watched:
             (misfit,) = pair.magnitudes([], [pair.forward(self.x) - problem.y])
-            values["residual"] = misfit / (self.y_size or 1.0)
+            values["residual"] = misfit / (problem.y_size or 1.0)
             values |= problem.objective(misfit, self.x)
         return values
 

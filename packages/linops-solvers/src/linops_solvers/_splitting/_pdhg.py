@@ -8,22 +8,16 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_real, check_vector
 
 from .._proximals._proximal import Proximal, map_sketch
 from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import check_like, check_unchanged, checked_number, version_of
+from .._shared._checks import check_like, check_unchanged, version_of
+from .._shared._options import Checkpointed, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
-from .._shared._progress import (
-    Checkpointed,
-    Measured,
-    Progress,
-    SolverSteps,
-    StopReason,
-    reason_of_both,
-    with_options,
-)
+from .._shared._progress import Progress, SolverSteps
+from .._shared._reports import Measured, StopReason, reason_of_both
 from .._shared._stacked import Operators, StackedOperators, Vectors, one_vector, stacked_operator
 from .._spectral._power_method import norm_of
 from ._problem import TwoFunctions, floors_of
@@ -118,8 +112,8 @@ def pdhg(
     tensor([1.5000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
-    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
+    eps_abs = check_real(_NAME, "eps_abs", eps_abs, 0)
+    eps_rel = check_real(_NAME, "eps_rel", eps_rel, 0)
     dtype = x0.dtype
     K, adjoint = stacked_operator(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
@@ -131,7 +125,7 @@ def pdhg(
         p0 = one_vector(_NAME, "p0", p0, K)
         check_vector(_NAME, "p0", p0)
     tau, sigma = (
-        given if given is None else checked_number(_NAME, name, given, is_positive=True)
+        given if given is None else check_real(_NAME, name, given, above=0)
         for name, given in (("tau", tau), ("sigma", sigma))
     )
     options = _Options(tau, sigma, eps_abs, eps_rel)
@@ -186,15 +180,15 @@ class _Steps(SolverSteps):
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
         pair, functions, x = self.pair, self.functions, self.x
-        found = {"x0": (pair.input, x), "p0": (pair.output, self.p), **pair.sketch(x)}
-        image, random = found["K"][1], pair.input.random_like(x)
+        vectors = {"x0": (pair.input, x), "p0": (pair.output, self.p), **pair.sketch(x)}
+        image, random = vectors["K"][1], pair.input.random_like(x)
         of_f, of_g = (
             map_sketch(functions.f, image, pair.dtype),
             map_sketch(functions.g, random, pair.dtype),
         )
         maps = {"f": (pair.output, of_f), "g": (pair.input, of_g)}
-        known = {f"the proximal map of {name}": vector for name, vector in maps.items()}
-        return {**self.options._asdict(), **found, **known}
+        maps_of_names = {f"the proximal map of {name}": vector for name, vector in maps.items()}
+        return {**self.options._asdict(), **vectors, **maps_of_names}
 
     def step(self) -> Measured:
         """Apply the proximal map of the conjugate of f for p, and that of g for x."""
@@ -208,16 +202,14 @@ class _Steps(SolverSteps):
         tau, sigma, norm = self.tau, self.sigma, self.norm
         # The proximal map of the conjugate of f, by the identity of Moreau.
         p_new = torch.add(p, ahead, alpha=sigma)
-        found = functions.f(p_new / sigma, 1 / sigma)
-        check_like(_NAME, "what the proximal map of f returns", found, "the output of K", p)
-        self.p = p_new = torch.sub(p_new, found, alpha=sigma)
+        mapped = functions.f(p_new / sigma, 1 / sigma)
+        self.p = p_new = torch.sub(p_new, mapped, alpha=sigma)
         of_p = p - p_new
-        del found, p
+        del mapped, p
         back = pair.adjoint(p_new)
         check_like(_NAME, "the output of the adjoint", back, "x0", x)
         x_new = functions.g(torch.sub(x, back, alpha=tau), tau)
         del back
-        check_like(_NAME, "what the proximal map of g returns", x_new, "x0", x)
         check_unchanged(_NAME, "the proximal map of g", x, versions[0], x_new)
         image_new = pair.forward(x_new)
         check_unchanged(_NAME, "K", image, versions[1], image_new)

@@ -12,6 +12,8 @@ from linops_core.siblings import check_vector
 
 from .._proximals._proximal import Proximal, checked_proximal, function_of_map, map_sketch
 from .._proximals._separable import Proximals, map_of_all_blocks
+from .._shared._adjoint_check import check_adjoint
+from .._shared._checks import check_like, check_unchanged, version_of
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision
 from .._shared._products import is_moderate
 from .._shared._space import Space
@@ -39,7 +41,7 @@ class PenalizedProblem:
         check_vector(owner, "y", y)
         self.owner, self.dtype = owner, y.dtype
         self.A = OperatorPair(owner, A, adjoint, y.dtype)
-        self.y, self.x0, self.unit = at_least_single(y), None, 1.0
+        self.y, self.unit = at_least_single(y), 1.0
         space = self.A.input
         if L is None:
             self.L = OperatorPair(owner, _itself, _itself, self.y.dtype, spaces=(space, space))
@@ -56,21 +58,41 @@ class PenalizedProblem:
         if not is_moderate(unit):
             self.y, self.unit = self.y / unit, unit
             self.proximal = lambda z, step: given(z * unit, step) / unit
+        self._normal, self.target = self.A.normal(), self.A.adjoint(self.y)
+        self._version = version_of(self.target)
+        check_adjoint(self.A, self.y, self.target)
+        self.target_size, self.y_size = self.A.magnitudes([self.target], [self.y])
+        self.x0: Tensor | None = None
         if x0 is not None:
             check_vector(owner, "x0", x0)
             self.x0 = at_least_single(x0) / self.unit
+            check_like(owner, "x0", self.x0, "the output of the adjoint", self.target)
 
-    def known(self, x: Tensor) -> dict[str, tuple[Space, Tensor]]:
+    def first(self) -> Tensor:
+        """Return x0, or zeros."""
+        return torch.zeros_like(self.target) if self.x0 is None else self.x0
+
+    def normal(self, x: Tensor) -> Tensor:
+        """Return A^H A x, by the closed form where there is one."""
+        image = self._normal(x)
+        check_like(self.owner, "the output of the adjoint", image, "x", x)
+        return image
+
+    def gradient(self, x: Tensor) -> Tensor:
+        """Return A^H (A x - y)."""
+        image = self.normal(x)
+        check_unchanged(self.owner, "A", self.target, self._version, image)
+        return image - self.target
+
+    def known(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
-        pair, split = self.A, self.L
-        found = {"y": (pair.output, self.y), **pair.sketch(x)}
-        if self.x0 is not None:
-            found["x0"] = pair.input, self.x0
+        pair, split, x = self.A, self.L, self.first()
+        vectors = {"y": (pair.output, self.y), "x0": (pair.input, x), **pair.sketch(x)}
         if split.name == "L":
-            found |= split.sketch(x)
+            vectors |= split.sketch(x)
         image = split.forward(pair.input.random_like(x.detach()))
-        known = map_sketch(self.proximal, image, self.dtype, self.unit)
-        return {**found, "the proximal map": (split.output, known)}
+        sketch = map_sketch(self.proximal, image, self.dtype, self.unit)
+        return {**vectors, "the proximal map": (split.output, sketch)}
 
     @torch.no_grad()
     def objective(self, misfit: float, z: Tensor) -> dict[str, float]:

@@ -28,17 +28,17 @@ def first_sigma(
     """
     A = K.given[0]
     if not isinstance(A, StackedOperators):
-        found = _sigmas(K, lambda z: [z], [penalty], [K.output], map_of_g, x0)
-        return None if found is None else found[0]
+        sigmas = _sigmas(K, lambda z: [z], [penalty], [K.output], map_of_g, x0)
+        return None if sigmas is None else sigmas[0]
     if x0.dtype is not K.dtype:  # half precision has no range for units
         return None
     given = maps_of_blocks(K.owner, "proximal_f", maps, A, K.output, K.dtype)
     spaces = K.output.blocks
-    found = _sigmas(K, A.split, given, spaces, map_of_g, x0)
-    if found is None:
+    sigmas = _sigmas(K, A.split, given, spaces, map_of_g, x0)
+    if sigmas is None:
         return None
-    A.units = [math.sqrt(sigma / found[0]) for sigma in found]
-    return found[0]
+    A.units = [math.sqrt(sigma / sigmas[0]) for sigma in sigmas]
+    return sigmas[0]
 
 
 def _sigmas(
@@ -67,12 +67,12 @@ def _sigmas(
     squares = [_size(space, z) ** 2 for _, z, space in terms]
     steps = [_natural_step(*term) for term in terms]
     pulls = [square / t if t else 0.0 for square, t in zip(squares, steps, strict=True)]
-    found = []
+    sigmas = []
     for pull, square in zip(pulls[:-1], squares[:-1], strict=True):
         others = sum(pulls) - pull
         least = min(pull or others, others or pull)
-        found.append(math.sqrt((pull or least) * least) / square if square else 0.0)
-    return found if all(0 < sigma < math.inf for sigma in found) else None
+        sigmas.append(math.sqrt((pull or least) * least) / square if square else 0.0)
+    return sigmas if all(0 < sigma < math.inf for sigma in sigmas) else None
 
 
 def _typical(
@@ -88,8 +88,8 @@ def _typical(
         return x0
     zeros = torch.zeros_like(K.forward(x0))
     for number, (proximal, space) in enumerate(zip(maps, spaces, strict=True)):
-        own = split(zeros)[number]
-        data = proximal(own.clone(), 2.0**_MOST)
+        block = split(zeros)[number]
+        data = proximal(block.clone(), 2.0**_MOST)
         if _size(space, data):
             parts = [data if n == number else part for n, part in enumerate(split(zeros))]
             x = K.adjoint(torch.cat([p.flatten() for p in parts]).reshape(zeros.shape))

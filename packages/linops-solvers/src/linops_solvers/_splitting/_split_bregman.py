@@ -7,7 +7,7 @@ from typing import Unpack
 from torch import Tensor
 
 from .._proximals._separable import Proximals
-from .._shared._progress import Checkpointed, with_options
+from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import Operators, Vectors
 from ._admm import admm
 

@@ -94,24 +94,24 @@ class AllocationCount(TorchDispatchMode):
 
         The first step of all may allocate what all of them share, so it is not repeated.
         """
-        known: dict[Hashable, _Counts] = {}
+        counts_by_look: dict[Hashable, _Counts] = {}
         seen = set[Hashable]()
         for number, step in enumerate(steps):
-            own, caches = self.structures.of(key(step))
-            look = own, tuple([cache in seen for cache in caches])
+            structure, caches = self.structures.of(key(step))
+            look = structure, tuple([cache in seen for cache in caches])
             seen.update(caches)
-            if look not in known:
+            if look not in counts_by_look:
                 start, before = self._now.copy(), self.peaks.copy()
                 self.peaks.update(start)
                 yield step
                 if number:
-                    known[look] = {
+                    counts_by_look[look] = {
                         d: (self.peaks[d] - start[d], n - start[d]) for d, n in self._now.items()
                     }
                 for device, peak in before.items():
                     self.peaks[device] = max(self.peaks[device], peak)
                 continue
-            for device, (highest, left) in known[look].items():
+            for device, (highest, left) in counts_by_look[look].items():
                 self.note(device, highest)
                 self._now[device] += left
 

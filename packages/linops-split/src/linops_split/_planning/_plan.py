@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from numbers import Integral
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Role, SplitError
-from linops_core.siblings import bytes_text, method_of, submodules_of
+from linops_core.siblings import bytes_text, is_size, method_of, submodules_of
 from memmap import html_table
 from nameddim import NamedDimension
 
@@ -131,10 +130,7 @@ def plan_batches(
 
     Notes
     -----
-    Starting with the whole operator, the search makes eight times as many tiles along the dimension
-    that may save most, and so on, until the work fits or ``max_tiles`` are reached. Then it
-    reduces the number of tiles of each dimension as far as the work still fits. The plan is a local
-    optimum: another combination may have fewer tiles.
+    The plan is a local optimum: another combination may have fewer tiles.
 
     Examples
     --------
@@ -151,7 +147,7 @@ def plan_batches(
     slices_along(linop, {}, sizes)  # raises if linop is not an operator or sizes are invalid
     device = device_of(linop, like, memory)
     budget = budget_on(device, memory)
-    if isinstance(max_tiles, bool) or not isinstance(max_tiles, Integral) or max_tiles < 1:
+    if not is_size(max_tiles):
         raise ValueError(f"plan_batches: max_tiles must be a positive integer, got {max_tiles!r}")
     _refuse_threads(linop)
     lengths = dims_to_cut(linop, dims, sizes)
@@ -175,8 +171,8 @@ def plan_batches(
         """
         batches = search.lengths(counts)
         return {
-            axis: sum(n for shape, n in held[batches] if shape.count(own) > whole.count(own))
-            for axis, own in enumerate(batches)
+            axis: sum(n for shape, n in held[batches] if shape.count(row) > whole.count(row))
+            for axis, row in enumerate(batches)
         }
 
     held = dict[tuple[int, ...], Sequence[tuple[torch.Size, int]]]()
@@ -207,12 +203,12 @@ def plan_batches(
 
 def _works(work: object) -> tuple[str, ...]:
     works = tuple(work) if isinstance(work, Iterable) and not isinstance(work, str) else (work,)
-    known = tuple(name for name in works if isinstance(name, str) and name in WORK_OPERATORS)
-    if not works or known != works:
+    result = tuple(name for name in works if isinstance(name, str) and name in WORK_OPERATORS)
+    if not works or result != works:
         raise ValueError(
             f"plan_batches: work must be one or several of {list(WORK_OPERATORS)}, got {work!r}"
         )
-    return known
+    return result
 
 
 def _methods(linop: NamedLinop) -> tuple[str, ...]:

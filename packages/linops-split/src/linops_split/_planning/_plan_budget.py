@@ -43,18 +43,18 @@ def budget_on(device: torch.device, memory: Memory | None) -> int:
 
 def _parsed(text: str) -> int:
     """Return the bytes that a text says."""
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"\s*(\d+(?:\.\d*)?(?:e\+?\d{1,2})?)\s*(?:([kmgt]?)(i?)b)?\s*",
         text,
         re.ASCII | re.IGNORECASE,
     )
-    if found is None or (found[3] and not found[2]):
+    if match is None or (match[3] and not match[2]):
         raise ValueError(
             "plan_batches: memory must be a number, alone or with B, kB, MB, GB, TB, KiB, MiB, GiB "
             f"or TiB, got {text!r}"
         )
-    exponent = ["", "k", "m", "g", "t"].index((found[2] or "").lower())
-    return int(Fraction(found[1]) * (1024 if found[3] else 1000) ** exponent)
+    exponent = ["", "k", "m", "g", "t"].index((match[2] or "").lower())
+    return int(Fraction(match[1]) * (1024 if match[3] else 1000) ** exponent)
 
 
 def free_nbytes(device: torch.device) -> int:

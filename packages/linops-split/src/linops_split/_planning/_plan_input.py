@@ -63,8 +63,8 @@ def dims_to_cut(
             raise TypeError(f"plan_batches: dims must be a sequence of dimensions, got {dims!r}")
         cuttable = [ND.infer(dim) for dim in dims]
         slices_along(linop, dict.fromkeys(cuttable, maxsize), given)  # raises for invalid ones
-    found = {dim: given.get(dim, linop.size(dim)) for dim in cuttable}
-    return {dim: size for dim, size in found.items() if size is not None and size > 1}
+    lengths = {dim: given.get(dim, linop.size(dim)) for dim in cuttable}
+    return {dim: size for dim, size in lengths.items() if size is not None and size > 1}
 
 
 def input_of(

@@ -48,23 +48,30 @@ class Search:
         fewer axes are measured.
 
         First, starting with one tile, repeatedly make eight times as many tiles along an axis,
-        until the peak fits. Then, last dimension first, reduce the tiles of each dimension as far
+        until the peak fits. If it never fits, do that again without ``expected``, which may have
+        chosen other axes. Then, last dimension first, reduce the tiles of each dimension as far
         as they still fit, until no single dimension can have one tile less. If nothing fits,
         ``lowest_peak`` is the smallest budget with which something is found: what was measured then
         is the same for all budgets that are too small.
         """
-        counts, saved, may = (1,) * len(self._sizes), dict[int, float](), expected or (lambda _: {})
-        while self.peak(counts) > budget:
-            finer = self._lower(counts, saved, may(counts))
-            if finer is None:
-                return None
-            counts = finer
+        counts = self._fine_enough(budget, expected) if expected else None
+        counts = counts or self._fine_enough(budget, lambda _: {})
+        if counts is None:
+            return None
         while True:
             counts = self._with_fewer(counts, budget)
             axes = [axis for axis, count in enumerate(counts) if count > 1]
             fewer = [self._with_count(counts, axis, counts[axis] - 1) for axis in axes]
-            if all(self.peak(own) > budget for own in fewer):
+            if all(self.peak(one) > budget for one in fewer):
                 return counts
+
+    def _fine_enough(self, budget: int, expected: Expected) -> Counts | None:
+        """Return the first numbers of tiles that fit, in one order of the axes."""
+        counts: Counts | None = (1,) * len(self._sizes)
+        saved = dict[int, float]()
+        while counts is not None and self.peak(counts) > budget:
+            counts = self._lower(counts, saved, expected(counts))
+        return counts
 
     def _lower(
         self, counts: Counts, saved: dict[int, float], expected: Mapping[int, float]
@@ -121,6 +128,6 @@ class Search:
     def _fewest(self, counts: Counts, axis: int, too_few: int, budget: int) -> int:
         """Return how many tiles along an axis would be enough if peaks grow evenly."""
         coarse = self._with_count(counts, axis, too_few)
-        long, short = (self.lengths(own)[axis] for own in (coarse, counts))
+        long, short = (self.lengths(one)[axis] for one in (coarse, counts))
         part = (budget - self.peak(counts)) / (self.peak(coarse) - self.peak(counts))
         return -(-self._sizes[axis] // int(short + part * (long - short)))

@@ -16,7 +16,7 @@ from .._private_torch import FakeTensor
 Value = TypeVar("Value")
 
 # Of modules: what calls do not read, or what they find again.
-_IGNORED = {"_adjoint", "_found", "_has_relatives", "_name", "_normal", "_steps", "_whole"}
+_IGNORED = {"_adjoint", "_memos", "_has_relatives", "_name", "_normal", "_steps", "_whole"}
 
 
 class Structures:
@@ -28,14 +28,14 @@ class Structures:
     """
 
     def __init__(self) -> None:
-        self._known = dict[int, tuple[nn.Module, _Found]]()
+        self._known = dict[int, tuple[nn.Module, _Seen]]()
         self._numbers = dict[Hashable, int]()
         self._first = dict[Hashable, Any]()
 
     def of(self, value: object) -> tuple[Hashable, list[Hashable]]:
         """Return what is equal, and the identities of caches, with their positions in weights."""
-        found = _Found([], [])
-        return self._of(value, found), found.caches
+        seen = _Seen([], [])
+        return self._of(value, seen), seen.caches
 
     def first_of(self, value: Value) -> Value:
         """Return the first of the values that were equal and share their caches."""
@@ -43,49 +43,49 @@ class Structures:
         first: Value = self._first.setdefault((key, *caches), value)
         return first
 
-    def _of(self, value: Any, found: _Found) -> Hashable:
+    def _of(self, value: Any, seen: _Seen) -> Hashable:
         if isinstance(value, Tensor):
             device = value.fake_device if isinstance(value, FakeTensor) else value.device
             bits = value.is_conj(), value.is_neg(), value.requires_grad
             return value.shape, value.stride(), value.dtype, device, bits
         if isinstance(value, WeightPart):
-            cut = [self._of(piece, found) for piece in value.cut]
-            found.cuts.append(tuple(cut))
+            cut = [self._of(piece, seen) for piece in value.cut]
+            seen.cuts.append(tuple(cut))
             lengths = tuple([None if p.start is None else p.stop - p.start for p in value.cut])
-            return self._of(tuple(value._replace(cut=())), found), lengths
+            return self._of(tuple(value._replace(cut=())), seen), lengths
         if isinstance(value, nn.Module):
             if id(value) not in self._known:
                 self._known[id(value)] = value, self._of_module(value)
-            own = self._known[id(value)][1]
-            found.cuts.extend(own.cuts)
-            found.caches.extend(own.caches)
-            return own.number
+            structure = self._known[id(value)][1]
+            seen.cuts.extend(structure.cuts)
+            seen.caches.extend(structure.caches)
+            return structure.number
         if isinstance(value, dict):
-            return tuple([(name, self._of(each, found)) for name, each in value.items()])
+            return tuple([(name, self._of(each, seen)) for name, each in value.items()])
         if isinstance(value, (tuple, list)):
-            return type(value), tuple([self._of(each, found) for each in value])
+            return type(value), tuple([self._of(each, seen) for each in value])
         if is_dataclass(value) and not isinstance(value, type):
             each = [getattr(value, field.name) for field in fields(value)]
-            return type(value), self._of(each, found)
+            return type(value), self._of(each, seen)
         if isinstance(value, slice):
             return slice, value.start, value.stop, value.step
         if isinstance(value, (set, frozenset)):
             return frozenset(value)
         return type(value), value if type(value).__hash__ is not None else id(value)
 
-    def _of_module(self, module: nn.Module) -> _Found:
-        own, attributes, caches = _Found([], []), list[Hashable](), list[int]()
+    def _of_module(self, module: nn.Module) -> _Seen:
+        structure, attributes, caches = _Seen([], []), list[Hashable](), list[int]()
         for name, value in vars(module).items():
             if isinstance(value, Cache):
                 caches.append(id(value))
             elif name not in _IGNORED:
-                attributes.append((name, self._of(value, own)))
-        own.caches.extend([(cache, *own.cuts) for cache in caches])
+                attributes.append((name, self._of(value, structure)))
+        structure.caches.extend([(cache, *structure.cuts) for cache in caches])
         key = type(module), *attributes
-        return own._replace(number=self._numbers.setdefault(key, len(self._numbers)))
+        return structure._replace(number=self._numbers.setdefault(key, len(self._numbers)))
 
 
-class _Found(NamedTuple):
+class _Seen(NamedTuple):
     """What was found inside of an object; equal modules have the same number."""
 
     cuts: list[Hashable]

@@ -61,8 +61,8 @@ class QuickFakeMode(FakeTensorMode):
             with in_kernel_invocation_manager(self):
                 made = func(*args, **kwargs)
             return self._on_device(made, args[0].fake_device)
-        own = self._key((*args, kwargs), is_pointwise) if is_known else None
-        look, given = (id(func), own, torch.get_default_dtype()), (args, kwargs)
+        key = self._key((*args, kwargs), is_pointwise) if is_known else None
+        look, given = (id(func), key, torch.get_default_dtype()), (args, kwargs)
         if look in _RESULTS:
             return self._like_before(*_RESULTS[look], given)
         before = [*tensors_in(given)]
@@ -72,7 +72,7 @@ class QuickFakeMode(FakeTensorMode):
             made = run() if count is None else count.of(func, args, kwargs, run)
         finally:
             self.count = count
-        if own is not None and self._key((*args, kwargs), is_pointwise) == own:
+        if key is not None and self._key((*args, kwargs), is_pointwise) == key:
             looks = _looks_of_new(made, before)
             if looks:
                 inside = workspace_nbytes(func, before, [*tensors_in([made])], args)
@@ -127,8 +127,8 @@ class QuickFakeMode(FakeTensorMode):
             has_look = value.constant is None and value.layout is torch.strided
             return _look(value) if has_look else None
         if isinstance(value, (tuple, list)):
-            found = tuple([self._key(each, is_pointwise) for each in value])
-            return None if None in found else found
+            keys = tuple([self._key(each, is_pointwise) for each in value])
+            return None if None in keys else keys
         if isinstance(value, dict):
             return self._key((*value.items(),), is_pointwise)
         return type(value), 0 if is_pointwise and isinstance(value, (float, complex)) else value
@@ -168,7 +168,7 @@ def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, 
 
     A new result has memory of its own, and no more than it needs.
     """
-    found = list[tuple[int | None, _Look]]()
+    looks = list[tuple[int | None, _Look]]()
     numbers = {id(tensor): number for number, tensor in enumerate(given)}
     storages = {tensor.untyped_storage()._cdata for tensor in given}
     for tensor in tensors_in([made]):
@@ -183,5 +183,5 @@ def _looks_of_new(made: Any, given: Sequence[Tensor]) -> list[tuple[int | None, 
         if number is None and (any(bits) or not is_new):
             return []
         storages.add(storage._cdata)
-        found.append((number, look))
-    return found
+        looks.append((number, look))
+    return looks

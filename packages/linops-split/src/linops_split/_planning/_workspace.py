@@ -62,6 +62,11 @@ def _accumulation_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any])
     return 0 if inputs[0].dtype == outputs[0].dtype else inputs[0].numel() * outputs[0].itemsize
 
 
+def _sort_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
+    """On a CPU, the numbers along an axis are made first; the longest axis is assumed."""
+    return max(outputs[1].shape, default=1) * outputs[1].itemsize
+
+
 def _roll_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> int:
     """Axes are rolled one after the other; all intermediate results live until the end."""
     dims = args[2] if len(args) > 2 else ()
@@ -89,9 +94,9 @@ def _real_fft_nbytes(inputs: Tensors, outputs: Tensors, args: Sequence[Any]) -> 
         return x.nbytes + _fft_nbytes(inputs, outputs, (None, first))
     before = 0 if _has_one_batch(x, first) else x.nbytes
     # MKL returns batches first, longest stride first, then the axes that it transformed.
-    own = [dim % x.ndim for dim in first]
-    rest = [axis for axis in range(x.ndim) if axis not in own]
-    order = [*sorted(rest, key=x.stride, reverse=True), *own]
+    axes = [dim % x.ndim for dim in first]
+    rest = [axis for axis in range(x.ndim) if axis not in axes]
+    order = [*sorted(rest, key=x.stride, reverse=True), *axes]
     strides = [prod(x.shape[a] for a in order[order.index(axis) + 1 :]) for axis in range(x.ndim)]
     between = torch.empty_strided(x.shape, strides, device="meta")
     after = 0 if _has_one_batch(between, [last]) else x.nbytes
@@ -186,6 +191,7 @@ _RULES: dict[Any, Rule] = {
     aten.mean: _accumulation_nbytes,
     aten.prod: _accumulation_nbytes,
     aten.cumsum: _accumulation_nbytes,
+    aten.sort: _sort_nbytes,
     aten.roll: _roll_nbytes,
     aten._fft_c2c: _fft_nbytes,
     aten._fft_r2c: _fft_nbytes,

@@ -39,7 +39,7 @@ def add_hooks_of(copy: nn.Module, module: nn.Module) -> None:
     """Add the hooks of a module, without those of its submodules, to a copy of it."""
     for name in _CONTAINERS:
         if hooks := getattr(module, name):
-            own = getattr(copy, name)
-            setattr(copy, name, OrderedDict({**own, **hooks}))
+            own_hooks = getattr(copy, name)
+            setattr(copy, name, OrderedDict({**own_hooks, **hooks}))
     if module._is_full_backward_hook is not None:
         copy._is_full_backward_hook = module._is_full_backward_hook

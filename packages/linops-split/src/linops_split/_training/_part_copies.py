@@ -75,7 +75,7 @@ class PartCopies:
 
     def is_followed(self, number: int) -> bool:
         """Whether a weight that a part reads requires a gradient."""
-        return any(of is not None for of, *_ in self._read[number])
+        return any(n is not None for n, *_ in self._read[number])
 
     def have_changed(self) -> bool:
         """Whether a tensor that is read was written to or moved since the copies were made."""
@@ -92,8 +92,8 @@ class PartCopies:
                 with_tensors_read(
                     source,
                     [
-                        tensor if of is None else self.weight_views.read(of, weights)
-                        for of, tensor, _ in read
+                        tensor if n is None else self.weight_views.read(n, weights)
+                        for n, tensor, _ in read
                     ],
                 )
                 for source, read in zip(self._sources, self._read, strict=True)
@@ -107,11 +107,11 @@ class PartCopies:
 
     def gradients_at_weights(self, sums: Collection[GradientSums]) -> dict[int, Tensor]:
         """Return the gradient of each weight, by the number of the weight."""
-        found = GradientSums(self.weight_views)
-        for own in sums:
-            for root, gradient in own.whole.items():
-                found.add_whole(root, gradient)
-        return found.whole
+        total = GradientSums(self.weight_views)
+        for sums_of_part in sums:
+            for root, gradient in sums_of_part.whole.items():
+                total.add_whole(root, gradient)
+        return total.whole
 
     def _tensors(self) -> list[Tensor]:
         return [copy for read in self._read for *_, copy in read] + self.weight_views.weights

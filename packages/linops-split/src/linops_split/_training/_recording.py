@@ -41,9 +41,9 @@ class Recording:
         """Return the gradients to the input and to the weights, computed part by part."""
         work = Backward(self.copies, x.detach(), gradient.detach(), of_input)
         of_x = self.run(work)
-        found = self.copies.gradients_at_weights(work.sums.values())
+        by_weight = self.copies.gradients_at_weights(work.sums.values())
         n_weights = len(self.copies.weight_views.weights)
-        return [of_x, *(found.get(number) for number in range(n_weights))]
+        return [of_x, *(by_weight.get(number) for number in range(n_weights))]
 
     def recorded_gradients(self, x: Tensor, gradient: Tensor) -> list[Tensor | None]:
         """Return the gradients under torch's own graph, so that autograd follows them.
@@ -55,12 +55,12 @@ class Recording:
             tensors = [tensor.view_as(tensor) for tensor in (x, *self.copies.weight_views.weights)]
             y = self.again(tensors[0], self.copies.recorded(tensors[1:]))
         wanted = [tensor for tensor in tensors if tensor.requires_grad]
-        found = iter(
+        gradients = iter(
             torch.autograd.grad(
                 y, wanted, gradient, create_graph=torch.is_grad_enabled(), allow_unused=True
             )
         )
-        return [next(found) if tensor.requires_grad else None for tensor in tensors]
+        return [next(gradients) if tensor.requires_grad else None for tensor in tensors]
 
 
 class Backward(Work):
@@ -113,19 +113,19 @@ class Backward(Work):
             x = x.detach().requires_grad_(self.collects)
             y = linop(x)
         wanted = [x, *leaves.values()] if self.collects else [*leaves.values()]
-        found: Sequence[Tensor | None] = [None] * len(wanted)
+        gradients: Sequence[Tensor | None] = [None] * len(wanted)
         if y.requires_grad:
-            found = torch.autograd.grad(y, wanted, _like(gradient, y), allow_unused=True)
+            gradients = torch.autograd.grad(y, wanted, _like(gradient, y), allow_unused=True)
         del y
         of_x = None
         if self.collects:
-            of_x, *found = found
+            of_x, *gradients = gradients
             of_x = torch.zeros_like(x) if of_x is None else of_x
-        for of, of_weight in zip(leaves, found, strict=True):
+        for n, of_weight in zip(leaves, gradients, strict=True):
             if of_weight is not None:
                 if part.devices not in self.sums:
                     self.sums[part.devices] = self.copies.new_sums()
-                self.sums[part.devices].add(of, of_weight)
+                self.sums[part.devices].add(n, of_weight)
         return of_x
 
 
@@ -161,10 +161,10 @@ class _Recorded(Function):
         x, *_ = ctx.saved_tensors
         # Autograd follows the gradients, or a batch of gradients is wanted.
         if torch.is_grad_enabled() or not writing_is_safe() or is_batch(gradient):
-            found = recording.recorded_gradients(x, gradient)
+            gradients = recording.recorded_gradients(x, gradient)
         else:
-            found = recording.gradients(x, gradient, ctx.needs_input_grad[2])
-        return None, None, *found
+            gradients = recording.gradients(x, gradient, ctx.needs_input_grad[2])
+        return None, None, *gradients
 
 
 def recorded(y: Tensor, recording: Recording, x: Tensor) -> Tensor:
@@ -184,9 +184,9 @@ def is_autocast(devices: Sequence[torch.device]) -> bool:
 
 def random_states(devices: Sequence[torch.device]) -> list[Tensor]:
     """Return the states of torch's generators, to find parts that draw random numbers."""
-    found = [torch.get_rng_state()]
+    states = [torch.get_rng_state()]
     for device in dict.fromkeys(devices):
         state_of = getattr(getattr(torch, device.type, None), "get_rng_state", None)
         if device.type != "cpu" and state_of is not None:
-            found.append(state_of(device))
-    return found
+            states.append(state_of(device))
+    return states

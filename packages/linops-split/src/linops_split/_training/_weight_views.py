@@ -90,8 +90,8 @@ class WeightViews:
     ) -> list[tuple[int | None, Tensor, Tensor]]:
         """Add what an operator reads: return the number of each view, the tensor and its copy."""
         tensors = tensors_read_by(linop)
-        found = zip(weights_held_by(linop), tensors, copies or tensors, strict=True)
-        return [(self.add(*each), *each[1:]) for each in found]
+        reads = zip(weights_held_by(linop), tensors, copies or tensors, strict=True)
+        return [(self.add(*each), *each[1:]) for each in reads]
 
     def _add_layout(self, weight: Tensor, stride: tuple[int, ...]) -> None:
         self.weights.append(weight)  # keeps the object alive, so that its identity stays valid

@@ -173,15 +173,15 @@ class _CompactStorage:
     ) -> None:
         self.uses = uses
         self._nodes: dict[int, Node] = {}
-        found = []
+        result = []
         for node, entry in tensors:
             view, empty = entry.view, torch.empty(0, dtype=_TYPES[entry.view.itemsize])
             sizes = [int(size) for size in view.sizes]
             strides = [stride // view.itemsize for stride in view.strides]
             tensor = empty.set_(storage, view.offset // view.itemsize, sizes, strides)
-            found.append(FoundTensor(tensor, (None, entry.names[0])))
+            result.append(FoundTensor(tensor, (None, entry.names[0])))
             self._nodes[id(tensor)] = node
-        (self._group,) = copy_plan(found).groups
+        (self._group,) = copy_plan(result).groups
         self._chunks: list[tuple[int, Chunk]] = []
         self.nbytes = 0
         for chunk in chunks_of(self._group, "close"):
@@ -209,9 +209,9 @@ class _CompactStorage:
     def tensors(self) -> Iterator[tuple[Node, int, tuple[int, ...]]]:
         """Each tensor, and its new offset and strides in elements."""
         for start, chunk in self._chunks:
-            there = torch.empty(chunk.nbytes, dtype=torch.uint8, device="meta")
+            memory = torch.empty(chunk.nbytes, dtype=torch.uint8, device="meta")
             for piece in chunk.pieces:
-                made = chunk.view(piece, there)
+                made = chunk.view(piece, memory)
                 offset = start // made.itemsize + int(made.storage_offset())
                 yield self._nodes[id(piece.tensor)], offset, made.stride()
 

@@ -37,7 +37,7 @@ def held_outside(
     pieces, inner, viewed = list(kept), [], set()
     owners = [item.tensor for item in unshared]
     for plan in plans:
-        owners += [item.tensor for item in plan.found]
+        owners += [item.tensor for item in plan.tensors]
         pieces += [piece.tensor for piece in plan.pieces]
         for item, whole in plan.composites:
             if whole.has_own:
@@ -74,7 +74,7 @@ def _storages_held_whole(groups: Iterable[Group], module: Source) -> set[int]:
     bases = [base for base in bases if union_nbytes([base]) == base.untyped_storage().nbytes()]
     if not bases:
         return set()
-    inside = {id(item.tensor) for item in traverse(module).found}
+    inside = {id(item.tensor) for item in traverse(module).tensors}
     return {base.untyped_storage()._cdata for base in bases if id(base) not in inside}
 
 

@@ -37,7 +37,7 @@ def add_casts_by_class(plan: CopyPlan, dtype: torch.dtype | None, uncast: Contai
     """
     wholes = {id(item.tensor): composite for item, composite in plan.composites}
     parts: set[int] = set()
-    for item in plan.found:
+    for item in plan.tensors:
         is_cast = is_cast_by_class(item.tensor, dtype) and id(item.tensor) not in uncast
         if is_cast and id(item.tensor) in wholes:
             plan.unknown.append(item)

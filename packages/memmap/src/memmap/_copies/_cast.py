@@ -108,5 +108,5 @@ def _disjoint(group: Group, cast: Cast) -> bool:
         layout = piece.view.layout()
         if layout is not None:
             layouts.setdefault(cast.unit(piece.tensor.dtype), []).append(layout)
-    touched = [Footprint(group.space, own) for own in layouts.values()]
+    touched = [Footprint(group.space, layouts_of_cast) for layouts_of_cast in layouts.values()]
     return all(a.isdisjoint(b) for a, b in combinations(touched, 2))

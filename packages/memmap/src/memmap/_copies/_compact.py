@@ -19,14 +19,14 @@ from .._modules._rebuild import strided, view_like
 from .._views._grid import products_of
 from .._views._view import View
 from ._plan import Group, Piece
-from ._spans import ByteSpan, Transfer
+from ._spans import ByteSpan, CopyPair
 
 # Word sizes in bytes: a transfer uses the largest that divides all offsets, lengths and steps.
 _WORDS = ((8, torch.int64), (4, torch.int32), (2, torch.int16), (1, torch.uint8))
 _MAX_ORIGINS = 16
 
 
-class Axis(NamedTuple):
+class BoxAxis(NamedTuple):
     """One digit of the addresses in a box, from `first` to before `past`."""
 
     period: int  # source bytes from one value of the digit to the next
@@ -40,7 +40,7 @@ class Box(NamedTuple):
 
     span: ByteSpan
     origin: int  # address whose digits are all 0
-    axes: tuple[Axis, ...]
+    axes: tuple[BoxAxis, ...]
 
     @property
     def pieces(self) -> list[Piece]:
@@ -52,7 +52,7 @@ class Box(NamedTuple):
         """Size of the copy."""
         return self.axes[-1].step * (self.axes[-1].past - self.axes[-1].first)
 
-    def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
+    def transfers(self, data: torch.Tensor) -> Iterator[CopyPair]:
         """One transfer of all bytes of the box."""
         source, (single, *others) = self.span.gathered(), self.axes
         offset = sum(axis.period * axis.first for axis in self.axes)
@@ -91,8 +91,8 @@ class Box(NamedTuple):
         return view_like(piece.tensor, data, offset, strides)
 
     def _digits(self, piece: Piece) -> list[tuple[int, int]] | None:
-        found = _digits([piece.view], self.origin, [axis.period for axis in self.axes])
-        return None if found is None else found[0]
+        digits = _digits([piece.view], self.origin, [axis.period for axis in self.axes])
+        return None if digits is None else digits[0]
 
 
 def box_of(span: ByteSpan, group: Group) -> Box | None:
@@ -100,15 +100,15 @@ def box_of(span: ByteSpan, group: Group) -> Box | None:
     views = [piece.view for piece in span.pieces]
     periods = sorted({1}.union(*map(_strides, views)))
     for origin in [*dict.fromkeys([group.start, *[view.address for view in views]])][:_MAX_ORIGINS]:
-        found = _digits(views, origin, periods)
-        if found is None:
+        of_views = _digits(views, origin, periods)
+        if of_views is None:
             continue
-        axes: list[Axis] = []
+        axes: list[BoxAxis] = []
         step = 1
         first = last = origin
-        for period, digits in zip(periods, zip(*found, strict=True), strict=True):
+        for period, digits in zip(periods, zip(*of_views, strict=True), strict=True):
             low, high = min(low for low, _ in digits), max(high for _, high in digits)
-            axes.append(Axis(period, low, high, step))
+            axes.append(BoxAxis(period, low, high, step))
             step *= high - low
             first += period * low
             last += period * (high - 1)

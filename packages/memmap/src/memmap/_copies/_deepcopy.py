@@ -102,18 +102,20 @@ def memory_aware_deepcopy(
         )
     is_outermost = memo is None
     memo = {} if memo is None else memo
-    known: M | None = memo.get(id(module))
-    if known is not None:
-        return known
+    copied: M | None = memo.get(id(module))
+    if copied is not None:
+        return copied
     storages = CopiedStorages.of(memo)
     if id(module) in storages.reached:
         return reconstruct(module, memo)
     reached = traverse(module)
-    found, cloned = reached.found, set[int]()
+    tensors, cloned = reached.tensors, set[int]()
     if not is_outermost:
-        cloned = _cloned_by_torch(found, memo, storages)
-        found = [item for item in found if id(item.tensor) not in memo or id(item.tensor) in cloned]
-    unshared, others = split_unshared(found) if storages.is_empty() else ([], found)
+        cloned = _cloned_by_torch(tensors, memo, storages)
+        tensors = [
+            item for item in tensors if id(item.tensor) not in memo or id(item.tensor) in cloned
+        ]
+    unshared, others = split_unshared(tensors) if storages.is_empty() else ([], tensors)
     plan = copy_plan(others, detach)
     if is_outermost:
         warn_of_copy(plan, unshared)
@@ -165,7 +167,7 @@ def put_copies(
             plain,
             lambda part: plain[id(part)] if id(part) in plain else copy.deepcopy(part, memo),
         )
-    sources = [item.tensor for item in plan.found if id(item.tensor) in plain]
+    sources = [item.tensor for item in plan.tensors if id(item.tensor) in plain]
     for source in sources:
         made = with_class_of(plain[id(source)], source)
         if id(source) in cloned:
@@ -176,15 +178,15 @@ def put_copies(
 
 
 def _cloned_by_torch(
-    found: list[FoundTensor], memo: dict[int, Any], storages: CopiedStorages
+    tensors: list[FoundTensor], memo: dict[int, Any], storages: CopiedStorages
 ) -> set[int]:
     """Parameters that an outer copy met before, and that torch has cloned out of their storage.
 
     Other entries of the memo stay as they are, because somebody put them there on purpose.
     """
-    known = {
+    clones = {
         id(item.tensor)
-        for item in found
+        for item in tensors
         if id(item.tensor) in memo
         and id(item.tensor) not in storages.made
         and type(item.tensor) is torch.nn.Parameter
@@ -192,7 +194,7 @@ def _cloned_by_torch(
         and not item.tensor.is_nested
     }
     # Here `copy.deepcopy` keeps the objects that it copied, as long as the memo lives.
-    return known & {id(kept) for kept in memo.get(id(memo), ())} if known else known
+    return clones & {id(kept) for kept in memo.get(id(memo), ())} if clones else clones
 
 
 def copy_attachments(
@@ -202,9 +204,9 @@ def copy_attachments(
     if source.is_leaf and source.grad is not None:
         give_gradient(made, copy.deepcopy(source.grad, memo))
     # The copy already has the attributes of fake tensors and the parts of wrapper subclasses.
-    own = attributes_of(made)
+    attributes = attributes_of(made)
     for name, value in attributes_of(source).items():
-        if name not in own:
+        if name not in attributes:
             object.__setattr__(made, name, copy.deepcopy(value, memo))
     if hooks:
         for hook in (source._backward_hooks or {}).values():

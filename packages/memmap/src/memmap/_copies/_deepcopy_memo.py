@@ -28,8 +28,8 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     A key is in the dictionary if any part of its storage was copied. A lookup makes the copy full.
     """
 
-    def __init__(self, known: dict[int, torch.UntypedStorage]) -> None:
-        super().__init__(known)
+    def __init__(self, storages: dict[int, torch.UntypedStorage]) -> None:
+        super().__init__(storages)
         self.reached: set[int] = set()  # ids of objects all of whose tensors are in the memo
         # Copies by the id of their source. Only the garbage collector would free the memo itself.
         self.made: dict[int, torch.Tensor] = {}
@@ -41,10 +41,10 @@ class CopiedStorages(dict[int, torch.UntypedStorage]):
     @classmethod
     def of(cls, memo: dict[Any, Any]) -> CopiedStorages:
         """The copied storages of a memo, always the same object; entries of torch stay."""
-        known = memo.get("torch", {})
-        if not isinstance(known, cls):
-            memo["torch"] = known = cls(known)
-        return known
+        storages = memo.get("torch", {})
+        if not isinstance(storages, cls):
+            memo["torch"] = storages = cls(storages)
+        return storages
 
     def __contains__(self, identity: object) -> bool:
         self._note_clone(identity)

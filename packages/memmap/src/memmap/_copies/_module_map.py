@@ -109,7 +109,7 @@ class ModuleMemoryMap:
     @property
     def groups(self) -> list[StorageGroup]:
         """Tensors of the registered modules as they are now, grouped by the memory they share."""
-        groups = copy_plan(self._known.found(None, named=True), detach=True).groups
+        groups = copy_plan(self._known.tensors(None, named=True), detach=True).groups
         return [
             StorageGroup(
                 tuple(path_text(piece.path) for piece in group.pieces),
@@ -181,17 +181,17 @@ class ModuleMemoryMap:
         _check_pack(pack)
         if low_memory and non_blocking:
             raise ValueError(NOT_BOTH)
-        known = self._known.with_module(module, target)
-        fill = known.filler(target, pack, non_blocking)
+        state = self._known.with_module(module, target)
+        fill = state.filler(target, pack, non_blocking)
         move(
             module,
             Target(target, None),
             lambda group, _: fill(group),
             strict=strict,
             low_memory=low_memory,
-            others=known.found(None),
-            kept=known.devices[target].regions.by_storage,
-            further=[attribute_set(self, "_known", known, self._known)],
+            others=state.tensors(None),
+            kept=state.devices[target].regions.by_storage,
+            further=[attribute_set(self, "_known", state, self._known)],
         )
         return module
 
@@ -238,26 +238,26 @@ class ModuleMemoryMap:
         target = device_of(device)
         _check_pack(pack)
         check_holds_its_tensors(module)
-        known = self._known.with_module(module, target)
-        there = known.devices[target]
+        state = self._known.with_module(module, target)
+        placed = state.devices[target]
         reached = traverse(module)
         memo: dict[int, Any] = {}
         CopiedStorages.of(memo).reached |= reached.seen
-        for item in reached.found:
-            copied = there.copies.get(id(item.tensor))
+        for item in reached.tensors:
+            copied = placed.copies.get(id(item.tensor))
             if copied is not None and copied.properties == properties_of(item.tensor, item.path):
                 memo[id(item.tensor)] = copied.copy
-        missing = [item for item in reached.found if id(item.tensor) not in memo]
+        missing = [item for item in reached.tensors if id(item.tensor) not in memo]
         # Copy every tensor, also those in objects that copy themselves.
         plan = copy_plan([item._replace(owned=True) for item in missing], detach)
         check_initialized(plan)
         check_arrival(plan, plan.groups, target)
-        fill = known.filler(target, pack, non_blocking)
+        fill = state.filler(target, pack, non_blocking)
         plain: dict[int, torch.Tensor] = {}
         with torch.no_grad():
             for group in plan.groups:
                 plain |= fill(group)
-        sources = put_copies(plan, plain, memo, there.counters, target)
+        sources = put_copies(plan, plain, memo, placed.counters, target)
 
         def complete() -> None:
             for source in sources:
@@ -265,15 +265,15 @@ class ModuleMemoryMap:
 
         made = reconstruct(module, memo, complete)
         for source in sources:
-            there.copies[id(source)] = Copied(source, memo[id(source)], properties_of(source))
-        self._known = known
+            placed.copies[id(source)] = Copied(source, memo[id(source)], properties_of(source))
+        self._known = state
         return made
 
     def release(self, device: torch.device | str | int | None = None) -> None:
         """Forget the memory placed on a device, or on all devices; it is sent again when needed."""
         target = None if device is None else device_of(device)
         devices = self._known.devices
-        kept = {on: there for on, there in devices.items() if target not in (None, on)}
+        kept = {on: memory for on, memory in devices.items() if target not in (None, on)}
         self._known = _Known(self._known.modules, kept)
 
 
@@ -286,20 +286,20 @@ class _Known:
 
     def with_module(self, module: Source, device: torch.device) -> _Known:
         """A copy that also knows a module, meant for a device, and that may place more there."""
-        is_known = any(known is module for known, _ in self.modules)
+        is_known = any(member is module for member, _ in self.modules)
         modules = self.modules if is_known else (*self.modules, (module, device))
-        there = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
-        return _Known(modules, self.devices | {device: there})
+        memory = self.devices[device].copy() if device in self.devices else DeviceMemory(device)
+        return _Known(modules, self.devices | {device: memory})
 
-    def found(self, device: torch.device | None, named: bool = False) -> list[FoundTensor]:
+    def tensors(self, device: torch.device | None, named: bool = False) -> list[FoundTensor]:
         """Tensors of all modules, or of those that may go to a device, each once."""
-        found: dict[int, FoundTensor] = {}
+        tensors: dict[int, FoundTensor] = {}
         for number, (module, meant_for) in enumerate(self.modules):
             prefix = (None, f".{number}") if named and len(self.modules) > 1 else None
             if device is None or meant_for in (None, device):
-                for item in traverse(module, prefix).found:
-                    found.setdefault(id(item.tensor), item._replace(owned=True))
-        return list(found.values())
+                for item in traverse(module, prefix).tensors:
+                    tensors.setdefault(id(item.tensor), item._replace(owned=True))
+        return list(tensors.values())
 
     def filler(
         self, device: torch.device, pack: Pack, non_blocking: bool
@@ -311,7 +311,7 @@ class _Known:
             """The group of all registered tensors that share its memory."""
             nonlocal registered
             if registered is None:
-                groups = copy_plan(self.found(device), detach=True).groups
+                groups = copy_plan(self.tensors(device), detach=True).groups
                 registered = {storage: group for group in groups for storage in group.storages}
             # Memory made only now (for tensors without memory of their own) is not registered.
             return registered.get(group.storages[0], group)

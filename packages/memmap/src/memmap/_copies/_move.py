@@ -168,15 +168,15 @@ def move(
     check_holds_its_tensors(module)
     modules = [submodule for _, submodule in modules_in(module, attributes)]
     uncast = set() if target.dtype is None else _uncast(module, modules, Target(None, target.dtype))
-    found = tensors_of(module)
+    tensors = tensors_of(module)
     if attributes:
-        known = {id(item.tensor) for item in found}
-        found += [item for item in traverse(module).found if id(item.tensor) not in known]
-        wrappers = [item.tensor for item in found if is_wrapper(item.tensor)]
+        ids = {id(item.tensor) for item in tensors}
+        tensors += [item for item in traverse(module).tensors if id(item.tensor) not in ids]
+        wrappers = [item.tensor for item in tensors if is_wrapper(item.tensor)]
         inner = {id(part) for whole in map(take_apart, wrappers) if whole for part in whole.parts}
-        found = [item for item in found if id(item.tensor) not in inner]
+        tensors = [item for item in tensors if id(item.tensor) not in inner]
     # No other name may refer to the memory that moves, or it could not be freed before the end.
-    steps, held = _planned(module, found, target, others, strict, low_memory, uncast)
+    steps, held = _planned(module, tensors, target, others, strict, low_memory, uncast)
     try:
         carry_out(steps, target, fill, {*held, *kept}, further)
         _call_overrides(modules, target.converted)
@@ -218,23 +218,25 @@ def _call_overrides(
 def _uncast(source: Source, modules: Sequence[torch.nn.Module], cast: Target) -> set[int]:
     """The ids of tensors whose type the overridden ``_apply`` of their module does not change."""
     asked: set[int] = set()
-    own: set[int] = set()
+    asked_here: set[int] = set()
 
     def ask(tensor: torch.Tensor) -> torch.Tensor:
-        if not own:  # most modules override nothing, and are never asked
-            own.update(traverse(source).seen)
-        if id(tensor) not in own:
+        if not asked_here:  # most modules override nothing, and are never asked
+            asked_here.update(traverse(source).seen)
+        if id(tensor) not in asked_here:
             return cast.converted(tensor)  # a new one, with which the class learns the new type
         asked.add(id(tensor))
         return tensor
 
-    found = [item.tensor for module in _call_overrides(modules, ask) for item in tensors_of(module)]
-    return {id(tensor) for tensor in found if not is_wrapper(tensor)} - asked
+    tensors = [
+        item.tensor for module in _call_overrides(modules, ask) for item in tensors_of(module)
+    ]
+    return {id(tensor) for tensor in tensors if not is_wrapper(tensor)} - asked
 
 
 def _planned(
     module: Source,
-    found: list[FoundTensor],
+    tensors: list[FoundTensor],
     target: Target,
     others: Iterable[FoundTensor],
     strict: bool,
@@ -242,16 +244,16 @@ def _planned(
     uncast: set[int],
 ) -> tuple[list[CopyPlan], Iterable[object]]:
     """Plans of the steps, and the identities of the storages that are held outside."""
-    uncast |= {id(item.tensor) for item in found if is_step_count(item.path)}
-    plan = copy_plan([item._replace(owned=True) for item in found], uncast=uncast)
+    uncast |= {id(item.tensor) for item in tensors if is_step_count(item.path)}
+    plan = copy_plan([item._replace(owned=True) for item in tensors], uncast=uncast)
     check_initialized(plan)
     add_casts_by_class(plan, target.dtype, uncast)
     groups = [group for group in plan.groups if _is_to_move(group, target)]
     check_arrival(plan, groups, target.device)
     held = outside = held_outside([plan])
     if held:
-        known = {id(item.tensor) for item in found}
-        rest = copy_plan([item for item in others if id(item.tensor) not in known], detach=True)
+        ids = {id(item.tensor) for item in tensors}
+        rest = copy_plan([item for item in others if id(item.tensor) not in ids], detach=True)
         outside = held_outside([plan, rest])
     warn_of_move(groups, outside, strict, module)
     return move_steps(plan, groups, all_at_once=not low_memory), held

@@ -54,7 +54,7 @@ def move_steps(plan: CopyPlan, groups: Sequence[Group], all_at_once: bool) -> li
         if parts:
             together.append(parts)
             home[id(item.tensor)] = parts[0]
-    for item in plan.found:
+    for item in plan.tensors:
         gradient = item.tensor.grad if item.tensor.is_leaf else None
         if id(item.tensor) in home and id(gradient) in home:
             together.append([home[id(item.tensor)], home[id(gradient)]])
@@ -67,9 +67,9 @@ def move_steps(plan: CopyPlan, groups: Sequence[Group], all_at_once: bool) -> li
     for item, composite in plan.composites:
         if id(item.tensor) in home:
             steps[number[home[id(item.tensor)]]].composites.append((item, composite))
-    for item in plan.found:
+    for item in plan.tensors:
         if id(item.tensor) in home:
-            steps[number[home[id(item.tensor)]]].found.append(item)
+            steps[number[home[id(item.tensor)]]].tensors.append(item)
     # A class may compute with tensors of the module, which must not have changed before.
     return sorted(steps.values(), key=lambda step: not step.unknown)
 
@@ -97,13 +97,13 @@ def carry_out(
                 # Freeing the source of the last step does not lower the peak.
                 origin = _origin_of(step, target, kept) if steps else None
                 changes = Changes(() if steps else further)
-                found = step.found
+                tensors = step.tensors
                 # Note the step before anything changes: an interrupt may come at any time.
-                done.append((found, changes.undo))
+                done.append((tensors, changes.undo))
                 _change(step, target, fill, changes)
                 del step, changes
                 if origin is not None:
-                    done[-1] = found, _MoveBack(found, origin)
+                    done[-1] = tensors, _MoveBack(tensors, origin)
         except BaseException:
             _undo_steps(done, stranded)
             raise
@@ -128,12 +128,12 @@ def _change(step: CopyPlan, target: Target, fill: Filler, changes: Changes) -> N
         for item in step.unknown:
             if id(item.tensor) not in wholes:
                 _send(item, item.tensor.detach(), plain, target)
-        found = {id(item.tensor) for item in step.found}
+        tensors = {id(item.tensor) for item in step.tensors}
         parts: dict[int, torch.Tensor] = {}
 
         def part_of(part: torch.Tensor) -> torch.Tensor:
             new = plain.get(id(part))
-            if new is None or id(part) not in found:
+            if new is None or id(part) not in tensors:
                 return part if new is None else new
             # A tensor of the module exchanges its memory with the new one: parts need another.
             return parts.setdefault(id(part), new.detach())
@@ -142,7 +142,7 @@ def _change(step: CopyPlan, target: Target, fill: Filler, changes: Changes) -> N
         for item in step.unknown:
             if id(item.tensor) in wholes:
                 _send(item, plain[id(item.tensor)], plain, target)
-    commit(step.found, plain, changes)
+    commit(step.tensors, plain, changes)
 
 
 def _send(
@@ -189,15 +189,15 @@ def _origin_of(step: CopyPlan, target: Target, kept: Container[object]) -> _Orig
 class _MoveBack:
     """Moves tensors back after their old memory was freed."""
 
-    def __init__(self, found: list[FoundTensor], origin: _Origin) -> None:
-        self._found = found
+    def __init__(self, tensors: list[FoundTensor], origin: _Origin) -> None:
+        self._tensors = tensors
         self._origin = origin
         self.is_done = False
 
     def __call__(self) -> None:
         if self.is_done:
             return
-        plan = copy_plan(self._found)
+        plan = copy_plan(self._tensors)
         changes = Changes([attribute_set(self, "is_done", True, False)])
         _change(plan, Target(self._origin.device, None), self._fill, changes)
 
@@ -214,12 +214,12 @@ def _undo_steps(done: _Done, stranded: list[FoundTensor]) -> None:
     The list is emptied on the way. A step may be undone again if it was interrupted.
     """
     while done:
-        found, step = done[-1]
+        tensors, step = done[-1]
         try:
             step()
         except KeyboardInterrupt:
             continue  # the caller raises in any case: no interrupt is lost
         except BaseException:  # the rest can still be brought back
-            at_once([partial(stranded.extend, found), done.pop])
+            at_once([partial(stranded.extend, tensors), done.pop])
         else:
             done.pop()

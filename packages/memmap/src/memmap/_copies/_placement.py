@@ -150,8 +150,8 @@ class DeviceMemory:
         `StorageError` if a piece overlaps placed memory only in part, or through a storage that
         was not known when the memory was placed.
         """
-        known = (self.regions.by_storage.get(storage) for storage in group.storages)
-        region = next((region for region in known if region is not None), None)
+        regions = (self.regions.by_storage.get(storage) for storage in group.storages)
+        region = next((region for region in regions if region is not None), None)
         if region is None:
             group_there = room(group)
             self._check_unknown(group_there)

@@ -55,7 +55,7 @@ class Group(NamedTuple):
 class CopyPlan:
     """The work of a copy, a move, or one step of a move.
 
-    Each tensor in `found` is a piece in `groups`, or is made again from pieces (`composites`), or
+    Each tensor in `tensors` is a piece in `groups`, or is made again from pieces (`composites`), or
     is of an `unknown` kind and is copied alone, by its class. A composite that its class casts is
     in both.
     """
@@ -63,7 +63,7 @@ class CopyPlan:
     groups: list[Group] = field(default_factory=list)
     composites: list[tuple[FoundTensor, CompositeTensor]] = field(default_factory=list)
     unknown: list[FoundTensor] = field(default_factory=list)
-    found: list[FoundTensor] = field(default_factory=list)
+    tensors: list[FoundTensor] = field(default_factory=list)
 
     @property
     def pieces(self) -> list[Piece]:
@@ -81,7 +81,7 @@ class CopyPlan:
 
 
 def copy_plan(
-    found: Iterable[FoundTensor], detach: bool = False, uncast: Container[int] = ()
+    tensors: Iterable[FoundTensor], detach: bool = False, uncast: Container[int] = ()
 ) -> CopyPlan:
     """Pieces of tensors, grouped by the memory they share; only groups with an owned tensor.
 
@@ -89,7 +89,7 @@ def copy_plan(
     """
     plan = CopyPlan()
     pieces: list[Piece] = []
-    for item in found:
+    for item in tensors:
         if not item.tensor.is_leaf and not detach:
             if not item.owned:
                 continue
@@ -97,7 +97,7 @@ def copy_plan(
                 f"{path_text(item.path)}: a tensor to be copied must be a leaf, got one computed "
                 f"by {item.tensor.grad_fn} (call detach() on it, or pass detach=True)"
             )
-        plan.found.append(item)
+        plan.tensors.append(item)
         _add_pieces(item, pieces, plan, id(item.tensor) in uncast)
     groups = _grouped(pieces)
     plan.groups = [group for group in groups if any(piece.owned for piece in group.pieces)]

@@ -22,7 +22,7 @@ Pack: TypeAlias = bool | Literal["close"]
 True: not those between views whose bounds do not meet. ``close``: also move views that step over
 untouched bytes closer together."""
 
-Transfer: TypeAlias = tuple[torch.Tensor, torch.Tensor]
+CopyPair: TypeAlias = tuple[torch.Tensor, torch.Tensor]
 """A view of new memory, and the view of old memory to copy into it."""
 
 
@@ -39,7 +39,7 @@ class ByteSpan(NamedTuple):
         """Size of the copy."""
         return self._scaled(self.stop - self.start)
 
-    def transfers(self, data: torch.Tensor) -> Iterator[Transfer]:
+    def transfers(self, data: torch.Tensor) -> Iterator[CopyPair]:
         """The transfers to make: bytes from each storage, or for a cast, numbers by their types."""
         if self.cast is None:
             for start, source in self._sources():

@@ -13,11 +13,11 @@ from .._views._runs import connected_intervals
 from ._allocate import HUGE_FROM
 
 
-def split_unshared(found: Sequence[FoundTensor]) -> tuple[list[FoundTensor], list[FoundTensor]]:
+def split_unshared(tensors: Sequence[FoundTensor]) -> tuple[list[FoundTensor], list[FoundTensor]]:
     """Split tensors into those that fill a storage alone (a clone copies it) and the others."""
     spans: list[tuple[int, int, int]] = []
-    are_filled = [False] * len(found)
-    for position, (tensor, _, owned) in enumerate(found):
+    are_filled = [False] * len(tensors)
+    for position, (tensor, _, owned) in enumerate(tensors):
         try:
             start, storage = data_address(tensor), tensor.untyped_storage()
         except (RuntimeError, ValueError):  # no strided memory, or none yet
@@ -29,7 +29,7 @@ def split_unshared(found: Sequence[FoundTensor]) -> tuple[list[FoundTensor], lis
     apart = {component[0][2] for component in connected_intervals(spans) if len(component) == 1}
     unshared: list[FoundTensor] = []
     others: list[FoundTensor] = []
-    for position, item in enumerate(found):
+    for position, item in enumerate(tensors):
         (unshared if are_filled[position] and position in apart else others).append(item)
     return unshared, others
 

@@ -113,5 +113,5 @@ def reduced(value: Any) -> tuple[Any, ...] | None:
         state = {name: part for name, part in attributes.items() if name != NO_STATE}
         return cls.__new__, (cls,), state, None, None
     reducer = copyreg.dispatch_table.get(cls)
-    found = reducer(value) if reducer else value.__reduce_ex__(4)
-    return (*found, None, None, None)[:5] if isinstance(found, tuple) else None
+    reduction = reducer(value) if reducer else value.__reduce_ex__(4)
+    return (*reduction, None, None, None)[:5] if isinstance(reduction, tuple) else None

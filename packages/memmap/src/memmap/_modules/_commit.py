@@ -20,7 +20,9 @@ from ._refcounts import known_uses, n_uses_inside
 from ._traverse import FoundTensor, path_text
 
 
-def commit(found: Sequence[FoundTensor], plain: dict[int, torch.Tensor], changes: Changes) -> None:
+def commit(
+    tensors: Sequence[FoundTensor], plain: dict[int, torch.Tensor], changes: Changes
+) -> None:
     """Give tensors, gradients included, new memory in place.
 
     `plain` has the new tensor for the id of each tensor; tensors without an entry stay. The
@@ -29,8 +31,8 @@ def commit(found: Sequence[FoundTensor], plain: dict[int, torch.Tensor], changes
     """
     pointed: list[torch.Tensor] = []
     exchanged: list[torch.Tensor] = []
-    uses = known_uses([item.tensor for item in found])
-    for item in found:
+    uses = known_uses([item.tensor for item in tensors])
+    for item in tensors:
         tensor, new = item.tensor, plain.get(id(item.tensor))
         if new is None:
             continue
@@ -49,7 +51,7 @@ def commit(found: Sequence[FoundTensor], plain: dict[int, torch.Tensor], changes
         for tensor in filter(is_counted, pointed):
             counters.add(tensor, tensor)  # they keep their counters
         counters.share(exchanged, plain)
-    others = [item for item in found if id(item.tensor) not in joined]
+    others = [item for item in tensors if id(item.tensor) not in joined]
     owners = _owners_to_join(others, set(map(id, exchanged)))
     # Setting a gradient stores the C++ tensor, not the Python object, so set it again afterwards.
     for owner, gradient in owners:
@@ -66,11 +68,11 @@ def commit(found: Sequence[FoundTensor], plain: dict[int, torch.Tensor], changes
 
 
 def _owners_to_join(
-    found: Sequence[FoundTensor], exchanged: Container[int]
+    tensors: Sequence[FoundTensor], exchanged: Container[int]
 ) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """Tensors and their gradients if at least one of the two is exchanged as a whole."""
     owners = []
-    for item in found:
+    for item in tensors:
         tensor = item.tensor
         gradient = tensor.grad if tensor.is_leaf else None
         if gradient is None or (id(tensor) not in exchanged and id(gradient) not in exchanged):

@@ -68,11 +68,11 @@ def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Pat
 
 def tensors_of(source: Source) -> list[FoundTensor]:
     """Parameters, buffers and gradients of a module; all tensors of a mapping; each once."""
-    found: dict[int, FoundTensor] = {}
+    tensors: dict[int, FoundTensor] = {}
     for path, value in named_values(source):
         if isinstance(value, torch.Tensor):
-            found.setdefault(id(value), FoundTensor(value, path))
-    return list(found.values())
+            tensors.setdefault(id(value), FoundTensor(value, path))
+    return list(tensors.values())
 
 
 def modules_in(source: object, attributes: bool = False) -> list[tuple[Path, torch.nn.Module]]:
@@ -82,8 +82,8 @@ def modules_in(source: object, attributes: bool = False) -> list[tuple[Path, tor
     """
     if isinstance(source, torch.nn.Module) and not attributes:
         return [((None, name) if name else None, module) for name, module in source.named_modules()]
-    found = named_values(source, attributes=True)
-    return [(path, value) for path, value in found if isinstance(value, torch.nn.Module)]
+    values = named_values(source, attributes=True)
+    return [(path, value) for path, value in values if isinstance(value, torch.nn.Module)]
 
 
 def _members_of_tensor(tensor: torch.Tensor, attributes: bool) -> Iterator[tuple[str, object]]:

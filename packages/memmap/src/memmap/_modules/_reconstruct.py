@@ -57,9 +57,9 @@ def _copied(value: Any, memo: dict[int, Any]) -> Any:
     cls = type(value)
     if cls in _ATOMS:
         return value
-    known = memo.get(id(value))
-    if known is not None:
-        return known
+    copied = memo.get(id(value))
+    if copied is not None:
+        return copied
     if cls is dict or (cls is OrderedDict and not value.__dict__):
         made = memo[id(value)] = cls()
         for key, item in value.items():

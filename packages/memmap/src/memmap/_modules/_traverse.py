@@ -76,7 +76,7 @@ class Traversal:
     """A breadth-first walk: states of modules first, objects that copy themselves last."""
 
     def __init__(self) -> None:
-        self.found: list[FoundTensor] = []
+        self.tensors: list[FoundTensor] = []
         self.seen: set[int] = set()  # ids of all objects that were met, tensors included
         self._alive: list[object] = []  # keeps temporary objects, so that no id is used twice
         # Objects still to open: modules, other objects, and objects that copy themselves.
@@ -109,7 +109,7 @@ class Traversal:
         if id(tensor) in self.seen:
             return
         self.seen.add(id(tensor))
-        self.found.append(FoundTensor(tensor, path, owned))
+        self.tensors.append(FoundTensor(tensor, path, owned))
         if tensor.is_leaf and (grad := tensor.grad) is not None:
             self.meet_tensor(grad, (path, ".grad"), owned)
         self.meet_all(_dotted(attributes_of(tensor)), path, owned)

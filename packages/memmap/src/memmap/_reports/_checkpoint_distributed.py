@@ -100,5 +100,5 @@ def _sizes(value: object) -> tuple[int, ...]:
     return sizes
 
 
-def _damaged(found: str) -> CheckpointError:
-    return CheckpointError(f"{METADATA} must be of torch.distributed.checkpoint, got {found}")
+def _damaged(got: str) -> CheckpointError:
+    return CheckpointError(f"{METADATA} must be of torch.distributed.checkpoint, got {got}")

@@ -50,8 +50,8 @@ def read_index(path: Path, read: Callable[[Path], Entries]) -> Entries:
 
     def read_shard(file: Path) -> Entries:
         entries = read(file)
-        known = {name for entry in entries.placed for name in entry.names} | {*entries.unplaced}
-        missing = min(names[file.name] - known, default=None)
+        listed = {name for entry in entries.placed for name in entry.names} | {*entries.unplaced}
+        missing = min(names[file.name] - listed, default=None)
         if missing is not None:
             raise CheckpointError(f"the shard must hold {missing!r}, got no such name")
         return entries
@@ -72,21 +72,21 @@ def _identity(path: Path) -> Hashable:
 def _joined(files: Iterable[Path], read: Callable[[Path], Entries], prefixed: bool) -> Entries:
     """Tensors of several files. Files that are links to one file share their memory."""
     entries = Entries()
-    known: dict[Hashable, list[tuple[Entry, list[str]]]] = {}
+    by_identity: dict[Hashable, list[tuple[Entry, list[str]]]] = {}
     for file in files:
         prefix, identity = f"{file.name}: " if prefixed else "", _identity(file)
-        if identity in known:
-            for entry, names in known[identity]:
+        if identity in by_identity:
+            for entry, names in by_identity[identity]:
                 entry.names += [f"{prefix}{name}" for name in names]
             continue
         try:
-            found = read(file)
+            read_entries = read(file)
         except CheckpointError as error:
             raise CheckpointError(f"{file.name}: {error}") from error
-        known[identity] = [(entry, entry.names) for entry in found.placed]
-        for entry in found.placed:
+        by_identity[identity] = [(entry, entry.names) for entry in read_entries.placed]
+        for entry in read_entries.placed:
             entry.names = [f"{prefix}{name}" for name in entry.names]
             entry.view = View((identity, entry.view.space), *entry.view[1:])
-        entries.placed += found.placed
-        entries.unplaced += [f"{prefix}{name}" for name in found.unplaced]
+        entries.placed += read_entries.placed
+        entries.unplaced += [f"{prefix}{name}" for name in read_entries.unplaced]
     return entries

@@ -187,14 +187,14 @@ class TensorWalk:
                 f"a storage must have a known type, a key and a size, got {key_text(key)}"
             )
         nbytes = n_elements * dtype.itemsize
-        known = self.storages.get(key)
-        if known is None:
-            known = self.storages[key] = Storage(key, location, nbytes, dtype)
-        if known.nbytes != nbytes:
+        storage = self.storages.get(key)
+        if storage is None:
+            storage = self.storages[key] = Storage(key, location, nbytes, dtype)
+        if storage.nbytes != nbytes:
             raise CheckpointError(
-                f"storage {key!r} must have one size, got {known.nbytes} and {nbytes} bytes"
+                f"storage {key!r} must have one size, got {storage.nbytes} and {nbytes} bytes"
             )
-        return known if known.dtype is dtype else known._replace(dtype=dtype)
+        return storage if storage.dtype is dtype else storage._replace(dtype=dtype)
 
 
 def _is_integer(value: object) -> TypeGuard[int]:

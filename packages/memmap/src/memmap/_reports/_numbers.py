@@ -69,14 +69,14 @@ class Entries:
 
     def of(self, value: object) -> Entry | None:
         """The entry of an object, if there is one."""
-        known = self._known.get(id(value))
-        return None if known is None else known[1]
+        entry = self._known.get(id(value))
+        return None if entry is None else entry[1]
 
     def add(self, name: str, value: object) -> None:
         """Add a tensor, an array or a view. A tensor made of tensors is taken apart."""
-        known = self.of(value)
-        if known is not None:
-            known.names.append(name)
+        entry = self.of(value)
+        if entry is not None:
+            entry.names.append(name)
         elif isinstance(value, torch.Tensor):
             self._add_tensor(name, value)
         elif isinstance(value, np.ndarray):

@@ -77,8 +77,8 @@ def _described(tensor: TensorNumbers) -> str:
     entry = tensor.entry
     shape = "x".join(map(str, entry.shape)) or "scalar"
     text = f"{' = '.join(entry.names)}: {entry.dtype} {shape}"
-    own = set(entry.names) if tensor.shares_with else ()
-    others = [other for other in tensor.shares_with if other not in own]
+    names = set(entry.names) if tensor.shares_with else ()
+    others = [other for other in tensor.shares_with if other not in names]
     if others:
         text += f", shares with {', '.join(others[:_MAX_PARTNERS])}"
     if len(others) > _MAX_PARTNERS:

@@ -99,13 +99,13 @@ def by_space(
     tensors: Iterable[torch.Tensor | Array | View],
 ) -> dict[Hashable, list[tuple[int, int, Layout]]]:
     """Position, storage address and layout of nonempty tensors, grouped by address space."""
-    found: dict[Hashable, list[tuple[int, int, Layout]]] = {}
+    spaces: dict[Hashable, list[tuple[int, int, Layout]]] = {}
     for position, tensor in enumerate(tensors):
         view = view_of(tensor)
         layout = view.layout()
         if layout is not None:
-            found.setdefault(view.space, []).append((position, view.storage_address, layout))
-    return found
+            spaces.setdefault(view.space, []).append((position, view.storage_address, layout))
+    return spaces
 
 
 def sharing_memory(views: Sequence[View], storages: Iterable[int]) -> list[list[int]]:

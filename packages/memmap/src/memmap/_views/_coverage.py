@@ -77,15 +77,15 @@ def _boxes_of(
             break
     else:
         return None
-    found: list[tuple[Sequence[int], ...]] = []
+    boxes: list[tuple[Sequence[int], ...]] = []
     owners: list[int] = []
     for owner, products in enumerate(sets):
         for digits in products:
-            if len(found) + prod([one.n_runs for one in digits]) > MAX_CELLS >> len(grid):
+            if len(boxes) + prod([one.n_runs for one in digits]) > MAX_CELLS >> len(grid):
                 return None
-            found += product(*[_runs_of(one) for one in digits])
-        owners += [owner] * (len(found) - len(owners))
-    low, high = np.moveaxis(np.array(found, np.int64), -1, 0)
+            boxes += product(*[_runs_of(one) for one in digits])
+        owners += [owner] * (len(boxes) - len(owners))
+    low, high = np.moveaxis(np.array(boxes, np.int64), -1, 0)
     return _Boxes(origin, grid, low, high, np.array(owners))
 
 
@@ -204,9 +204,9 @@ class _Cells:
 
 def _borders_of(boxes: _Boxes) -> list[Integers]:
     """The bytes on each axis where a box begins or ends, ascending."""
-    found = []
+    borders = []
     for low, high in zip(boxes.low.T, boxes.high.T, strict=True):
         # Sorting is faster here than `numpy.unique`, which hashes integers.
         ends = np.sort(np.concatenate([low, high]))
-        found.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
-    return found
+        borders.append(ends[np.diff(ends, prepend=ends[0] - 1) > 0])
+    return borders

@@ -98,8 +98,8 @@ def _reaches(terms: Terms, low: int, high: int) -> bool:
     if low <= 0:
         return high >= 0
     terms = [(c, min(most, high // c)) for c, most in terms if c <= high]
-    found = _search(terms, low, high)
-    return _reaches_by_bits(terms, low, high) if found is None else found
+    result = _search(terms, low, high)
+    return _reaches_by_bits(terms, low, high) if result is None else result
 
 
 def _search(terms: Terms, low: int, high: int) -> bool | None:

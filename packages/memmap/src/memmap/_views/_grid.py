@@ -63,14 +63,14 @@ def products_of(start: int, dims: Dims, grid: Sequence[int]) -> list[Product] | 
         return [(_digits(start, dims),)]
     outer = [(stride // period, count) for stride, count in dims if not stride % period]
     turns = _turns(start, tuple(dim for dim in dims if dim[0] % period), period)
-    found: list[Product] = []
+    products: list[Product] = []
     for turn in turns or ():
         inner = products_of(turn.start, turn.dims, below)
         if inner is None:
             return None
         digits = _digits(turn.first, (*outer, (1, turn.n_turns)))
-        found += [(*product, digits) for product in inner]
-    return found or None
+        products += [(*product, digits) for product in inner]
+    return products or None
 
 
 def _digits(start: int, dims: Sequence[tuple[int, int]]) -> Layout:
@@ -90,15 +90,15 @@ def _turns(start: int, dims: Dims, period: int) -> list[_Turn] | None:
         return [_Turn(turn, start, dims, 1)]
     *inner, (stride, count) = dims
     width = reach - stride * (count - 1)
-    found: list[_Turn] = []
+    turns: list[_Turn] = []
     first = 0
     while first < count:
         more, at = divmod(start + first * stride, period)
         n = min(count - first, (period - 1 - at) // stride + 1)
-        if at + (n - 1) * stride + width >= period or len(found) == MAX_TURNS:
+        if at + (n - 1) * stride + width >= period or len(turns) == MAX_TURNS:
             return None
         is_whole = period % stride == 0 and n == period // stride
         n_turns = (count - first) // n if is_whole else 1
-        found.append(_Turn(turn + more, at, (*inner, (stride, n)), n_turns))
+        turns.append(_Turn(turn + more, at, (*inner, (stride, n)), n_turns))
         first += n * n_turns
-    return found
+    return turns

@@ -49,15 +49,15 @@ class LayoutIndex(Generic[Item]):
 
     def may_meet(self, space: Hashable, layout: Layout) -> list[Item]:
         """Items that may share a byte with a layout, each once. All others share none."""
-        found: dict[int, Item] = {}
+        items: dict[int, Item] = {}
         for (period, bits), entries in self._spaces.get(space, {}).items():
             for start, stop in _stretches(layout, period):
                 first = bisect_right(entries, start - (1 << bits), key=_start)
                 for number in range(first, bisect_left(entries, stop, key=_start)):
                     _, item_stop, item = entries[number]
                     if item_stop > start:
-                        found[id(item)] = item
-        return list(found.values())
+                        items[id(item)] = item
+        return list(items.values())
 
 
 def _key_and_span(layout: Layout) -> tuple[tuple[int, int], int, int]:

@@ -28,15 +28,15 @@ def overlapping_pairs(
 ) -> list[tuple[int, int]]:
     """Positions ``i < j``, ascending, of tensors that share at least one byte, exactly."""
     spaces = by_space(tensors)
-    found = [np.empty(0, np.int64)]
+    pairs = [np.empty(0, np.int64)]
     n = 1 + max((spans[-1][0] for spans in spaces.values()), default=0)
     for spans in spaces.values():
         positions, addresses, layouts = zip(*spans, strict=True)
         where = np.array(positions)
         for first, second in layout_pairs(layouts, min(addresses)):
             first, second = where[first], where[second]
-            found.append(np.minimum(first, second) * n + np.maximum(first, second))
-    first, second = np.divmod(np.sort(np.concatenate(found)), n)
+            pairs.append(np.minimum(first, second) * n + np.maximum(first, second))
+    first, second = np.divmod(np.sort(np.concatenate(pairs)), n)
     numbers = np.arange(n).astype(np.object_)  # one integer object per position, used in many pairs
     return list(zip(numbers[first].tolist(), numbers[second].tolist(), strict=True))
 

@@ -14,7 +14,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from .._torch import OpOverload, pytree
 from .._views._address import same_storage
 from ..dataflow._operators import Arguments, OperatorMode, tensor_arguments, use_of
-from ._expressions import Allocating, Computed, Expression, Operand, TensorFunction
+from ._expressions import Allocating, AppliedFunction, Expression, Operand, TensorFunction
 
 
 class Origin(Enum):
@@ -30,7 +30,7 @@ class EvaluationOrder:
 
     def __init__(self, results: Sequence[Expression]) -> None:
         self.leaves: list[Expression] = []  # variables, including shared ones
-        self.steps: list[Computed] = []  # all other expressions, each after its operands
+        self.steps: list[AppliedFunction] = []  # all other expressions, each after its operands
         self.n_uses = Counter(results)  # as operands and as results
         seen: set[Expression] = set()
         stack = [*reversed(results)]  # no recursion, for long chains
@@ -42,7 +42,7 @@ class EvaluationOrder:
             if expression not in seen:
                 seen.add(expression)
                 self.n_uses.update(expression.expressions)
-                if isinstance(expression, Computed):
+                if isinstance(expression, AppliedFunction):
                     self.steps.append(expression)
                 else:
                     self.leaves.append(expression)
@@ -100,7 +100,7 @@ class Evaluation:
         kept = [(self._buffers[step], Origin.FOREIGN)] if step in self._buffers else []
         return [*lent, *kept, *free[Origin.OWN]]
 
-    def _apply(self, step: Computed) -> None:
+    def _apply(self, step: AppliedFunction) -> None:
         """Call a function of the user, which may return a view of any of its operands."""
         operands = [self.values[o] if isinstance(o, Expression) else o for o in step.operands]
         with _WriteGuard(step.name):
@@ -154,9 +154,9 @@ def _kind_of_result(
 class _WriteGuard(OperatorMode):
     """Refuses operators that write to memory that was not allocated in the guarded block."""
 
-    def __init__(self, what: str) -> None:
+    def __init__(self, owner: str) -> None:
         super().__init__()
-        self._what = what
+        self._owner = owner
         # The weak references keep the identities from being used again.
         self._own: dict[int | None, StorageWeakRef] = {}
 
@@ -166,7 +166,7 @@ class _WriteGuard(OperatorMode):
             for argument in given:
                 if argument.writes and _identity(argument.tensor) not in self._own:
                     raise RuntimeError(
-                        f"{self._what}: a function must write only to memory that it "
+                        f"{self._owner}: a function must write only to memory that it "
                         f"allocated itself, got {function} on memory from outside"
                     )
         inputs = {None, *(_identity(argument.tensor) for argument in given)}

@@ -74,7 +74,7 @@ class Variable(Expression):
         return self.name
 
 
-class Computed(Expression):
+class AppliedFunction(Expression):
     """A function of other expressions and numbers. Make one with `apply`."""
 
     def __init__(self, function: TensorFunction, *operands: Operand) -> None:
@@ -93,7 +93,7 @@ class Computed(Expression):
         return f"{self.name}({', '.join(map(repr, self.operands))})"
 
 
-class Allocating(Computed):
+class Allocating(AppliedFunction):
     """A function of torch that returns new memory, or writes to its ``out=``.
 
     An elementwise function may write where it reads.
@@ -130,7 +130,7 @@ def variable(name: str) -> Variable:
     return Variable(name)
 
 
-def apply(function: TensorFunction, *operands: Operand) -> Computed:
+def apply(function: TensorFunction, *operands: Operand) -> AppliedFunction:
     """Apply a function of tensors to expressions.
 
     Parameters
@@ -148,4 +148,4 @@ def apply(function: TensorFunction, *operands: Operand) -> Computed:
     """
     if not callable(function):
         raise TypeError(f"apply: the function must be callable, got {function!r}")
-    return Computed(function, *operands)
+    return AppliedFunction(function, *operands)

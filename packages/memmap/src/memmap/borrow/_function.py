@@ -87,7 +87,7 @@ class Out:
 
 
 Input: TypeAlias = Variable | In
-Output: TypeAlias = Expression | Out
+ReturnedValue: TypeAlias = Expression | Out
 Updates: TypeAlias = (
     Mapping[SharedVariable, Expression] | Sequence[tuple[SharedVariable, Expression]]
 )
@@ -99,7 +99,7 @@ _numbers = count(1)
 
 def function(
     inputs: Sequence[Input],
-    outputs: Output | Sequence[Output],
+    outputs: ReturnedValue | Sequence[ReturnedValue],
     *,
     updates: Updates | None = None,
     name: str | None = None,
@@ -146,7 +146,7 @@ class Function:
     def __init__(
         self,
         inputs: Sequence[Input],
-        outputs: Output | Sequence[Output],
+        outputs: ReturnedValue | Sequence[ReturnedValue],
         updates: Updates,
         name: str | None,
     ) -> None:
@@ -207,10 +207,10 @@ class Function:
             at_once(updates)
         return returned[0] if self._returns_one else returned
 
-    def _listed(self, what: str, of: str, items: Iterable[T]) -> list[T]:
+    def _listed(self, what: str, kind: str, items: Iterable[T]) -> list[T]:
         # An expression can be indexed, so Python would treat it as an endless sequence.
         if isinstance(items, Expression) or not isinstance(items, Iterable):
-            raise TypeError(f"{self.name}: {what} must be a sequence of {of}, got {items!r}")
+            raise TypeError(f"{self.name}: {what} must be a sequence of {kind}, got {items!r}")
         return list(items)
 
     def _checked_updates(self, updates: Updates) -> dict[SharedVariable, Expression]:

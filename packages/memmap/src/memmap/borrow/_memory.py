@@ -86,22 +86,22 @@ def owner_of(tensor: torch.Tensor, besides: Owner | None = None) -> Owner | None
     return None
 
 
-def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
+def as_tensor(owner: str, value: Value) -> tuple[torch.Tensor, bool]:
     """A value as a tensor without history, and whether it still has the memory of the value.
 
     Arrays are copied if they are read-only, or have negative strides or a foreign byte order.
-    `what` starts the error message if the value cannot be a tensor.
+    `owner` starts the error message if the value cannot be a tensor.
     """
     if isinstance(value, torch.Tensor):
         if value.layout is not torch.strided:
-            raise TypeError(f"{what}: a tensor must be strided, got layout {value.layout}")
+            raise TypeError(f"{owner}: a tensor must be strided, got layout {value.layout}")
         return value.detach(), True
     if not isinstance(value, np.ndarray):
         raise TypeError(
-            f"{what}: the value must be a NumPy array or a tensor, got {type(value).__name__}"
+            f"{owner}: the value must be a NumPy array or a tensor, got {type(value).__name__}"
         )
     if isinstance(value, np.ma.MaskedArray):
-        raise TypeError(f"{what}: an array must have no mask, got a {type(value).__name__}")
+        raise TypeError(f"{owner}: an array must have no mask, got a {type(value).__name__}")
     can_alias = (
         value.flags.writeable
         and value.flags.aligned
@@ -113,7 +113,7 @@ def as_tensor(what: str, value: Value) -> tuple[torch.Tensor, bool]:
     try:
         return torch.from_numpy(value), can_alias
     except TypeError as error:
-        raise TypeError(f"{what}: torch must have the dtype, got {value.dtype}") from error
+        raise TypeError(f"{owner}: torch must have the dtype, got {value.dtype}") from error
 
 
 def copied(tensor: torch.Tensor, device: torch.device | None = None) -> torch.Tensor:

@@ -68,14 +68,14 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
                 f"analyze_dependencies: every item must be an Operation, "
                 f"got {type(operation).__name__} at position {index}"
             )
-        found: _Found = {}
+        hazards: _Hazards = {}
         read = _accesses(index, operation.input_views)
         written = _accesses(index, operation.output_views)
         for access in read:
-            _note(found, HazardKind.RAW, writes, access)
+            _note(hazards, HazardKind.RAW, writes, access)
         for access in written:
-            _note(found, HazardKind.WAR, reads, access)
-            _note(found, HazardKind.WAW, writes, access)
+            _note(hazards, HazardKind.WAR, reads, access)
+            _note(hazards, HazardKind.WAW, writes, access)
         # The operation reads before it writes, so its own writes also end its reads.
         for access in read:
             reads.add(access.space, access.layout, access)
@@ -85,7 +85,7 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
             writes.add(access.space, access.layout, access)
         edges += [
             Dependency(program[earlier], operation, earlier, index, kind, tuple(pairs.values()))
-            for (earlier, kind), pairs in sorted(found.items(), key=lambda item: item[0])
+            for (earlier, kind), pairs in sorted(hazards.items(), key=lambda item: item[0])
         ]
         self_hazards += operation.self_hazards()
     return DependencyGraph(program, edges, self_hazards)
@@ -176,11 +176,11 @@ def _overwrite(live: LayoutIndex[_Access], write: _Access) -> None:
 
 # Pairs of views (by their identities) for each earlier operation and kind of hazard.
 _Pairs: TypeAlias = dict[tuple[int, int], tuple[MemoryView, MemoryView]]
-_Found: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
+_Hazards: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
 
 
-def _note(found: _Found, kind: HazardKind, live: LayoutIndex[_Access], access: _Access) -> None:
+def _note(hazards: _Hazards, kind: HazardKind, live: LayoutIndex[_Access], access: _Access) -> None:
     """Note the hazards of one kind between earlier accesses and a new one."""
     for earlier in _meeting(live, access):
-        pairs = found.setdefault((earlier.index, kind), {})
+        pairs = hazards.setdefault((earlier.index, kind), {})
         pairs[id(earlier.view), id(access.view)] = earlier.view, access.view

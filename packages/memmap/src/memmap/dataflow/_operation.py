@@ -134,7 +134,7 @@ def hazards_inside(
     An argument that is read and written is in both lists. In an elementwise operation, an input
     that equals the output is safe.
     """
-    found = []
+    hazards = []
     uses: list[tuple[ViewUse, AccessKind]] = [(use, "read") for use in reads]
     uses += [(use, "write") for use in writes]
     touched: LayoutIndex[tuple[ViewUse, AccessKind]] = LayoutIndex()
@@ -145,7 +145,7 @@ def hazards_inside(
             continue
         if how == "write":
             if has_internal_overlap(memory):
-                found.append(SelfHazard(operation, use.view, use.view, "write"))
+                hazards.append(SelfHazard(operation, use.view, use.view, "write"))
             for other, other_is in touched.may_meet(memory.space, layout):
                 is_in_place = (
                     is_elementwise
@@ -154,9 +154,9 @@ def hazards_inside(
                     and is_same_memory(memory, other.view.memory)
                 )
                 if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
-                    found.append(SelfHazard(operation, use.view, other.view, other_is))
+                    hazards.append(SelfHazard(operation, use.view, other.view, other_is))
         touched.add(memory.space, layout, (use, how))
-    return found
+    return hazards
 
 
 def is_same_memory(a: View, b: View) -> bool:

@@ -52,11 +52,11 @@ class TracedView:
 
     __slots__ = ("_view", "name")
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.name = str(getattr(view.space, "name", view.space))
-        span = view.span
-        if span is not None and span != view.storage_span:
+    def __init__(self, place: View) -> None:
+        self._view = place
+        self.name = str(getattr(place.space, "name", place.space))
+        span = place.span
+        if span is not None and span != place.storage_span:
             self.name += f"[{span[0]}:{span[1]}]"
 
     @property
@@ -99,15 +99,15 @@ class StorageTable:
     def locate(self, tensor: torch.Tensor, name: str) -> View:
         """The view of a tensor in a `TracedMemory`; `name` is used if the memory is new."""
         view, storage = view_of(tensor), tensor.untyped_storage()
-        known = self._storages.get(storage._cdata)
-        if known is None:
-            known = self._storages[storage._cdata] = _Storage(storage, name)
+        entry = self._storages.get(storage._cdata)
+        if entry is None:
+            entry = self._storages[storage._cdata] = _Storage(storage, name)
         # A storage as the space would be kept alive. Storages without addresses are never joined.
         has_addresses = view.storage_nbytes and view.space is not storage
         span = (view.space, *view.storage_span) if has_addresses else None
-        if span != known.span:
-            self._move(known, span)
-        memory, shift = known.memory.resolve()
+        if span != entry.span:
+            self._move(entry, span)
+        memory, shift = entry.memory.resolve()
         return view._replace(space=memory, storage_address=shift)
 
     def _move(self, storage: _Storage, span: tuple[Hashable, int, int] | None) -> None:

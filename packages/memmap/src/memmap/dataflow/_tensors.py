@@ -226,12 +226,12 @@ def check_memory_overlap(view1: MemoryView, view2: MemoryView) -> bool:
     return overlaps(view1.memory, view2.memory)
 
 
-def check_are_views(what: str, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
+def check_are_views(owner: str, views: tuple[MemoryView, ...]) -> tuple[MemoryView, ...]:
     """The views unchanged; raises `TypeError` if one is not a view, for example a `Tensor`."""
     for view in views:
         if not hasattr(view, "memory"):
             raise TypeError(
-                f"{what}: memory must be reached through a TensorView, got {type(view).__name__}"
+                f"{owner}: memory must be reached through a TensorView, got {type(view).__name__}"
             )
     return views
 

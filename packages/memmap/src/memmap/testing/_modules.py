@@ -131,12 +131,12 @@ def tensors_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     >>> [path.rpartition(".")[2] for path, _ in tensors_of(torch.nn.Linear(2, 2))]
     ['weight', 'bias']
     """
-    found = []
+    tensors = []
     for prefix, node in module.named_modules():
         for name, value in node.__dict__.items():
             if name != "_modules":
-                found += list(_walk(value, f"{prefix}.{name}"))
-    return found
+                tensors += list(_walk(value, f"{prefix}.{name}"))
+    return tensors
 
 
 def state_of(module: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:

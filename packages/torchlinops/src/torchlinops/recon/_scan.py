@@ -98,10 +98,10 @@ def scan_operator(
         F: NamedLinop = FFT(len(grid), (coil, *batch), (grid, points), centered=True)
     else:
         where = tensor_of(owner, "locs", locs, y.device)
-        where, own = order(
+        where, encoding = order(
             "locs", where, points if where.ndim - 1 == len(points) else without_coils
         )
-        F = NUFFT(where, size, own, grid, batch_shape=(coil, *batch), toeplitz=True)
+        F = NUFFT(where, size, encoding, grid, batch_shape=(coil, *batch), toeplitz=True)
 
     # The weights of squared errors.
     if weights is not None:
@@ -116,8 +116,8 @@ def scan_operator(
     elif locs is None:
         w, of_w = (y != 0).any(0).to(y.real.dtype), (*batch, *points)
     else:
-        density = density_compensation(where, size, n_frame_axes=len(own) - len(points))
-        w, of_w = density.to(y.real.dtype), own
+        density = density_compensation(where, size, n_frame_axes=len(encoding) - len(points))
+        w, of_w = density.to(y.real.dtype), encoding
     W = Diagonal.from_weight(w.sqrt(), of_w, (coil, *batch, *points))
 
     # From the image to coil images.
@@ -134,9 +134,9 @@ def scan_operator(
 
     A = W @ F @ S
     if memory is not None:
-        known = {dim: sizes[dim] for dim in image}
-        plan = plan_batches(A, memory, work="normal", sizes=known, dtype=y.dtype)
-        A = batched(A, plan, sizes=known)
+        lengths = {dim: sizes[dim] for dim in image}
+        plan = plan_batches(A, memory, work="normal", sizes=lengths, dtype=y.dtype)
+        A = batched(A, plan, sizes=lengths)
     y = W(y)
     of_image = tuple([dim for dim in full if dim != coil])
     return Scan(A, y, grid, tuple(size), of_image)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from nameddim import NamedDimension, NamedShape
 
+from ..._base._dimensions import Side
 from ..._base._linop import NamedLinop
-from ..._base._sides import Side
 from ..._base._sizes import one_dimension
 from .._same_space import same_space
 from ._blocks import blocks_along

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from numbers import Integral
 from typing import NamedTuple
 
 from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
 
+from ..._base._dimensions import SIDES, Side, dims_of, unused_names
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
-from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import by_dimension
-from ..._base._unused_names import unused_names
+from ..._numbers import is_integer
 from ..._operators._picks import Slice
 from ..._operators._rearrange import Rearrange
 from .._chain import Chain
@@ -39,15 +38,15 @@ def shared_batch(
 
     They are in the order of the first operator's side.
     """
-    own = [batch_of(linop) for linop in linops]
-    shared = [dim for dim in dims_of(linops[0].shape, side) if all(dim in each for each in own)]
+    batches = [batch_of(linop) for linop in linops]
+    shared = [dim for dim in dims_of(linops[0].shape, side) if all(dim in each for each in batches)]
     if wanted is None:
         return shared
     if isinstance(wanted, str):
         wanted = [wanted]
     dims = [ND.infer(dim) for dim in wanted]
     for dim in dims:
-        for linop, batch in zip(linops, own, strict=True):
+        for linop, batch in zip(linops, batches, strict=True):
             if dim not in batch:
                 raise ValueError(
                     f"{owner}: batch_dims must be batch dimensions of every operand, got {dim}, "
@@ -124,13 +123,13 @@ def _named_apart(
 
     A slice of the other side is then not one of the merged dimension, and can be cut all the same.
     """
-    here, there = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
-    kept = {name: length for name, length in lengths.items() if name in there and length}
+    dims, opposite = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
+    kept = {name: length for name, length in lengths.items() if name in opposite and length}
     if not kept:
         return linop, lengths
     fresh = (dim,) if len(lengths) == 1 else unused_names(kept, {*linop.dims, dim})
     pieces = {str(name): slice(None) for name in kept}
-    whole = Slice(pieces, tuple(kept.values()), shape=here, to=fresh)
+    whole = Slice(pieces, tuple(kept.values()), shape=dims, to=fresh)
     apart = dict(zip(kept, fresh, strict=True))
     linop = Chain(linop, whole) if side == "output" else Chain(whole.H, linop)
     return linop, {apart.get(name, name): length for name, length in lengths.items()}
@@ -140,9 +139,9 @@ def _renamable(
     linop: NamedLinop, side: Side, batch: Sequence[NamedDimension]
 ) -> NamedDimension | None:
     """Return the only dimension of a side beside the batch, if the other side lacks it."""
-    here, there = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
-    rest = [name for name in here if name not in batch]
-    is_alone = len(rest) == 1 and rest[0] not in there and not is_wildcard(rest[0])
+    dims, opposite = (dims_of(linop.shape, each) for each in (side, *{*SIDES} - {side}))
+    rest = [name for name in dims if name not in batch]
+    is_alone = len(rest) == 1 and rest[0] not in opposite and not is_wildcard(rest[0])
     return rest[0] if is_alone else None
 
 
@@ -161,12 +160,12 @@ def _lengths(
         raise ValueError(
             f"{owner}: the dimensions of the {side} must have names, got {linop.signature}"
         )
-    across = {there: here for here, there in linop.linked_positions()}
+    across = {o: i for i, o in linop.linked_positions()}
     opposite = linop.ishape if side == "output" else linop.oshape
     if side == "input":
-        across = {here: there for there, here in across.items()}
-    for place, (name, own) in enumerate(zip(names, linop.sizes(side), strict=True)):
-        known = shared[across[place]] if own is None and shared and place in across else own
+        across = {i: o for o, i in across.items()}
+    for at, (name, n) in enumerate(zip(names, linop.sizes(side), strict=True)):
+        length = shared[across[at]] if n is None and shared and at in across else n
         if name in batch:
             continue
         if name == ELLIPSES:
@@ -175,11 +174,11 @@ def _lengths(
                 f"one that has to be merged with others; name its dimensions, as by "
                 f"A.resolved(ishape=...)"
             )
-        other = opposite[across[place]] if place in across else name
-        size = given.get(name, given.get(other) if known is None else known)
-        if not isinstance(size, Integral) or size < 0 or known not in (None, size):
+        other = opposite[across[at]] if at in across else name
+        size = given.get(name, given.get(other) if length is None else length)
+        if not is_integer(size, 0) or length not in (None, size):
             rule = (
-                "known or given in sizes, as an integer of at least 0" if known is None else known
+                "known or given in sizes, as an integer of at least 0" if length is None else length
             )
             raise ValueError(
                 f"{owner}: the size of {name} in the {side} of {linop.signature} must be {rule}, "

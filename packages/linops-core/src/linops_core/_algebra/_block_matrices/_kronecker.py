@@ -67,12 +67,12 @@ class Kronecker(Chain):
                 f"Kronecker: the operands must have no dimension in common, got {dim} in "
                 f"{A.signature} and in {B.signature}; rename one, as by B.renamed"
             )
-        here, there = A.ishape[1:], B.oshape[1:]
+        idims, odims = A.ishape[1:], B.oshape[1:]
         run = A.ishape[:1]
-        inner = B.resolved(ishape=(*run, *here, *B.ishape[1:]))
-        outer = A.resolved(ishape=(*run, *there, *here))
+        inner = B.resolved(ishape=(*run, *idims, *B.ishape[1:]))
+        outer = A.resolved(ishape=(*run, *odims, *idims))
         super().__init__(
-            inner, _swapped(here, there), outer, _swapped(there, A.oshape[1:]), name=name
+            inner, _swapped(idims, odims), outer, _swapped(odims, A.oshape[1:]), name=name
         )
 
 

@@ -14,14 +14,13 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
-from ..._base._centre import without_fftshift
 from ..._base._cutting import tile_of
-from ..._base._dimensions import supports_of
+from ..._base._dimensions import SIDES, Side, axis_of, dims_of, with_dims_in_front
+from ..._base._grid_questions import without_fftshift
 from ..._base._linop import NamedLinop
 from ..._base._places import COMPOSITION, EqualPlaces, equal_places_side_by_side
 from ..._base._question import acts_as
 from ..._base._roles import Role
-from ..._base._sides import SIDES, Side, axis_of, dims_of, with_dims_in_front
 from ..._base._sizes import per_axis
 from ..._base._swapped_functions import of_adjoint
 from ..._base._tile import Supports, Window
@@ -29,7 +28,7 @@ from ..._kernels._accumulate import accumulate as total
 from ..._kernels._accumulate import concatenate
 from ..._kernels._slices import hull, is_empty
 from .._add import Add
-from .._composite import Composite, operands_without_fftshift
+from .._composite import Composite, operands_without_fftshift, supports_of
 from .._same_space import why_not_alike
 from .._supports import supports_side_by_side
 from .._threads import check_workers, combine_on_threads
@@ -70,7 +69,7 @@ class SideBySide(Composite):
     def _dims(self) -> dict[Side, NamedDimension]:
         """The divided dimension of each side that has one; the input comes first."""
         blocks = self._blocks.items()
-        return {side: dims_of(self.shape, side)[own.position] for side, own in blocks}
+        return {side: dims_of(self.shape, side)[layout.position] for side, layout in blocks}
 
     @property
     def _divided(self) -> dict[NamedDimension, Blocks]:
@@ -91,7 +90,7 @@ class SideBySide(Composite):
     def _with_operands_at(self, numbers: range) -> NamedLinop:
         """Return some operands side by side."""
         pairs = self._blocks.items()
-        blocks = {s: own.of(numbers, [own.sizes[n] for n in numbers]) for s, own in pairs}
+        blocks = {s: layout.of(numbers, [layout.sizes[n] for n in numbers]) for s, layout in pairs}
         return self._with(map(self._operand, numbers), _blocks=blocks)
 
     def fitted_to(self, dims: tuple[NamedDimension, ...]) -> NamedLinop | None:
@@ -118,10 +117,10 @@ class SideBySide(Composite):
 
     def _equal_places(self) -> Iterable[EqualPlaces]:
         old = NamedShape(self._without_new(self.ishape), self._without_new(self.oshape))
-        for (_, side, here), there in equal_places_side_by_side(old, self.linops):
-            blocks, place = self._blocks.get(side), here
+        for (_, side, position), there in equal_places_side_by_side(old, self.linops):
+            blocks, place = self._blocks.get(side), position
             if blocks is not None:
-                place += blocks.is_new and here >= blocks.position
+                place += blocks.is_new and position >= blocks.position
                 if place == blocks.position:
                     continue
             yield (COMPOSITION, side, place), there
@@ -202,20 +201,20 @@ class SideBySide(Composite):
             If there is not one output for each operand, or an output does not fit its operand.
         """
         side = self._divided_side(side)
-        own, parts = self._blocks[side], per_axis(self.name, "blocks", blocks)
-        if len(parts) != len(own.sizes):
+        row, parts = self._blocks[side], per_axis(self.name, "blocks", blocks)
+        if len(parts) != len(row.sizes):
             raise ValueError(
-                f"{self.signature}: there must be a block for each of {len(own.sizes)} operands, "
+                f"{self.signature}: there must be a block for each of {len(row.sizes)} operands, "
                 f"got {len(parts)}"
             )
-        if own.layouts:
-            pairs = zip(own.layouts, parts, strict=True)
+        if row.layouts:
+            pairs = zip(row.layouts, parts, strict=True)
             parts = tuple([layout.fn(layout, part) for layout, part in pairs])
-        axis = axis_of(own.position, dims_of(self.shape, side))
-        if own.is_new:
+        axis = axis_of(row.position, dims_of(self.shape, side))
+        if row.is_new:
             y = torch.stack(parts, axis)
         else:
-            for number, (part, size) in enumerate(zip(parts, own.sizes, strict=True)):
+            for number, (part, size) in enumerate(zip(parts, row.sizes, strict=True)):
                 if part.shape[axis] != size:
                     raise ValueError(
                         f"{self.signature}: block {number} must have {size} elements along "
@@ -272,7 +271,22 @@ class SideBySide(Composite):
             return None
         return why_not_alike(self, dim)
 
-    support = Composite._support_of_one
+    def _supports(self, *dims: NamedDimension) -> Supports:
+        """Return the hull of the supports of all operands."""
+        supports: Supports = dict.fromkeys(dims)
+        divided = self._divided
+        supports |= supports_side_by_side(self, *(dim for dim in dims if dim not in divided))
+        for dim, blocks in divided.items():
+            if dim not in supports or self.role(dim) not in (Role.INPUT, Role.OUTPUT):
+                continue
+            pieces = []
+            for part, size, start in zip(self.linops, blocks.sizes, blocks.starts, strict=False):
+                piece = supports_of(part, [dim])[dim] or slice(0, size)
+                if not is_empty(piece):
+                    pieces.append(slice(start + piece.start, start + piece.stop))
+            support = hull(pieces)
+            supports[dim] = None if support == slice(0, blocks.starts[-1]) else support
+        return supports
 
     def _tiles_at(self, windows: Sequence[Window]) -> Sequence[NamedLinop]:
         """Return the operator of the blocks that each window overlaps."""
@@ -296,13 +310,13 @@ class SideBySide(Composite):
         parts: list[NamedLinop] = []
         sizes: dict[NamedDimension, list[int]] = {dim: [] for dim in divided}
         for number in range(first, stop):
-            own = dict(rest)
+            inside = dict(rest)
             for dim, blocks in divided.items():
                 part = blocks.part(number, pieces[dim])
                 sizes[dim].append(part.stop - part.start)
                 if not blocks.is_new and sizes[dim][-1] != blocks.sizes[number]:
-                    own[dim] = part
-            parts.append(self._operand_part(number, own))
+                    inside[dim] = part
+            parts.append(self._operand_part(number, inside))
         before = {d: max(0, divided[d].starts[first] - piece.start) for d, piece in pieces.items()}
         behind = {d: max(0, piece.stop - divided[d].starts[stop]) for d, piece in pieces.items()}
         if not any(before.values()) and not any(behind.values()):
@@ -366,25 +380,6 @@ def _blocks_without_fftshift(
     concerned = set(dims)
     is_divided = concerned & {linop.idim, linop.odim}
     return None if is_divided else operands_without_fftshift(linop, concerned)
-
-
-@supports_of.register(SideBySide)
-def _supports_of_blocks(linop: SideBySide, dims: Iterable[NamedDimension]) -> Supports:
-    """Return the hull of the supports of all operands."""
-    found: Supports = dict.fromkeys(dims)
-    divided = linop._divided
-    found |= supports_side_by_side(linop, [dim for dim in found if dim not in divided])
-    for dim, blocks in divided.items():
-        if dim not in found or linop.role(dim) not in (Role.INPUT, Role.OUTPUT):
-            continue
-        pieces = []
-        for part, size, start in zip(linop.linops, blocks.sizes, blocks.starts, strict=False):
-            piece = supports_of(part, [dim])[dim] or slice(0, size)
-            if not is_empty(piece):
-                pieces.append(slice(start + piece.start, start + piece.stop))
-        own = hull(pieces)
-        found[dim] = None if own == slice(0, blocks.starts[-1]) else own
-    return found
 
 
 def _of_size(axis: int, size: int, result: Tensor) -> Tensor:

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from nameddim import NamedDimension, NamedShape
 
+from ..._base._dimensions import SIDES, Side, dims_of
 from ..._base._linop import NamedLinop
-from ..._base._sides import SIDES, Side, dims_of
 from ..._base._sizes import per_axis
 from .._same_space import REMEDY, check_operands, common_shape, same_space
 from ._blocks import Blocks
@@ -94,8 +94,8 @@ def with_shared_side(owner: str, linops: Sequence[NamedLinop], side: Side) -> li
 
 def known_lengths(linops: Sequence[NamedLinop], side: Side) -> list[int | None]:
     """Return the lengths of the shared side, each from the first operator that knows it."""
-    known = zip(*(linop.sizes(side) for linop in linops), strict=True)
-    return [next((size for size in each if size is not None), None) for each in known]
+    columns = zip(*(linop.sizes(side) for linop in linops), strict=True)
+    return [next((size for size in each if size is not None), None) for each in columns]
 
 
 class VStack(FlatSideBySide):

@@ -54,7 +54,7 @@ def row_combinations(
     tables: Sequence[Tensor], combine: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
     """Return all combinations of one row of each table as rows, the last table fastest."""
-    return reduce(lambda rows, own: combine(rows.unsqueeze(1), own).flatten(0, 1), tables)
+    return reduce(lambda rows, table: combine(rows.unsqueeze(1), table).flatten(0, 1), tables)
 
 
 def _sums(
@@ -82,7 +82,7 @@ class _Sums(torch.autograd.Function):
             dtype = torch.promote_types(values.dtype, tables[n_axes].dtype)
             sums = dtype
             if values.is_cpu:  # elsewhere it would wait for the device
-                indices = (reduce(add, [table[0] for table in own]) for own, _ in parts)
+                indices = (reduce(add, [table[0] for table in axes]) for axes, _ in parts)
                 sums = dtype_of_sums(dtype, tables[0].shape[1], indices)
             tables_of = [partial(_given, part) for part in parts]
             rows = [
@@ -114,9 +114,9 @@ class _Sums(torch.autograd.Function):
         values, *tables = ctx.saved_tensors
         positions, weights = tables[: ctx.n_axes], tables[ctx.n_axes :]
         terms = [] if change is None else [_sums(change, ctx.n_points, positions, weights)]
-        for own, of_own in enumerate(of_tables[2 + ctx.n_axes :]):
+        for axis, of_own in enumerate(of_tables[2 + ctx.n_axes :]):
             if of_own is not None:
-                changed = [*weights[:own], of_own, *weights[own + 1 :]]
+                changed = [*weights[:axis], of_own, *weights[axis + 1 :]]
                 terms.append(_sums(values, ctx.n_points, positions, changed))
         return reduce(add, terms)
 
@@ -213,11 +213,11 @@ def _gradients_to_weights(
     choices = product(*(range(len(table)) for table in weights))
     for choice, index in zip(choices, _rows_combined(positions, add), strict=True):
         match = (y.conj() * x.gather(-1, index.expand(x.shape[0], -1))).real.sum(0)
-        for own, chosen in enumerate(choice):
-            others = [weights[i][j] for i, j in enumerate(choice) if i != own]
+        for axis, chosen in enumerate(choice):
+            others = [weights[i][j] for i, j in enumerate(choice) if i != axis]
             term = reduce(mul, others, match)
-            sum_so_far = rows[own][chosen]
-            rows[own][chosen] = term if sum_so_far is None else sum_so_far + term
+            sum_so_far = rows[axis][chosen]
+            rows[axis][chosen] = term if sum_so_far is None else sum_so_far + term
     return [torch.stack([row for row in table if row is not None]) for table in rows]
 
 

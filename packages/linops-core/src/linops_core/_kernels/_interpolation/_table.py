@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from .._accumulate import MANY
-from .._kept import is_plain, wait_for
 from .._linear_function import linear_function
+from .._plain import is_plain, wait_for
 from .._torch_state import FakeTensor
 from ._gridding import gridded, interpolated, row_combinations
 
@@ -50,7 +50,7 @@ class Neighbours(NamedTuple):
         return gridded(y_BP, self.n, self.positions, self.weights)
 
 
-class Rows(NamedTuple):
+class SparseRows(NamedTuple):
     """A real sparse matrix by rows: columns and weights of all rows, and the start of each row.
 
     Long rows may be rows in ``pieces``.
@@ -59,7 +59,7 @@ class Rows(NamedTuple):
     columns: Tensor
     weights: Tensor
     begins: Tensor
-    pieces: Pieces | None = None
+    pieces: RowPieces | None = None
 
     def applied(self, x_BC: Tensor) -> Tensor:
         """Return the product with each batch of x: (B, rows)."""
@@ -90,9 +90,14 @@ class Rows(NamedTuple):
         if self.pieces is None:
             return y
         firsts, which, added = self.pieces
-        return y.index_select(0, firsts).index_copy_(0, which, added._sums(y))
+        sums, start = added._sums(y), 0
+        for some in firsts.split(max(1, _COPY // (16 * y[0].nbytes))):
+            # In place, because the first piece of a row is never before the row itself.
+            y[start : start + len(some)] = y.index_select(0, some)
+            start += len(some)
+        return y[: len(firsts)].index_copy_(0, which, sums)
 
-    def in_pieces(self) -> Rows:
+    def in_pieces(self) -> SparseRows:
         """Return the matrix with long rows in pieces, whose sums are added with less error."""
         n_pieces = self.begins.diff().sub_(1).div_(MANY, rounding_mode="floor").add_(1).clamp_(1)
         (which,) = (n_pieces > 1).nonzero(as_tuple=True)
@@ -102,21 +107,21 @@ class Rows(NamedTuple):
         firsts, numbers = ends - n_pieces, torch.arange(int(ends[-1]), device=ends.device)
         at = (numbers - firsts.repeat_interleave(n_pieces)) * MANY
         begins = self.begins[:-1].repeat_interleave(n_pieces) + at.to(self.begins.dtype)
-        own = numbers[(n_pieces > 1).repeat_interleave(n_pieces)].to(self.columns.dtype)
+        nth = numbers[(n_pieces > 1).repeat_interleave(n_pieces)].to(self.columns.dtype)
         own_begins = pad(n_pieces[which].cumsum(0), (1, 0)).to(self.begins.dtype)
-        added = Rows(own, torch.ones_like(own, dtype=self.weights.dtype), own_begins)
+        added = SparseRows(nth, torch.ones_like(nth, dtype=self.weights.dtype), own_begins)
         return self._replace(
             begins=torch.cat([begins, self.begins[-1:]]),
-            pieces=Pieces(firsts.to(begins.dtype), which, added.in_pieces()),
+            pieces=RowPieces(firsts.to(begins.dtype), which, added.in_pieces()),
         )
 
 
-class Pieces(NamedTuple):
+class RowPieces(NamedTuple):
     """The first piece of each row, and the sums of the rows with more pieces."""
 
     firsts: Tensor
     which: Tensor
-    added: Rows
+    added: SparseRows
 
 
 class InterpolationTable:
@@ -136,18 +141,18 @@ class InterpolationTable:
         step = max(1, _STEP // n_weights)
         for start in range(0, n_points, step):
             part = slice(start, min(start + step, n_points))
-            positions, own, n, n_last = neighbours(part)
+            positions, factors, n, n_last = neighbours(part)
             if not start:
                 dtype = _integers(n_points * n_weights, n)
                 columns = positions[0].new_empty(n_points, n_weights, dtype=dtype)
-                weights = own[0].new_empty(n_points, n_weights)
+                weights = factors[0].new_empty(n_points, n_weights)
                 self._n_run, self._n, self._n_last = len(positions[-1]), n, n_last
             columns[part] = row_combinations([table.to(dtype) for table in positions], add).T
-            weights[part] = row_combinations(own, mul).T
+            weights[part] = row_combinations(factors, mul).T
         begins = torch.arange(n_points + 1, dtype=dtype, device=columns.device) * n_weights
         self._n_weights = n_weights
-        self._by_point = Rows(columns.flatten(), weights.flatten(), begins)
-        self._by_node: Rows | None = None
+        self._by_point = SparseRows(columns.flatten(), weights.flatten(), begins)
+        self._by_node: SparseRows | None = None
         self._lock = Lock()
 
     def interpolated(self, x_Bn: Tensor) -> Tensor:
@@ -173,7 +178,7 @@ class InterpolationTable:
         columns, weights = (part.reshape(-1, self._n_weights).T for part in self._by_point[:2])
         return Neighbours([columns.long()], [weights], self._n, self._n)
 
-    def _transposed(self) -> Rows:
+    def _transposed(self) -> SparseRows:
         columns, weights, begins, _ = self._by_point
         with torch.inference_mode(False), torch.no_grad():
             points, sorted_weights = torch.empty_like(columns), torch.empty_like(weights)
@@ -184,7 +189,7 @@ class InterpolationTable:
             else:
                 counts = columns.bincount(minlength=self._n)
             torch.cumsum(counts, 0, out=ends[1:])
-            rows = Rows(points, sorted_weights, ends)
+            rows = SparseRows(points, sorted_weights, ends)
             rows = rows if isinstance(columns, FakeTensor) else rows.in_pieces()
         wait_for(weights)
         return rows
@@ -194,24 +199,27 @@ class InterpolationTable:
 
         A run of weights is within a row: first runs are sorted by blocks of rows, of which the
         weights fit the cache and the columns are short integers, and then each block by columns.
+        Blocks have nearly as many weights, however the points are spread, and end with a row.
         """
         n_run, n_last = self._n_run, self._n_last
         columns, weights = (part.view(-1, n_run) for part in self._by_point[:2])
         n_rows = self._n // n_last
-        block = n_last * max(1, n_rows * _STEP // columns.numel())
-        blocks, runs = (columns[:, 0] // block).sort(stable=True)
-        numbers = torch.arange(-(-self._n // block) + 1, dtype=blocks.dtype, device=blocks.device)
-        if isinstance(blocks, FakeTensor):  # as if points were spread evenly
-            cuts = [len(runs) * number // (len(numbers) - 1) for number in range(len(numbers))]
-        else:
-            cuts = torch.searchsorted(blocks, numbers).tolist()
-        dtype = torch.int16 if block <= 2**15 else columns.dtype
-        for number, (start, stop) in enumerate(pairwise(cuts)):
+        n_blocks = min(n_rows, -(-columns.numel() // _STEP))
+        rows, runs = (columns[:, 0] // n_last).sort(stable=True)
+        cuts = [len(runs) * number // n_blocks for number in range(n_blocks + 1)]
+        firsts = [n_rows * number // n_blocks for number in range(n_blocks)]
+        if not isinstance(rows, FakeTensor):  # it has no values: as if points were spread evenly
+            firsts = sorted({*rows[cuts[:-1]].tolist()})
+            cuts[:-1] = torch.searchsorted(rows, rows.new_tensor(firsts)).tolist()
+        for (first, last), (start, stop) in zip(
+            pairwise([*firsts, n_rows]), pairwise(cuts), strict=True
+        ):
             some, at = runs[start:stop], slice(start * n_run, stop * n_run)
-            nodes = columns.index_select(0, some).flatten() - number * block
+            nodes = columns.index_select(0, some).flatten() - first * n_last
+            dtype = torch.int16 if (last - first) * n_last <= 2**15 else columns.dtype
             order = nodes.to(dtype).argsort(stable=True)
-            own = (some // (self._n_weights // n_run)).to(points.dtype).repeat_interleave(n_run)
-            torch.index_select(own, 0, order, out=points[at])
+            row = (some // (self._n_weights // n_run)).to(points.dtype).repeat_interleave(n_run)
+            torch.index_select(row, 0, order, out=points[at])
             own_weights = weights.index_select(0, some).flatten()
             torch.index_select(own_weights, 0, order, out=sorted_weights[at])
 

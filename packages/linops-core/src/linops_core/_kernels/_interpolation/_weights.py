@@ -24,27 +24,27 @@ def interpolation_kernel(
 
     A weight is the product of kernels along ``n_axes`` axes.
     """
-    known = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
-    if name not in [*known]:
-        raise ValueError(f"Interpolate: kernel must be one of {[*known]}, got {name!r}")
+    names = {"kaiser_bessel": "beta", "spline": "order", "linear": None}
+    if name not in [*names]:
+        raise ValueError(f"Interpolate: kernel must be one of {[*names]}, got {name!r}")
     given = dict(params or {})
-    value = given.pop(known[name] or "", None)
+    value = given.pop(names[name] or "", None)
     is_scaled = name == "kaiser_bessel" and bool(given.pop("scaled", False))
     if given:
-        wanted = f"{known[name]!r} alone" if known[name] else "empty"
+        wanted = f"{names[name]!r} alone" if names[name] else "empty"
         raise ValueError(f"Interpolate: kernel_params of {name!r} must be {wanted}, got {[*given]}")
     if name == "kaiser_bessel":
         beta = beatty_beta(width) if value is None else float(value)
         if not 0 <= beta < math.inf:
             raise ValueError(f"Interpolate: beta must be finite and not negative, got {value!r}")
-        found = KaiserBessel(beta, is_scaled, n_axes)
-        if found.exponent > 700:
+        kernel = KaiserBessel(beta, is_scaled, n_axes)
+        if kernel.exponent > 700:
             raise ValueError(
                 "Interpolate: weights must be in the range of double precision, got products of "
-                f"Kaiser-Bessel kernels up to e^{found.exponent:.0f} for beta={beta:.1f}; choose a "
-                'smaller width or beta, or add "scaled": True to kernel_params'
+                f"Kaiser-Bessel kernels up to e^{kernel.exponent:.0f} for beta={beta:.1f}; choose "
+                'a smaller width or beta, or add "scaled": True to kernel_params'
             )
-        return found
+        return kernel
     order = 1 if value is None else value
     if order not in (1, 2, 3):
         raise ValueError(f"Interpolate: the order of a spline must be 1, 2 or 3, got {order!r}")

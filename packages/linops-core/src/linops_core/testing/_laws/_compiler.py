@@ -31,15 +31,15 @@ class CompilerLaws(LinopFactories):
         x = self.make_input(A).requires_grad_()
         weights = dict(A.named_parameters())
         wanted = [x, *weights.values()]
-        found = []
+        gradients = []
         for run in (compiled(A.N, backend="aot_eager"), A.N):
             loss = energy(run)(x)
-            found.append([loss])
+            gradients.append([loss])
             if loss.requires_grad:
-                found[-1] += torch.autograd.grad(loss, wanted, materialize_grads=True)
-        scale = size_of(found[1][0])
+                gradients[-1] += torch.autograd.grad(loss, wanted, materialize_grads=True)
+        scale = size_of(gradients[1][0])
         names = ["|A.N(x)|^2", *(f"its gradient to {name}" for name in ("x", *weights))]
-        for name, one, other in zip(names, *found, strict=False):
+        for name, one, other in zip(names, *gradients, strict=False):
             self.agree(one, other, f"{name}, compiled,", scale=scale)
 
     def test_operators_can_be_built_of_it_in_a_compiled_function(self) -> None:
@@ -49,8 +49,8 @@ class CompilerLaws(LinopFactories):
             return lambda x: (linop.H @ linop + 0.1 * Identity())(x)
 
         x = self.make_input(A)
-        found = compiled(built(A), fullgraph=False)(x)
-        self.agree(found, built(B)(x), "(A.H @ A + 0.1)(x), built while compiling,")
+        actual = compiled(built(A), fullgraph=False)(x)
+        self.agree(actual, built(B)(x), "(A.H @ A + 0.1)(x), built while compiling,")
 
 
 def compiled(

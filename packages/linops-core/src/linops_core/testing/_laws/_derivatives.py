@@ -70,9 +70,9 @@ class DerivativeLaws(LinopFactories):
             y, back = vjp(linop, x)  # type: ignore[misc] # three with aux alone
             v = torch.randn_like(y)
             expected = linop.H(v)
-            (found,) = back(v)
+            (actual,) = back(v)
             expected = expected if x.is_complex() else expected.real
-            self.agree(found, expected, f"the backward pass of {name} for {x.dtype}")
+            self.agree(actual, expected, f"the backward pass of {name} for {x.dtype}")
 
     def test_the_forward_derivative_is_the_operator(self) -> None:
         for dtype in (torch.float64, torch.complex128):
@@ -94,12 +94,12 @@ class DerivativeLaws(LinopFactories):
                 for far in (step, -step)
             )
             with known_deprecations():
-                _, found, *_ = jvp(lambda w: with_weights(w, linop, x), (weights,), (changes,))  # noqa: B023 (called at once)
+                _, actual, *_ = jvp(lambda w: with_weights(w, linop, x), (weights,), (changes,))  # noqa: B023 (called at once)
             difference = with_weights(ahead, linop, x) - with_weights(behind, linop, x)
             # The derivative may be 0: of a phase to the normal operator.
             scale = max(map(size_of, changes.values())) * size_of(linop(x))
             what = f"the derivative of {name}(x) along {', '.join(changes)}"
-            self.agree(found, difference / (2 * step), what, rtol=1e-4, scale=scale)
+            self.agree(actual, difference / (2 * step), what, rtol=1e-4, scale=scale)
 
     def test_the_gradient_of_the_energy_is_twice_the_normal(self) -> None:
         for linop, x, name in self.derived(self.make_linop())[:3]:
@@ -108,10 +108,10 @@ class DerivativeLaws(LinopFactories):
 
     def test_the_jacobian_is_the_matrix(self) -> None:
         for linop, x, name in self.derived(self.make_linop(), torch.float64)[:3]:
-            found = jacrev(parts(linop))(x)
-            found = found.reshape(-1, 2, x.numel()).movedim(1, 0).flatten(0, 1)
+            actual = jacrev(parts(linop))(x)
+            actual = actual.reshape(-1, 2, x.numel()).movedim(1, 0).flatten(0, 1)
             expected = real_matrix(self.dense(linop))[:, : x.numel()]
-            self.agree(found, expected, f"the Jacobian of {name}")
+            self.agree(actual, expected, f"the Jacobian of {name}")
 
     def test_inputs_can_be_batched(self) -> None:
         A = self.make_linop()
@@ -121,8 +121,8 @@ class DerivativeLaws(LinopFactories):
             expected = torch.stack([linop(one) for one in many])
             self.agree(vmap(linop)(many), expected, f"vmap of {name}")
             batched = vmap(linop, in_dims=-1, out_dims=-1)
-            found, expected = batched(many.movedim(0, -1)), expected.movedim(0, -1)
-            self.agree(found, expected, f"vmap of {name} along the last dimension")
+            actual, expected = batched(many.movedim(0, -1)), expected.movedim(0, -1)
+            self.agree(actual, expected, f"vmap of {name} along the last dimension")
 
     def test_weights_can_be_batched(self) -> None:
         for linop, x, name in self.derived(self.make_linop())[:3]:
@@ -131,15 +131,15 @@ class DerivativeLaws(LinopFactories):
             others = {name: torch.randn_like(tensor) for name, tensor in weights.items()}
             many = {name: torch.stack([weights[name], others[name]]) for name in weights}
             expected = torch.stack([with_weights(each, linop, x) for each in (weights, others)])
-            found = vmap(with_weights, in_dims=(0, None, None))(many, linop, x)
-            self.agree(found, expected, f"vmap of {name}(x) over the weights")
+            actual = vmap(with_weights, in_dims=(0, None, None))(many, linop, x)
+            self.agree(actual, expected, f"vmap of {name}(x) over the weights")
 
     def test_gradients_can_be_batched(self) -> None:
         for linop, x, name in self.derived(self.make_linop())[:3]:
             many = torch.stack([x, torch.randn_like(x)])
             expected = torch.stack([2 * linop.H(linop(one)) for one in many])
-            found = vmap(grad(energy(linop)))(many)
-            self.agree(found, expected, f"vmap of the gradient of |{name}(x)|^2")
+            actual = vmap(grad(energy(linop)))(many)
+            self.agree(actual, expected, f"vmap of the gradient of |{name}(x)|^2")
 
 
 def check_derivatives(

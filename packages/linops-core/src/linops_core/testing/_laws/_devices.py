@@ -105,10 +105,10 @@ class DeviceLaws(LinopFactories):
         expected = [linop(x) for linop, x, _ in derived]
         A.to(device)
         for (linop, x, name), y in zip(derived, expected, strict=True):
-            found = linop(x.to(device))
+            actual = linop(x.to(device))
             what = f"{name}(x) on {device}"
-            assert found.device.type == device.type, f"{what} must be there, got {found.device}"
-            self.agree(found.cpu(), y, what, rtol=1e-4)
+            assert actual.device.type == device.type, f"{what} must be there, got {actual.device}"
+            self.agree(actual.cpu(), y, what, rtol=1e-4)
 
     def test_without_gradients_values_are_the_same_and_nothing_is_recorded(self) -> None:
         for linop, x, name in self.derived(self.make_linop()):
@@ -121,8 +121,8 @@ class DeviceLaws(LinopFactories):
         A = self.make_linop()
         derived = self.derived(A)
         with torch.inference_mode():
-            found = [linop(x.clone()) for linop, x, _ in derived]
-        for y, (linop, x, name) in zip(found, derived, strict=True):
+            results = [linop(x.clone()) for linop, x, _ in derived]
+        for y, (linop, x, name) in zip(results, derived, strict=True):
             self.agree(y, linop(x), f"{name}(x) in inference mode")
 
     def test_what_is_derived_within_inference_works_outside(self) -> None:
@@ -149,9 +149,9 @@ class DeviceLaws(LinopFactories):
             for linop, x, name in self.derived(A, dtype):
                 y = linop(x)
                 with torch.autocast("cpu", dtype=torch.bfloat16):
-                    found = linop(x)
+                    actual = linop(x)
                 what = f"{name}(x) under autocast"
-                assert found.is_complex() == y.is_complex(), (
-                    f"{what} must be complex as {y.dtype} is, got {found.dtype}"
+                assert actual.is_complex() == y.is_complex(), (
+                    f"{what} must be complex as {y.dtype} is, got {actual.dtype}"
                 )
-                self.agree(found.to(y.dtype), y, what, rtol=0.1)
+                self.agree(actual.to(y.dtype), y, what, rtol=0.1)

@@ -122,9 +122,9 @@ class LinopFactories:
         A = self.make_linop()
         x = self.make_input(A)
         sides = ((A.ishape, x.shape), (A.oshape, A(x).shape))
-        found = {str(dim): n for side in sides for dim, n in zip(*side, strict=True)}
-        known = {**found, **self.sizes()}
-        return {**known, **sizes_of(linop, defaultdict(int, known))}
+        sizes = {str(dim): n for side in sides for dim, n in zip(*side, strict=True)}
+        all_given = {**sizes, **self.sizes()}
+        return {**all_given, **sizes_of(linop, defaultdict(int, all_given))}
 
 
 def tensors_of(linop: NamedLinop) -> list[Tensor]:

@@ -29,6 +29,17 @@ class FreshnessLaws(LinopFactories):
     def test_derived_operators_follow_a_cast(self) -> None:
         self.check_followed("cast", torch.complex64, rtol=1e-5)
 
+    def test_copies_with_other_weights_use_nothing_that_was_kept_for_the_old(self) -> None:
+        A = self.make_linop()
+        for linop, x, _ in self.derived(A):
+            linop(x)
+        other, fresh = (linop.with_weights(other_weight) for linop in (A, self.make_linop()))
+        for (new, x, name), expected in zip(
+            self.derived(other)[:3], (fresh, fresh.H, fresh.N), strict=True
+        ):
+            what = f"{name}(x) of A.with_weights(change), after A was used,"
+            self.agree(new(x), expected(x), what)
+
     def check_followed(
         self, way: str, dtype: torch.dtype = torch.complex128, rtol: float | None = None
     ) -> None:
@@ -45,6 +56,12 @@ class FreshnessLaws(LinopFactories):
             self.agree(y, expected, what, rtol)
         (_, x, _), (adjoint, _, _), (normal, _, _), *_ = before
         self.agree(adjoint(A(x)), normal(x), f"A.H(A(x)) after the change ({way})", rtol)
+
+
+def other_weight(weight: Tensor) -> Tensor:
+    """Return other values that an operator may have in the place of a weight."""
+    is_number = weight.is_floating_point() or weight.is_complex()
+    return weight.detach() * 0.75 if is_number else weight.flip(0)
 
 
 def change_weights(A: NamedLinop, way: str) -> None:

@@ -52,13 +52,13 @@ class MatrixLaws(LinopFactories):
             here, there = axes
             y, length = linop(x), x.shape[here]
             for one in range(length):
-                found = linop(x.select(here, one))
-                self.agree(found, y.select(there, one), f"{name}(x) without a batch dimension")
-            found = linop(x.narrow(here, 0, 0))
-            self.agree(found, y.narrow(there, 0, 0), f"{name}(x) for an empty batch")
-            found = linop(torch.stack([x, 2 * x], here))
+                actual = linop(x.select(here, one))
+                self.agree(actual, y.select(there, one), f"{name}(x) without a batch dimension")
+            actual = linop(x.narrow(here, 0, 0))
+            self.agree(actual, y.narrow(there, 0, 0), f"{name}(x) for an empty batch")
+            actual = linop(torch.stack([x, 2 * x], here))
             expected = torch.stack([y, 2 * y], there)
-            self.agree(found, expected, f"{name}(x) with two batch dimensions")
+            self.agree(actual, expected, f"{name}(x) with two batch dimensions")
 
     def test_inputs_that_do_not_fit_are_refused(self) -> None:
         A = self.make_linop()
@@ -120,9 +120,9 @@ class MatrixLaws(LinopFactories):
 
     def test_derived_operators_hold_the_same_tensors(self) -> None:
         A = self.make_linop()
-        own = {id(tensor) for tensor in tensors_of(A)}
+        held = {id(tensor) for tensor in tensors_of(A)}
         for linop, _, name in self.derived(A)[1:]:
-            others = [t for t in tensors_of(linop) if id(t) not in own]
+            others = [t for t in tensors_of(linop) if id(t) not in held]
             assert not others, f"{name} must hold the tensors of A, got others: {others}"
 
     def test_tiles_make_up_the_whole_along_every_dimension_that_is_not_opaque(self) -> None:
@@ -150,8 +150,8 @@ class MatrixLaws(LinopFactories):
                     self.agree(other(x), moved, f"{name}(x), the centre of {dim} first,")
             more = ND("Batch").next_unused(linop.dims), *linop.ishape
             if ELLIPSES not in more and (batch := linop.fitted_to(more)) is not None:
-                found, each = batch(torch.stack([x, 2 * x])), torch.stack([y, 2 * y])
-                self.agree(found, each, f"{name}(x), with another dimension in front,")
+                actual, each = batch(torch.stack([x, 2 * x])), torch.stack([y, 2 * y])
+                self.agree(actual, each, f"{name}(x), with another dimension in front,")
 
 
 def turned(
@@ -181,5 +181,5 @@ def check_refused(kind: type[Exception], linop: NamedLinop, x: object, name: str
 def check_plain(tensor: torch.Tensor, what: str) -> None:
     """Check that a tensor is no lazy conjugate, whose memory other programs would misread."""
     bits = {"conjugate": tensor.is_conj(), "negative": tensor.is_neg()}
-    found = [name for name, is_set in bits.items() if is_set]
-    assert not found, f"{what} must be a tensor without lazy bits, got the {found} of torch"
+    set_bits = [name for name, is_set in bits.items() if is_set]
+    assert not set_bits, f"{what} must be a tensor without lazy bits, got the {set_bits} of torch"

@@ -16,7 +16,7 @@ from ._spaces import Spaces, hidden, renamed
 
 
 @dataclass(frozen=True)
-class Cut:
+class BlockCut:
     """How an array is cut into blocks, and which of the blocks or of their elements are kept."""
 
     grids: Spaces
@@ -43,9 +43,9 @@ def windows(array: Tensor, block: Sequence[int], strides: Sequence[int]) -> Tens
     return array
 
 
-def cuts_between(where: Spaces) -> list[Cut]:
+def cuts_between(where: Spaces) -> list[BlockCut]:
     """Return the ways to cut an array into blocks, or to add them up, without a mask."""
-    found = []
+    cuts = []
     for is_reversed in (False, True):
         for grids in renamed(where.reverse if is_reversed else where):
             size, there = grids.lengths(grids.here), grids.lengths(grids.there)
@@ -54,12 +54,12 @@ def cuts_between(where: Spaces) -> list[Cut]:
                 continue
             for strides in product(*(range(1, n + 1) for n in size)):
                 if [*windows(torch.zeros(size), block, strides).shape] == there:
-                    found.append(Cut(grids, block, strides, is_reversed))
-    return found
+                    cuts.append(BlockCut(grids, block, strides, is_reversed))
+    return cuts
 
 
 @st.composite
-def cuts(draw: st.DrawFn) -> Cut:
+def cuts(draw: st.DrawFn) -> BlockCut:
     """Cuts of one or two axes, with masks or without."""
     ndim = draw(st.integers(1, 2))
     size = [draw(st.integers(1, 5 if ndim == 1 else 3)) for _ in range(ndim)]
@@ -85,11 +85,11 @@ def cuts(draw: st.DrawFn) -> Cut:
     sizes = {"A": 2, **of_array, **of_blocks, **of_elements}
     oshape = (*batch, *of_blocks, *of_elements)
     grids = Spaces((*batch, *of_array), oshape, sizes, len(batch))
-    return Cut(grids, block, strides, draw(st.booleans()), mask_of, mask)
+    return BlockCut(grids, block, strides, draw(st.booleans()), mask_of, mask)
 
 
 @leaf(cuts_between, anywhere=cuts())
-def blocks(draw: st.DrawFn, cut: Cut) -> Known:
+def blocks(draw: st.DrawFn, cut: BlockCut) -> Known:
     """ArrayToBlocks and BlocksToArray: blocks that overlap or do not, with masks or without."""
     grids = cut.grids
     kind = BlocksToArray if cut.is_reversed else ArrayToBlocks

@@ -42,14 +42,14 @@ def flat_sides(where: Spaces) -> list[FlatSides]:
     here, there, both = where.ishape, where.oshape, tuple(where.both)
     if {*here, *there} & {name for names in _NEW for name in names}:
         return []  # they are within another one
-    found = []
+    result = []
     if there[:-1] == both and there and there[-1] not in here:
-        found.append(FlatSides(where, both, there[-1], None))
+        result.append(FlatSides(where, both, there[-1], None))
     if here[:-1] == tuple(where.reverse.both) and here and here[-1] not in there:
-        found.append(FlatSides(where, here[:-1], None, here[-1]))
+        result.append(FlatSides(where, here[:-1], None, here[-1]))
     if here and there and here[:-1] == there[:-1] == both:
-        found.append(FlatSides(where, both, there[-1], here[-1]))
-    return found
+        result.append(FlatSides(where, both, there[-1], here[-1]))
+    return result
 
 
 @leaf(flat_sides)
@@ -112,20 +112,20 @@ def flat_matrix(
     whole = torch.zeros([*ends[0], *ends[1]], dtype=torch.complex128)
     starts = [0, 0]
     for part in parts:
-        own = part.spaces
-        values = part.matrix.reshape(own.lengths((*own.oshape, *own.ishape)))
+        s = part.spaces
+        values = part.matrix.reshape(s.lengths((*s.oshape, *s.ishape)))
         orders, block = [], whole
-        for at, (names, dim) in enumerate(((own.oshape, row), (own.ishape, column))):
+        for at, (names, dim) in enumerate(((s.oshape, row), (s.ishape, column))):
             if dim is None:
                 orders.append(list(names))
                 continue
             merged = [name for name in names if name not in batch]
             orders.append([*batch, *merged])
-            axis, length = (len(ends[0]) if at else 0) + len(batch), math.prod(own.lengths(merged))
+            axis, length = (len(ends[0]) if at else 0) + len(batch), math.prod(s.lengths(merged))
             block = block.narrow(axis, starts[at], length)
             starts[at] += length
         axes = [
-            own.oshape.index(name) if not at else len(own.oshape) + own.ishape.index(name)
+            s.oshape.index(name) if not at else len(s.oshape) + s.ishape.index(name)
             for at in (0, 1)
             for name in orders[at]
         ]

@@ -146,9 +146,9 @@ def interpolations(draw: st.DrawFn, grids: Spaces) -> Known:
     width = draw(st.sampled_from([1, 2.0, 2.5, 3, 4.0]))
     kernel, params = draw(st.sampled_from(KERNELS))
     norm, mode = draw(st.sampled_from([1, 2])), draw(st.sampled_from(["zeros", "circular"]))
-    own = torch.nn.Parameter(locs.clone()) if draw(st.booleans()) else locs.clone()
+    given = torch.nn.Parameter(locs.clone()) if draw(st.booleans()) else locs.clone()
     batch = hidden(draw, grids.batch)
-    linop = Interpolate(own, sizes, batch, points, grid, width, kernel, norm, mode, params)
+    linop = Interpolate(given, sizes, batch, points, grid, width, kernel, norm, mode, params)
 
     def entry(o: Index, i: Index) -> complex:
         point = locs[tuple(o[dim] for dim in points)].tolist()

@@ -88,9 +88,9 @@ def check(known: Known, rtol: float = 1e-9) -> None:
     >>> check(Known(Scalar(2.0, ("N",)), two, Spaces(("N",), ("N",), {"N": 3})))
     """
 
-    def close(found: Tensor, matrix: Tensor) -> bool:
+    def close(actual: Tensor, matrix: Tensor) -> bool:
         bound = rtol * max([1.0, *matrix.abs().flatten().tolist()])
-        return bool(((found - matrix).abs() <= bound).all())
+        return bool(((actual - matrix).abs() <= bound).all())
 
     def accepts(dim: NamedDimension, reason: str) -> bool:
         # The normal of a normal has no memory of the names that the first one made.
@@ -181,8 +181,8 @@ def leaf(
         def strategy(where: Spaces | None = None) -> st.SearchStrategy[Known]:
             if where is None and anywhere is not None:
                 return drawn(anywhere)
-            found = small() if where is None else ways(replace(where, n_batch=0))
-            return drawn(st.sampled_from(found)) if found else st.nothing()
+            choices = small() if where is None else ways(replace(where, n_batch=0))
+            return drawn(st.sampled_from(choices)) if choices else st.nothing()
 
         for name in ("__name__", "__qualname__", "__doc__", "__module__"):
             setattr(strategy, name, getattr(build, name))

@@ -138,14 +138,14 @@ def dense_operators(draw: st.DrawFn, where: Spaces) -> Known:
 
 def kronecker_sides(where: Spaces) -> list[tuple[Spaces, Spaces]]:
     """Return the ways to divide spaces between two operands without a common dimension."""
-    found = []
+    result = []
     for n_here, n_there in product_of(range(len(where.ishape) + 1), range(len(where.oshape) + 1)):
         first = Spaces(where.ishape[:n_here], where.oshape[:n_there], where.sizes)
         second = Spaces(where.ishape[n_here:], where.oshape[n_there:], where.sizes)
         dims = [{*part.ishape, *part.oshape} for part in (first, second)]
         if all(dims) and not dims[0] & dims[1] and not first.both and not second.both:
-            found.append((first, second))
-    return found
+            result.append((first, second))
+    return result
 
 
 @leaf(kronecker_sides)

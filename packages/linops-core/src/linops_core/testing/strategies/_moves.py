@@ -59,12 +59,12 @@ def moves(where: Spaces) -> list[Moves]:
     changed = {pair for pair in pairs if pair[0] != pair[1]}
     if any(i in where.oshape or o in where.ishape for i, o in changed):
         return []
-    found = []
+    result = []
     for n in range(1, len(pairs) + 1):
         for some in permutations(pairs, n):
             if changed <= {*some}:
-                found.append(Moves(where, *map(tuple, zip(*some, strict=True))))
-    return found
+                result.append(Moves(where, *map(tuple, zip(*some, strict=True))))
+    return result
 
 
 def of_same_lengths(where: Spaces) -> list[Moves]:

@@ -133,5 +133,5 @@ def _grouped(draw: st.DrawFn, axes: Sequence[str]) -> list[Item]:
 
 def _names_of(items: Sequence[Item], others: Sequence[Item], names: str) -> Space:
     """Return a name for each item: its own name if it is one axis on both sides."""
-    own = [item[0].upper() if len(item) == 1 and item in others else None for item in items]
-    return tuple(name or other for name, other in zip(own, names, strict=False))
+    letters = [item[0].upper() if len(item) == 1 and item in others else None for item in items]
+    return tuple(name or other for name, other in zip(letters, names, strict=False))

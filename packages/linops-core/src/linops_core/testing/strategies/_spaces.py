@@ -90,7 +90,7 @@ def small_spaces() -> tuple[Spaces, ...]:
 
     The names are not in the order of the alphabet: an operator must not rely on it.
     """
-    found = []
+    result = []
     for n_here, n_there in sorted(product(range(4), repeat=2), key=sum):
         longest = {0: 1, 1: 5, 2: 4, 3: 2}[max(n_here, n_there)]
         lengths, ishape = range(1, longest + 1), tuple("CBA"[:n_here])
@@ -101,8 +101,8 @@ def small_spaces() -> tuple[Spaces, ...]:
                 continue
             for there in product(lengths, repeat=len(new)):
                 sizes = dict(zip((*ishape, *new), (*here, *there), strict=True))
-                found.append(Spaces(ishape, oshape, sizes))
-    return tuple(found)
+                result.append(Spaces(ishape, oshape, sizes))
+    return tuple(result)
 
 
 def sides(max_ndim: int = 2, names: str = NAMES) -> st.SearchStrategy[Space]:

@@ -31,8 +31,8 @@ Drawn = TypeVar("Drawn")
 class Draw:
     """The function that draws from strategies, with the strategies of single operators."""
 
-    def __init__(self, draw: st.DrawFn, own: Sequence[Leaf]) -> None:
-        self._draw, self._own = draw, own
+    def __init__(self, draw: st.DrawFn, leaves: Sequence[Leaf]) -> None:
+        self._draw, self._own = draw, leaves
 
     def __call__(self, strategy: st.SearchStrategy[Drawn], label: object = None) -> Drawn:
         return self._draw(strategy, label)
@@ -173,10 +173,10 @@ def _normal(draw: Draw, where: Spaces, depth: int) -> Known:
     renamed = {name for here, there in pairs if here != there for name in (here.name, there)}
     if renamed:
         linop = Identity(linop.oshape, where.oshape) @ linop
-    found = combined(parts, linop, matrix, where, twice | renamed)
+    result = combined(parts, linop, matrix, where, twice | renamed)
     inner = {dim: where.sizes[dim] for dim in {*where.ishape, *middle} - {*where.oshape}}
-    opaque = found.opaque | found.side_by_side
-    return replace(found, opaque=opaque, inner={**found.inner, **inner})
+    opaque = result.opaque | result.side_by_side
+    return replace(result, opaque=opaque, inner={**result.inner, **inner})
 
 
 def _concatenation(draw: Draw, where: Spaces, depth: int) -> Known:
@@ -231,9 +231,9 @@ def _flat_stack(draw: Draw, where: Spaces, depth: int) -> Known:
     matrices = alike(*(part.matrix for part in parts))
     n = 1 if matrices[0].is_complex() else 2  # real and imaginary parts come first
     rows = [M.reshape(n, -1, M.shape[1]) for M in matrices]
-    found = combined(parts, linop, torch.cat(rows, dim=1).flatten(0, 1), where, ("F", "G", row))
+    result = combined(parts, linop, torch.cat(rows, dim=1).flatten(0, 1), where, ("F", "G", row))
     # Normals of operands may give different names to what they return.
-    return replace(found, side_by_side=found.side_by_side.union(where.oshape, where.ishape))
+    return replace(result, side_by_side=result.side_by_side.union(where.oshape, where.ishape))
 
 
 def _blocks_along(draw: Draw, where: Spaces, dim: str) -> tuple[str | None, str | None]:
@@ -264,17 +264,17 @@ def side_by_side(
     whole = torch.zeros([*rows, *columns], dtype=matrices[0].dtype)
     start = 0
     for matrix, length in zip(matrices, lengths, strict=True):
-        there = whole
+        block = whole
         if odim is not None:
-            there = there.narrow(first_row + where.oshape.index(odim), start, length)
+            block = block.narrow(first_row + where.oshape.index(odim), start, length)
         if idim is not None:
             at = len(rows) + first_column + where.ishape.index(idim)
-            there = there.narrow(at, start, length)
-        there += matrix.reshape(there.shape)
+            block = block.narrow(at, start, length)
+        block += matrix.reshape(block.shape)
         start += length
-    found = combined(parts, linop, whole.reshape(math.prod(rows), math.prod(columns)), where)
+    result = combined(parts, linop, whole.reshape(math.prod(rows), math.prod(columns)), where)
     divided = {name for name in (idim, odim) if name is not None}
-    return replace(found, side_by_side=found.side_by_side | divided)
+    return replace(result, side_by_side=result.side_by_side | divided)
 
 
 def product(matrices: Sequence[Tensor]) -> Tensor:

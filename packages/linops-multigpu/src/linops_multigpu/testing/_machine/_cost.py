@@ -40,7 +40,7 @@ def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
         free = engine_times.get(task.engine, 0.0)
         return max([free, *(ends[other] for other in before[task])])
 
-    found, ready = [], set[Task]()
+    intervals, ready = [], set[Task]()
     sorter = TopologicalSorter(before)
     sorter.prepare()
     while sorter.is_active():
@@ -52,5 +52,5 @@ def timeline(given: Sequence[tuple[SimStream | None, Task]]) -> list[Interval]:
         sorter.done(task)
         if task.engine:
             engine_times[task.engine] = ends[task]
-            found.append(Interval(task.engine, task.name, start, ends[task]))
-    return found
+            intervals.append(Interval(task.engine, task.name, start, ends[task]))
+    return intervals

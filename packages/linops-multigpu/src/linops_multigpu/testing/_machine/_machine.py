@@ -12,7 +12,7 @@ from torch import Tensor
 
 from .._device import DEVICE_TYPE
 from .._order import Shadow
-from ._memory import DeviceMemory, HostMemory
+from ._memory import HostMemory, SimMemory
 from ._streams import Scheduler, SimStream, Task
 
 Duration: TypeAlias = float | Callable[[str, int], float]
@@ -32,17 +32,17 @@ class Machine:
         self.kernel_cost: Duration = 0.0
         self.cut_links: set[tuple[torch.device, torch.device]] = set()
         self.corrupt_links: set[tuple[torch.device, torch.device]] = set()
-        self._memories = {d: DeviceMemory(d, memory, scheduler) for d in self.devices}
+        self._memories = {d: SimMemory(d, memory, scheduler) for d in self.devices}
         self._default_streams = {d: scheduler.new_stream(d) for d in self.devices}
         self._current_streams: dict[tuple[int, torch.device], SimStream] = {}  # of each thread
 
     def named(self, device: torch.device | str) -> torch.device:
         """Return a device with its index."""
-        found = torch.device(device)
-        if found.type != DEVICE_TYPE or (found.index or 0) >= len(self.devices):
+        result = torch.device(device)
+        if result.type != DEVICE_TYPE or (result.index or 0) >= len(self.devices):
             names = ", ".join(map(str, self.devices))
-            raise RuntimeError(f"simulated: the device must be one of {names}, got {found}")
-        return self.devices[found.index or 0]
+            raise RuntimeError(f"simulated: the device must be one of {names}, got {result}")
+        return self.devices[result.index or 0]
 
     def current_stream(self, device: torch.device | str) -> SimStream:
         """Return the current stream of this thread on ``device``."""
@@ -60,7 +60,7 @@ class Machine:
         finally:
             self._current_streams[key] = before
 
-    def memory_of(self, device: torch.device | str) -> DeviceMemory:
+    def memory_of(self, device: torch.device | str) -> SimMemory:
         """Return the memory of a device."""
         with self.entered():
             return self._memories[self.named(device)]
@@ -102,10 +102,10 @@ class Machine:
     def host_access(self, touched: Sequence[Tensor], written: Sequence[Tensor], name: str) -> None:
         """Check that the host may use its own memory that devices use too."""
         for tensor in touched:
-            found = self.host_memory.find(tensor)
-            if found is not None:
+            shadow = self.host_memory.find(tensor)
+            if shadow is not None:
                 self.checker.begin(self.checker.host, name)
-                self.checker.access(self.checker.host, found, tensor, written)
+                self.checker.access(self.checker.host, shadow, tensor, written)
 
     def _shadow_of(self, tensor: Tensor) -> Shadow:
         if tensor.device.type == DEVICE_TYPE:

@@ -38,7 +38,7 @@ class Block:
         self.awaits: list[Task] = []  # a freed block is in use until these are done
 
 
-class DeviceMemory:
+class SimMemory:
     """The memory of one device, with a limit in bytes."""
 
     def __init__(self, device: torch.device, limit: int | None, scheduler: Scheduler) -> None:
@@ -167,12 +167,12 @@ class HostMemory:
 
     def track(self, tensor: Tensor) -> Shadow:
         """Return the access history of the storage of ``tensor``; start one if there is none."""
-        found = self.find(tensor)
-        if found is None:
+        shadow = self.find(tensor)
+        if shadow is None:
             storage = tensor.untyped_storage()
-            found = Shadow(storage.nbytes(), "cpu", storage.data_ptr())
-            self._known[found] = weakref.ref(storage)
-        return found
+            shadow = Shadow(storage.nbytes(), "cpu", storage.data_ptr())
+            self._known[shadow] = weakref.ref(storage)
+        return shadow
 
     def find(self, tensor: Tensor) -> Shadow | None:
         """Return the access history of the storage of ``tensor``, if there is one."""

@@ -21,10 +21,10 @@ Options = dict[str, Any]
 
 def written_by(op: OpOverload, args: Arguments, kwargs: Options) -> list[Tensor]:
     """Return the arguments that ``op`` writes to."""
-    found: list[Tensor] = []
+    tensors: list[Tensor] = []
     for position, name in _outputs(op):
-        found += tensors_in([args[position] if position < len(args) else kwargs.get(name)])
-    return found
+        tensors += tensors_in([args[position] if position < len(args) else kwargs.get(name)])
+    return tensors
 
 
 @cache
@@ -63,9 +63,9 @@ def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) 
     returns = not kinds or any("Tensor" in kind for kind in kinds)
     shapes = _shapes(op, args, kwargs) if returns else None
     if shapes is None:  # the shapes depend on values
-        found: list[Any] = []
+        outcome: list[Any] = []
         run = _on_host(machine, op, args, kwargs)
-        machine.launch(stream, str(op), lambda: found.append(run()), reads=read, writes=written)
+        machine.launch(stream, str(op), lambda: outcome.append(run()), reads=read, writes=written)
         of_values = {torch.Tag.dynamic_output_shape, torch.Tag.data_dependent_output}
         if not returns or of_values & set(op.tags):
             stream.synchronize()  # as on all devices
@@ -73,7 +73,7 @@ def compute(machine: Machine, op: OpOverload, args: Arguments, kwargs: Options) 
             machine.scheduler.finish(stream)
         if op._schema.is_mutable and op._schema.returns:
             return written[0] if len(written) == 1 else tuple(written)
-        return mapped(partial(_sent, machine, device), found[0])
+        return mapped(partial(_sent, machine, device), outcome[0])
 
     results, resized = shapes
     for tensor, shape in resized:
@@ -178,19 +178,19 @@ def _common_device(
     op: OpOverload, args: Arguments, kwargs: Options, written: list[Tensor]
 ) -> torch.device:
     """Return the device of all arguments; scalars of the host may be used on any device."""
-    found = dict.fromkeys(
+    devices = dict.fromkeys(
         tensor.device
         for tensor in tensors_in((args, kwargs))
         if tensor.device.type != "cpu" or tensor.dim() or any(tensor is out for out in written)
     )
     if kwargs.get("device") is not None:
-        found[torch.device(kwargs["device"])] = None
-    if len(found) != 1:
+        devices[torch.device(kwargs["device"])] = None
+    if len(devices) != 1:
         raise RuntimeError(
             f"Expected all tensors to be on the same device, but found at least two devices, "
-            f"{' and '.join(map(str, found))}, in {op}"
+            f"{' and '.join(map(str, devices))}, in {op}"
         )
-    return next(iter(found))
+    return next(iter(devices))
 
 
 def resize(machine: Machine, tensor: Tensor, size: Sequence[int], stride: Sequence[int]) -> None:

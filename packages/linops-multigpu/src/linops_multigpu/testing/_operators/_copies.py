@@ -49,11 +49,11 @@ def _between_devices(machine: Machine, source: Tensor, destination: Tensor) -> N
         _between_devices(machine, packed.resolve_conj().resolve_neg(), landed)
         destination.copy_(landed)
         return
-    there = machine.current_stream(source.device)
-    here = machine.current_stream(destination.device)
-    there.wait_stream(here)
-    _send(machine, there, source, destination, reads=[source])
-    here.wait_stream(there)
+    sending = machine.current_stream(source.device)
+    receiving = machine.current_stream(destination.device)
+    sending.wait_stream(receiving)
+    _send(machine, sending, source, destination, reads=[source])
+    receiving.wait_stream(sending)
 
 
 def _from_host(machine: Machine, source: Tensor, destination: Tensor, non_blocking: bool) -> None:

@@ -1,10 +1,10 @@
-"""Whether values computed from locations and weights can be kept until these change."""
+"""Values kept while memory has the same numbers, and whether values can be kept at all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from threading import Lock
-from typing import Generic, Self, TypeAlias, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch
@@ -22,17 +22,14 @@ class KeptByContent(Cache, Generic[Value]):
 
     Torch does not count writes of some optimizers, nor writes in compiled graphs. So numbers are
     compared with a copy; the fingerprint by which linops-multigpu sees such writes to weights on
-    other devices takes 14 times as long. A copy of this starts empty.
+    other devices takes 14 times as long.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._values = WeakKeyDictionary[torch.UntypedStorage, dict[Key, tuple[Tensor, Value]]]()
 
-    def __reduce__(self) -> tuple[type[Self], tuple[()]]:
-        return type(self), ()
-
-    def of(self, tensor: Tensor, how: Key, make: Callable[[], Value]) -> Value:
+    def get_or_make(self, tensor: Tensor, how: Key, make: Callable[[], Value]) -> Value:
         """Return the value for the numbers of a tensor; ``make`` computes it if none is kept."""
         key = (*view_key(tensor), tensor.dtype, how)
         with self._lock, torch.inference_mode(False), torch.no_grad():

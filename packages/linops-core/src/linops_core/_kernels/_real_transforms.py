@@ -1,6 +1,6 @@
-"""The orthonormal discrete cosine transform along the last axis, by a real Fourier transform.
+"""Half spectra and cosine transforms of real signals of N points, along the last axis.
 
-N points; of a real signal only N // 2 + 1 values of its Fourier transform are needed.
+Of the Fourier transform of a real signal only k = 0, ..., N // 2 are needed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,40 @@ import math
 import torch
 from torch import Tensor
 
+from ._dtype import imag_part
+
+
+def real_signal(y: Tensor, n: int, norm: str) -> Tensor:
+    r"""Return :math:`\mathrm{Re} \sum_k y_k e^{2 \pi i k n / N}`, each k once.
+
+    ``norm`` scales it as in :func:`torch.fft.irfft`.
+    """
+    # irfft counts each k twice, except those that are their own conjugates.
+    alone = [0, n // 2] if n % 2 == 0 else [0]
+    of_real = torch.full((n // 2 + 1,), 0.5, dtype=y.real.dtype, device=y.device)
+    of_imag = of_real.clone()
+    of_real[alone], of_imag[alone] = 1.0, 0.0
+    halved = torch.complex(y.real * of_real, imag_part(y) * of_imag)
+    signal: Tensor = torch.fft.irfft(halved, n=n, norm=norm)
+    return signal
+
+
+def normal_of_half(x: Tensor) -> Tensor:
+    """Return the adjoint of the half spectrum of a real signal, with orthonormal scale.
+
+    It is half the signal plus half its parts of k = 0 and, for even N, of k = N / 2.
+    """
+    n = x.shape[-1]
+    total = x + x.mean(-1, keepdim=True)
+    if n % 2 == 0:
+        signs = torch.ones(n, dtype=x.dtype, device=x.device)
+        signs[1::2] = -1
+        total = total + signs * (x * signs).mean(-1, keepdim=True)
+    return total / 2
+
 
 def cosine_transform(x: Tensor) -> Tensor:
-    """Return the transform (DCT-II) of a real x along the last axis.
+    """Return the orthonormal cosine transform (DCT-II) of a real x.
 
     References
     ----------
@@ -27,7 +58,7 @@ def cosine_transform(x: Tensor) -> Tensor:
 
 
 def inverse_cosine_transform(y: Tensor) -> Tensor:
-    """Return the inverse, which is the adjoint (DCT-III), of a real y along the last axis."""
+    """Return the inverse, which is the adjoint (DCT-III), of a real y."""
     n = y.shape[-1]
     y = y / (_scales(n, y) * n)
     mirrored = torch.nn.functional.pad(y.flip(-1), (1, 0))[..., : n // 2 + 1]

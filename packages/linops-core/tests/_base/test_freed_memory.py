@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from linops_core import Diagonal
-from linops_core._kernels import _freed_memory
-from linops_core._kernels._freed_memory import keep_freed
+from linops_core._base import _calls
+from linops_core._base._calls import keep_freed
 
 ONE_MIB = 2**18  # of float32
 
@@ -44,14 +44,14 @@ def new_pages(way: str, **variables: str) -> int:
     """Return how many pages the system hands out in 30 products of 256 pages each."""
     others = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC")}
     others.pop("GLIBC_TUNABLES", None)
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", PAGES_OF_STEPS, way],
         env={**others, **variables},
         capture_output=True,
         text=True,
         check=True,
     )
-    return int(found.stdout)
+    return int(result.stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the memory of glibc")
@@ -68,22 +68,22 @@ def test_a_limit_that_the_user_has_set_stays() -> None:
 def test_what_is_asked_for_grows_with_the_tensors_up_to_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_freed_memory, "_kept", 0)
+    monkeypatch.setattr(_calls, "_kept", 0)
     keep_freed(torch.empty(5, device="meta"))
-    assert _freed_memory._kept == 0
+    assert _calls._kept == 0
     keep_freed(torch.ones(1000), torch.ones(10))
-    assert _freed_memory._kept == 16000
+    assert _calls._kept == 16000
     keep_freed(torch.ones(10))
-    assert _freed_memory._kept == 16000
+    assert _calls._kept == 16000
     keep_freed(torch.empty(2**23))
-    assert _freed_memory._kept == _freed_memory._LONGEST < 2**25
+    assert _calls._kept == _calls._LONGEST < 2**25
 
 
 def test_a_call_with_a_new_shape_asks_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_freed_memory, "_kept", 0)
+    monkeypatch.setattr(_calls, "_kept", 0)
     D = Diagonal(torch.ones(100), ("N",))
     D(torch.ones(100))
-    assert _freed_memory._kept == 1600
-    _freed_memory._kept = 0
+    assert _calls._kept == 1600
+    _calls._kept = 0
     D(torch.ones(100))
-    assert _freed_memory._kept == 0
+    assert _calls._kept == 0

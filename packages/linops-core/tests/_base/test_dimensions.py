@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from linops_core import Chain, Identity, NamedLinop, SimpleLinop, SliceableLinop
-from nameddim import NS, NamedDimension
+from linops_core._base._dimensions import unused_names
+from nameddim import ND, NS, NamedDimension
 
 
 class Free(NamedLinop):
@@ -133,3 +134,16 @@ def test_a_normal_asks_its_operator_at_each_call(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(Free, "size", lambda *_: 4)
     with pytest.raises(ValueError, match="N must have size 4, got 3"):
         N(torch.ones(3))
+
+
+NAMES = st.builds(ND, st.sampled_from("NM"), st.integers(0, 6)) | st.just(ND("()"))
+
+
+@given(st.sets(NAMES), st.lists(NAMES))
+def test_each_name_is_the_next_that_is_in_no_other_place(
+    used: set[NamedDimension], asked: list[NamedDimension]
+) -> None:
+    for dim, result in zip(asked, unused_names(asked, [*used]), strict=True):
+        smaller = [dim + k for k in range(20)]
+        assert result == next(each for each in smaller if each not in used)
+        used.add(result)

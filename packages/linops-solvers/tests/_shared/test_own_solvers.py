@@ -1,0 +1,132 @@
+"""Solvers of users: a state and a step, with what the solvers of the library have."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+
+from linops_core import Dense
+from linops_solvers import OperatorPair, Progress, Record, SolverSteps, Space, Step, StopReason
+
+
+class HeavyBall(SolverSteps):
+    """Gradient steps with momentum, whose last step is in another object."""
+
+    def __init__(self, pair: OperatorPair, y: Tensor) -> None:
+        self._pair, self._y = pair, y
+        self.x = torch.zeros_like(pair.adjoint(y))
+        self.moved = Moved(self.x)
+        self._target: Tensor | None = None
+
+    def step(self) -> tuple[dict[str, float], StopReason | None]:
+        if self._target is None:
+            self._target = self._pair.adjoint(self._y)
+        gradient = self._pair.adjoint(self._pair.forward(self.x)) - self._target
+        self.moved.last = 0.3 * self.moved.last - 0.02 * gradient
+        self.x = self.x + self.moved.last
+        return {"gradient": self._pair.input.norm(gradient).item()}, None
+
+    def result(self) -> Tensor:
+        return self.x
+
+    def fingerprint(self) -> dict[str, object]:
+        return {"y": (self._pair.output, self._y), **self._pair.sketch(self.x)}
+
+    def holders(self) -> dict[str, object]:
+        return {"state": self, "moved": self.moved}
+
+    def restored(self, reasons: Sequence[StopReason | None]) -> None:
+        self._target = self._pair.adjoint(self._y)
+
+
+class Moved:
+    def __init__(self, x: Tensor) -> None:
+        self.last = torch.zeros_like(x)
+
+
+def heavy_ball(A: Dense, y: Tensor, **options: Any) -> Tensor:
+    pair = OperatorPair("heavy_ball", A, None, y.dtype)
+    progress = Progress("heavy_ball", 6, options, space=pair.input)
+    return progress.follow(HeavyBall(pair, y))
+
+
+def problem(seed: int) -> tuple[Dense, Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+    weight, y = (
+        torch.randn(n, dtype=torch.complex128, generator=generator) for n in ((5, 3), (5,))
+    )
+    return Dense(weight, ("M", "N"), ("N",), ("M",)), y
+
+
+@given(st.integers(0, 2**16), st.integers(1, 6), st.integers(1, 3))
+def test_one_that_is_interrupted_goes_on_to_the_same_bits(seed: int, end: int, every: int) -> None:
+    A, y = problem(seed)
+    whole, later = Record(), Record()
+    x = heavy_ball(A, y, callback=whole)
+
+    def interrupt(step: Step) -> None:
+        if step.iteration == end:
+            raise KeyboardInterrupt
+
+    with tempfile.TemporaryDirectory() as folder:
+        files = {"checkpoint": Path(folder) / "x.pt", "checkpoint_every": every}
+        with pytest.raises(KeyboardInterrupt):
+            heavy_ball(A, y, callback=interrupt, **files)
+        assert torch.equal(heavy_ball(A, y, callback=later, **files), x)
+        n_told = len(later.values["gradient"])
+        assert later.values["gradient"] == whole.values["gradient"][-n_told:]
+        with pytest.raises(ValueError, match=r"heavy_ball: .* got one that differs in y"):
+            heavy_ball(A, 2 * y, **files)
+
+
+def test_its_options_are_those_of_the_library(capsys: pytest.CaptureFixture[str]) -> None:
+    A, y = problem(0)
+    heavy_ball(A, y, progress=True)
+    assert "heavy_ball: 100%" in capsys.readouterr().err
+    with pytest.raises(TypeError, match=r"heavy_ball\(\) got an unexpected keyword argument 'shw'"):
+        heavy_ball(A, y, shw=True)
+
+
+class Halved(SolverSteps):
+    """x / 2 in each step."""
+
+    def __init__(self, problem: dict[str, object] | None = None) -> None:
+        self.x = torch.ones(2)
+        if problem is not None:
+            self.fingerprint = lambda: problem  # type: ignore[method-assign]
+
+    def step(self) -> tuple[dict[str, float], None]:
+        self.x = self.x / 2
+        return {}, None
+
+    def result(self) -> Tensor:
+        return self.x
+
+
+@pytest.mark.parametrize(
+    ("problem", "error", "match"),
+    [
+        (None, NotImplementedError, "Halved: fingerprint must say which problem a checkpoint"),
+        ({"tol": 1.0}, TypeError, r"halved: the fingerprint .* got no vector; write \(Space"),
+        ({"y": torch.ones(2)}, TypeError, r"must have vectors as pairs .*, got \['y'\]"),
+    ],
+)
+def test_a_checkpoint_of_no_problem_is_refused(
+    problem: dict[str, object] | None, error: type[Exception], match: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=match):
+        Progress("halved", 2, {"checkpoint": tmp_path / "x"}, space=Space()).follow(Halved(problem))
+    assert Progress("halved", 2, space=Space()).follow(Halved(problem)).tolist() == [0.25, 0.25]
+
+
+def test_what_has_no_step_is_no_solver() -> None:
+    with pytest.raises(TypeError, match="abstract"):
+        SolverSteps()  # type: ignore[abstract]
