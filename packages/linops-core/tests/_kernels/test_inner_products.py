@@ -13,6 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from linops_core._kernels._inner_products import (
     host_numbers,
+    host_products_and_norms,
     inner_products,
     norm,
     squared_norm,
@@ -167,3 +168,10 @@ def test_numbers_of_scalars_are_complex_where_the_scalars_are(kind: type[Tensor]
     scalars = [torch.tensor(value).as_subclass(kind) for value in (2.0, 3j, 4.0)]
     assert [*map(repr, host_numbers(*scalars))] == ["2.0", "3j", "4.0"]
     assert [*map(repr, host_numbers(scalars[0], scalars[2]))] == ["2.0", "4.0"]
+
+
+@pytest.mark.parametrize("kind", [Tensor, Elsewhere])
+def test_products_and_norms_are_numbers(kind: type[Tensor]) -> None:
+    x, z = (torch.tensor(values).as_subclass(kind) for values in ([3j, 4.0], [1j, 1.0]))
+    assert host_products_and_norms([(x, z)], [x]) == ([7.0 + 0j], [5.0])
+    assert host_products_and_norms([(x.imag, z.imag)], []) == ([3.0], [])

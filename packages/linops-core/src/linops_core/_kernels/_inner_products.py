@@ -109,6 +109,18 @@ def host_numbers(*scalars: Tensor) -> list[Any]:
     return [number if scalar.is_complex() else number.real for scalar, number in pairs]
 
 
+def host_products_and_norms(
+    pairs: Sequence[tuple[Tensor, Tensor]], vectors: Sequence[Tensor]
+) -> tuple[list[Any], list[float]]:
+    """Return x^H z of each pair, and the norm of each vector, as numbers, with one wait."""
+    # Roots of floats are faster than norms of tensors, but a dot product ends at 2^31 on a GPU.
+    are_squares = pairs[0][0].is_cpu
+    lengths = map(squared_norm if are_squares else norm, vectors)
+    numbers = host_numbers(*(vdot(x, z) for x, z in pairs), *lengths)
+    products, sizes = numbers[: len(pairs)], numbers[len(pairs) :]
+    return products, [*map(math.sqrt, sizes)] if are_squares else sizes
+
+
 def real_parts(x: Tensor) -> Tensor:
     """Return x if it is real, else its real and imaginary parts, or those of its conjugate.
 

@@ -12,7 +12,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from linops_core.siblings import host_numbers, is_differentiated, squared_norm, vdot
+from linops_core.siblings import host_products_and_norms, is_differentiated
 
 from .._shared._checkpoint import check_not_recorded
 from .._shared._checks import Operator, check_scale
@@ -241,10 +241,7 @@ class ConjugateSteps(SolverSteps):
             return space.measured(pairs, vectors)
         if not space.is_whole:
             return on_host(*space.measured(pairs, vectors))
-        # Roots of floats are faster than norms of tensors.
-        squares = map(squared_norm, vectors)
-        numbers = host_numbers(*(vdot(*pair) for pair in pairs), *squares)
-        products, lengths = numbers[: len(pairs)], map(math.sqrt, numbers[len(pairs) :])
+        products, lengths = host_products_and_norms(pairs, vectors)
         if not space.has_complex_products:
             products = [product.real for product in products]
         return [*products, *lengths]

@@ -13,11 +13,9 @@ from ._checks import (
     Operator,
     check_callable,
     check_input_kept,
-    check_scale,
     is_complex_linear,
     version_of,
 )
-from ._products import is_moderate
 from ._space import Space, magnitudes, spaces_of
 from ._stacked import StackedOperators
 
@@ -74,6 +72,7 @@ class OperatorPair:
         # It cannot be seen of functions that are made of an operator.
         self.is_complex_linear = is_complex_linear(A if like is None else like)
         self.forward = applied_in_half(owner, A, dtype, name)
+        """The function of A."""
         self.has_normal = adjoint is None
         if adjoint is None and isinstance(A, NamedLinop):
             adjoint = A.H
@@ -92,15 +91,7 @@ class OperatorPair:
         """The space of the output."""
         self.input, self.output = spaces or spaces_of(owner, A, input_space)
         self.adjoint = applied_in_half(owner, adjoint, dtype, "the adjoint")
-
-    def in_moderate_unit(self, unit: float, image: Tensor) -> tuple[OperatorPair, float]:
-        """Return A over its unit, and the unit, if it is extreme; ``image`` is an output of A."""
-        check_scale(self.owner, unit, to_half(image, self.dtype).dtype)
-        if is_moderate(unit):
-            return self, 1.0
-        forward, adjoint = lambda x: self.forward(x) / unit, lambda y: self.adjoint(y) / unit
-        dtype = torch.float32 if self.dtype in _WIDE else self.dtype
-        return OperatorPair(self.owner, forward, adjoint, dtype, like=self), unit
+        """The function of the adjoint."""
 
     def sketch(self, like: Tensor) -> dict[str, tuple[Space, Tensor]]:
         """Return what A and its adjoint make of a random vector, for a fingerprint."""

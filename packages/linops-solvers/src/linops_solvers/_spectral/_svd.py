@@ -20,6 +20,7 @@ from .._shared._reports import Measured, reason_of
 from .._shared._space import Space
 from .._shared._tall import orthonormal
 from .._shared._vectors import input_or_random
+from ._power_method import in_moderate_unit
 
 _NAME = "svd"
 
@@ -125,7 +126,7 @@ def svd(
     left, right = _Basis(output.to(like.dtype), pair.output), _Basis(like, pair.input)
     noise = 2 * rounding_of(dtype)  # of A and of its adjoint
     unit = pair.output.unit_of(_NAME, output, is_output=True)
-    pair, unit = pair.in_moderate_unit(unit, output)
+    pair, unit = in_moderate_unit(pair, unit, output)
     right.extend(right.space.random_like(like, generator, min(k + oversampling, most)), 0.0)
 
     steps = _Steps(pair, left, right, generator, k, unit, tol, noise)
