@@ -75,12 +75,12 @@ def of_rtk(
         geometry.AddProjection(A.source_distance, far, angle)
 
     def placed(values: Tensor, *spacings: float) -> Any:
-        found = itk.image_from_array(values.contiguous().numpy())
-        found.SetSpacing(spacings)
-        found.SetOrigin(
+        result = itk.image_from_array(values.contiguous().numpy())
+        result.SetSpacing(spacings)
+        result.SetOrigin(
             [-(n - 1) / 2 * s for n, s in zip(reversed(values.shape), spacings, strict=True)]
         )
-        return found
+        return result
 
     def zeros(sizes: tuple[int, ...], *spacings: float) -> Any:
         return placed(torch.zeros(sizes), *spacings)
@@ -103,8 +103,8 @@ def of_rtk(
 
     def back() -> Tensor:
         empty = zeros((size, size, size), 1.0, 1.0, 1.0)
-        found = run(itk.RTK.JosephBackProjectionImageFilter, empty, views)
-        return found.flip(0).permute(2, 0, 1)
+        result = run(itk.RTK.JosephBackProjectionImageFilter, empty, views)
+        return result.flip(0).permute(2, 0, 1)
 
     def of_fdk() -> Tensor:
         work = itk.RTK.FDKConeBeamReconstructionFilter[image].New()

@@ -53,8 +53,8 @@ def compare(title: str, ways: Mapping[str, Callable[[], Tensor]], number: int = 
     """Time the ways in turns, each until the GPU is done, and the memory that each adds."""
     wanted = next(iter(ways.values()))()  # methods of NUFFT agree to their tolerance
     for name, work in ways.items():
-        found = work().to(wanted.device)
-        error = float((found - wanted).norm() / wanted.norm())
+        actual = work().to(wanted.device)
+        error = float((actual - wanted).norm() / wanted.norm())
         assert error < 1e-2, f"{name} differs by {error:.1e}"
 
     def until_done(work: Callable[[], Tensor]) -> None:

@@ -35,9 +35,9 @@ def main() -> None:
 def compare(title: str, ways: Ways) -> None:
     """Check that all ways return what the first does, and time them in turns."""
     expected, *others = (way() for way in ways.values())
-    for found in others:
+    for result in others:
         scale = float(expected.abs().max())
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * scale)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5 * scale)
     print_timings(title, interleaved(ways))
 
 

@@ -173,11 +173,11 @@ def times_of(name: str, number: int, wanted: Collection[str]) -> dict[str, float
         return {loop: timed(loop_of(loop, number))[1] for loop in LOOPS if loop in wanted}
     make, cut = SUBJECTS[name](number)
     linop, seconds = timed(make)
-    found = {"made": seconds}
+    result = {"made": seconds}
     for job, work in (JOBS | PLANS).items():
         if job in wanted:
-            found[job] = timed(partial(work, linop, cut))[1]
-    return found
+            result[job] = timed(partial(work, linop, cut))[1]
+    return result
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:
@@ -234,12 +234,12 @@ def measure(name: str) -> None:
         for job in wanted:
             points[job].append((number, min(times[job] for times in rounds if job in times)))
     for job, of_job in points.items():
-        found = exponent(of_job)
+        result = exponent(of_job)
         number, seconds = of_job[-1]
         target = None if is_loop else TARGET
-        record(name, job, found, "exponent", seconds=seconds, target=target, points=of_job)
-        print(f"  {job:32} {found:6.2f}   {seconds:8.4f} s for {number:6}", flush=True)
-        if target is not None and found > target:
+        record(name, job, result, "exponent", seconds=seconds, target=target, points=of_job)
+        print(f"  {job:32} {result:6.2f}   {seconds:8.4f} s for {number:6}", flush=True)
+        if target is not None and result > target:
             calls = slope([(number, calls_of(name, job, number)) for number in (100, 316)])
             record(name, f"{job}, calls of functions", calls, "exponent", target=TARGET)
             print(f"    calls of functions {calls:17.2f}", flush=True)

@@ -26,9 +26,9 @@ def main() -> None:
 def compare(title: str, ways: Ways, target: float) -> None:
     """Check that all ways return what the first does, and time them in turns."""
     expected, *others = (way() for way in ways.values())
-    for found in others:
+    for result in others:
         scale = float(expected.abs().max())
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5 * scale)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5 * scale)
     own = next(name for name in ways if name.startswith("ours"))
     print_timings(title, interleaved(ways), {own: target})
 
@@ -72,16 +72,16 @@ def wavelet(n_images: int, n: int, n_levels: int = 3) -> None:
     pywt, array = libraries["pywt"], x.numpy()
 
     def packed() -> Tensor:
-        found = pywt.wavedec2(array, "db4", mode="periodization", level=n_levels)
-        return torch.from_numpy(pywt.coeffs_to_array(found, axes=(-2, -1))[0])
+        result = pywt.wavedec2(array, "db4", mode="periodization", level=n_levels)
+        return torch.from_numpy(pywt.coeffs_to_array(result, axes=(-2, -1))[0])
 
     y, slices = pywt.coeffs_to_array(
         pywt.wavedec2(array, "db4", mode="periodization", level=n_levels), axes=(-2, -1)
     )
 
     def unpacked() -> Tensor:
-        found = pywt.array_to_coeffs(y, slices, output_format="wavedec2")
-        return torch.from_numpy(pywt.waverec2(found, "db4", mode="periodization"))
+        result = pywt.array_to_coeffs(y, slices, output_format="wavedec2")
+        return torch.from_numpy(pywt.waverec2(result, "db4", mode="periodization"))
 
     what = f"db4, {n_levels} levels, {n_images} x {n} x {n} float32, one thread"
     compare(f"Wavelet, {what}", {"PyWavelets": packed, "ours, W(x)": lambda: W(x)}, 1.3)

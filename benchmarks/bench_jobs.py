@@ -58,13 +58,13 @@ def main() -> None:
                 traceback.print_exc()
                 print(f"{name} is left out", flush=True)
         files = {one.name: folder / one.name / "measured.json" for one in PROBLEMS}
-        found = {
+        result = {
             name: json.loads(path.read_text()) for name, path in files.items() if path.exists()
         }
-    if found:
+    if result:
         output = HERE / "results" / "jobs.md"
         output.parent.mkdir(exist_ok=True)
-        write_page(PROBLEMS, found, about(), output)
+        write_page(PROBLEMS, result, about(), output)
         print(f"\npage in {output}")
 
 
@@ -99,15 +99,15 @@ def of_job(name: str, folder: Path, options: argparse.Namespace) -> None:
     if options.search:
         return
     load, start = os.getloadavg()[0], datetime.now(UTC)
-    found = measured(problem, folder, reference, steps, options.rounds, options.peaks)
+    result = measured(problem, folder, reference, steps, options.rounds, options.peaks)
     absent = {one["name"]: one["reason"] for one in steps.values() if one["reason"]}
     when = f"{start:%Y-%m-%d %H:%M}"
     kept = {"date": when, "load": load, "rounds": options.rounds, "peaks": options.peaks}
-    kept |= {"absent": absent, "ways": found}
+    kept |= {"absent": absent, "ways": result}
     (folder / "measured.json").write_text(json.dumps(kept, indent=1))
     print(f"\n{problem.title}")
-    ours = next(iter(found.values()))
-    for way in found.values():
+    ours = next(iter(result.values()))
+    for way in result.values():
         memory = way["nbytes"] / ours["nbytes"]
         print(
             f"  {way['name']:20} {way['seconds']:8.3f} s {way['ratio']:6.2f}x "

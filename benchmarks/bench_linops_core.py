@@ -99,8 +99,8 @@ def sense() -> None:
     ways |= peers(maps, image, weight)
     expected = sense_normal(maps, image, weight)
     for name, work in ways.items():
-        found = torch.as_tensor(np.asarray(work())).reshape(N, N)
-        torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-2, msg=name)
+        result = torch.as_tensor(np.asarray(work())).reshape(N, N)
+        torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-2, msg=name)
     threads = torch.get_num_threads()
     title = f"SENSE normal, {C} coils, {N} x {N}, centred FFT, {threads} threads"
     targets = {"ours, a Sampling": 0.75, "ours, a mask": 0.75}

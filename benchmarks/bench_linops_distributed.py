@@ -59,17 +59,17 @@ def on_ranks() -> None:
     A = distribute_linop(sense(), mesh, {"C": "r"})
     x = torch.ones(SIDE, SIDE, dtype=torch.complex64)
     numbers = torch.zeros(4, dtype=torch.float64)
-    found = {}
+    result = {}
     with torch.no_grad():
         torch.testing.assert_close(A.N(x), sense().N(x), rtol=1e-3, atol=1e-3 * N_COILS)
-        found["normal"] = seconds(lambda: A.N(x))
+        result["normal"] = seconds(lambda: A.N(x))
         if n_ranks > 1:
-            found["small"] = seconds(lambda: dist.all_reduce(small))
-            found["large"] = seconds(lambda: dist.all_reduce(large))
-            found["bare sum"] = seconds(lambda: dist.all_reduce(numbers))
-            found["marked sum"] = seconds(lambda: A.ranks.sum(numbers, ("r",), "A", "numbers"))
+            result["small"] = seconds(lambda: dist.all_reduce(small))
+            result["large"] = seconds(lambda: dist.all_reduce(large))
+            result["bare sum"] = seconds(lambda: dist.all_reduce(numbers))
+            result["marked sum"] = seconds(lambda: A.ranks.sum(numbers, ("r",), "A", "numbers"))
     if dist.get_rank() == 0:
-        json.dump(found, sys.stdout)
+        json.dump(result, sys.stdout)
     dist.destroy_process_group()
 
 
@@ -79,8 +79,8 @@ def measured(n_ranks: int) -> dict[str, float]:
     command = [*run, f"--nproc-per-node={n_ranks}", __file__, "--ranks"]
     env = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
 
 
 def touched(like: Tensor) -> float:

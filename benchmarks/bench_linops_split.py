@@ -31,10 +31,10 @@ def random(*lengths: int) -> Tensor:
     return torch.randn(lengths, dtype=torch.complex64, generator=GENERATOR)
 
 
-def check(found: Tensor, wanted: Tensor, name: str) -> None:
+def check(result: Tensor, wanted: Tensor, name: str) -> None:
     """Compare two results of some thousand operations in single precision."""
     torch.testing.assert_close(
-        found, wanted, rtol=1e-3, atol=1e-3, msg=lambda text: f"{name}: {text}"
+        result, wanted, rtol=1e-3, atol=1e-3, msg=lambda text: f"{name}: {text}"
     )
 
 
@@ -138,12 +138,12 @@ def planning_of_frames() -> None:
 
 def least_seconds(work: Work) -> float:
     """Return the least processor time of three runs."""
-    found = []
+    results = []
     for _ in range(3):
         start = time.process_time()
         work()
-        found.append(time.process_time() - start)
-    return min(found)
+        results.append(time.process_time() - start)
+    return min(results)
 
 
 def least_or_plan(A: NamedLinop, budget: int, work: str) -> None:

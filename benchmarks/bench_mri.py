@@ -25,8 +25,8 @@ def report(title: str, jobs: Jobs, error: float) -> None:
     first, *others = (job().flatten() for job in jobs.values())
     for other in others:
         factor = torch.vdot(other, first) / torch.vdot(other, other)
-        found = float((factor * other - first).norm() / first.norm())
-        assert found < error, found
+        result = float((factor * other - first).norm() / first.norm())
+        assert result < error, result
     print_timings(f"{title}, processor time", interleaved(jobs, ROUNDS, clock=time.process_time))
 
 
@@ -72,8 +72,8 @@ def subspace() -> None:
     def by_hand() -> Tensor:
         spectra = torch.fft.fftn(x, larger, (-2, -1))
         mixed = torch.einsum("abxy,cbxy->caxy", kernels, spectra)
-        found: Tensor = torch.fft.ifftn(mixed, dim=(-2, -1))
-        return found[..., :size, :size]
+        result: Tensor = torch.fft.ifftn(mixed, dim=(-2, -1))
+        return result[..., :size, :size]
 
     jobs = {
         "subspace": lambda: normal(x),

@@ -121,7 +121,7 @@ def measured(name: str) -> tuple[list[float], float]:
 def main() -> None:
     """Run all ways in turns, each in a process of its own."""
     jobs = [(name, "") for name in ways()] + [("by hand", variables) for variables in KEPT]
-    found: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
+    result: dict[tuple[str, str], tuple[list[float], list[float]]] = {}
     plain = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC_")}
     for _ in range(ROUNDS):
         for job in jobs:
@@ -133,13 +133,13 @@ def main() -> None:
                 text=True,
             )
             seconds, pages = json.loads(child.stdout)
-            own = found.setdefault(job, ([], []))
+            own = result.setdefault(job, ([], []))
             own[0].extend(seconds)
             own[1].append(pages)
     title = f"New pages, {C} coils of {N} x {N}, {torch.get_num_threads()} threads"
     print(title)
-    first = found[jobs[0]][0]
-    for (name, variables), (seconds, counts) in found.items():
+    first = result[jobs[0]][0]
+    for (name, variables), (seconds, counts) in result.items():
         ratio = statistics.median(seconds) / statistics.median(first)
         least, label = min(seconds) / min(first), f"{name} {variables}".strip()
         record(title, label, ratio, "x", seconds=statistics.median(seconds), least=least)

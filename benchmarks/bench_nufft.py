@@ -114,10 +114,10 @@ def accuracy_of_plans() -> None:
         for size in (1, 3, 5, 8, 9, 16, 33, 64, 96, 255, 257, 512):
             locs = (torch.rand(200, 1, dtype=torch.float64) - 0.5) * size
             images = torch.eye(size, dtype=torch.complex128)
-            found = images.new_empty(size, 200)
-            PlanPair(locs, (size,), 1, way).apply(images, found, is_back=False)
+            result = images.new_empty(size, 200)
+            PlanPair(locs, (size,), 1, way).apply(images, result, is_back=False)
             exact = torch.exp(-2j * math.pi / size * locs * (torch.arange(size) - size // 2))
-            worst = max(worst, float((found.mT - exact).abs().max()))
+            worst = max(worst, float((result.mT - exact).abs().max()))
         print(f"  upsampling {upsampling:4}, width {width:2}: {worst:.1e}  {stated:.1e}")
         assert worst <= stated
 
@@ -201,8 +201,8 @@ def against_finufft(
     exact = E(x.to(torch.complex128))
 
     def error_of(eps: float) -> float:
-        found = torch.from_numpy(theirs(eps)[0].execute(x.numpy()))
-        return error(found * math.prod(sizes) ** -0.5)
+        result = torch.from_numpy(theirs(eps)[0].execute(x.numpy()))
+        return error(result * math.prod(sizes) ** -0.5)
 
     first = bisect_left(EPS, True, key=lambda eps: error_of(eps) <= 1.05 * error(y))
     eps = EPS[min(first, len(EPS) - 1)]
@@ -227,12 +227,12 @@ def once(A: NUFFT, x: Tensor) -> Tensor:
 
 def memory() -> None:
     """Compare what both directions of a 3-D transform need beside locations, image and samples."""
-    found = {}
+    result = {}
     for name in ("finufft", "NUFFT"):
         with ProcessPoolExecutor(1, get_context("spawn")) as process:
-            found[name] = process.submit(peak_of, name).result()
-        print(f"  {name}: {found[name] / 2**20:.0f} MiB beside locations, image and samples")
-    ratio = found["NUFFT"] / found["finufft"]
+            result[name] = process.submit(peak_of, name).result()
+        print(f"  {name}: {result[name] / 2**20:.0f} MiB beside locations, image and samples")
+    ratio = result["NUFFT"] / result["finufft"]
     title = "NUFFT: memory of 300,000 points in 96^3 beside locations, image and samples"
     record(title, "NUFFT", ratio, "x", against="finufft", target=1.3)
 
@@ -301,9 +301,11 @@ def radial_2d() -> None:
     normal |= toeplitz_of_peers(locs, x)
     expected = by_hand()
     for name, way in normal.items():
-        found = way()
-        scale = torch.vdot(found.flatten(), expected.flatten()) / found.norm() ** 2  # theirs differ
-        error = (scale * found - expected).norm() / expected.norm()
+        result = way()
+        scale = (
+            torch.vdot(result.flatten(), expected.flatten()) / result.norm() ** 2
+        )  # theirs differ
+        error = (scale * result - expected).norm() / expected.norm()
         assert error < 1e-2, (name, error)
     print_timings(
         f"Toeplitz normal, {N_COILS} x {N} x {N} complex64",
@@ -354,8 +356,8 @@ def frames(n: int = 128, n_frames: int = 12, n_spokes: int = 32) -> None:
     }
     for direction, pair in ways.items():
         title = f"NUFFT, {n_frames} frames of {n_spokes} spokes, {N_COILS} x {n} x {n}{direction}"
-        expected, found = (work() for work in pair.values())
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+        expected, result = (work() for work in pair.values())
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
         print_timings(title, interleaved(pair), {"NUFFT": 1.1})
         for name, work in pair.items():
             extra = (allocated(work) - expected.nbytes) / 2**20

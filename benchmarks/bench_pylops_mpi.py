@@ -79,7 +79,7 @@ def ours() -> None:
         return x.numpy()
 
     with torch.no_grad():
-        found = timed(
+        result = timed(
             {
                 "block-diagonal, A and A.H": there_and_back(
                     distribute_linop(blocks, mesh, {"B": "r"}),
@@ -99,7 +99,7 @@ def ours() -> None:
             dist.barrier,
         )
     if dist.get_rank() == 0:
-        json.dump(found, sys.stdout)
+        json.dump(result, sys.stdout)
     dist.destroy_process_group()
 
 
@@ -122,9 +122,9 @@ def main(python: str) -> None:
         rounds.append({name: json.loads(one.stdout) for name, one in said.items()})
     for job in rounds[0]["pylops-mpi"]:
         of_each = {name: [one[name][job] for one in rounds] for name in commands}
-        results = [found[0][1] for found in of_each.values()]
+        results = [result[0][1] for result in of_each.values()]
         np.testing.assert_allclose(results[0], results[1], rtol=1e-8, err_msg=job)
-        times = {name: [seconds for seconds, _ in found] for name, found in of_each.items()}
+        times = {name: [seconds for seconds, _ in result] for name, result in of_each.items()}
         timings = {}
         for name, own in times.items():
             pairs = zip(own, times["pylops-mpi"], strict=True)

@@ -81,8 +81,8 @@ def by_mrpro(mrpro: Any, locs: Tensor, maps: Tensor, y: Tensor) -> Tensor:
     with torch.no_grad():
         (rhs,) = A.H(y[None, :, None])
         (x,) = cg(A.gram, rhs, max_iterations=N_ITERATIONS, tolerance=0)
-    found: Tensor = x[0, 0, 0]
-    return found
+    result: Tensor = x[0, 0, 0]
+    return result
 
 
 if __name__ == "__main__":

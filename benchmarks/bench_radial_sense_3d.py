@@ -109,9 +109,9 @@ def whole_job(n_steps: int, name: str, folder: str) -> tuple[float, float, float
     before = resident("VmRSS")
     Path("/proc/self/clear_refs").write_text("5")
     start = process_time()
-    found = WAYS[name](locs, maps, y, n_steps)
+    result = WAYS[name](locs, maps, y, n_steps)
     seconds, peak = process_time() - start, resident("VmHWM") - before
-    return seconds, peak, apart(found, torch.load(Path(folder, "image")))
+    return seconds, peak, apart(result, torch.load(Path(folder, "image")))
 
 
 def with_bart(
@@ -125,8 +125,8 @@ def with_bart(
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     seconds = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     peak = after.ru_maxrss * 1024 - sum(x.nbytes for x in (maps, y)) - 2 * locs.nbytes
-    found = read_cfl(Path(folder, "found")).contiguous()
-    return seconds, peak, apart(found, torch.load(Path(folder, "image")))
+    result = read_cfl(Path(folder, "found")).contiguous()
+    return seconds, peak, apart(result, torch.load(Path(folder, "image")))
 
 
 def for_bart(folder: str, **arrays: Tensor) -> None:
@@ -181,8 +181,8 @@ def by_mrpro(locs: Tensor, maps: Tensor, y: Tensor, n_steps: int, oversampling: 
     with torch.no_grad():
         (rhs,) = A.H(y[None, :, None])
         (x,) = cg(A.gram, rhs, max_iterations=n_steps, tolerance=0)
-    found: Tensor = x[0, 0]
-    return found
+    result: Tensor = x[0, 0]
+    return result
 
 
 def mrpro_transform(locs: Tensor, size: torch.Size, oversampling: float = 2.0) -> Any:

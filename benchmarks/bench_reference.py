@@ -44,9 +44,9 @@ def reference() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         library = importlib.import_module("torchlinops")
-    found = Path(str(library.__file__))
-    if not found.samefile(installed):
-        raise PackageNotFoundError(f"torchlinops must be {installed}, got {found}")
+    result = Path(str(library.__file__))
+    if not result.samefile(installed):
+        raise PackageNotFoundError(f"torchlinops must be {installed}, got {result}")
     return library
 
 

@@ -77,18 +77,18 @@ def of_astra(
         rays = astra.create_proj_geom("parallel", 1.0, DETECTORS, angles)
     used = astra.create_projector(projector, rays, volume)
 
-    def prepared(kind: str, given: int, found: int, data: Any) -> Callable[[], Tensor]:
+    def prepared(kind: str, given: int, result: int, data: Any) -> Callable[[], Tensor]:
         options = astra.astra_dict(kind)
         options["ProjectorId"] = used
-        options["ProjectionDataId"] = found if kind == "FP" else given
+        options["ProjectionDataId"] = result if kind == "FP" else given
         options["VolumeDataId" if kind == "FP" else "ReconstructionDataId"] = (
-            given if kind == "FP" else found
+            given if kind == "FP" else result
         )
         algorithm = astra.algorithm.create(options)
 
         def run() -> Tensor:
             astra.algorithm.run(algorithm)
-            return torch.from_numpy(data.get_shared(found))
+            return torch.from_numpy(data.get_shared(result))
 
         return run
 

@@ -47,7 +47,7 @@ def with_peers(
     """
     E = type(A)(locs.double(), x.shape[1:], ("K",), tol=1e-6, method="finufft")
     exact = E(x.to(torch.complex128)).to(x.dtype)
-    found: dict[str, Pair] = {}
+    result: dict[str, Pair] = {}
     errors = {"NUFFT": apart(A(x), exact)}
     makers = {"finufft": _finufft, "mrinufft": _mrinufft}
     makers |= {"sigpy": _sigpy, "torchkbnufft": _torchkbnufft, "BART": _bart}
@@ -57,23 +57,23 @@ def with_peers(
     for name, library in libraries.items():
         for setting, there, back in makers[name](library, locs, x, y):
             error = apart(there(), exact)
-            if name not in found or error < errors[name]:
-                found[name], errors[name] = (there, back), error
+            if name not in result or error < errors[name]:
+                result[name], errors[name] = (there, back), error
                 print(f"  {name}, {setting}: error {error:.1e}")
             if error <= 1.2 * errors["NUFFT"]:
                 break
         if name == "finufft":
-            found["NUFFT"] = (lambda: A(x), lambda: A.H(y))
-    found.setdefault("NUFFT", (lambda: A(x), lambda: A.H(y)))
-    forward, adjoint = ({name: pair[way] for name, pair in found.items()} for way in (0, 1))
+            result["NUFFT"] = (lambda: A(x), lambda: A.H(y))
+    result.setdefault("NUFFT", (lambda: A(x), lambda: A.H(y)))
+    forward, adjoint = ({name: pair[way] for name, pair in result.items()} for way in (0, 1))
     return forward, adjoint, errors
 
 
-def apart(found: Tensor, expected: Tensor) -> float:
+def apart(result: Tensor, expected: Tensor) -> float:
     """Return the distance of arrays up to a factor, relative to the norm."""
-    found, expected = (x.to(torch.complex128) for x in (found, expected))  # long sums need it
-    factor = torch.vdot(found.flatten(), expected.flatten()) / found.norm() ** 2
-    return float((factor * found - expected).norm() / expected.norm())
+    result, expected = (x.to(torch.complex128) for x in (result, expected))  # long sums need it
+    factor = torch.vdot(result.flatten(), expected.flatten()) / result.norm() ** 2
+    return float((factor * result - expected).norm() / expected.norm())
 
 
 def finufft_plans(
@@ -173,8 +173,8 @@ def _bart(library: None, locs: Tensor, x: Tensor, y: Tensor) -> Iterator[tuple[s
         return run("locs", "x").reshape(len(locs), len(x)).mT
 
     def back() -> Tensor:
-        found = run("-a", "-d", ":".join(map(str, in_3d)), "locs", "y")
-        return found.reshape(*sizes, len(x)).movedim(-1, 0)
+        result = run("-a", "-d", ":".join(map(str, in_3d)), "locs", "y")
+        return result.reshape(*sizes, len(x)).movedim(-1, 0)
 
     yield "a process with files", there, back
 

@@ -39,30 +39,30 @@ def peers(maps: Tensor, image: Tensor, mask: Tensor) -> dict[str, Work]:
 def calls_of_peers(weight: Tensor, x: Tensor) -> dict[str, tuple[Work, Work]]:
     """Return for each library its diagonal operator, and the bare product of the same arrays."""
     w, v = weight.numpy(), x.numpy()
-    found: dict[str, tuple[Work, Work]] = {}
+    result: dict[str, tuple[Work, Work]] = {}
     libraries = importable(("sigpy", "pylops"))
     if "sigpy" in libraries:
         M = libraries["sigpy"].linop.Multiply(v.shape, w)
-        found["sigpy, Multiply"] = (lambda: M * v, lambda: w * v)
+        result["sigpy, Multiply"] = (lambda: M * v, lambda: w * v)
     if "pylops" in libraries:
         D = libraries["pylops"].Diagonal(w, dtype="complex64")
-        found["PyLops, Diagonal"] = (lambda: D @ v, lambda: w * v)
-    return found
+        result["PyLops, Diagonal"] = (lambda: D @ v, lambda: w * v)
+    return result
 
 
 def importable(names: Iterable[str]) -> dict[str, Any]:
     """Return the libraries that are there and can be imported, by name."""
-    found = {}
+    result = {}
     for name in names:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 if name in ("mrinufft", "mrpro"):
                     let_torchvision_load()
-                found[name] = importlib.import_module(name)
+                result[name] = importlib.import_module(name)
         except Exception as error:  # whatever goes wrong there, the others can be timed
             print(f"{name} is left out: {type(error).__name__}: {error}")
-    return found
+    return result
 
 
 def let_torchvision_load() -> None:

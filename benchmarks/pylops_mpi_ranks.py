@@ -34,7 +34,7 @@ def own(rank: int, n_ranks: int, length: int) -> slice:
 
 def timed(jobs: Mapping[str, Callable[[], Array]], meet: Callable[[], object]) -> dict[str, Any]:
     """Return seconds of a call of each job, after one to warm up, and the norm of its result."""
-    found = {}
+    actual = {}
     for name, job in jobs.items():
         result = job()
         n_calls = 1 if "CGLS" in name else N_CALLS
@@ -43,8 +43,8 @@ def timed(jobs: Mapping[str, Callable[[], Array]], meet: Callable[[], object]) -
         for _ in range(n_calls):
             job()
         meet()
-        found[name] = [(time.perf_counter() - start) / n_calls, float(np.square(result).sum())]
-    return found
+        actual[name] = [(time.perf_counter() - start) / n_calls, float(np.square(result).sum())]
+    return actual
 
 
 def main() -> None:
@@ -84,7 +84,7 @@ def main() -> None:
         result: Array = x.local_array
         return result
 
-    found = timed(
+    actual = timed(
         {
             "block-diagonal, A and A.H": lambda: B.rmatvec(B.matvec(b)).local_array,
             "matrix product, A and A.H": lambda: M.rmatvec(M.matvec(m)).local_array,
@@ -95,7 +95,7 @@ def main() -> None:
         comm.Barrier,
     )
     if rank == 0:
-        json.dump(found, sys.stdout)
+        json.dump(actual, sys.stdout)
 
 
 if __name__ == "__main__":

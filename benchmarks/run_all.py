@@ -78,8 +78,8 @@ def earlier(file: Path, names: Collection[str]) -> list[Measured]:
 
 def installed_peers() -> list[str]:
     """Return names and versions of the other libraries that this environment can import."""
-    found = {one.metadata["Name"].lower(): one.version for one in distributions()}
-    return [f"{name} {found[name]}" for name in importable(PEERS)]
+    result = {one.metadata["Name"].lower(): one.version for one in distributions()}
+    return [f"{name} {result[name]}" for name in importable(PEERS)]
 
 
 def run(name: str, reference: str | None) -> Measured:
@@ -94,10 +94,10 @@ def run(name: str, reference: str | None) -> Measured:
         env["REFERENCE_PYTHON"] = reference  # bench_jobs has a process for it
     start = time.perf_counter()
     with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder, "rows.json")
-        command = [python, str(HERE / "measure.py"), str(HERE / f"{name}.py"), str(found)]
+        result = Path(folder, "rows.json")
+        command = [python, str(HERE / "measure.py"), str(HERE / f"{name}.py"), str(result)]
         is_complete = subprocess.run(command, env=env).returncode == 0
-        threads, load, rows = json.loads(found.read_text()) if is_complete else (0, 0.0, [])
+        threads, load, rows = json.loads(result.read_text()) if is_complete else (0, 0.0, [])
     seconds = time.perf_counter() - start
     date = f"{datetime.now(UTC):%Y-%m-%d}"
     made = [Row(**row) for row in rows]

@@ -72,15 +72,15 @@ def main() -> None:
             switch_off(path)
         print(json.dumps(measured(path, int(n))))
         return
-    found: dict[str, list[list[float]]] = {"with": [], "without": []}
+    result: dict[str, list[list[float]]] = {"with": [], "without": []}
     for _ in range(N_TURNS):
-        for way, numbers in found.items():
+        for way, numbers in result.items():
             command = [sys.executable, __file__, path, n, way]
             out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
             numbers.append(json.loads(out))
     ratios = [
-        median(column[k] for column in found["without"])
-        / median(column[k] for column in found["with"])
+        median(column[k] for column in result["without"])
+        / median(column[k] for column in result["with"])
         for k in (0, 1)
     ]
     print(f"{path}, {n}: time {ratios[0]:.2f}, memory {ratios[1]:.2f} without")

@@ -93,10 +93,10 @@ def test_what_is_batched_solves_the_same_system() -> None:
     A = sense()
     x = torch.rand(6, dtype=torch.complex128)
     B = create_batched_linop(A, [BatchSpec({"C": 2}, ["cpu", "cpu"]), BatchSpec({"K": 2})])
-    found = conjugate_gradients(
+    result = conjugate_gradients(
         B.N, B.H(A(x)), max_num_iters=20, gtol=1e-12, ltol=0, tqdm_kwargs={"disable": True}
     )
-    torch.testing.assert_close(found, x, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(result, x, rtol=1e-6, atol=1e-8)
 
 
 def test_a_moved_operator_moves_its_batched_one() -> None:

@@ -48,10 +48,10 @@ def test_a_slice_is_reconstructed_whole_and_split(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert files(output) == {"ct.json", "ct.png"}
     assert (output / "ct.png").read_bytes().startswith(b"\x89PNG\r\n")
-    found = json.loads((output / "ct.json").read_text())
-    assert found["agrees"] and found["improves"] and found["settings"]["views"] == 24
+    result = json.loads((output / "ct.json").read_text())
+    assert result["agrees"] and result["improves"] and result["settings"]["views"] == 24
     direct, whole, split, flat = (
-        found["runs"][name]["error"]
+        result["runs"][name]["error"]
         for name in (
             *("filtered back projection", "least squares"),
             *("least squares, split", "total variation"),
@@ -66,11 +66,11 @@ def test_a_slice_is_reconstructed_whole_and_split(tmp_path: Path) -> None:
 @pytest.mark.parametrize("size", [31, 32])
 def test_the_reference_is_the_mean_of_points_within_each_pixel(ct: ModuleType, size: int) -> None:
     """Points of a finer grid whose middle is that of the coarse one: an odd number in a pixel."""
-    found = ct.head(size)
+    result = ct.head(size)
     sampled = phantoms.shepp_logan([size, size])
-    inside = (sampled[1:-1, 1:-1] - found[1:-1, 1:-1]).abs() < 1e-6
+    inside = (sampled[1:-1, 1:-1] - result[1:-1, 1:-1]).abs() < 1e-6
     assert inside.float().mean() > 0.7
-    profile = found.amax(1) if size % 2 else found.amax(1)[1:]
+    profile = result.amax(1) if size % 2 else result.amax(1)[1:]
     torch.testing.assert_close(profile, profile.flip(0))  # the skull is symmetric about the middle
 
 
@@ -86,8 +86,8 @@ def test_status_is_1_if_whole_and_split_differ(
     monkeypatch.setattr(ct, "batched", wrong)
     assert ct.main([*SMALL, "--output", str(tmp_path / "out")]) == 1
     assert "MORE THAN ROUNDING" in capsys.readouterr().out
-    found = json.loads((tmp_path / "out" / "ct.json").read_text())
-    assert found["agrees"] is False and found["improves"] is True
+    result = json.loads((tmp_path / "out" / "ct.json").read_text())
+    assert result["agrees"] is False and result["improves"] is True
 
 
 def test_status_is_1_if_nothing_is_gained(
@@ -190,8 +190,8 @@ def test_an_interrupt_ends_in_one_line_and_leaves_nothing_behind(
     for number, moment in enumerate(MOMENTS[imported]):
         (folder := tmp_path / str(number)).mkdir()
         runs.append((*moment, [*FEW, "--output", str(folder / "made" / "here")]))
-    found = interrupted("ct.py", imported, runs)
-    assert found == [(130, "ct: interrupted\n")] * len(runs)
+    result = interrupted("ct.py", imported, runs)
+    assert result == [(130, "ct: interrupted\n")] * len(runs)
     assert [files(tmp_path / str(number)) for number in range(len(runs))] == [set()] * len(runs)
 
 

@@ -262,8 +262,8 @@ def tensors_in(value: object) -> Iterator[Tensor]:
 def check(run: Callable[[], object]) -> None:
     expected = list(tensors_in(run()))
     with torch.device("meta"):
-        found = list(tensors_in(run()))
-    for one, other in zip(found, expected, strict=True):
+        result = list(tensors_in(run()))
+    for one, other in zip(result, expected, strict=True):
         assert one.device.type == "cpu"
         torch.testing.assert_close(one, other, equal_nan=True)
 
@@ -284,5 +284,5 @@ def test_results_are_where_the_data_are(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", MADE)
 def test_what_is_made_of_numbers_is_on_one_device(name: str) -> None:
     with torch.device("meta"):
-        found = list(tensors_in(MADE[name]()))
-    assert found and len({tensor.device for tensor in found}) == 1
+        result = list(tensors_in(MADE[name]()))
+    assert result and len({tensor.device for tensor in result}) == 1

@@ -47,9 +47,9 @@ def imports_of(
         for inner in ast.walk(outer)
     }
     for node in ast.walk(tree):
-        found: list[str] = []
+        results: list[str] = []
         if isinstance(node, ast.Import):
-            found = [alias.name for alias in node.names]
+            results = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             base = node.module or ""
             if node.level:
@@ -57,11 +57,11 @@ def imports_of(
                 parts = parts[: len(parts) - node.level + 1]
                 base = ".".join([*parts, base] if base else parts)
             # Both `from .folder import _module` and `from ._module import name`.
-            found = [
+            results = [
                 full if (full := f"{base}.{alias.name}") in modules else base
                 for alias in node.names
             ]
-        for other in found:
+        for other in results:
             if other in modules and other != name:
                 yield other, id(node) in for_types
 
@@ -69,35 +69,35 @@ def imports_of(
 def graph(package: str) -> dict[str, dict[str, bool]]:
     """Return what each module imports; True where it is for annotations alone."""
     files = sources(package)
-    found: dict[str, dict[str, bool]] = {}
+    result: dict[str, dict[str, bool]] = {}
     for name, file in files.items():
         tree = ast.parse(file.read_text("utf-8"))
         edges: dict[str, bool] = {}
         for other, for_types in imports_of(name, tree, file.name == "__init__.py", {*files}):
             edges[other] = edges.get(other, True) and for_types
-        found[name] = edges
-    return found
+        result[name] = edges
+    return result
 
 
 def reachable(edges: Mapping[str, Mapping[str, bool]], start: str, run_only: bool) -> set[str]:
     """Return the modules that ``start`` imports, directly or not."""
-    found: set[str] = set()
+    result: set[str] = set()
     ahead = [start]
     while ahead:
         for other, for_types in edges[ahead.pop()].items():
-            if other not in found and not (run_only and for_types):
-                found.add(other)
+            if other not in result and not (run_only and for_types):
+                result.add(other)
                 ahead.append(other)
-    return found
+    return result
 
 
 def circles(edges: Mapping[str, Mapping[str, bool]], run_only: bool = False) -> set[frozenset[str]]:
     """Return the sets of modules that import each other."""
-    found = {name: reachable(edges, name, run_only) for name in edges}
+    result = {name: reachable(edges, name, run_only) for name in edges}
     return {
-        frozenset(other for other in found[name] if name in found[other])
+        frozenset(other for other in result[name] if name in result[other])
         for name in edges
-        if name in found[name]
+        if name in result[name]
     }
 
 
@@ -169,8 +169,8 @@ if TYPE_CHECKING:
     from ._d import Type
 """
     modules = {"p.folder._a", "p._b", "p.folder._c", "p.folder._d", "p.folder"}
-    found = dict(imports_of("p.folder._here", ast.parse(code), False, modules))
-    assert found == {
+    result = dict(imports_of("p.folder._here", ast.parse(code), False, modules))
+    assert result == {
         "p.folder._a": False,
         "p._b": False,
         "p.folder._c": False,

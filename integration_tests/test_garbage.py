@@ -58,10 +58,10 @@ anything = st.recursive(
 def test_dimension_strings(text: str) -> None:
     for parse in (nameddim.Dim, nameddim.ND.infer):
         try:
-            found = parse(text)
+            result = parse(text)
         except DOCUMENTED:
             continue
-        assert nameddim.ND.infer(found) == found
+        assert nameddim.ND.infer(result) == result
 
 
 @given(st.lists(texts, max_size=4), st.lists(texts, max_size=4))

@@ -155,14 +155,14 @@ STATE: dict[str, Callable[[], Any]] = {
 
 def state() -> dict[str, list[str]]:
     """Return everything as texts: of what has no order, in an order of their own."""
-    found = {}
+    result = {}
     for kind, read in STATE.items():
         value = read()
         if isinstance(value, dict):
             value = value.items()
         is_one = isinstance(value, str) or not isinstance(value, Iterable)
-        found[kind] = [repr(value)] if is_one else [repr(part) for part in value]
-    return found
+        result[kind] = [repr(value)] if is_one else [repr(part) for part in value]
+    return result
 
 
 def report(statement: str) -> dict[str, list[str]]:

@@ -93,8 +93,8 @@ def test_a_package_imports_only_what_it_declares(package: str) -> None:
     for source in sources:
         in_testing = "testing" in source.relative_to(ROOT).with_suffix("").parts
         allowed = needed | {"hypothesis"} if in_testing else needed
-        found = undeclared(ast.parse(source.read_text("utf-8")), allowed, optional)
-        assert not found, f"{source.relative_to(ROOT)} imports {sorted(found)}, not declared"
+        result = undeclared(ast.parse(source.read_text("utf-8")), allowed, optional)
+        assert not result, f"{source.relative_to(ROOT)} imports {sorted(result)}, not declared"
 
 
 @pytest.mark.parametrize("package", PACKAGES)

@@ -106,8 +106,8 @@ def fault_of_changelog(text: str, version: str) -> str | None:
         return "every section must say something"
     has_unreleased = titles[0] == "Unreleased"
     dated = titles[has_unreleased:]
-    found = [re.fullmatch(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)", title) for title in dated]
-    released = [numbers(match[1]) for match in found if match]
+    results = [re.fullmatch(r"(\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)", title) for title in dated]
+    released = [numbers(match[1]) for match in results if match]
     if len(released) < len(dated):
         return "a section must be Unreleased, once and first, or like 0.1.0 (2026-12-31)"
     if released != sorted(set(released), reverse=True):
@@ -149,8 +149,8 @@ def test_the_check_sees_a_wrong_changelog(
     titles: list[str], version: str, fault: str | None
 ) -> None:
     text = "# Changelog\n\n" + "".join(f"## {title}\n\n- This.\n\n" for title in titles)
-    found = fault_of_changelog(text, version)
-    assert found is None if fault is None else fault in str(found)
+    result = fault_of_changelog(text, version)
+    assert result is None if fault is None else fault in str(result)
 
 
 @pytest.mark.parametrize("text", ["## Unreleased\n\n- This.\n", "# Changelog\n\n## Unreleased\n\n"])

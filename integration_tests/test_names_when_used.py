@@ -43,8 +43,10 @@ def test_a_name_is_that_of_the_module_that_type_checkers_know(package: str) -> N
     module, homes = importlib.import_module(package), for_type_checkers(package)
     assert homes.keys() == set(module.__all__) - {"config"}
     for name, home in homes.items():
-        found = importlib.import_module(home)
-        assert getattr(module, name) is (found if name in home.split(".") else getattr(found, name))
+        result = importlib.import_module(home)
+        assert getattr(module, name) is (
+            result if name in home.split(".") else getattr(result, name)
+        )
         assert name in dir(module)
     with pytest.raises(AttributeError, match=rf"module '{package}' has no attribute 'nothing'"):
         module.nothing  # noqa: B018
@@ -76,5 +78,7 @@ from linops_core import safe_globals
 with torch.serialization.safe_globals(safe_globals()):
     print(torch.load(r"{tmp_path / "A.pt"}", weights_only=True).ishape[1:])
 """
-    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert found.stdout == "('Nx', 'Ny')\n"
+    result = subprocess.run(
+        [sys.executable, "-c", code], check=True, capture_output=True, text=True
+    )
+    assert result.stdout == "('Nx', 'Ny')\n"

@@ -63,8 +63,8 @@ def test_sources_may_show_private_names(tmp_path: Path, pages: ModuleType) -> No
     ],
 )
 def test_a_fault_is_seen(tmp_path: Path, pages: ModuleType, planted: str, fault: str) -> None:
-    (found,) = pages.faults(site(tmp_path, GOOD + planted))
-    assert found.startswith("a.html: ") and found.endswith(fault)
+    (result,) = pages.faults(site(tmp_path, GOOD + planted))
+    assert result.startswith("a.html: ") and result.endswith(fault)
 
 
 def test_a_page_without_a_heading(tmp_path: Path, pages: ModuleType) -> None:

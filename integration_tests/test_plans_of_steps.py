@@ -54,14 +54,14 @@ def test_steps_are_counted_as_if_all_were_run(
         monkeypatch.setattr(_gridding, "_STEP", 3)
     x, batches = torch.zeros(5, 8, 6, dtype=torch.complex128), {ND(d): n for d, n in sizes.items()}
     A, trial = sense(how), Trial(sense(how), x, CPU, [work], None)
-    found = trial.peak(batches)
-    assert trial.peak(batches) == found
+    result = trial.peak(batches)
+    assert trial.peak(batches) == result
     run = WORK_OPERATORS[work](batch_linop(A, batches))
     with torch.no_grad():
         given = torch.zeros_like(sense(how)(x)) if work == "adjoint" else x
-        assert found == pytest.approx(peak_nbytes(lambda: run(given))[CPU], abs=8)
+        assert result == pytest.approx(peak_nbytes(lambda: run(given))[CPU], abs=8)
     monkeypatch.setattr("linops_split._planning._peak.choosing_steps", lambda choose: nullcontext())
-    assert Trial(sense(how), x, CPU, [work], None).peak(batches) == found
+    assert Trial(sense(how), x, CPU, [work], None).peak(batches) == result
 
 
 def test_a_plan_keeps_nothing_in_the_operator() -> None:

@@ -111,10 +111,10 @@ def laws_of_each_class(folder: Path, *options: str) -> dict[str, set[str]]:
     shutil.copy(ROOT / "conftest.py", folder)
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", *PLUGINS]
     run = subprocess.run([*command, *options], cwd=folder, capture_output=True, text=True)
-    found: dict[str, set[str]] = {}
+    result: dict[str, set[str]] = {}
     for kind, law in re.findall(r"^test_laws.py::(\w+)::(\w+)$", run.stdout, re.MULTILINE):
-        found.setdefault(kind, set()).add(law)
-    return found
+        result.setdefault(kind, set()).add(law)
+    return result
 
 
 def test_a_variant_has_the_laws_of_its_matrix_or_all_if_it_is_named(tmp_path: Path) -> None:
@@ -141,5 +141,5 @@ def test_no_doctest_depends_on_what_hypothesis_finds() -> None:
     sources = [*ROOT.glob("packages/*/src/**/*.py"), *ROOT.glob("examples/**/*.py")]
     pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("packages/*/*.md")]
     assert len(sources) > 100 and len(pages) > 10
-    found = [file for file in sources + pages if DRAWS_FROM_HYPOTHESIS.search(file.read_text())]
-    assert found == []
+    results = [file for file in sources + pages if DRAWS_FROM_HYPOTHESIS.search(file.read_text())]
+    assert results == []

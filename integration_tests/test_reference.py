@@ -28,12 +28,14 @@ GROUP = re.compile(r"^\.\. public:: (\S+)\n(?:   :.*\n)*\n((?:   .+\n)+)", re.MU
 
 def public_modules() -> list[str]:
     """Return the modules that users import from."""
-    found = list(PACKAGES)
+    results = list(PACKAGES)
     for package in PACKAGES:
         path = importlib.import_module(package).__path__
-        found += [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
-    found = [name for name in found if not any(part.startswith("_") for part in name.split("."))]
-    return [*found, "torchlinops.recon"]
+        results += [module.name for module in pkgutil.walk_packages(path, f"{package}.")]
+    results = [
+        name for name in results if not any(part.startswith("_") for part in name.split("."))
+    ]
+    return [*results, "torchlinops.recon"]
 
 
 def made_in(module: ModuleType) -> set[str]:
@@ -61,7 +63,7 @@ def home(value: type | FunctionType) -> str:
 def listed_for(module: str) -> list[str]:
     """Return the names of ``module`` that the pages list."""
     pages = "".join(page.read_text("utf-8") for page in REFERENCE.glob("*.md"))
-    groups = [names.split() for found, names in GROUP.findall(pages) if found == module]
+    groups = [names.split() for result, names in GROUP.findall(pages) if result == module]
     return [name for group in groups for name in group]
 
 

@@ -75,9 +75,9 @@ def test_a_volume_is_reconstructed_whole_and_split(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert files(output) == {"sense.json", "sense.png"}
     assert (output / "sense.png").read_bytes().startswith(b"\x89PNG\r\n")
-    found = json.loads((output / "sense.json").read_text())
-    assert found["agrees"] and found["improves"] and found["error_is"] == "nrmse"
-    errors = [found[name]["error"] for name in ("whole", "split", "zero_filled")]
+    result = json.loads((output / "sense.json").read_text())
+    assert result["agrees"] and result["improves"] and result["error_is"] == "nrmse"
+    errors = [result[name]["error"] for name in ("whole", "split", "zero_filled")]
     assert errors[0] == pytest.approx(errors[1], rel=1e-3) and errors[0] < 0.8 * errors[2]
     for said in ("simulated   4 coil maps", "zero-filled", "whole", "split", "rounding"):
         assert said in done.stdout
@@ -110,9 +110,9 @@ def test_a_penalty_lowers_the_error(
         output = tmp_path / name
         arguments = [*options, "--regularize", name, "--weight", "0.02", "--iterations", "20"]
         assert sense.main([*arguments, "--output", str(output)]) == 0
-        found = json.loads((output / "sense.json").read_text())
-        assert found["agrees"] and found["regularize"] == name
-        errors[name] = found["whole"]["error"]
+        result = json.loads((output / "sense.json").read_text())
+        assert result["agrees"] and result["regularize"] == name
+        errors[name] = result["whole"]["error"]
     assert errors[penalty] < 0.9 * errors["none"]
     said = capsys.readouterr().out
     assert f"{method} whole: 100%" in said and f"{method} split: 100%" in said
@@ -131,17 +131,17 @@ def test_samples_may_be_anywhere(
     options = ["--image", str(brain(tmp_path)), "--acceleration", "2", "--regularize", "tv"]
     output = tmp_path / "out"
     assert sense.main([*options, "--trajectory", trajectory, "--output", str(output)]) == 0
-    found = json.loads((output / "sense.json").read_text())
-    assert found["agrees"] and found["whole"]["error"] < 0.3
+    result = json.loads((output / "sense.json").read_text())
+    assert result["agrees"] and result["whole"]["error"] < 0.3
     assert said in capsys.readouterr().out
 
 
 def test_measured_data_is_reconstructed(tmp_path: Path, sense: ModuleType) -> None:
     output = tmp_path / "out"
     status = sense.main([*scan(tmp_path), "--batch", "C=1", "--output", str(output)])
-    found = json.loads((output / "sense.json").read_text())
-    assert found["error_is"] == "residual"
-    assert found["split"]["error"] < 0.1 * found["zero_filled"]["error"]
+    result = json.loads((output / "sense.json").read_text())
+    assert result["error_is"] == "residual"
+    assert result["split"]["error"] < 0.1 * result["zero_filled"]["error"]
     assert status == 0 and files(output) == {"sense.json", "sense.png"}
 
 
@@ -158,8 +158,8 @@ def test_status_is_1_if_whole_and_split_differ(
     options = ["--image", str(brain(tmp_path)), "--iterations", "3", "--coils", "2"]
     assert sense.main([*options, "--output", str(tmp_path / "out")]) == 1
     assert "MORE THAN ROUNDING" in capsys.readouterr().out
-    found = json.loads((tmp_path / "out" / "sense.json").read_text())
-    assert found["agrees"] is False and found["improves"] is True
+    result = json.loads((tmp_path / "out" / "sense.json").read_text())
+    assert result["agrees"] is False and result["improves"] is True
 
 
 def test_status_is_1_if_nothing_is_gained(
@@ -195,10 +195,10 @@ def with_image(*options: str) -> Callable[[Path], list[str]]:
 
 def with_scan(**changed: Any) -> Callable[[Path], list[str]]:
     def options(folder: Path) -> list[str]:
-        found = scan(folder)
+        result = scan(folder)
         for name, array in changed.items():
             np.save(folder / f"{name}.npy", array)
-        return found
+        return result
 
     return options
 
@@ -435,8 +435,8 @@ def test_an_interrupt_ends_in_one_line_and_leaves_nothing_behind(
         output = str(folder / "made" / "here")
         options = ["--image", str(brain(folder)), "--iterations", "2", "--output", output]
         runs.append((*moment, options))
-    found = interrupted("sense.py", imported, runs)
-    assert found == [(130, "sense: interrupted\n")] * len(runs)
+    result = interrupted("sense.py", imported, runs)
+    assert result == [(130, "sense: interrupted\n")] * len(runs)
     for number in range(len(runs)):
         assert files(tmp_path / str(number)) == {"brain.npy"}
 
@@ -462,8 +462,8 @@ def test_an_interrupt_of_a_rank_ends_in_one_line(interrupted: Interrupted) -> No
         ("import", "torch", []),
         ("import", "linops_core", []),
     ]
-    found = interrupted("sense_ranks.py", (), runs)
-    assert found == [(130, "sense_ranks: interrupted\n")] * 2
+    result = interrupted("sense_ranks.py", (), runs)
+    assert result == [(130, "sense_ranks: interrupted\n")] * 2
 
 
 @pytest.mark.gpu

@@ -176,16 +176,20 @@ def check_all(known: Known) -> None:
             linop = make()
             pairs = zip(linop.ishape, linop.sizes("input"), strict=True)
             sizes = {str(d): known.spaces.sizes[d.name] if n is None else n for d, n in pairs}
-            found = known.dense(linop, sizes).detach()
-            assert found.shape == matrix.shape, what
-            assert not found.numel() or (found - matrix).abs().max() < bound, (what, found, matrix)
+            result = known.dense(linop, sizes).detach()
+            assert result.shape == matrix.shape, what
+            assert not result.numel() or (result - matrix).abs().max() < bound, (
+                what,
+                result,
+                matrix,
+            )
     if not M.is_complex():
         return  # linear over the reals only: solve_shifted refuses it
     x = torch.randn([known.sizes_of(A)[str(dim)] for dim in A.ishape], dtype=torch.complex128)
     with refusals():
-        found = A.solve_shifted(x, 0.5).flatten()
+        result = A.solve_shifted(x, 0.5).flatten()
         wanted = torch.linalg.solve(M.mH @ M + 0.5 * torch.eye(x.numel()), x.flatten())
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(result, wanted)
 
 
 @pytest.mark.parametrize("leaf", LEAVES, ids=lambda leaf: leaf.__name__)

@@ -38,8 +38,8 @@ def operators(*packages: str) -> Iterator[tuple[str, str]]:
 
 def texts(folder: Path, containing: str) -> str:
     """Return all files of Python in a folder that have a word, one after the other."""
-    found = (file.read_text("utf-8") for file in sorted(folder.rglob("*.py")))
-    return "\n".join(text for text in found if containing in text)
+    result = (file.read_text("utf-8") for file in sorted(folder.rglob("*.py")))
+    return "\n".join(text for text in result if containing in text)
 
 
 def names(name: str, text: str) -> bool:
@@ -88,13 +88,13 @@ def test_a_proximal_map_has_the_laws_of_its_function() -> None:
 def test_a_public_function_has_an_entry_of_large_sizes() -> None:
     before, path = {*sys.modules}, [*sys.path]
     try:
-        found = runpy.run_path(str(PACKAGES.parent / "benchmarks/large/run.py"))["missing"]()
+        result = runpy.run_path(str(PACKAGES.parent / "benchmarks/large/run.py"))["missing"]()
     finally:  # modules there have names like "files"
         sys.path[:] = path
         for name in {*sys.modules} - before:
             if "." not in name and "benchmarks" in str(getattr(sys.modules[name], "__file__", "")):
                 del sys.modules[name]
-    assert found == [], "it needs other arguments than most: give them in benchmarks/large"
+    assert result == [], "it needs other arguments than most: give them in benchmarks/large"
 
 
 def test_a_new_operator_would_be_noticed() -> None:

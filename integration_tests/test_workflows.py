@@ -25,12 +25,12 @@ def sessions() -> set[str]:
 
 def faults(workflow: str) -> list[str]:
     """Return the commands of a workflow that are not sessions of the noxfile."""
-    found = []
+    results = []
     for command in STEP.findall(workflow):
         match = NOX.fullmatch(command)
         if not match or not set(match[1].split()) <= sessions():
-            found.append(command)
-    return found
+            results.append(command)
+    return results
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

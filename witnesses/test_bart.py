@@ -28,9 +28,9 @@ def bart(folder: Path, *words: object, **inputs: Tensor) -> Tensor:
 
 def test_the_centred_orthonormal_transform(tmp_path: Path) -> None:
     x = torch.randn(24, 18, 3, dtype=torch.complex64)
-    found = bart(tmp_path, "fft", "-u", 3, "x", x=x)
+    result = bart(tmp_path, "fft", "-u", 3, "x", x=x)
     expected = FFT(2, centered=True)(x.movedim(-1, 0)).movedim(0, -1)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-4)
 
 
 def test_the_kspace_of_the_phantom(tmp_path: Path) -> None:
@@ -39,19 +39,19 @@ def test_the_kspace_of_the_phantom(tmp_path: Path) -> None:
     locs = trajectories.radial_2d(13, 32, size, dtype=torch.float64)
     x, y = locs.unbind(-1)
     turned = torch.stack([-y, x, torch.zeros_like(x)])
-    found = bart(tmp_path, "phantom", "-k", "-t", "traj", traj=turned.mT.contiguous())
-    found = found[0].mT.to(torch.complex128)
+    result = bart(tmp_path, "phantom", "-k", "-t", "traj", traj=turned.mT.contiguous())
+    result = result[0].mT.to(torch.complex128)
     expected = phantoms.shepp_logan_kspace(locs, [size, size])
-    scale = torch.vdot(expected.flatten(), found.flatten()) / expected.abs().square().sum()
-    assert (found - scale * expected).norm() < 1e-5 * found.norm()
+    scale = torch.vdot(expected.flatten(), result.flatten()) / expected.abs().square().sum()
+    assert (result - scale * expected).norm() < 1e-5 * result.norm()
 
 
 def test_a_picture_of_the_phantom(tmp_path: Path) -> None:
-    found = bart(tmp_path, "phantom", "-x", 96).real
+    result = bart(tmp_path, "phantom", "-x", 96).real
     ours = phantoms.shepp_logan([96, 96])
     turned = ours.T.flip(0)  # as above
     different = [
-        ((found - other).abs() > 0.05).float().mean() for other in (turned, turned.roll(1, 0))
+        ((result - other).abs() > 0.05).float().mean() for other in (turned, turned.roll(1, 0))
     ]
     assert min(different) < 0.03
 
@@ -96,8 +96,8 @@ def test_the_non_uniform_transform(tmp_path: Path) -> None:
     A = NUFFT(locs, (size, size), ("S", "R"), tol=1e-5)
     x = torch.randn(size, size, dtype=torch.complex64)
     y = A(x)
-    found = bart(tmp_path, "nufft", "traj", "x", traj=as_bart(locs), x=x)[0].mT
-    assert (found - y).norm() < 2e-3 * found.norm()
+    result = bart(tmp_path, "nufft", "traj", "x", traj=as_bart(locs), x=x)[0].mT
+    assert (result - y).norm() < 2e-3 * result.norm()
     values = y.mT.unsqueeze(0).to(torch.complex64)
     words = ("nufft", "-a", "-d", f"{size}:{size}:1", "traj", "y")
     back = bart(tmp_path, *words, traj=as_bart(locs), y=values)
@@ -113,11 +113,11 @@ def test_a_radial_reconstruction(tmp_path: Path) -> None:
     sense = A @ Dense(maps, ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
     kspace = phantoms.shepp_logan_kspace(locs, [size, size], coils).to(torch.complex64)
 
-    found = bart(
+    result = bart(
         tmp_path, "pics", "-l2", "-r", 0.1, "-w", 1, "-i", 60, "-t", "traj", "y", "maps",
         traj=as_bart(locs), y=kspace.permute(2, 1, 0).unsqueeze(0),
         maps=maps.permute(1, 2, 0).unsqueeze(2).to(torch.complex64),
     )  # fmt: skip
     normal = sense.N + 0.1 * Identity(sense.ishape)
     expected = conjugate_gradients(normal, sense.H(kspace), max_num_iters=60, gtol=1e-6, ltol=0)
-    assert (found.squeeze() - expected).norm() < 2e-3 * expected.norm()
+    assert (result.squeeze() - expected).norm() < 2e-3 * expected.norm()

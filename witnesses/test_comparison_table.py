@@ -239,8 +239,8 @@ def test_the_table_says_what_a_library_does(name: str) -> None:
     if not is_there or (name == "torch-named-linops" and IS_OURS):
         pytest.skip(f"{name} is not installed")
     said = table()[name]
-    found = {row: probe() for row, probe in probes().items()}
-    assert found == {row: cell.split(" (")[0] for row, cell in said.items() if row not in READ}
+    result = {row: probe() for row, probe in probes().items()}
+    assert result == {row: cell.split(" (")[0] for row, cell in said.items() if row not in READ}
 
 
 def test_every_row_is_checked_or_said_to_be_read() -> None:

@@ -48,10 +48,10 @@ def test_their_solvers_find_what_ours_find(deepinv: Any) -> None:
     y = y + 0.1 * noise(y)
     assert physics.adjointness_test(x) < 1e-9 * float(A.H(y).norm())
     for solver in ("CG", "lsqr"):
-        found = physics.prox_l2(
+        result = physics.prox_l2(
             torch.zeros_like(x), y, gamma=0.1, solver=solver, max_iter=500, tol=1e-12
         )
-        torch.testing.assert_close(found, solution(A, y, 10), rtol=0, atol=1e-7)
+        torch.testing.assert_close(result, solution(A, y, 10), rtol=0, atol=1e-7)
 
 
 def test_the_pseudoinverse_of_a_complex_operator(deepinv: Any) -> None:
@@ -59,8 +59,8 @@ def test_the_pseudoinverse_of_a_complex_operator(deepinv: Any) -> None:
     A = FFT(2, centered=True) @ Diagonal(weights, ("...", "Nx", "Ny"))
     x = (HEAD * (1 - 2j)).expand(1, 1, 32, 32)
     physics = to_deepinv(A)
-    found = physics.A_dagger(physics(x), max_iter=500, tol=1e-12)
-    assert (found - x).norm() < 1e-5 * x.norm()
+    result = physics.A_dagger(physics(x), max_iter=500, tol=1e-12)
+    assert (result - x).norm() < 1e-5 * x.norm()
     ours = conjugate_gradients(A.N, A.H(A(x)), max_num_iters=500, gtol=1e-12, ltol=0)
     assert (ours - x).norm() < 1e-8 * x.norm()
 
@@ -81,11 +81,11 @@ def test_their_optimiser_runs_on_channels(deepinv: Any) -> None:
         params_algo={"stepsize": step, "lambda": 1.0},
         custom_init=lambda y, physics: {"est": (0 * physics.A_adjoint(y),) * 2},
     )
-    found = model(y, physics)
+    result = model(y, physics)
     z, data = torch.zeros(32, 32, dtype=torch.complex128), torch.complex(y[0, 0], y[0, 1])
     for _ in range(15):
         z = z - step * A.H(A(z) - data)
-    torch.testing.assert_close(found, torch.stack([z.real, z.imag]).unsqueeze(0))
+    torch.testing.assert_close(result, torch.stack([z.real, z.imag]).unsqueeze(0))
 
 
 def test_their_mri_is_our_chain(deepinv: Any) -> None:

@@ -17,18 +17,18 @@ Z = np.random.default_rng(0).standard_normal(SHAPE)
 def test_sporco(name: str, dtype: torch.dtype) -> None:
     library: Any = pytest.importorskip("sporco.prox")
     value, prox = (getattr(library, f"{kind}_{name}") for kind in ("norm", "prox"))
-    found = from_proximal(value, prox, SHAPE, dtype=dtype)
+    result = from_proximal(value, prox, SHAPE, dtype=dtype)
     z = torch.from_numpy(Z).to(dtype) * (1 + 2j if dtype.is_complex else 1)
-    np.testing.assert_allclose(found(z, 0.7).numpy(), prox(z.numpy(), 0.7))
-    assert found(z.requires_grad_(), 0.7).requires_grad  # it is ours
+    np.testing.assert_allclose(result(z, 0.7).numpy(), prox(z.numpy(), 0.7))
+    assert result(z.requires_grad_(), 0.7).requires_grad  # it is ours
 
 
 def test_pyunlocbox() -> None:
     library: Any = pytest.importorskip("pyunlocbox.functions")
     norm = library.norm_l1(lambda_=2.0)
-    found = from_proximal(norm.eval, norm.prox, SHAPE)
+    result = from_proximal(norm.eval, norm.prox, SHAPE)
     z = torch.from_numpy(Z)
-    torch.testing.assert_close(found(z, 0.7), soft_threshold(2.0)(z, 0.7))
+    torch.testing.assert_close(result(z, 0.7), soft_threshold(2.0)(z, 0.7))
     refused = pytest.raises(ValueError, match=r"prox must minimise .*; pass by_value=True")
     with pytest.warns(np.exceptions.ComplexWarning), refused:  # it drops the imaginary part
         from_proximal(norm.eval, norm.prox, SHAPE, dtype=torch.complex128)
@@ -51,15 +51,15 @@ def test_scico() -> None:
     with pytest.raises(ValueError, match=r"prox must minimise .*; pass by_value=True"):
         from_proximal(value, prox, SHAPE)
     with pytest.warns(UserWarning, match="the map of its value is used"):
-        found = from_proximal(value, prox, SHAPE, by_value=True)
+        result = from_proximal(value, prox, SHAPE, by_value=True)
     z = torch.from_numpy(Z)
-    torch.testing.assert_close(found(z, 0.7), l0()(z, 0.7))
+    torch.testing.assert_close(result(z, 0.7), l0()(z, 0.7))
 
 
 def test_ours_in_a_solver_of_pyproximal() -> None:
     pyproximal: Any = pytest.importorskip("pyproximal")
     solve = pyproximal.optimization.primal.ProximalGradient
     y = Z.reshape(-1)
-    found = solve(pyproximal.L2(b=y), to_pyproximal(soft_threshold(0.5), SHAPE), 0 * y, tau=0.5)
+    result = solve(pyproximal.L2(b=y), to_pyproximal(soft_threshold(0.5), SHAPE), 0 * y, tau=0.5)
     expected = np.sign(y) * np.maximum(abs(y) - 0.5, 0)
-    np.testing.assert_allclose(np.asarray(found), expected, atol=1e-2)
+    np.testing.assert_allclose(np.asarray(result), expected, atol=1e-2)

@@ -44,7 +44,7 @@ def test_an_operator_for_solvers_of_mrpro() -> None:
     there = interop.to_mrpro(A)
     x = torch.ones(5, dtype=torch.complex128)
     (y,) = there(x)
-    (found,) = optimizers.cg(there.gram, there.H(y)[0], max_iterations=20, tolerance=1e-12)
-    torch.testing.assert_close(found, x)
+    (result,) = optimizers.cg(there.gram, there.H(y)[0], max_iterations=20, tolerance=1e-12)
+    torch.testing.assert_close(result, x)
     composed = there.H @ there + there.gram
     torch.testing.assert_close(composed(x)[0], 2 * A.N(x))

@@ -106,8 +106,8 @@ def test_jax_differentiates_and_batches_an_operator_for_scico(is_compiled: bool)
         (jax.hessian(squares)(x.real), real),
         (A(x.real), M @ x.real),
     ]
-    for found, right in expected:
-        np.testing.assert_allclose(found, right, rtol=1e-4, atol=1e-4)
+    for result, right in expected:
+        np.testing.assert_allclose(result, right, rtol=1e-4, atol=1e-4)
     assert A(x).dtype == A.output_dtype == A.input_dtype == np.complex64
 
 
@@ -135,8 +135,8 @@ def test_an_operator_for_solvers_of_scico() -> None:
     matrix, truth = random(7, 5).float(), random(5).float().numpy()
     A = to_scico(Dense(matrix, ("M", "N"), ("N",), ("M",)))
     y = A(truth)
-    found, _ = cg(A.gram_op, A.H(y), tol=1e-6)
-    np.testing.assert_allclose(found, truth, atol=1e-4)
+    result, _ = cg(A.gram_op, A.H(y), tol=1e-6)
+    np.testing.assert_allclose(result, truth, atol=1e-4)
     f = loss.SquaredL2Loss(y=y, A=A)
     norm = torch.linalg.matrix_norm(matrix, 2).item()
     solver = optimize.AcceleratedPGM(

@@ -40,8 +40,8 @@ def written(tmp_path: Path) -> Path:
 
 def values(path: Path, name: str) -> torch.Tensor:
     with h5py.File(path) as file:
-        found = file["dataset"][name][0]
-    return torch.from_numpy(found["real"] + 1j * found["imag"])
+        result = file["dataset"][name][0]
+    return torch.from_numpy(result["real"] + 1j * result["imag"])
 
 
 def test_the_head_of_the_generator_is_reconstructed(written: Path) -> None:
@@ -199,8 +199,8 @@ def test_simpleitk_finds_the_same_places(tmp_path: Path, name: str) -> None:
     np.testing.assert_array_equal(itk.GetArrayFromImage(theirs), head())
     for index in np.ndindex(5, 4, 3):
         at = AFFINE.numpy() @ [*index, 1]
-        found = theirs.TransformIndexToPhysicalPoint(index)
-        np.testing.assert_allclose(LEFT_AND_BACK @ found, at[:3], atol=1e-5)
+        result = theirs.TransformIndexToPhysicalPoint(index)
+        np.testing.assert_allclose(LEFT_AND_BACK @ result, at[:3], atol=1e-5)
 
 
 def test_nibabel_finds_the_same_places(tmp_path: Path) -> None:

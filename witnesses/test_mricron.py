@@ -30,7 +30,7 @@ def test_a_head_in_the_space_of_the_atlas() -> None:
 
 
 def test_the_bytes_are_those_behind_the_header() -> None:
-    found, _ = read_nifti(TEMPLATES / "ch2bet.nii.gz")
+    result, _ = read_nifti(TEMPLATES / "ch2bet.nii.gz")
     with gzip.open(TEMPLATES / "ch2bet.nii.gz") as file:
         raw = np.frombuffer(file.read(), "u1")[352:]
-    assert np.array_equal(found.numpy().ravel(order="F"), raw)
+    assert np.array_equal(result.numpy().ravel(order="F"), raw)

@@ -26,9 +26,9 @@ def ours(field: NDArray[np.float32], decay: NDArray[np.float32] | None = None) -
     return A(torch.tensor(IMAGE)).flatten()
 
 
-def difference(found: NDArray[np.complex64], known: Tensor) -> float:
+def difference(result: NDArray[np.complex64], known: Tensor) -> float:
     """Return the relative difference up to a factor."""
-    y = torch.as_tensor(np.asarray(found)).flatten().to(known.dtype)
+    y = torch.as_tensor(np.asarray(result)).flatten().to(known.dtype)
     factor = torch.vdot(y, known) / torch.vdot(y, y)
     return float((factor * y - known).norm() / known.norm())
 
@@ -47,8 +47,8 @@ def test_mri_nufft_has_our_sign_and_the_other_sign_of_decay() -> None:
             mask=np.ones((N, N), bool),
             interpolator={"name": "mti", "L": SEGMENTS},
         )
-        found: NDArray[np.complex64] = A.op(IMAGE)
-        return found
+        result: NDArray[np.complex64] = A.op(IMAGE)
+        return result
 
     assert difference(theirs(), ours(FIELD)) < 2e-3
     assert difference(theirs(), ours(-FIELD)) > 0.5

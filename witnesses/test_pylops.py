@@ -30,12 +30,12 @@ def test_differences_along_an_axis(scheme: str, axis: int) -> None:
     theirs = pylops.FirstDerivative(SIZES, axis=axis, kind=kind, edge=False)
     names = ("A", "B", "C")
     ours = FiniteDifference(names[axis], SIZES[axis], scheme, "replicate", shape=names)
-    found, expected = ours(torch.from_numpy(x)).numpy(), theirs @ x
+    result, expected = ours(torch.from_numpy(x)).numpy(), theirs @ x
     if scheme == "central":  # PyLops has zeros at both ends
         inside = [slice(None)] * 3
         inside[axis] = slice(1, -1)
-        found, expected = found[tuple(inside)], expected[tuple(inside)]
-    np.testing.assert_allclose(found, expected, atol=1e-14)
+        result, expected = result[tuple(inside)], expected[tuple(inside)]
+    np.testing.assert_allclose(result, expected, atol=1e-14)
 
 
 @pytest.mark.parametrize("scheme", ["forward", "backward"])
@@ -55,16 +55,16 @@ def test_the_laplacian_inside_of_the_grid() -> None:
     )
     ours = Laplacian(("A", "B", "C"), SIZES)
     inside = (slice(1, -1),) * 3
-    found = ours(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(found[inside], (theirs @ x)[inside], atol=1e-14)
+    result = ours(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(result[inside], (theirs @ x)[inside], atol=1e-14)
 
 
 def agree(ours: NamedLinop, theirs: Any) -> None:
     """Check both ways of an operator from one array to another."""
     rng = np.random.default_rng(0)
     x, y = rng.standard_normal(theirs.dims), rng.standard_normal(theirs.dimsd)
-    found, back = ours(torch.from_numpy(x)), ours.H(torch.from_numpy(y))
-    np.testing.assert_allclose(found.numpy(), theirs @ x, atol=1e-12)
+    result, back = ours(torch.from_numpy(x)), ours.H(torch.from_numpy(y))
+    np.testing.assert_allclose(result.numpy(), theirs @ x, atol=1e-12)
     np.testing.assert_allclose(back.numpy(), (theirs.H @ y.ravel()).reshape(x.shape), atol=1e-12)
 
 
@@ -89,9 +89,9 @@ def test_what_moves_elements() -> None:
 def test_shifts_by_fractions_of_an_odd_number_of_points() -> None:
     x = np.random.default_rng(0).standard_normal((3, 9))
     theirs = pylops.signalprocessing.Shift((3, 9), 1.3, axis=1)
-    found = FourierShift(("N",), [1.3])(torch.from_numpy(x)).numpy()
-    np.testing.assert_allclose(found.imag, 0, atol=1e-14)
-    np.testing.assert_allclose(found.real, theirs @ x, atol=1e-12)
+    result = FourierShift(("N",), [1.3])(torch.from_numpy(x)).numpy()
+    np.testing.assert_allclose(result.imag, 0, atol=1e-14)
+    np.testing.assert_allclose(result.real, theirs @ x, atol=1e-12)
 
 
 def test_bilinear_interpolation() -> None:

@@ -30,9 +30,9 @@ def test_orthogonal_matching_pursuit_with_columns_of_one_length(count: int) -> N
     expected, *_ = sparsity.omp(
         pylops.MatrixMult(matrix), y, niter_outer=count, niter_inner=200, sigma=0
     )
-    found = omp(dense(matrix), torch.from_numpy(y), count, tol=0)
+    result = omp(dense(matrix), torch.from_numpy(y), count, tol=0)
     assert np.count_nonzero(expected) == count
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-8)
+    np.testing.assert_allclose(result.numpy(), expected, atol=1e-8)
 
 
 def test_least_absolute_deviations_by_reweighting() -> None:
@@ -41,8 +41,8 @@ def test_least_absolute_deviations_by_reweighting() -> None:
     expected, _ = sparsity.irls(
         pylops.MatrixMult(matrix), y, nouter=500, epsR=1e-6, epsI=0, tolIRLS=1e-12
     )
-    found = irls(dense(matrix), torch.from_numpy(y), max_num_iters=500, tol=1e-8, epsilon=1e-5)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-3)
+    result = irls(dense(matrix), torch.from_numpy(y), max_num_iters=500, tol=1e-8, epsilon=1e-5)
+    np.testing.assert_allclose(result.numpy(), expected, atol=1e-3)
 
 
 @pytest.mark.parametrize("eps", [0.5, 0.7])
@@ -64,7 +64,7 @@ def test_split_bregman_of_total_variation(eps: float) -> None:
     np.testing.assert_allclose(
         L.to_dense({"N": 8}, torch.float64).numpy(), theirs.todense(), atol=1e-14
     )
-    found = split_bregman(
+    result = split_bregman(
         dense(matrix),
         torch.from_numpy(y),
         soft_threshold(eps**2),  # theirs couples and thresholds with eps, so the weight is eps^2
@@ -73,4 +73,4 @@ def test_split_bregman_of_total_variation(eps: float) -> None:
         eps_rel=1e-10,
         max_cg_iters=100,
     )
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    np.testing.assert_allclose(result.numpy(), expected, atol=1e-6)

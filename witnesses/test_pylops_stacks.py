@@ -34,8 +34,8 @@ def check_equal(ours: NamedLinop, theirs: Any) -> None:
     for A, B in ((ours, theirs), (ours.H, theirs.H)):
         columns = torch.eye(B.shape[1], dtype=torch.complex128)
         sizes = [N[str(dim)] if str(dim) in N else B.shape[1] for dim in A.ishape if dim != "..."]
-        found = [A(column.reshape(sizes)).flatten() for column in columns]
-        np.testing.assert_allclose(torch.stack(found, 1).numpy(), B.todense(), atol=1e-13)
+        results = [A(column.reshape(sizes)).flatten() for column in columns]
+        np.testing.assert_allclose(torch.stack(results, 1).numpy(), B.todense(), atol=1e-13)
 
 
 def test_stacks_of_operators_with_unlike_shapes() -> None:
@@ -63,7 +63,7 @@ def test_least_squares_with_several_operators(solve: Callable[..., Tensor]) -> N
     expected = pylops.optimization.basic.lsqr(
         stack, np.concatenate([y, z]), niter=200, atol=1e-14, btol=1e-14
     )[0]
-    found = solve(
+    result = solve(
         [dense(A, "M", "N"), dense(B, "P", "N")], [torch.from_numpy(y), torch.from_numpy(z)]
     )
-    assert norm(found.numpy() - expected) < 1e-6 * norm(expected)
+    assert norm(result.numpy() - expected) < 1e-6 * norm(expected)

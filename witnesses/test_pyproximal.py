@@ -44,8 +44,8 @@ def test_admm(count: int) -> None:
     )
     y = torch.from_numpy(Y)
     penalties, operators = PENALTIES[:count], [G, B][:count]
-    found = admm(A, y, penalties, operators, None, 5000, eps_rel=1e-10, max_cg_iters=100)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    result = admm(A, y, penalties, operators, None, 5000, eps_rel=1e-10, max_cg_iters=100)
+    np.testing.assert_allclose(result.numpy(), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -58,5 +58,5 @@ def test_the_primal_dual_method(count: int) -> None:
     )
     near = l2_squared(1.0, center=torch.from_numpy(Y[:SIZE]))
     x0 = torch.zeros(SIZE, dtype=torch.float64)
-    found = pdhg([G, B][:count], PENALTIES[:count], near, x0, 50000, eps_rel=1e-10)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-6)
+    result = pdhg([G, B][:count], PENALTIES[:count], near, x0, 50000, eps_rel=1e-10)
+    np.testing.assert_allclose(result.numpy(), expected, atol=1e-6)

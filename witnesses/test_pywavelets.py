@@ -24,8 +24,8 @@ def test_coefficients_are_packed_as_by_coeffs_to_array(
         )
         else pytest.MonkeyPatch.context()
     ):
-        found = pywt.wavedecn(x, name, mode="periodization", level=n_levels)
-    expected, _ = pywt.coeffs_to_array(found)
+        result = pywt.wavedecn(x, name, mode="periodization", level=n_levels)
+    expected, _ = pywt.coeffs_to_array(result)
     # The filters of sym20 in PyWavelets are orthonormal to 1e-11 only.
     np.testing.assert_allclose(W(torch.from_numpy(x)).numpy(), expected, atol=1e-9)
 

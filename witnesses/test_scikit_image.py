@@ -37,8 +37,8 @@ def test_line_integrals_and_their_inverse() -> None:
 
     for window in ("ramp", "shepp-logan", "cosine", "hamming", "hann"):
         inverse = transform.iradon(ours.T, degrees, filter_name=window, circle=True)
-        found = fbp(torch.from_numpy(ours), A, window)
-        assert np.linalg.norm(theirs(found) - inverse) < 0.06 * np.linalg.norm(inverse)
+        result = fbp(torch.from_numpy(ours), A, window)
+        assert np.linalg.norm(theirs(result) - inverse) < 0.06 * np.linalg.norm(inverse)
 
 
 def test_the_head_of_shepp_and_logan() -> None:
@@ -60,10 +60,10 @@ def test_an_image_of_least_total_variation(weight: float) -> None:
         return float(0.5 * (x - noisy).square().sum() + weight * G(x).norm(dim=0).sum())
 
     ours = pdhg(G, group_soft_threshold(weight), l2_squared(1.0, noisy), noisy, 2000, eps_rel=1e-6)
-    found = restoration.denoise_tv_chambolle(
+    result = restoration.denoise_tv_chambolle(
         noisy.numpy(), weight=weight, eps=1e-8, max_num_iter=2000
     )
-    scikit = torch.from_numpy(found)
+    scikit = torch.from_numpy(result)
     assert objective(ours) <= objective(scikit) < 0.7 * objective(noisy)
     assert (ours - scikit).norm() < 0.02 * scikit.norm()
 

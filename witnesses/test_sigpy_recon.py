@@ -27,15 +27,15 @@ def scan(n_coils: int = 4) -> tuple[np.ndarray, np.ndarray, float]:
     return kspace.numpy(), maps.numpy(), float(seen)
 
 
-def is_near(found: np.ndarray, wanted: np.ndarray, tolerance: float) -> bool:
-    return bool(np.linalg.norm(found - wanted) < tolerance * np.linalg.norm(wanted))
+def is_near(result: np.ndarray, wanted: np.ndarray, tolerance: float) -> bool:
+    return bool(np.linalg.norm(result - wanted) < tolerance * np.linalg.norm(wanted))
 
 
 def test_sense() -> None:
     kspace, maps, _ = scan()
     app = apps.SenseRecon(kspace, maps, lamda=0.05, max_iter=60, show_pbar=False)
-    found = recon.sense(kspace, DIMS, maps, ridge=0.05, max_num_iters=60, tol=0)
-    assert is_near(found, app.run(), 1e-6)
+    result = recon.sense(kspace, DIMS, maps, ridge=0.05, max_num_iters=60, tol=0)
+    assert is_near(result, app.run(), 1e-6)
 
 
 def test_sense_along_a_trajectory() -> None:
@@ -44,7 +44,7 @@ def test_sense_along_a_trajectory() -> None:
     kspace = tl.phantoms.shepp_logan_kspace(locs, N, tl.phantoms.CoilSeries.around(4)).numpy()
     coord = locs.numpy()
     app = apps.SenseRecon(kspace, maps, coord=coord, lamda=1.0, max_iter=60, show_pbar=False)
-    found = recon.sense(
+    result = recon.sense(
         *(kspace, ("C", "K1", "K2"), maps),
         locs=coord,
         grid_size=N,
@@ -53,7 +53,7 @@ def test_sense_along_a_trajectory() -> None:
         max_num_iters=60,
         tol=0,
     )
-    assert is_near(found, app.run(), 5e-3)
+    assert is_near(result, app.run(), 5e-3)
 
 
 def test_l1_wavelet() -> None:
@@ -62,10 +62,10 @@ def test_l1_wavelet() -> None:
     wanted = apps.L1WaveletRecon(
         *(kspace, maps, 0.01 * seen), wave_name="haar", max_iter=400, show_pbar=False
     ).run()
-    found = recon.l1_wavelet(
+    result = recon.l1_wavelet(
         kspace, DIMS, maps, weight=0.01, wavelet="haar", max_num_iters=400, tol=0
     )
-    assert is_near(found, wanted, 1e-3)
+    assert is_near(result, wanted, 1e-3)
 
 
 def test_total_variation() -> None:
@@ -79,7 +79,7 @@ def test_total_variation() -> None:
     kspace = np.fft.fftshift(np.fft.fft2(np.fft.ifftshift(image), norm="ortho"))[None]
     maps = np.ones((1, 64, 64), complex)
     wanted = apps.TotalVariationRecon(kspace, maps, 0.1, max_iter=1000, show_pbar=False).run()
-    found = recon.total_variation(
+    result = recon.total_variation(
         kspace, DIMS, maps, weight=0.1 / abs(image).max(), tol=0, max_num_iters=100
     )
-    assert is_near(found, wanted, 1e-3)
+    assert is_near(result, wanted, 1e-3)

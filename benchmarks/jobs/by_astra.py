@@ -37,8 +37,8 @@ def tomography(sinogram: Array, angles: Array, weight: float, steps: int) -> Any
     n = 2 * n_detectors // 3
     rays = astra.create_proj_geom("parallel", 1.0, n_detectors, angles)
     A = astra.OpTomo(astra.create_projector("linear", rays, astra.create_vol_geom(n, n)))
-    found = lsqr(A, sinogram.ravel(), damp=weight**0.5, iter_lim=steps, atol=0, btol=0, conlim=0)
-    return found[0].reshape(n, n)[::-1].T
+    result = lsqr(A, sinogram.ravel(), damp=weight**0.5, iter_lim=steps, atol=0, btol=0, conlim=0)
+    return result[0].reshape(n, n)[::-1].T
 
 
 def short_scan(sinogram: Array, angles: Array, steps: int) -> Any:
@@ -46,5 +46,5 @@ def short_scan(sinogram: Array, angles: Array, steps: int) -> Any:
     n = 2 * n_detectors // 3
     rays = astra.create_proj_geom("fanflat", 1.5, n_detectors, angles, 3 * n, 1.5 * n)
     A = astra.OpTomo(astra.create_projector("line_fanflat", rays, astra.create_vol_geom(n, n)))
-    found = lsqr(A, sinogram.ravel(), iter_lim=steps, atol=0, btol=0, conlim=0)
-    return found[0].reshape(n, n)[::-1].T
+    result = lsqr(A, sinogram.ravel(), iter_lim=steps, atol=0, btol=0, conlim=0)
+    return result[0].reshape(n, n)[::-1].T

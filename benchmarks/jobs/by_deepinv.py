@@ -59,8 +59,8 @@ def modl(
     x = physics.to_torch_complex(physics.A_adjoint(y))[0]
     for _ in range(3):
         z = physics.from_torch_complex(denoise(x)[None])
-        found = physics.prox_l2(z, y, 1 / weight, solver="CG", max_iter=steps, tol=0)
-        x = physics.to_torch_complex(found)[0]
+        result = physics.prox_l2(z, y, 1 / weight, solver="CG", max_iter=steps, tol=0)
+        x = physics.to_torch_complex(result)[0]
     (x - target).abs().square().sum().backward()
     return gradient_of(denoise)
 

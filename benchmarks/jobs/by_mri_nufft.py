@@ -80,5 +80,5 @@ def subspace(
         dtype=np.complex64,
     )
     options = {"atol": 0, "btol": 0, "conlim": 0}
-    found = lsqr(as_matrix, kspace.ravel() / 2, damp=weight**0.5 / 2, iter_lim=steps, **options)
-    return found[0].reshape(-1, *size)
+    result = lsqr(as_matrix, kspace.ravel() / 2, damp=weight**0.5 / 2, iter_lim=steps, **options)
+    return result[0].reshape(-1, *size)

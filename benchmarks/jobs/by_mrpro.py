@@ -82,8 +82,8 @@ def wavelet(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, steps: in
     W = WaveletOp(domain_shape=maps.shape[1:], wavelet_name="haar", level=3)
     misfit = 0.5 * L2NormSquared(target=kspace[None, :, None]) @ A @ W.H
     (start,) = W(A.H(kspace[None, :, None])[0])
-    found = pgd(misfit, weight * L1Norm(), start, stepsize=1.0, max_iterations=steps)
-    return W.H(*found)[0]
+    result = pgd(misfit, weight * L1Norm(), start, stepsize=1.0, max_iterations=steps)
+    return W.H(*result)[0]
 
 
 def total_variation(kspace: Tensor, maps: Tensor, mask: Tensor, weight: float, steps: int) -> Any:

@@ -51,8 +51,8 @@ def radial_frames(kspace: Tensor, maps: Tensor, locs: Tensor, weight: float, ste
     toeplitz = torchkbnufft.ToepNufft()
 
     def normal(x: Tensor) -> Tensor:
-        found: Tensor = toeplitz(x, kernels, smaps=coils, norm="ortho")
-        return found + weight / 4 * x
+        result: Tensor = toeplitz(x, kernels, smaps=coils, norm="ortho")
+        return result + weight / 4 * x
 
     return solve(normal, right / 2, steps)  # its transform is half of the unitary one
 

@@ -111,16 +111,16 @@ def said(log: str) -> str:
 def worker(job: str, way: Way, folder: Path, reference: str | None) -> Iterator[Worker]:
     """Return a process that does a job in one way, and end it."""
     python = reference if way.module == "by_reference" and reference else sys.executable
-    found = Worker(job, way.module, folder, python)
+    result = Worker(job, way.module, folder, python)
     try:
-        yield found
+        yield result
     finally:
-        found.end()
+        result.end()
 
 
 def ways(job: str, reference: str | None) -> list[Way]:
     """Return all libraries, in their order, with the reason where one cannot do the job."""
-    found = []
+    results = []
     for module in MODULES:
         tree = ast.parse((HERE / f"{module}.py").read_text())
         constants = dict(_constants(tree))
@@ -132,12 +132,12 @@ def ways(job: str, reference: str | None) -> list[Way]:
         if function is None:
             absent = constants["ABSENT"]
             reason = _reasons(absent)[job]
-            found.append(Way(module, name, reason, 0))
+            results.append(Way(module, name, reason, 0))
         elif module == "by_reference" and reference is None:
-            found.append(Way(module, name, "no environment was named", 0))
+            results.append(Way(module, name, "no environment was named", 0))
         else:
-            found.append(Way(module, name, "", lines_of(function, functions)))
-    return found
+            results.append(Way(module, name, "", lines_of(function, functions)))
+    return results
 
 
 def _constants(tree: ast.Module) -> Iterator[tuple[str, ast.expr]]:
@@ -154,12 +154,12 @@ def _reasons(absent: ast.expr) -> dict[str, str]:
         jobs, reason = map(ast.literal_eval, absent.args)
         return dict.fromkeys(jobs, reason)
     assert isinstance(absent, ast.Dict)
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for key, value in zip(absent.keys, absent.values, strict=True):
-        found |= (
+        result |= (
             _reasons(value) if key is None else {ast.literal_eval(key): ast.literal_eval(value)}
         )
-    return found
+    return result
 
 
 def lines_of(function: ast.FunctionDef, functions: Mapping[str, ast.FunctionDef]) -> int:
@@ -188,7 +188,7 @@ def searched(problem: Problem, folder: Path, reference: str | None) -> dict[str,
     for way in ways(problem.name, reference):
         if way.module in known:
             continue
-        found: dict[str, Any] = {
+        result: dict[str, Any] = {
             "name": way.name,
             "reason": way.reason,
             "steps": 0,
@@ -197,12 +197,12 @@ def searched(problem: Problem, folder: Path, reference: str | None) -> dict[str,
         if not way.reason:
             try:
                 with worker(problem.name, way, folder, reference) as process:
-                    guess = known.get(OURS, found)["steps"] or 8
-                    found |= least_steps(process, problem.tolerance, guess)
+                    guess = known.get(OURS, result)["steps"] or 8
+                    result |= least_steps(process, problem.tolerance, guess)
             except RuntimeError as error:
-                found["reason"] = str(error)
-        print(f"  {problem.name}: {way.name}: {found}", flush=True)
-        known[way.module] = found
+                result["reason"] = str(error)
+        print(f"  {problem.name}: {way.name}: {result}", flush=True)
+        known[way.module] = result
         file.write_text(json.dumps(known, indent=1))
     return known
 
@@ -253,7 +253,7 @@ def measured(
     A peak is that of the first run of a process. A way that fails is named in ``steps``.
     """
     chosen = [way for way in ways(problem.name, reference) if steps[way.module]["steps"]]
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     with ExitStack() as stack:
         processes = {
             way: stack.enter_context(worker(problem.name, way, folder, reference)) for way in chosen
@@ -293,7 +293,7 @@ def measured(
     for way in chosen:
         own = times[way]
         ratios = [a / b for a, b in zip(own, times[chosen[0]], strict=False)]
-        found[way.module] = {
+        result[way.module] = {
             "name": way.name,
             "steps": steps[way.module]["steps"],
             "error": errors[way],
@@ -307,4 +307,4 @@ def measured(
             "peaks": peaks[way],
             "lines": way.lines,
         }
-    return found
+    return result

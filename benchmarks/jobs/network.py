@@ -32,14 +32,14 @@ class Network(nn.Module):
 
 def network(parameters: Tensor) -> Network:
     """Return the network with these parameters, one after the other."""
-    found = Network().to(parameters.dtype)
-    nn.utils.vector_to_parameters(parameters, found.parameters())
-    return found
+    result = Network().to(parameters.dtype)
+    nn.utils.vector_to_parameters(parameters, result.parameters())
+    return result
 
 
-def gradient_of(found: nn.Module) -> Tensor:
+def gradient_of(result: nn.Module) -> Tensor:
     """Return the gradients of all parameters, one after the other."""
-    return torch.cat([p.grad.flatten() for p in found.parameters() if p.grad is not None])
+    return torch.cat([p.grad.flatten() for p in result.parameters() if p.grad is not None])
 
 
 def initial_parameters() -> Array:

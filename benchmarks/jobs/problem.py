@@ -35,9 +35,9 @@ class Problem:
         return " ".join((self.make.__doc__ or "").split())
 
 
-def relative_error(found: Any, expected: Array, is_magnitude: bool) -> float:
+def relative_error(result: Any, expected: Array, is_magnitude: bool) -> float:
     """Return the relative error of what a way has found."""
-    x = np.asarray(found).squeeze().reshape(expected.shape)
+    x = np.asarray(result).squeeze().reshape(expected.shape)
     if is_magnitude:
         x, expected = np.abs(x), np.abs(expected)
     return float(np.linalg.norm(x - expected) / np.linalg.norm(expected))

@@ -46,13 +46,13 @@ def radial(n: int, n_frames: int, n_spokes: int, weight: float) -> tuple[Data, A
     maps = coil_maps((n, n))
     S = Dense(maps.to(torch.complex128), ("C", "Nx", "Ny"), ("Nx", "Ny"), ("C", "Nx", "Ny"))
     head = phantoms.shepp_logan([n, n], torch.float64).to(torch.complex128)
-    kspace, found = [], []
+    kspace, result = [], []
     for frame, at in enumerate(locs):
         A = NUFFT(at.double(), (n, n), ("S", "K"), batch_shape=("C",), tol=1e-9, toeplitz=True) @ S
         kspace.append(noisy(A(head * (1 - frame / (2 * n_frames)))))
-        found.append(solved(A, kspace[-1].to(torch.complex128), weight))
+        result.append(solved(A, kspace[-1].to(torch.complex128), weight))
     data = {"kspace": torch.stack(kspace).numpy(), "maps": maps.numpy(), "locs": locs.numpy()}
-    return {**data, "weight": weight}, np.stack(found)
+    return {**data, "weight": weight}, np.stack(result)
 
 
 def sense_radial(n: int) -> tuple[Data, Array]:

@@ -77,7 +77,7 @@ class Job:
             os.chdir(self.folder.name)
         gc.collect()
         start, before = time.perf_counter(), processor_time()
-        found = self.function(**self.data, steps=steps)
+        result = self.function(**self.data, steps=steps)
         seconds, processor = time.perf_counter() - start, processor_time() - before
         if self.is_command:
             costs, (idle, idle_bytes) = self.commands.COSTS, self.start_up
@@ -88,7 +88,7 @@ class Job:
         return {
             "seconds": seconds,
             "processor": processor,
-            "error": relative_error(found, self.expected, self.is_magnitude),
+            "error": relative_error(result, self.expected, self.is_magnitude),
         }
 
     def memory(self, steps: int) -> Answer:
@@ -102,11 +102,11 @@ class Job:
         ctypes.CDLL("libc.so.6").malloc_trim(0)
         Path("/proc/self/clear_refs").write_text("5")  # the peak is from now on
         before = resident("VmRSS")
-        found = self.function(**self.data, steps=steps)
+        result = self.function(**self.data, steps=steps)
         peak = resident("VmHWM") - before
         return {
             "nbytes": peak,
-            "error": relative_error(found, self.expected, self.is_magnitude),
+            "error": relative_error(result, self.expected, self.is_magnitude),
         }
 
 

@@ -32,11 +32,11 @@ def doubled(x: Tensor) -> Tensor:
     return x.to(torch.complex128 if x.is_complex() else torch.float64)
 
 
-def difference(found: Tensor, expected: Tensor) -> float:
+def difference(result: Tensor, expected: Tensor) -> float:
     """Return the relative error, from sums in double precision of parts."""
-    assert found.shape == expected.shape, (found.shape, expected.shape)
+    assert result.shape == expected.shape, (result.shape, expected.shape)
     squares = [0.0, 0.0]
-    pairs = zip(found.reshape(-1).split(2**22), expected.reshape(-1).split(2**22), strict=True)
+    pairs = zip(result.reshape(-1).split(2**22), expected.reshape(-1).split(2**22), strict=True)
     for a, b in pairs:
         squares[0] += float((doubled(a) - b).abs().square().sum())
         squares[1] += float(b.abs().square().sum())
@@ -72,11 +72,11 @@ def of_operator(name: str, n: int) -> dict[str, Any]:
         left, right = inner(there, there), inner(doubled(x), again)
     real = name in ("RealPart", "ImagPart")  # whose adjoint is for real inner products
     gap = abs(left.real - right.real if real else left - right) / max(abs(left), 1e-300)
-    found = {"forward": forward, "adjoint": adjoint, "gap": gap, "memory": round(moved, 2)}
+    result = {"forward": forward, "adjoint": adjoint, "gap": gap, "memory": round(moved, 2)}
     most = MORE_ERROR.get(name, MOST_ERROR)
-    assert forward < most and adjoint < most and gap < 1e-9, found
-    assert n < 2**20 or moved < MOST_MEMORY, found
-    return found
+    assert forward < most and adjoint < most and gap < 1e-9, result
+    assert n < 2**20 or moved < MOST_MEMORY, result
+    return result
 
 
 def of_meta(name: str, n: int) -> dict[str, Any]:
@@ -98,13 +98,13 @@ def of_proximal(name: str, n: int) -> dict[str, Any]:
     z = torch.randn(shape(n), dtype=kind, generator=torch.Generator().manual_seed(1))
     proximal = make(n)
     p, expected = proximal(z, 0.7), proximal(doubled(z), 0.7)
-    found = {"error": difference(p, expected)}
+    result = {"error": difference(p, expected)}
     if getattr(proximal, "value_in", None) is not None:
         values = float(proximal.value(z)), float(proximal.value(doubled(z)))
         same = values[0] == values[1]
-        found["value"] = 0.0 if same else abs(values[0] - values[1]) / abs(values[1])
-    assert all(error < MOST_ERROR for error in found.values()), found
-    return found
+        result["value"] = 0.0 if same else abs(values[0] - values[1]) / abs(values[1])
+    assert all(error < MOST_ERROR for error in result.values()), result
+    return result
 
 
 def of_solver(name: str, n: int) -> dict[str, Any]:
@@ -112,11 +112,11 @@ def of_solver(name: str, n: int) -> dict[str, Any]:
     torch.manual_seed(0)
     solve = solvers.SOLVERS[name]
     single, double = solve(n, torch.float32, 5, None), solve(n, torch.float64, 5, None)
-    found: dict[str, Any] = {"error": difference(single, double)}
-    assert found["error"] < 1e-3, found
+    result: dict[str, Any] = {"error": difference(single, double)}
+    assert result["error"] < 1e-3, result
     del single, double
     if name in solvers.NO_CALLBACK:
-        return found
+        return result
     # Interrupt in the middle of a step that is not the first.
     steps, sent = [], []
 
@@ -134,7 +134,7 @@ def of_solver(name: str, n: int) -> dict[str, Any]:
         with contextlib.redirect_stderr(bar):
             solve(n, torch.float32, 10**6, watch)
     except KeyboardInterrupt:
-        found["heard"] = round(time.perf_counter() - sent[0], 2)
+        result["heard"] = round(time.perf_counter() - sent[0], 2)
     assert "it" in bar.getvalue(), "no progress bar"
-    assert found.get("heard", 1e9) < SECONDS + (steps[1] - steps[0]), found
-    return found
+    assert result.get("heard", 1e9) < SECONDS + (steps[1] - steps[0]), result
+    return result

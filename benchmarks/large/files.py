@@ -22,10 +22,10 @@ def complex_data(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
 
 
-def error(found: Tensor, expected: Tensor) -> float:
+def error(result: Tensor, expected: Tensor) -> float:
     from checks import difference
 
-    return difference(found, expected.to(torch.complex128))
+    return difference(result, expected.to(torch.complex128))
 
 
 def cfl(n: int) -> dict[str, Any]:
@@ -40,8 +40,8 @@ def nifti(n: int) -> dict[str, Any]:
     x, affine = torch.randn(n // 4096, 64, 64), torch.eye(4, dtype=torch.float64)
     with tempfile.TemporaryDirectory() as folder:
         io.write_nifti(Path(folder, "x.nii"), x, affine)
-        found, _ = io.read_nifti(Path(folder, "x.nii"))
-    assert torch.equal(found, x)
+        result, _ = io.read_nifti(Path(folder, "x.nii"))
+    assert torch.equal(result, x)
     return {"bytes": x.nbytes}
 
 
@@ -50,8 +50,8 @@ def ismrmrd(n: int) -> dict[str, Any]:
     scan = io.IsmrmrdScan.from_grid(x[:, None], (256.0, 256.0, 5.0))
     with tempfile.TemporaryDirectory() as folder:
         io.write_ismrmrd(Path(folder, "x.h5"), scan)
-        found = io.read_ismrmrd(Path(folder, "x.h5"))
-    assert torch.equal(found.kspace, scan.kspace)
+        result = io.read_ismrmrd(Path(folder, "x.h5"))
+    assert torch.equal(result.kspace, scan.kspace)
     return {"bytes": x.nbytes}
 
 
@@ -65,8 +65,8 @@ def ismrmrd_images(n: int) -> dict[str, Any]:
         (group,) = io.ismrmrd_groups(path)
         assert torch.equal(io.read_ismrmrd(path, **group.selection).kspace, scan.kspace)
         io.write_ismrmrd_images(Path(folder, "images.h5"), images)
-        found = io.read_ismrmrd_images(Path(folder, "images.h5"))
-    assert torch.equal(found.data, images.data)
+        result = io.read_ismrmrd_images(Path(folder, "images.h5"))
+    assert torch.equal(result.data, images.data)
     return {"bytes": x.nbytes}
 
 
@@ -166,12 +166,12 @@ def maps(n: int) -> dict[str, Any]:
     grid = torch.fft.fftshift(torch.fft.fft2(torch.fft.ifftshift(images, (-2, -1))), (-2, -1))
     del white, fewer
     errors = {}
-    for name, found in (
+    for name, result in (
         ("espirit", coil_maps.espirit(grid, "C", ("Nx", "Ny"), crop=0.0)),
         ("walsh", coil_maps.walsh(images, "C", ("Nx", "Ny"))),
     ):
         inside = image.abs() > 0.5
-        explained = (found.conj() * images).sum(0).abs()[inside]
+        explained = (result.conj() * images).sum(0).abs()[inside]
         errors[name] = float((explained / images.norm(dim=0)[inside] - 1).abs().mean())
     assert max(errors.values()) < 0.02, errors
     return errors
@@ -198,11 +198,11 @@ def of_masks(n: int) -> dict[str, Any]:
         "poisson_disc": masks.poisson_disc((side // 4, side // 4), 4.0),
         "variable_density": masks.variable_density((side, side), 4.0),
     }
-    found = {name: float(mask.double().mean()) for name, mask in fractions.items()}
-    assert all(abs(fraction - 0.25) < 0.01 for fraction in found.values()), found
+    result = {name: float(mask.double().mean()) for name, mask in fractions.items()}
+    assert all(abs(fraction - 0.25) < 0.01 for fraction in result.values()), result
     region = masks.calibration_region((side, side), 24)
     assert int(region.sum()) == 24**2
-    return found
+    return result
 
 
 FUNCTIONS: Mapping[str, Function] = {

@@ -64,16 +64,16 @@ def alone(name: str, n: int, gib: float, timeout: int, pipe: Any) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job has none
     measure = dict(entries())[name]
     began = time.perf_counter()
-    found: dict[str, Any] = {"name": name, "n": n, "passed": True}
+    result: dict[str, Any] = {"name": name, "n": n, "passed": True}
     try:
-        found |= measure(n)
+        result |= measure(n)
     except Exception as error:
-        found |= {"passed": False, "failure": f"{type(error).__name__}: {error}"[:400]}
+        result |= {"passed": False, "failure": f"{type(error).__name__}: {error}"[:400]}
     used = resource.getrusage(resource.RUSAGE_SELF)
-    found["seconds"] = round(time.perf_counter() - began, 1)
-    found["processor_seconds"] = round(used.ru_utime + used.ru_stime, 1)
-    found["peak_gib"] = round(used.ru_maxrss / 2**20, 2)
-    pipe.send(found)
+    result["seconds"] = round(time.perf_counter() - began, 1)
+    result["processor_seconds"] = round(used.ru_utime + used.ru_stime, 1)
+    result["peak_gib"] = round(used.ru_maxrss / 2**20, 2)
+    pipe.send(result)
 
 
 def apart(name: str, n: int, gib: float, timeout: int) -> dict[str, Any]:
@@ -84,14 +84,14 @@ def apart(name: str, n: int, gib: float, timeout: int) -> dict[str, Any]:
     process.start()
     there.close()
     try:
-        found: dict[str, Any] = here.recv()
+        result: dict[str, Any] = here.recv()
     except EOFError:
-        found = {"name": name, "n": n, "passed": False}
+        result = {"name": name, "n": n, "passed": False}
     process.join()
     if process.exitcode:
         code = signal.Signals(-process.exitcode).name if process.exitcode < 0 else process.exitcode
-        found["failure"] = f"the process ended with {code} (SIGXCPU: out of time)"
-    return found
+        result["failure"] = f"the process ended with {code} (SIGXCPU: out of time)"
+    return result
 
 
 def main() -> None:
@@ -110,7 +110,7 @@ def main() -> None:
     known: list[dict[str, Any]] = []
     if given.record and given.record.exists():
         known = [json.loads(line) for line in given.record.read_text().splitlines()]
-    results = {found["name"]: found for found in known if found["n"] == n}
+    results = {result["name"]: result for result in known if result["n"] == n}
     chosen = [
         name
         for name, _ in entries()
@@ -118,11 +118,11 @@ def main() -> None:
     ]
     for name in chosen:
         if name not in results:
-            results[name] = found = apart(name, n, given.gib, given.timeout)
-            print("ok    " if found["passed"] else "FAILED", json.dumps(found), flush=True)
+            results[name] = result = apart(name, n, given.gib, given.timeout)
+            print("ok    " if result["passed"] else "FAILED", json.dumps(result), flush=True)
             if given.record:
                 with given.record.open("a") as file:
-                    print(json.dumps(found), file=file)
+                    print(json.dumps(result), file=file)
     failed = [name for name in chosen if not results[name]["passed"]]
     print(f"{len(chosen) - len(failed)} passed, {len(failed)} failed")
     if failed:

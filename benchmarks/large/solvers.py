@@ -121,8 +121,8 @@ def operator_norm(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tens
 
 def svd(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:
     short = core.Dense(data(4 * (n // 4), dtype).view(4, -1), ("M", "N"), ("N",), ("M",))
-    found = alg.svd(short, 2, max_num_iters=steps, tol=0.0, **shown(callback))
-    return found.S
+    result = alg.svd(short, 2, max_num_iters=steps, tol=0.0, **shown(callback))
+    return result.S
 
 
 def estimate_trace(n: int, dtype: torch.dtype, steps: int, callback: Any) -> Tensor:

@@ -90,8 +90,8 @@ axes[3].set(title="residual", xlabel="step")
 # The error of the image is much smaller than before:
 
 
-def error(found: torch.Tensor) -> float:
-    return float((found - image).norm() / image.norm())
+def error(result: torch.Tensor) -> float:
+    return float((result - image).norm() / image.norm())
 
 
 print(f"blurred {error(blurred):.3f}, restored {error(restored):.3f}")

@@ -59,8 +59,8 @@ def program(rank: int) -> tuple[Tensor, Tensor]:
     share = B.local_output(samples)
     one_rank = torch.zeros_like(samples)
     one_rank[2 * rank : 2 * rank + 2] = share
-    found = tl.conjugate_gradients(B.N, B.H(share), max_num_iters=20, gtol=0, ltol=0)
-    return A.H(one_rank), found
+    result = tl.conjugate_gradients(B.N, B.H(share), max_num_iters=20, gtol=0, ltol=0)
+    return A.H(one_rank), result
 
 
 with ranks_in_threads(RANKS) as ranks:

@@ -38,11 +38,11 @@ field = 130 * torch.exp(-distance) - 60 * x - 20  # Hz
 def exact_samples(image: torch.Tensor) -> torch.Tensor:
     """Return the sum over all voxels, for some samples of all shots at a time."""
     r = torch.stack(torch.meshgrid(at, at, indexing="ij"), -1).reshape(-1, 2) / SIZE
-    found = []
+    results = []
     for some, now in zip(locs.split(100, 1), times.split(100), strict=True):
         turns = now[:, None] * field.reshape(-1) - some @ r.T
-        found.append(torch.polar(torch.ones_like(turns), 2 * math.pi * turns) @ image.reshape(-1))
-    return torch.cat(found, 1) / SIZE
+        results.append(torch.polar(torch.ones_like(turns), 2 * math.pi * turns) @ image.reshape(-1))
+    return torch.cat(results, 1) / SIZE
 
 
 kspace = exact_samples(head.to(torch.complex64))

@@ -55,8 +55,8 @@ def recorded(want: str, library: str) -> str:
     """Return what a line prints in one of the libraries, ``there`` or ``here``."""
     if not want.startswith("there: "):
         return want
-    found = re.findall(rf"^{library}: (.*)", want, re.MULTILINE)
-    return "" if found == ["(nothing)"] else "\n".join(found)
+    result = re.findall(rf"^{library}: (.*)", want, re.MULTILINE)
+    return "" if result == ["(nothing)"] else "\n".join(result)
 
 
 def printed(line: doctest.Example, names: dict[str, object]) -> str:
@@ -84,8 +84,8 @@ def test_each_line_of_a_program_prints_what_is_recorded(program: Program) -> Non
     names: dict[str, object] = {}
     for line in program.lines:
         expected = recorded(line.want, "here" if IS_OURS else "there")
-        found = printed(line, names)
-        assert is_same(found, expected), f"{line.source}prints\n{found}and not\n{expected}"
+        result = printed(line, names)
+        assert is_same(result, expected), f"{line.source}prints\n{result}and not\n{expected}"
 
 
 def rows(section: str) -> list[list[str]]:
@@ -97,8 +97,8 @@ def rows(section: str) -> list[list[str]]:
 
 def names(cell: str) -> list[str]:
     """Return what stands in backticks, as far as it is a name or begins with one."""
-    found = [IDENTIFIER.match(text) for text in re.findall("`([^`]*)`", cell)]
-    return [match.group() for match in found if match]
+    results = [IDENTIFIER.match(text) for text in re.findall("`([^`]*)`", cell)]
+    return [match.group() for match in results if match]
 
 
 def has(path: str) -> bool:
@@ -153,8 +153,8 @@ def test_what_is_listed_as_the_same_gives_the_same_in_a_program(module: str, nam
 @pytest.mark.parametrize("program", PROGRAMS, ids=[program.title for program in PROGRAMS])
 def test_a_program_that_differs_names_the_row_that_says_so(program: Program) -> None:
     differs = any(line.want.startswith("there: ") for line in program.lines)
-    found = [there for there in DIFFERENT if program.row and there.startswith(program.row)]
-    assert len(found) == (1 if differs else 0), program.row
+    results = [there for there in DIFFERENT if program.row and there.startswith(program.row)]
+    assert len(results) == (1 if differs else 0), program.row
 
 
 @pytest.mark.parametrize("there", DIFFERENT)
@@ -179,7 +179,7 @@ def test_other_outputs_are_seen(other: str) -> None:
 def public_names() -> set[str]:
     """Return what torch-named-linops exports, by walking over its modules."""
     modules = [info.name for info in pkgutil.walk_packages(tl.__path__, "torchlinops.")]
-    found: set[str] = set()
+    result: set[str] = set()
     for name in ["torchlinops", *modules]:
         if any(part.startswith("_") or part in ("tests", "scripts") for part in name.split(".")):
             continue
@@ -189,8 +189,8 @@ def public_names() -> set[str]:
             value = getattr(module, attribute, None)
             home = str(getattr(value, "__module__", ""))
             if not attribute.startswith("_") and not isinstance(value, ModuleType):
-                found |= {attribute} if exported or home.startswith("torchlinops") else set()
-    return found
+                result |= {attribute} if exported or home.startswith("torchlinops") else set()
+    return result
 
 
 @pytest.mark.skipif(IS_OURS, reason="is about names of the reference")

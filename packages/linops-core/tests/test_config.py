@@ -25,11 +25,11 @@ def values() -> list[bool]:
 
 def elsewhere() -> list[bool]:
     """Return what another thread reads."""
-    found: list[bool] = []
-    thread = threading.Thread(target=lambda: found.extend(values()))
+    results: list[bool] = []
+    thread = threading.Thread(target=lambda: results.extend(values()))
     thread.start()
     thread.join()
-    return found
+    return results
 
 
 def test_it_is_a_module_whose_settings_are_on_and_listed() -> None:

@@ -98,10 +98,10 @@ def test_the_inner_product_conjugates_the_first(a: torch.dtype, b: torch.dtype, 
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(2, 3, dtype=a, generator=generator)
     y = torch.randn(2, 3, dtype=b, generator=generator)
-    found = inner(x, y)
-    assert found.dtype == torch.promote_types(a, b) and found.ndim == 0
-    torch.testing.assert_close(found, (x.conj() * y).sum())
-    torch.testing.assert_close(inner(y, x), found.conj())
+    result = inner(x, y)
+    assert result.dtype == torch.promote_types(a, b) and result.ndim == 0
+    torch.testing.assert_close(result, (x.conj() * y).sum())
+    torch.testing.assert_close(inner(y, x), result.conj())
 
 
 def test_nothing_is_broadcast() -> None:

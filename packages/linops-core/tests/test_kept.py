@@ -134,8 +134,8 @@ def test_tiles_of_one_mask_share_its_counts_also_on_copies() -> None:
     assert len({id(vars(tile)["_counted"]) for tile in copies}) == 1
     sent = A.idx[0].clone()
     elsewhere = [A.with_weights(constant(sent)) for _ in range(2)]
-    found = {id(vars(tile)["_counted"]) for tile in elsewhere}
-    assert len(found) == 1 and not found & caches
+    result = {id(vars(tile)["_counted"]) for tile in elsewhere}
+    assert len(result) == 1 and not result & caches
     x = torch.ones(1, 3)
     for linop, counts in zip((*tiles, *copies), 2 * [[1, 1, 2], [1, 1, 2], [1, 0, 1]], strict=True):
         assert linop.N(x).tolist() == [counts]
@@ -185,10 +185,10 @@ def test_outside_of_a_call_nothing_is_kept() -> None:
 
 
 def test_each_thread_has_its_own() -> None:
-    found: list[object] = []
+    results: list[object] = []
     with one_call():
         first: object = made_once_per_call("a", list)
-        thread = threading.Thread(target=lambda: found.append(made_once_per_call("a", list)))
+        thread = threading.Thread(target=lambda: results.append(made_once_per_call("a", list)))
         thread.start()
         thread.join()
-        assert found == [[]] and found[0] is not first
+        assert results == [[]] and results[0] is not first

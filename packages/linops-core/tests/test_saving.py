@@ -75,8 +75,8 @@ def loaded(value: object, *packages: str) -> Any:
 
 def test_safe_globals_are_classes_and_importing_allows_none() -> None:
     assert all(isinstance(cls, type) for cls in safe_globals())
-    allowed = {str(found) for found in torch.serialization.get_safe_globals()}
-    assert not [found for found in allowed if "linops" in found or "nameddim" in found]
+    allowed = {str(result) for result in torch.serialization.get_safe_globals()}
+    assert not [result for result in allowed if "linops" in result or "nameddim" in result]
 
 
 def test_operators_of_others_are_allowed_by_their_package() -> None:

@@ -17,23 +17,23 @@ IS_THOROUGH = settings.get_current_profile_name() == "thorough"
 
 @pytest.fixture(scope="session", params=[1, 2, 3, 4] if IS_THOROUGH else [1, 4])
 def ranks(request: pytest.FixtureRequest) -> Iterator[Ranked]:
-    with ranks_in_threads(request.param) as found:
-        yield found
+    with ranks_in_threads(request.param) as result:
+        yield result
 
 
 @pytest.fixture(scope="session")
 def two() -> Iterator[Ranked]:
-    with ranks_in_threads(2) as found:
-        yield found
+    with ranks_in_threads(2) as result:
+        yield result
 
 
 @pytest.fixture(scope="session")
 def four() -> Iterator[Ranked]:
-    with ranks_in_threads(4) as found:
-        yield found
+    with ranks_in_threads(4) as result:
+        yield result
 
 
 @pytest.fixture(scope="session")
 def three() -> Iterator[Ranked]:
-    with ranks_in_threads(3) as found:
-        yield found
+    with ranks_in_threads(3) as result:
+        yield result

@@ -93,8 +93,8 @@ def test_it_finds_what_one_process_finds(three: Ranked, name: str, dim: str, see
 
     def program(rank: int) -> None:
         D = made(three, A, dim)
-        found = solve(D, D.local_input(x), D.local_output(y))
-        torch.testing.assert_close(whole(D, found), wanted, rtol=1e-5, atol=1e-5)
+        result = solve(D, D.local_input(x), D.local_output(y))
+        torch.testing.assert_close(whole(D, result), wanted, rtol=1e-5, atol=1e-5)
 
     three.run(program)
 
@@ -113,11 +113,11 @@ def test_counts_in_shares(three: Ranked, dim: str) -> None:
     def program(rank: int) -> None:
         D, seen = made(three, A, dim), alg.Record()
         mine = D.local_output(y)
-        found = alg.mlem(D, mine, max_num_iters=5, background=0.1, callback=seen)
-        torch.testing.assert_close(whole(D, found), wanted)
+        result = alg.mlem(D, mine, max_num_iters=5, background=0.1, callback=seen)
+        torch.testing.assert_close(whole(D, result), wanted)
         assert seen.values["objective"][-1] == pytest.approx(record.values["objective"][-1])
-        found = alg.osem([D, made(three, 2 * A, dim)], [mine, mine], None, 5, background=0.1)
-        torch.testing.assert_close(whole(D, found), both)
+        result = alg.osem([D, made(three, 2 * A, dim)], [mine, mine], None, 5, background=0.1)
+        torch.testing.assert_close(whole(D, result), both)
         is_wrong = rank == 0 or dim == "N"  # where each rank has a copy of y
         with pytest.raises(ValueError, match="mlem: y must be at least 0"):
             alg.mlem(D, mine - 1e9 * is_wrong, max_num_iters=5)
@@ -144,8 +144,8 @@ def test_numbers_of_an_operator(three: Ranked, dim: str) -> None:
         left = torch.stack([D.full_output(row).flatten() for row in U])
         torch.testing.assert_close(left.conj() @ left.mT, torch.eye(5, dtype=torch.complex128))
         for method in ("hutchinson", "hutch++"):
-            found = alg.estimate_trace(D.N, 36, method=method)
-            assert abs(found.value - normal.trace()) <= 6 * found.standard_error + 1e-9
+            result = alg.estimate_trace(D.N, 36, method=method)
+            assert abs(result.value - normal.trace()) <= 6 * result.standard_error + 1e-9
         diagonal = alg.estimate_diagonal(D.N, 20)
         apart = whole(D, diagonal.value).flatten() - normal.diagonal()
         assert (apart.abs() <= 6 * whole(D, diagonal.standard_error).flatten()).all()
@@ -165,8 +165,8 @@ def test_gradients_of_least_squares(two: Ranked, solver: Any, damp: float) -> No
         D = made(two, A, "N")  # x is in shares, y is not
         mine = y.detach().clone().requires_grad_()
         x = solver(D, mine, damp=damp)
-        (found,) = torch.autograd.grad(x.abs().square().sum(), mine)
-        torch.testing.assert_close(found, wanted, rtol=1e-4, atol=1e-6)
+        (result,) = torch.autograd.grad(x.abs().square().sum(), mine)
+        torch.testing.assert_close(result, wanted, rtol=1e-4, atol=1e-6)
 
     two.run(program)
 

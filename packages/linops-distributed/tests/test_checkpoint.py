@@ -72,12 +72,12 @@ def name_of(rank: int) -> str:
 
 
 def check_same(
-    found: list[tuple[Tensor, list[int]]], wanted: list[tuple[Tensor, list[int]]]
+    result: list[tuple[Tensor, list[int]]], wanted: list[tuple[Tensor, list[int]]]
 ) -> int:
     """Compare the bits of solutions; return the first step of which callbacks were told."""
-    for (x, _), (z, _) in zip(found, wanted, strict=True):
+    for (x, _), (z, _) in zip(result, wanted, strict=True):
         assert torch.equal(x, z)
-    (first,) = {steps[0] for _, steps in found}
+    (first,) = {steps[0] for _, steps in result}
     return first
 
 
@@ -200,7 +200,7 @@ def test_other_solvers_go_on_to_the_same_bits(
 
     def program(rank: int, folder: str) -> None:
         A = distribute_linop(linop, three.mesh(r=3), {dim: "r"})
-        y, found = A.local_output(Y), list[Step]()
+        y, result = A.local_output(Y), list[Step]()
         files = {"checkpoint": Path(folder) / "x.pt", "checkpoint_every": every}
 
         def end_there(step: Step) -> None:
@@ -210,9 +210,9 @@ def test_other_solvers_go_on_to_the_same_bits(
         wanted = SOLVERS[name](A, y, max_num_iters=5)
         with suppress(Ended):
             SOLVERS[name](A, y, max_num_iters=5, callback=end_there, **files)
-        x = SOLVERS[name](A, y, max_num_iters=5, callback=found.append, **files)
+        x = SOLVERS[name](A, y, max_num_iters=5, callback=result.append, **files)
         assert torch.equal(x, wanted)
-        assert found[0].iteration == max(1, end - end % every) or end == 5
+        assert result[0].iteration == max(1, end - end % every) or end == 5
 
     with TemporaryDirectory() as folder:
         three.run(lambda rank: program(rank, folder))

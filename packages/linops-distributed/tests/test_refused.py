@@ -21,9 +21,9 @@ Made = Callable[[DeviceMesh], object]
 
 def errors(ranks: Ranked, program: Callable[[int], object]) -> list[BaseException]:
     """Return the error on each rank, of which there must be one."""
-    found = sorted(ranks.attempt(program), key=lambda pair: pair[0])
-    assert all(isinstance(error, BaseException) for _, error in found), found
-    return [error for _, error in found if isinstance(error, BaseException)]
+    result = sorted(ranks.attempt(program), key=lambda pair: pair[0])
+    assert all(isinstance(error, BaseException) for _, error in result), result
+    return [error for _, error in result if isinstance(error, BaseException)]
 
 
 def diagonal(n: int = 4) -> Diagonal:

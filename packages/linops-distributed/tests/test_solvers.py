@@ -134,8 +134,8 @@ def test_power_method(ranks: Ranked, dim: str) -> None:
     def program(rank: int) -> None:
         A = made(ranks, dim)
         x = A.local_input(torch.arange(1.0, 6).to(torch.complex128))
-        _, found = power_method(A.N, x, max_iters=200, tol=1e-9)
-        torch.testing.assert_close(found.real, wanted, rtol=1e-6, atol=0.0)
+        _, result = power_method(A.N, x, max_iters=200, tol=1e-9)
+        torch.testing.assert_close(result.real, wanted, rtol=1e-6, atol=0.0)
 
     ranks.run(program)
 
@@ -151,8 +151,8 @@ def test_implicit_gradients_of_a_solution(ranks: Ranked) -> None:
         right, normal = A.H(mine), A.N + Identity(A.ishape)
         options = {"gtol": 1e-11, "ltol": 0.0, "max_num_iters": 40}
         x = conjugate_gradients(normal, right, implicit=True, **options)  # type: ignore[arg-type]
-        (found,) = torch.autograd.grad(x.abs().square().sum(), mine)
-        torch.testing.assert_close(found, wanted, rtol=1e-5, atol=1e-7)
+        (result,) = torch.autograd.grad(x.abs().square().sum(), mine)
+        torch.testing.assert_close(result, wanted, rtol=1e-5, atol=1e-7)
         if ranks.n_ranks > 1:
             with pytest.raises(NotImplementedError, match="must not flow through the steps"):
                 conjugate_gradients(normal, A.H(mine))

@@ -86,7 +86,7 @@ def test_espirit_is_the_eigenvalue_problem(
     kspace = randn(n_coils, *sizes, seed=seed)
     dims = XYZ[: len(axes)]
     matrices, threshold = eigenvalue_problem(kspace, region, kernel)
-    found, values = espirit(
+    result, values = espirit(
         kspace,
         "C",
         dims,
@@ -98,7 +98,7 @@ def test_espirit_is_the_eigenvalue_problem(
         return_eigenvalues=True,
     )
     # All eigenvectors and eigenvalues together are the matrix.
-    vectors = found.movedim((0, 1), (-1, -2))
+    vectors = result.movedim((0, 1), (-1, -2))
     again = (vectors * values.movedim(0, -1).unsqueeze(-2)) @ vectors.mH
     torch.testing.assert_close(again, matrices, atol=1e-9, rtol=0)
     assert (values[:-1] >= values[1:]).all()
@@ -138,9 +138,9 @@ def test_axes_have_names(function: Callable[..., Any]) -> None:
     data = torch.stack([scan(3, (26, 28))[0], scan(4, (26, 28))[0][1:]])
     expected = torch.stack([function(part, "C", XY) for part in data])
     moved = data.permute(2, 0, 3, 1)
-    found = function(moved, "C", XY, ("Kx", "Z", "Ky", "C"))
-    torch.testing.assert_close(found, expected.permute(2, 0, 3, 1))
-    torch.testing.assert_close(function(moved, "C", "KxKy", ("Kx", "...", "Ky", "C")), found)
+    result = function(moved, "C", XY, ("Kx", "Z", "Ky", "C"))
+    torch.testing.assert_close(result, expected.permute(2, 0, 3, 1))
+    torch.testing.assert_close(function(moved, "C", "KxKy", ("Kx", "...", "Ky", "C")), result)
     torch.testing.assert_close(function(data, "C", XY, ("...", "C", "Kx", "Ky")), expected)
 
 
@@ -190,12 +190,12 @@ def test_walsh_is_the_principal_component_of_a_window(
 ) -> None:
     x = randn(n_coils, *sizes, seed=seed)
     names = XYZ[: len(sizes)]
-    found = walsh(x, "C", names, ("C", *names), window=window)
+    result = walsh(x, "C", names, ("C", *names), window=window)
     at: tuple[int, ...]
     for at in product(*map(range, sizes)):
         near = [slice(max(0, i - window // 2), i + window // 2 + 1) for i in at]
         u, _, _ = torch.linalg.svd(x[:, *near].flatten(1))
-        own = found.movedim(0, -1)[at]
+        own = result.movedim(0, -1)[at]
         assert abs((u[:, 0].conj() @ own).abs() - 1) < 1e-6
 
 

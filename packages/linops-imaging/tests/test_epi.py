@@ -54,11 +54,11 @@ def test_each_line_is_multiplied_by_its_phase(
 ) -> None:
     is_reversed = torch.tensor([bool(bits >> k & 1) for k in range(n_lines)])
     x = random(2, n_lines, n)
-    found = epi.LinePhase(constant, slope, is_reversed, n)(x)
+    result = epi.LinePhase(constant, slope, is_reversed, n)(x)
     for line in range(n_lines):
         for at in range(n):
             phase = cmath.exp(1j * (constant + slope * (at - n // 2))) if is_reversed[line] else 1
-            torch.testing.assert_close(found[:, line, at], x[:, line, at] * phase)
+            torch.testing.assert_close(result[:, line, at], x[:, line, at] * phase)
 
 
 def model(constant: Any, slope: Any, ny: int, nx: int) -> NamedLinop:
@@ -89,13 +89,13 @@ def test_a_linear_phase_is_found_exactly(
     n: int, constant: float, slope: float, drift: float, turned: bool
 ) -> None:
     lines = reference(constant, slope, n, drift, turned=turned)
-    found = epi.estimate_phase(lines, torch.tensor([turned, not turned, turned]))
-    for value, expected in zip(found, (constant, slope), strict=True):
+    result = epi.estimate_phase(lines, torch.tensor([turned, not turned, turned]))
+    for value, expected in zip(result, (constant, slope), strict=True):
         assert abs(torch.exp(1j * value) - torch.exp(1j * torch.tensor(expected))) < 1e-5
     several = epi.estimate_phase(
         torch.stack([lines, 2j * lines]), torch.tensor([turned, not turned, turned])
     )
-    for value, one in zip(several, found, strict=True):
+    for value, one in zip(several, result, strict=True):
         torch.testing.assert_close(value, one.expand(2))
 
 
@@ -231,8 +231,8 @@ def test_samples_on_ramps_are_where_the_area_says(
         gradient = torch.minimum(gradient, (total - t) / down)
     area = torch.cat([torch.zeros(1, dtype=torch.float64), gradient.cumsum(0)]) / gradient.sum()
     expected = n_readout * (area[n_steps // 2 :: n_steps] - area[n_steps * n // 2])
-    found = epi.trapezoid(n, n_readout, dwell, up, flat, down)
-    torch.testing.assert_close(found.squeeze(1), expected, atol=1e-4, rtol=0)
+    result = epi.trapezoid(n, n_readout, dwell, up, flat, down)
+    torch.testing.assert_close(result.squeeze(1), expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize(
@@ -240,7 +240,7 @@ def test_samples_on_ramps_are_where_the_area_says(
     [
         ((0, 4, 1.0, 1.0, 4.0, 1.0), ValueError, "n_samples must be at least 1, got 0"),
         ((4, 0, 1.0, 1.0, 4.0, 1.0), ValueError, "n_readout must be at least 1, got 0"),
-        ((4, 4, 0.0, 1.0, 4.0, 1.0), ValueError, "dwell_time must be more than 0"),
+        ((4, 4, 0.0, 1.0, 4.0, 1.0), ValueError, "dwell_time must be positive"),
         ((4, 4, 1.0, -1.0, 4.0, 1.0), ValueError, "ramp_up must be at least 0"),
         ((4, 4, 1.0, 1.0, None, 1.0), TypeError, "flat_top must be a real number, got None"),
         ((4, 4, 1.0, 1.0, 1.0, 1.0), ValueError, "4 samples must be within the gradient of 3, got"),

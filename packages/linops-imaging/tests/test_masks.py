@@ -139,8 +139,8 @@ def test_a_poisson_disc_mask_needs_no_lists_of_all_points(monkeypatch: pytest.Mo
     expected = poisson_disc((48, 48), 8, calibration=8)
     monkeypatch.setattr(masks, "_AT_ONCE", 100)
     tracemalloc.start()
-    found = poisson_disc((48, 48), 8, calibration=8)
+    result = poisson_disc((48, 48), 8, calibration=8)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert torch.equal(found, expected)
-    assert peak < 60 * found.numel()  # half of it for distances; lists had 70
+    assert torch.equal(result, expected)
+    assert peak < 60 * result.numel()  # half of it for distances; lists had 70

@@ -26,14 +26,14 @@ def test_the_transform_is_the_integral_of_the_image(ndim: int) -> None:
     coils = CoilSeries.around(3, ndim)
     maps = coils.on_grid([n] * ndim, torch.complex128)
     for weighted, given in ((image[None].to(maps.dtype), None), (image * maps, coils)):
-        found = shepp_logan_kspace(locs, [size] * ndim, given)
+        result = shepp_logan_kspace(locs, [size] * ndim, given)
         for number, loc in enumerate(locs):
             part = weighted
             for axis, at in zip(reversed(axes), reversed(loc.tolist()), strict=True):
                 part = part @ torch.exp(-2j * math.pi * at * axis)
             expected = part / n**ndim * math.sqrt(size**ndim)
             limit = 1e-3 * math.sqrt(size**ndim)
-            assert (found.view(len(weighted), -1)[:, number] - expected).abs().max() < limit
+            assert (result.view(len(weighted), -1)[:, number] - expected).abs().max() < limit
 
 
 @pytest.mark.parametrize("sizes", [(96, 96), (97, 64)])
@@ -41,7 +41,7 @@ def test_line_integrals_are_those_of_the_image(sizes: tuple[int, int]) -> None:
     """Of pixels that are so small that edges hardly matter, an odd number of them in each."""
     fine, spacing, n_detectors = 9, 0.8, 171
     angles = torch.tensor([0.0, 0.4, math.pi / 2, 2.0, -3.0], dtype=torch.float64)
-    found = shepp_logan_sinogram(angles, n_detectors, sizes, spacing)
+    result = shepp_logan_sinogram(angles, n_detectors, sizes, spacing)
     axes = [(torch.arange(n * fine) // fine - n // 2 + 0.0) for n in sizes]
     within = (torch.arange(fine) - fine // 2) / fine
     axes = [(at + within.repeat(n)) * 2 / n for at, n in zip(axes, sizes, strict=True)]
@@ -49,7 +49,7 @@ def test_line_integrals_are_those_of_the_image(sizes: tuple[int, int]) -> None:
     parts = [e.intensity * (unit_radius(e, at) <= 1).double() for e in HEAD]
     image = torch.stack(parts).sum(0)
     A = ParallelBeam(angles, n_detectors, image.shape, spacing * fine)
-    assert (A(image) / fine - found).norm() < 1e-2 * found.norm()
+    assert (A(image) / fine - result).norm() < 1e-2 * result.norm()
 
 
 def test_the_transform_of_a_projection_is_a_line_of_k_space() -> None:
@@ -59,9 +59,9 @@ def test_the_transform_of_a_projection_is_a_line_of_k_space() -> None:
         angles.cos() + angles.sin()
     ).unsqueeze(-1)
     for where in (0.0, 1.5, -4.0):
-        found = (rays * torch.exp(-2j * math.pi * where / n * s)).sum(-1) * spacing / n
+        result = (rays * torch.exp(-2j * math.pi * where / n * s)).sum(-1) * spacing / n
         locs = where * torch.stack([angles.cos(), angles.sin()], -1)
-        torch.testing.assert_close(found, shepp_logan_kspace(locs, [n, n]), atol=1e-4, rtol=0)
+        torch.testing.assert_close(result, shepp_logan_kspace(locs, [n, n]), atol=1e-4, rtol=0)
 
 
 def test_it_is_in_the_scale_of_an_orthonormal_transform() -> None:
@@ -70,9 +70,9 @@ def test_it_is_in_the_scale_of_an_orthonormal_transform() -> None:
         torch.meshgrid(torch.arange(-4, 5), torch.arange(-4, 5), indexing="ij"), -1
     ).double()
     pixels = FFT(2, centered=True)(shepp_logan(sizes, torch.float64))[44:53, 28:37]
-    found = shepp_logan_kspace(at, sizes)
-    assert found.dtype == torch.complex128
-    assert (found - pixels).norm() < 0.06 * found.norm()
+    result = shepp_logan_kspace(at, sizes)
+    assert result.dtype == torch.complex128
+    assert (result - pixels).norm() < 0.06 * result.norm()
 
 
 def test_the_head_has_the_grey_values_of_its_table() -> None:

@@ -79,8 +79,8 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
         (lambda: radial_2d(2, 2, (4, 4, 4)), ValueError, "must be 2 positive integers"),
         (lambda: radial_3d(2, 0, 4), ValueError, "radial_3d: n_readout must be at least 1"),
         (lambda: spiral_2d(1, 1, 4), ValueError, "spiral_2d: n_readout must be at least 2"),
-        (lambda: spiral_2d(1, 2, 4, -1.0), ValueError, "n_turns must be more than 0 and finite"),
-        (lambda: spiral_2d(1, 2, 4, 1, math.inf), ValueError, "density must be more than 0"),
+        (lambda: spiral_2d(1, 2, 4, -1.0), ValueError, "n_turns must be positive and finite"),
+        (lambda: spiral_2d(1, 2, 4, 1, math.inf), ValueError, "density must be positive"),
         (lambda: spiral_2d(1, 2, 4, "1"), TypeError, "n_turns must be a real number, got '1'"),  # type: ignore[arg-type]
     ],
 )
@@ -106,9 +106,9 @@ def test_points_are_made_some_at_a_time(
 ) -> None:
     expected = make()  # at once
     monkeypatch.setattr(trajectories, "AT_ONCE", 2**12)
-    found: list[torch.Tensor] = []
-    assert allocated(lambda: found.append(make())) < 1.5 * expected.nbytes
-    assert torch.equal(found[0], expected)
+    results: list[torch.Tensor] = []
+    assert allocated(lambda: results.append(make())) < 1.5 * expected.nbytes
+    assert torch.equal(results[0], expected)
 
 
 @pytest.mark.parametrize(
@@ -128,17 +128,17 @@ def test_points_are_made_some_at_a_time(
 )
 def test_units_of_locations(unit: str, factors: tuple[float, float], options: Any) -> None:
     locs = torch.tensor([[0.25, -0.5], [0.125, 0.1]], requires_grad=True)
-    found = trajectories.convert(locs, unit, (8, 5), **options)
-    torch.testing.assert_close(found, locs * torch.tensor(factors, dtype=torch.float32))
-    (gradient,) = torch.autograd.grad(found.sum(), locs)
+    result = trajectories.convert(locs, unit, (8, 5), **options)
+    torch.testing.assert_close(result, locs * torch.tensor(factors, dtype=torch.float32))
+    (gradient,) = torch.autograd.grad(result.sum(), locs)
     torch.testing.assert_close(gradient[0], torch.tensor(factors, dtype=torch.float32))
 
 
 @pytest.mark.parametrize(("largest", "unit"), [(0.5, "cycles/pixel"), (0.6, "radians/pixel")])
 def test_mri_nufft_chooses_the_unit_by_the_largest(largest: float, unit: str) -> None:
     locs = torch.tensor([[0.1], [-largest]])
-    found = trajectories.convert(locs, "mri-nufft", 8)
-    assert torch.equal(found, trajectories.convert(locs, unit, 8))
+    result = trajectories.convert(locs, "mri-nufft", 8)
+    assert torch.equal(result, trajectories.convert(locs, unit, 8))
 
 
 def test_units_that_do_not_fit() -> None:

@@ -55,13 +55,13 @@ def used(A: NamedLinop, B: NamedLinop, base: str, n: int = 6) -> None:
         x = torch.rand(n, dtype=torch.complex128)
         sent = x.clone().to(base) + 0
         y = B(sent)
-        found = y + 0
+        result = y + 0
         y.zero_()
         sent.zero_()
         del y, sent
         (torch.empty(n, dtype=torch.complex128, device=base) + 1).zero_()
-        torch.testing.assert_close(found.cpu(), A(x))
-        del found
+        torch.testing.assert_close(result.cpu(), A(x))
+        del result
 
 
 def sums(world: World, base: str) -> None:
@@ -206,9 +206,9 @@ def training(world: World, base: str) -> None:
             spec = BatchSpec({"M": 2}, [DeviceSpec("sim:1", *streams)], base)
             B = create_batched_linop(A, spec)
             y = B(sent)
-        (found,) = torch.autograd.grad(y, weight, torch.ones_like(y))
+        (result,) = torch.autograd.grad(y, weight, torch.ones_like(y))
         del B, y
-        torch.testing.assert_close(found.cpu(), x.conj().resolve_conj().expand(4, 6))
+        torch.testing.assert_close(result.cpu(), x.conj().resolve_conj().expand(4, 6))
 
 
 def training_in_part(world: World, base: str) -> None:
@@ -218,9 +218,9 @@ def training_in_part(world: World, base: str) -> None:
     A = Stack(*[Dense(weight, ("M", "N")) for weight in weights], odim_and_idx=("K", 0))
     x = torch.rand(3)
     y = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1", "sim:2"], base))(x.to(base))
-    found = torch.autograd.grad(y, weights, torch.ones_like(y))
+    result = torch.autograd.grad(y, weights, torch.ones_like(y))
     del y
-    for one in found:
+    for one in result:
         torch.testing.assert_close(one.cpu(), x.expand(4, 3))
 
 
@@ -358,24 +358,24 @@ TRAINING: dict[str, tuple[ModuleType, ModuleType, str, str, str]] = {
 }  # fmt: skip
 
 
-def matches(old: Any, found: Any, bound: dict[str, Any]) -> bool:
+def matches(old: Any, result: Any, bound: dict[str, Any]) -> bool:
     """Return whether a tree is like a pattern, and note what its wildcards stand for."""
     if isinstance(old, ast.Name) and old.id[:1] == "_" and old.id[1:].isdigit():
-        return ast.dump(bound.setdefault(old.id, found)) == ast.dump(found)
+        return ast.dump(bound.setdefault(old.id, result)) == ast.dump(result)
     if isinstance(old, list):
         if len(old) == 1 and is_anything(old[0]):
-            bound["..."] = found
+            bound["..."] = result
             return True
-        return len(old) == len(found) and all(
-            matches(*pair, bound) for pair in zip(old, found, strict=True)
+        return len(old) == len(result) and all(
+            matches(*pair, bound) for pair in zip(old, result, strict=True)
         )
     if isinstance(old, ast.AST):
-        return type(old) is type(found) and all(
-            matches(getattr(old, name), getattr(found, name), bound)
+        return type(old) is type(result) and all(
+            matches(getattr(old, name), getattr(result, name), bound)
             for name in old._fields
             if name != "ctx"
         )
-    return bool(old == found)
+    return bool(old == result)
 
 
 def is_anything(tree: object) -> bool:
@@ -418,10 +418,10 @@ def pattern(text: str) -> ast.AST:
 
 
 def function_named(tree: ast.Module, where: str) -> ast.AST:
-    found: Any = tree
+    result: Any = tree
     for name in where.split("."):
-        (found,) = (part for part in found.body if getattr(part, "name", None) == name)
-    return found  # type: ignore[no-any-return]
+        (result,) = (part for part in result.body if getattr(part, "name", None) == name)
+    return result  # type: ignore[no-any-return]
 
 
 def with_a_bug(original: ModuleType, where: str, old: str, new: str) -> ModuleType:

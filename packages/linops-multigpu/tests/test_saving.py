@@ -18,9 +18,9 @@ def loaded(linop: NamedLinop) -> NamedLinop:
     torch.save(linop, file)
     file.seek(0)
     with torch.serialization.safe_globals(safe_globals()):
-        found = torch.load(file, weights_only=True)
-    assert isinstance(found, NamedLinop)
-    return found
+        result = torch.load(file, weights_only=True)
+    assert isinstance(result, NamedLinop)
+    return result
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,6 @@ def test_a_solver_gives_what_it_gives_on_the_cpu(run: Run) -> None:
     wanted = run(Dense(matrix, ("M", "N"), ("N",), ("M",)), y)
     with simulated() as world:
         A = Dense(matrix.to("sim:0"), ("M", "N"), ("N",), ("M",))
-        found = run(A, y.to("sim:0"))
+        result = run(A, y.to("sim:0"))
         world.synchronize()
-        torch.testing.assert_close(found.cpu(), wanted, rtol=1e-3, atol=1e-3)
+        torch.testing.assert_close(result.cpu(), wanted, rtol=1e-3, atol=1e-3)

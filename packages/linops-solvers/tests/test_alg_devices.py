@@ -156,8 +156,8 @@ def test_data_of_any_memory_layout_may_be_given(run: Run) -> None:
     matrix, y = data()
     wanted = flat(run(matrix, y, {}))
     strided = torch.stack([matrix, matrix], dim=-1)[..., 0]
-    found = flat(run(strided.conj().resolve_conj().conj(), torch.stack([y, y], 1)[:, 0], {}))
-    for one, other in zip(found, wanted, strict=True):
+    result = flat(run(strided.conj().resolve_conj().conj(), torch.stack([y, y], 1)[:, 0], {}))
+    for one, other in zip(result, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-4)
     ones = torch.ones(1, dtype=torch.complex64).expand(6)
     for one, other in zip(
@@ -170,8 +170,8 @@ def test_data_of_any_memory_layout_may_be_given(run: Run) -> None:
 def test_it_runs_in_inference_mode(run: Run) -> None:
     wanted = flat(run(*data(), {}))
     with torch.inference_mode():
-        found = flat(run(*data(), {}))
-    assert all(map(torch.equal, wanted, found))
+        result = flat(run(*data(), {}))
+    assert all(map(torch.equal, wanted, result))
 
 
 def test_vectors_are_made_on_the_device_of_the_input() -> None:

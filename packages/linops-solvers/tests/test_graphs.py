@@ -102,13 +102,13 @@ def check(network: Network, other: Callable[[Tensor], Tensor]) -> None:
     """Check that another form of a network has its results and gradients, for several batches."""
     for n_batches in (3, 5):
         x = torch.randn(n_batches, 4, dtype=torch.complex128)
-        found = []
+        results = []
         for run in (other, network):
             loss = torch.view_as_real(run(x)).square().sum()
             wanted = list(network.parameters())
             gradients = torch.autograd.grad(loss, wanted, materialize_grads=True)
-            found.append([run(x), *gradients])
-        torch.testing.assert_close(found[0], found[1])
+            results.append([run(x), *gradients])
+        torch.testing.assert_close(results[0], results[1])
         with torch.no_grad():  # weights are no constants of the graph
             for parameter in network.parameters():
                 parameter.mul_(1.1)

@@ -38,14 +38,14 @@ def steps_of(values: list[float], dtype: torch.dtype) -> Tensor:
 def test_a_correct_system_is_solved(solver: Callable[..., Tensor], dtype: torch.dtype) -> None:
     A = Diagonal(steps_of([3.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0], torch.float32), ("N",))
     y = steps_of([0.1, 0.2, 0.2], dtype)
-    found = solver(A, y, max_num_iters=10)
-    torch.testing.assert_close(A(found), y, atol=0, rtol=1e-3)
+    result = solver(A, y, max_num_iters=10)
+    torch.testing.assert_close(A(result), y, atol=0, rtol=1e-3)
 
 
 @dtypes
 def test_a_projection_onto_a_ball_lies_in_the_ball(dtype: torch.dtype) -> None:
-    found = l2_ball(1.0)(steps_of([0.1], dtype), 1.0).to(torch.complex128)
-    assert abs(torch.linalg.vector_norm(found) - 1) < 1e-6
+    result = l2_ball(1.0)(steps_of([0.1], dtype), 1.0).to(torch.complex128)
+    assert abs(torch.linalg.vector_norm(result) - 1) < 1e-6
 
 
 @dtypes
@@ -63,10 +63,10 @@ def test_the_norm_of_an_operator(dtype: torch.dtype = torch.complex64) -> None:
 
 def test_singular_vectors_of_long_matrices() -> None:
     w = torch.randn(3, 2**19, generator=torch.Generator().manual_seed(0))
-    found = svd(Dense(w, "MN"), 2, max_num_iters=2)
+    result = svd(Dense(w, "MN"), 2, max_num_iters=2)
     exact = torch.linalg.svdvals(w.double())[:2]
-    torch.testing.assert_close(found.S.double(), exact, rtol=1e-6, atol=0)
-    products = inner_products(found.V.double(), found.V.double().mT)
+    torch.testing.assert_close(result.S.double(), exact, rtol=1e-6, atol=0)
+    products = inner_products(result.V.double(), result.V.double().mT)
     torch.testing.assert_close(products, torch.eye(2).double(), rtol=0, atol=1e-6)
 
 
@@ -76,7 +76,7 @@ def test_singular_values_of_long_matrices(shape: tuple[int, int]) -> None:
     x = torch.randn(shape, generator=torch.Generator().manual_seed(0))
     g, exact = nuclear_norm(0.9), x.double()
     step = 0.5 * float(torch.linalg.svdvals(exact)[0])
-    expected, found = g(exact, step), g(x, step).double()
-    assert (found - expected).norm() < 3e-6 * expected.norm()
+    expected, result = g(exact, step), g(x, step).double()
+    assert (result - expected).norm() < 3e-6 * expected.norm()
     for each in (x, x.clone().requires_grad_()):
         assert g.value(each).item() == pytest.approx(float(g.value(exact)), rel=1e-6)

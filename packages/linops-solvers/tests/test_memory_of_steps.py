@@ -54,12 +54,12 @@ class NewVectors(TorchDispatchMode):
         args: tuple[Any, ...] = (),
         kwargs: Any = None,
     ) -> object:
-        found = function(*args, **(kwargs or {}))
+        result = function(*args, **(kwargs or {}))
         if self.counts:
             given = {storage_of(x) for x in tree_leaves((args, kwargs)) if isinstance(x, Tensor)}
-            tensors = [x for x in tree_leaves(found) if isinstance(x, Tensor) and x.numel() >= N]
+            tensors = [x for x in tree_leaves(result) if isinstance(x, Tensor) and x.numel() >= N]
             self.count += sum(storage_of(x) not in given for x in tensors)
-        return found
+        return result
 
     @contextmanager
     def elsewhere(self) -> Iterator[None]:
@@ -124,14 +124,14 @@ def by_osem(A: Map, y: Tensor, steps: int) -> Tensor:
 
 def new_vectors(solve: Solve, y: Tensor, steps: int) -> int:
     """Return how many vectors are made, by the operator none."""
-    with NewVectors() as found:
+    with NewVectors() as result:
 
         def A(x: Tensor) -> Tensor:
-            with found.elsewhere():
+            with result.elsewhere():
                 return products(x)
 
         solve(A, y, steps)
-    count: int = found.count
+    count: int = result.count
     return count
 
 
@@ -153,13 +153,13 @@ class LiveVectors(NewVectors):
         self.most = 0
 
     def __torch_dispatch__(self, *given: Any) -> object:
-        found = super().__torch_dispatch__(*given)
-        for x in tree_leaves(found):
+        result = super().__torch_dispatch__(*given)
+        for x in tree_leaves(result):
             if isinstance(x, Tensor) and x.numel() >= N:
                 self.live[storage_of(x)] = StorageWeakRef(x.untyped_storage())
         self.live = {key: one for key, one in self.live.items() if not one.expired()}
         self.most = max(self.most, len(self.live))
-        return found
+        return result
 
 
 @pytest.mark.parametrize("g", [smaller, soft_threshold(0.1)])
@@ -168,16 +168,16 @@ class LiveVectors(NewVectors):
     [(by_fista, 10), (by_proximal_gradient, 9), (by_pdhg, 9), (by_admm, 9), (by_dr, 5)],
 )
 def test_a_solver_with_a_map_keeps_few_vectors(solve: Solve, most: int, g: Map) -> None:
-    with LiveVectors() as found:
+    with LiveVectors() as result:
         solve(products, torch.ones(N, dtype=torch.float64), 5, g)
-    assert found.most <= 1 + most  # with y
+    assert result.most <= 1 + most  # with y
 
 
 @pytest.mark.parametrize(("solve", "most"), [(by_cg, 4), (by_mlem, 6), (by_osem, 9)])
 def test_a_solver_keeps_few_vectors(solve: Solve, most: int) -> None:
-    with LiveVectors() as found:
+    with LiveVectors() as result:
         solve(products, torch.linspace(1, 9, N, dtype=torch.float64), 5)
-    assert found.most <= 1 + most  # with y
+    assert result.most <= 1 + most  # with y
 
 
 def test_the_norm_of_zeros_makes_no_vector() -> None:
@@ -288,15 +288,15 @@ def test_a_map_that_returns_one_buffer_is_refused(
 @pytest.mark.parametrize("through_numpy", [False, True])
 def test_irls_takes_an_adjoint_that_returns_one_buffer(through_numpy: bool) -> None:
     y = torch.ones(N, dtype=torch.float64)
-    found = irls(products, y, adjoint=IntoOneBuffer(products, through_numpy))
-    torch.testing.assert_close(found, irls(products, y, adjoint=products))
+    result = irls(products, y, adjoint=IntoOneBuffer(products, through_numpy))
+    torch.testing.assert_close(result, irls(products, y, adjoint=products))
 
 
 @pytest.mark.parametrize("through_numpy", [False, True])
 def test_svd_takes_operators_that_return_one_buffer(through_numpy: bool) -> None:
     A, y = IntoOneBuffer(products, through_numpy), torch.ones(N, dtype=torch.float64)
-    found = svd(A, 3, adjoint=A, like=y)
-    torch.testing.assert_close(found.S, WEIGHT.flip(0)[:3])
+    result = svd(A, 3, adjoint=A, like=y)
+    torch.testing.assert_close(result.S, WEIGHT.flip(0)[:3])
 
 
 @pytest.mark.parametrize("through_numpy", [False, True])
@@ -346,10 +346,10 @@ def test_no_earlier_result_is_kept_beside_the_last_one(solve: Callable[..., obje
     counts = []
 
     def A(x: Tensor) -> Tensor:
-        found = WEIGHT * x
-        results.append(weakref.ref(found))
+        result = WEIGHT * x
+        results.append(weakref.ref(result))
         counts.append(sum(one() is not None for one in results))
-        return found
+        return result
 
     solve(A, torch.ones(N, dtype=torch.float64))
     assert len(counts) > 7 and max(counts[4:]) <= 2

@@ -235,11 +235,11 @@ def test_half_precision_gives_what_double_precision_gives(solver: str, dtype: to
         A = Dense(matrix.to(dtype), ("M", "N"), ("N",), ("M",))
         return HALF[solver](A, y.to(dtype))
 
-    found, wanted = run(dtype), run(torch.float64)
+    result, wanted = run(dtype), run(torch.float64)
     is_vector = solver in ("fista", "pdhg", "admm", "lsqr", "polynomial_preconditioner")
-    assert found.dtype == (dtype if is_vector else torch.float32)
+    assert result.dtype == (dtype if is_vector else torch.float32)
     eps = torch.finfo(dtype).eps
-    torch.testing.assert_close(found.double(), wanted, rtol=8 * eps, atol=8 * eps)
+    torch.testing.assert_close(result.double(), wanted, rtol=8 * eps, atol=8 * eps)
 
 
 @pytest.mark.parametrize("solver", ["fista", "lsqr"])

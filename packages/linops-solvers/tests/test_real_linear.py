@@ -87,10 +87,10 @@ def test_conjugate_gradients_solve_the_real_system(
     expected = of_parts(torch.linalg.solve(matrix, parts(y)))
     torch.testing.assert_close(x, expected)
     v = values(3, seed=3)
-    found, wanted = (
+    result, wanted = (
         torch.autograd.grad((v.conj() * one).sum().real, y)[0] for one in (x, expected)
     )
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
 
 
 def test_systems_side_by_side_are_solved_each() -> None:
@@ -129,19 +129,19 @@ def test_least_squares_are_those_of_the_real_matrix(
     matrix, right = RealForm(A).to_dense(), parts(y + 0j)
     expected = torch.linalg.pinv(matrix.mT @ matrix + damp**2 * torch.eye(6)) @ (matrix.mT @ right)
     torch.testing.assert_close(x + 0j, of_parts(expected))
-    found, wanted = (
+    result, wanted = (
         torch.autograd.grad(torch.view_as_real(one + 0j).square().sum(), y, retain_graph=True)[0]
         for one in (x, of_parts(expected))
     )
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
 
 
 @pytest.mark.parametrize("make", [tall, to_real, of_real])
 def test_the_norm_is_that_of_the_real_matrix(make: Callable[[], NamedLinop]) -> None:
     A = make()
     expected = torch.linalg.matrix_norm(RealForm(A).to_dense(), 2)
-    found = operator_norm(A, max_iters=1000, tol=1e-12)
-    torch.testing.assert_close(found.double(), expected)
+    result = operator_norm(A, max_iters=1000, tol=1e-12)
+    torch.testing.assert_close(result.double(), expected)
     v = values(3)
     torch.testing.assert_close(operator_norm(A, v, max_iters=1000, tol=1e-12), expected)
     _, eigenvalue = power_method((A.N + 0j * Identity()), v, max_iters=1000, tol=1e-12)
@@ -172,13 +172,13 @@ def test_proximal_methods_find_the_same_minimum() -> None:
     expected = of_parts(torch.linalg.solve(matrix.mT @ matrix + torch.eye(6), matrix.mT @ parts(y)))
     ridge = l2_squared(1.0)
     tight: dict[str, Any] = {"max_num_iters": 5000}
-    found = fista(A, y, ridge, **tight, tol=1e-12)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
-    found = admm(A, y, ridge, **tight, eps_abs=0.0, eps_rel=1e-10)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    result = fista(A, y, ridge, **tight, tol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
+    result = admm(A, y, ridge, **tight, eps_abs=0.0, eps_rel=1e-10)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
     nearest = l2_squared(1.0, center=y)
-    found = pdhg(A, nearest, ridge, torch.zeros(3, dtype=y.dtype), **tight, eps_rel=1e-10)
-    torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)
+    result = pdhg(A, nearest, ridge, torch.zeros(3, dtype=y.dtype), **tight, eps_rel=1e-10)
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=1e-6)
 
 
 def test_admm_splits_along_an_operator_that_is_linear_over_the_reals_only() -> None:
@@ -197,9 +197,9 @@ def test_what_needs_a_complex_matrix_is_refused() -> None:
     for solve in (gmres, minres, omp):
         with pytest.raises(ValueError, match=f"{solve.__name__}: A must be linear over complex"):
             solve(A, values(3))
-    found = estimate_trace(RealForm(A), 2000).value
+    result = estimate_trace(RealForm(A), 2000).value
     expected = RealForm(A).to_dense().trace()
-    assert abs(found - expected) < 0.1 * expected
+    assert abs(result - expected) < 0.1 * expected
 
 
 def test_a_function_says_by_a_simple_linop_that_it_is_linear_over_the_reals_only() -> None:
@@ -213,5 +213,5 @@ def test_a_function_says_by_a_simple_linop_that_it_is_linear_over_the_reals_only
 def test_weighted_least_squares_are_those_of_the_real_matrix() -> None:
     A, y = tall(), values(4)
     options = {"p": 2.0, "tol": 1e-10, "max_cg_iters": 100}
-    found = irls(A, y, **options)  # type: ignore[arg-type]
-    torch.testing.assert_close(parts(found), torch.linalg.pinv(RealForm(A).to_dense()) @ parts(y))
+    result = irls(A, y, **options)  # type: ignore[arg-type]
+    torch.testing.assert_close(parts(result), torch.linalg.pinv(RealForm(A).to_dense()) @ parts(y))

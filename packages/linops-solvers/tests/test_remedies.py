@@ -127,6 +127,6 @@ def test_projections_of_nothing_are_nothing() -> None:
 
 
 def test_hard_thresholds_keep_what_is_no_number() -> None:
-    found = l0()(torch.tensor([torch.nan, 0.5, 2.0]), 1.0)
-    assert found[0].isnan()
-    assert found[1:].tolist() == [0.0, 2.0]
+    result = l0()(torch.tensor([torch.nan, 0.5, 2.0]), 1.0)
+    assert result[0].isnan()
+    assert result[1:].tolist() == [0.0, 2.0]

@@ -63,8 +63,8 @@ def test_what_is_not_refused_equals_the_matrix(data: st.DataObject) -> None:
         assert str(error).startswith(f"{linop.signature}: ")
         assert any(cannot_be_cut(known, dim) and str(dim) in str(error) for dim in sizes)
     else:
-        found = known.dense(batched, known.spaces.sizes)
-        torch.testing.assert_close(found, known.matrix)
+        result = known.dense(batched, known.spaces.sizes)
+        torch.testing.assert_close(result, known.matrix)
 
 
 def cannot_be_cut(known: Known, dim: NamedDimension) -> bool:
@@ -162,13 +162,13 @@ def test_gradients_are_those_of_the_whole(data: st.DataObject) -> None:
     weights = [t for t in (*A.parameters(), *A.buffers()) if not is_integer(t)]
     for weight in weights:
         weight.requires_grad_()
-    found, wanted = (
+    result, wanted = (
         torch.autograd.grad(
             linop(x).abs().square().sum() + 0 * x.real.sum(), [x, *weights], materialize_grads=True
         )
         for linop in (batched, A)
     )
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
 
 
 def is_integer(tensor: Tensor) -> bool:
@@ -221,8 +221,8 @@ def test_with_other_weights_it_computes_with_those() -> None:
         x = torch.rand([linop.size(dim) or 0 for dim in linop.ishape], dtype=torch.complex128)
         with torch.no_grad():
             wanted = 2 * linop(x)
-            found = linop.with_weights(lambda weight: 2 * weight)(x)
-        torch.testing.assert_close(found, wanted)
+            result = linop.with_weights(lambda weight: 2 * weight)(x)
+        torch.testing.assert_close(result, wanted)
 
 
 def test_it_works_with_the_workspace_of_one_tile(peak: Callable[[Callable[[], Any]], int]) -> None:

@@ -39,12 +39,12 @@ C, M, N = ND.infer(("C", "M", "N"))
 
 @st.composite
 def windows(draw: st.DrawFn, *dims: NamedDimension) -> dict[NamedDimension, tuple[slice, int]]:
-    found = {}
+    result = {}
     for dim in dims:
         length = draw(st.integers(1, 5))
         start = draw(st.integers(0, length - 1))
-        found[dim] = slice(start, draw(st.integers(start + 1, length))), length
-    return found
+        result[dim] = slice(start, draw(st.integers(start + 1, length))), length
+    return result
 
 
 def part_of(window: dict[NamedDimension, tuple[slice, int]]) -> Dense:
@@ -123,8 +123,8 @@ def test_gradients_reach_the_weight_and_the_input(
     x = torch.rand(2, window[N][1], dtype=torch.complex128, requires_grad=True)
     assert torch.autograd.gradcheck(A, x, fast_mode=True)
     assert torch.autograd.gradgradcheck(A, x, fast_mode=True)
-    found = torch.autograd.grad(A(x).abs().square().sum(), [x, *A.parameters()])
-    assert all(gradient is not None for gradient in found)
+    result = torch.autograd.grad(A(x).abs().square().sum(), [x, *A.parameters()])
+    assert all(gradient is not None for gradient in result)
 
 
 def example() -> Tiled:
@@ -271,8 +271,8 @@ def test_normals_of_normals_of_zero_tiles_can_be_cut() -> None:
         matrix = linop.to_dense(sizes)
         again = batch_linop(twice, {"B": 2})
         normal = matrix.mH @ matrix
-        found = again.to_dense(sizes)
-        torch.testing.assert_close(found, (normal @ normal).to(found.dtype))
+        result = again.to_dense(sizes)
+        torch.testing.assert_close(result, (normal @ normal).to(result.dtype))
 
 
 def test_a_part_that_is_zero_must_know_its_length_to_be_cut_off() -> None:

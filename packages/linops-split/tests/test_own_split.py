@@ -112,13 +112,13 @@ def check_equal(B: NamedLinop, A: NamedLinop) -> None:
     x, y = vector(A).requires_grad_(), vector(A.H)
     torch.testing.assert_close(B(x), A(x))
     torch.testing.assert_close(B.H(y), A.H(y))
-    found, wanted = (
+    result, wanted = (
         torch.autograd.grad(
             linop(x).abs().square().sum(), [x, *(w for w in linop.parameters() if w.requires_grad)]
         )
         for linop in (B, A)
     )
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
 
 
 @settings(max_examples=settings().max_examples // 3)
@@ -127,9 +127,9 @@ def test_a_cut_operator_is_the_whole(A: NamedLinop, sizes: dict[str, int]) -> No
     cut = {dim: n for dim, n in sizes.items() if dim in A.ishape or dim in A.oshape}
     assert_tiles_make_the_whole(A, cut)
     for B in (batch_linop(A, cut), batch_linop(batch_linop(A, cut), cut)):
-        found, wanted = (linop.state_dict(keep_vars=True) for linop in (B, A))
-        assert [*found] == [*wanted]
-        assert all(found[name] is wanted[name] for name in wanted)
+        result, wanted = (linop.state_dict(keep_vars=True) for linop in (B, A))
+        assert [*result] == [*wanted]
+        assert all(result[name] is wanted[name] for name in wanted)
         assert [*nn.ModuleList([B]).state_dict()] == [f"0.{name}" for name in wanted]
         check_equal(B, A)
 
@@ -154,8 +154,8 @@ def test_tiles_follow_the_weights(A: NamedLinop, sizes: dict[str, int], way: str
     elif way == "cast":
         B.to(torch.float32).to(torch.float64)
     else:
-        found = functional_call(B, {name: 0 * t for name, t in B.named_parameters()}, vector(A))
-        assert not found.any()
+        result = functional_call(B, {name: 0 * t for name, t in B.named_parameters()}, vector(A))
+        assert not result.any()
     check_equal(B, A)
 
 
@@ -185,8 +185,8 @@ def test_gradients_of_single_tiles_and_of_transforms_reach_the_weight(kind: str)
         assert torch.equal(torch.cat([tile(x) for tile in tiles]), A(x))
     (wanted,) = torch.autograd.grad(A(x).abs().square().sum(), [A.weight])
     loss = sum(tile(x).abs().square().sum() for tile in tiles)
-    (found,) = torch.autograd.grad(loss, [A.weight])
-    torch.testing.assert_close(found, wanted)
+    (result,) = torch.autograd.grad(loss, [A.weight])
+    torch.testing.assert_close(result, wanted)
 
     def of_weight(weight: Tensor) -> Tensor:
         y: Tensor = functional_call(batch_linop(A, {"M": 3}), {"weight": weight}, x)

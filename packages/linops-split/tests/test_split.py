@@ -92,8 +92,8 @@ def test_tiles_are_views_of_the_weights_and_hold_the_parameters(
     assert tiles.shape == (2, 2, 2)
     tensors = [*A.parameters(), *A.buffers()]
     for tile in tiles.ravel().tolist():
-        found = [*tile.parameters(), *tile.buffers()]
-        assert all(here is there for here, there in zip(found, tensors, strict=True))
+        results = [*tile.parameters(), *tile.buffers()]
+        assert all(here is there for here, there in zip(results, tensors, strict=True))
 
 
 def test_the_check_of_allocations_sees_one(
@@ -109,10 +109,10 @@ def test_gradients_through_tiles_reach_the_weight() -> None:
     tiles, ibatches, _ = (grid.ravel().tolist() for grid in split_linop(A, {"M": 3, "N": 2}))
     for tile, ibatch in zip(tiles, ibatches, strict=True):
         tile(x[tuple(ibatch)]).real.sum().backward()
-    found = A.weight.grad
+    result = A.weight.grad
     A.zero_grad()
     torch.autograd.backward(A(x).real.sum())
-    torch.testing.assert_close(found, A.weight.grad)
+    torch.testing.assert_close(result, A.weight.grad)
 
 
 def test_tiles_follow_the_weight() -> None:

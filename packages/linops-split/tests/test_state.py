@@ -48,9 +48,9 @@ def check_same_module(cut: nn.Module, whole: nn.Module) -> None:
         lambda module: [*module.named_parameters()],
         lambda module: [*module.named_buffers()],
     ):
-        found, wanted = names_of(cut), names_of(whole)
-        assert [name for name, _ in found] == [name for name, _ in wanted]
-        assert all(own is tensor for (_, own), (_, tensor) in zip(found, wanted, strict=True))
+        result, wanted = names_of(cut), names_of(whole)
+        assert [name for name, _ in result] == [name for name, _ in wanted]
+        assert all(own is tensor for (_, own), (_, tensor) in zip(result, wanted, strict=True))
 
 
 def other_values(module: nn.Module) -> State:
@@ -91,8 +91,8 @@ def test_a_checkpoint_of_one_is_loaded_into_the_other(
     B = batch_linop(copy.deepcopy(A), sizes)
     values, x = other_values(A), input_of(known, A)
     for linop in (B, C):
-        found = linop.load_state_dict(values, assign=assign)
-        assert not found.missing_keys and not found.unexpected_keys
+        result = linop.load_state_dict(values, assign=assign)
+        assert not result.missing_keys and not result.unexpected_keys
     torch.testing.assert_close(B(x), C(x))
     torch.testing.assert_close(B.H(C(x)), C.H(C(x)))
     A.load_state_dict(B.state_dict(), assign=assign)
@@ -179,9 +179,12 @@ def trained(net: nn.ModuleDict) -> tuple[nn.ModuleDict, torch.optim.Optimizer]:
 def test_networks_train_alike_and_have_equal_checkpoints() -> None:
     (whole, of_whole), (cut, of_cut) = trained(network(False)), trained(network(True))
     torch.testing.assert_close(cut.state_dict(), whole.state_dict())
-    found, wanted = get_optimizer_state_dict(cut, of_cut), get_optimizer_state_dict(whole, of_whole)
-    torch.testing.assert_close(found["state"], wanted["state"])
-    assert found["param_groups"] == wanted["param_groups"]
+    result, wanted = (
+        get_optimizer_state_dict(cut, of_cut),
+        get_optimizer_state_dict(whole, of_whole),
+    )
+    torch.testing.assert_close(result["state"], wanted["state"])
+    assert result["param_groups"] == wanted["param_groups"]
     fresh, optimizer = network(True), torch.optim.Adam(network(True).parameters())
     set_model_state_dict(fresh, copy.deepcopy(get_model_state_dict(whole)))
     optimizer.load_state_dict(of_whole.state_dict())
@@ -217,15 +220,15 @@ def test_errors_name_the_weights_of_the_whole() -> None:
             said.append(re.sub("Tiled|Chain", "", str(e.value)))
         assert said[0] == said[1]
         wrong = {name: value for name, value in wrong.items() if len(value) > 1 and value.ndim}
-    found = B.load_state_dict(missing, strict=False)
-    assert found.missing_keys == ["1.weight"] and not found.unexpected_keys
+    result = B.load_state_dict(missing, strict=False)
+    assert result.missing_keys == ["1.weight"] and not result.unexpected_keys
 
 
 def test_a_prefix_and_a_destination_may_be_given() -> None:
-    found: dict[str, Any] = {}
+    result: dict[str, Any] = {}
     S = matrix()
-    batch_linop(S, {"M": 1}).state_dict(destination=found, prefix="here.", keep_vars=True)
-    assert [*found] == ["here.weight"] and found["here.weight"] is S.weight
+    batch_linop(S, {"M": 1}).state_dict(destination=result, prefix="here.", keep_vars=True)
+    assert [*result] == ["here.weight"] and result["here.weight"] is S.weight
 
 
 @pytest.mark.parametrize("sizes", [{"M": 1}, {"M": 3, "N": 4}])
@@ -233,8 +236,8 @@ def test_weights_that_are_replaced_or_moved_are_those_of_all_tiles(sizes: dict[s
     for A in (matrix(), matrix() @ Diagonal(torch.ones(6), ("N",))):
         B, x = batch_linop(A, sizes), torch.randn(6) + 0j
         name, weight = next(B.named_parameters())
-        found = functional_call(B, {name: 0 * weight}, (x,))
-        assert not found.any()
+        result = functional_call(B, {name: 0 * weight}, (x,))
+        assert not result.any()
         torch.testing.assert_close(B(x), A(x))
         B.to(torch.float64)
         torch.testing.assert_close(B(x.to(torch.complex128)), A(x.to(torch.complex128)))
@@ -261,11 +264,11 @@ def test_a_shallow_copy_has_its_own_weights() -> None:
 def test_parts_that_are_tiled_themselves_train(A: NamedLinop) -> None:
     parts = [Part(batch_linop(A, sizes)) for sizes in ({"M": 1}, {"N": 4})]
     B, x = Tiled(Tiles(A.shape, parts, {}), whole=A), torch.randn(6, dtype=torch.complex128)
-    found, wanted = (
+    result, wanted = (
         torch.autograd.grad(linop(x).abs().square().sum(), [*A.parameters()])
         for linop in (B, 2 * A)
     )
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
     check_same_module(B, A)
 
 

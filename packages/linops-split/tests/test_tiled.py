@@ -252,9 +252,9 @@ def test_weights_that_nobody_can_see_are_followed() -> None:
     hidden = SimpleLinop(lambda x: weight * x, lambda x: weight.conj() * x, None, ("N",))
     D = Diagonal(values(3), ("N",))
     batched, x = Tiled(Tiles(D.shape, [Part(D), Part(hidden)], {})), values(3)
-    (found,) = torch.autograd.grad(batched(x).abs().sum(), [weight])
+    (result,) = torch.autograd.grad(batched(x).abs().sum(), [weight])
     (wanted,) = torch.autograd.grad((D + hidden)(x).abs().sum(), [weight])
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
 
 
 def test_what_autograd_follows_is_not_written_into_the_output() -> None:
@@ -332,9 +332,9 @@ def test_autocast_casts_what_tiles_do() -> None:
     A = Dense(torch.rand(4, 5), ("M", "N"))
     batched, x = batch_linop(A, {"M": 3}), torch.rand(2, 5)[0]
     with torch.autocast("cpu", torch.bfloat16):
-        found, wanted = batched(x), A(x)
-    assert found.dtype == wanted.dtype
-    torch.testing.assert_close(found, wanted)
+        result, wanted = batched(x), A(x)
+    assert result.dtype == wanted.dtype
+    torch.testing.assert_close(result, wanted)
 
 
 def test_threads_may_call_it_at_once() -> None:

@@ -47,8 +47,8 @@ def tables(draw: st.DrawFn, rows: int, columns: int, dtypes: Any = None) -> Tile
     """A table (N) -> (M) of parts with any slices."""
     parts = []
     for _ in range(draw(st.integers(1, 5))):
-        found = {M: draw(pieces(rows)), N: draw(pieces(columns))}
-        n_rows, n_columns = length_of(found[M], rows), length_of(found[N], columns)
+        result = {M: draw(pieces(rows)), N: draw(pieces(columns))}
+        n_rows, n_columns = length_of(result[M], rows), length_of(result[N], columns)
         kind = draw(st.sampled_from(dtypes or [torch.complex128, torch.float64, "zero", "inside"]))
         if kind == "zero":
             linop: NamedLinop = Zero(("N",), ("M",), sizes={"M": n_rows, "N": n_columns})
@@ -56,7 +56,9 @@ def tables(draw: st.DrawFn, rows: int, columns: int, dtypes: Any = None) -> Tile
             linop = dense(n_rows, 2, "M", "K") @ dense(2, n_columns, "K", "N")
         else:
             linop = Dense(torch.rand(n_rows, n_columns).mul(9).to(kind), ("M", "N"))
-        parts.append(Part(linop, {dim: piece for dim, piece in found.items() if piece is not None}))
+        parts.append(
+            Part(linop, {dim: piece for dim, piece in result.items() if piece is not None})
+        )
     return Tiles(SHAPE, parts, {M: rows, N: columns})
 
 
@@ -105,9 +107,9 @@ def test_results_are_promoted_to_one_dtype(data: st.DataObject, rows: int, colum
     dtypes = [torch.float32, torch.complex64, torch.float64, torch.int64, torch.uint8]
     tiles = data.draw(tables(rows, columns, dtypes))
     x = torch.ones(columns, dtype=data.draw(st.sampled_from([torch.float32, torch.complex64])))
-    found, wanted = Tiled(tiles)(x), applied_out_of_place(tiles, x)
-    assert found.dtype == wanted.dtype
-    torch.testing.assert_close(found, wanted)
+    result, wanted = Tiled(tiles)(x), applied_out_of_place(tiles, x)
+    assert result.dtype == wanted.dtype
+    torch.testing.assert_close(result, wanted)
 
 
 @given(st.data(), sizes, sizes)
@@ -162,9 +164,9 @@ def test_gradients_are_those_of_torch(
     wanted = [x] * of_input + [*A.buffers()] * of_weights
     if not wanted:
         return
-    found = torch.autograd.grad(A(x).abs().square().sum(), wanted)
+    result = torch.autograd.grad(A(x).abs().square().sum(), wanted)
     expected = torch.autograd.grad(applied_out_of_place(tiles, x).abs().square().sum(), wanted)
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         torch.testing.assert_close(one, other)
 
 

@@ -54,8 +54,8 @@ def test_what_shared_memory_shares_it_on_a_gpu_and_comes_back(module: torch.nn.M
     for same in (module, copied):
         assert sharing_of([tensor for _, tensor in tensors_of(same)]) == before[0]
         memory_aware_to(same, "cpu", attributes=True)
-        found = [tensor for _, tensor in tensors_of(same)]
-        assert (sharing_of(found), [content_of(tensor) for tensor in found]) == before
+        results = [tensor for _, tensor in tensors_of(same)]
+        assert (sharing_of(results), [content_of(tensor) for tensor in results]) == before
 
 
 @pytest.mark.usefixtures("clean")
@@ -140,8 +140,8 @@ def steps(x: torch.Tensor) -> None:
 
 
 def test_hazards_are_those_of_the_cpu() -> None:
-    found = []
+    results = []
     for device in ("cpu", gpu()):
         x = torch.arange(8.0, device=device)
-        found.append([str(edge) for edge in analyze_dependencies(trace(steps, x)).edges])
-    assert found[0] == found[1] != []
+        results.append([str(edge) for edge in analyze_dependencies(trace(steps, x)).edges])
+    assert results[0] == results[1] != []

@@ -93,5 +93,5 @@ def test_two_patterns(
 @pytest.mark.parametrize("function", [N2K, K2N, lambda dims: max_shape([dims, dims])])
 @given(TEXTS | st.lists(TEXTS, max_size=3))
 def test_one_pattern(function: Callable[[object], object], dims: str | list[str]) -> None:
-    found = read(lambda: function(dims))
-    assert found is None or function(found) == found
+    result = read(lambda: function(dims))
+    assert result is None or function(result) == result

@@ -31,13 +31,13 @@ def common_words(*shapes: tuple[str, ...]) -> frozenset[tuple[str, ...]]:
     return frozenset.intersection(*(words(p, ALPHABET, LONGEST) for p in shapes))
 
 
-def check_common(found: Pattern | None, *shapes: tuple[str, ...]) -> None:
-    """Check that `found` has the words that `shapes` have in common, or that no pattern has."""
+def check_common(result: Pattern | None, *shapes: tuple[str, ...]) -> None:
+    """Check that `result` has the words that `shapes` have in common, or that no pattern has."""
     common = common_words(*shapes)
-    if found is None:
+    if result is None:
         assert common not in single_patterns(), shapes
     else:
-        assert words(found, ALPHABET, LONGEST) == common, (shapes, found)
+        assert words(result, ALPHABET, LONGEST) == common, (shapes, result)
 
 
 def resolved(shape: tuple[str, ...], target: tuple[str, ...]) -> Pattern | None:
@@ -63,9 +63,9 @@ def test_resolution_is_all_that_is_common_for_all_small_patterns() -> None:
 
 @given(patterns("AB", 4), patterns("AB", 4))
 def test_resolution_is_all_that_is_common(a: Pattern, b: Pattern) -> None:
-    found = resolved(a, b)
-    if found is not None:
-        assert words(found, ALPHABET, 7) == words(a, ALPHABET, 7) & words(b, ALPHABET, 7)
+    result = resolved(a, b)
+    if result is not None:
+        assert words(result, ALPHABET, 7) == words(a, ALPHABET, 7) & words(b, ALPHABET, 7)
     elif not iscompatible(a, b):
         with pytest.raises(ValueError, match="resolve_wildcards: shape and target must match"):
             resolve_wildcards(a, b)
@@ -83,9 +83,9 @@ def test_resolution_with_a_shape_without_wildcards_is_that_shape(a: Pattern, wor
 @given(patterns("AB", 4))
 def test_resolution_with_anything_changes_nothing(a: Pattern) -> None:
     assert resolve_wildcards(a, a) == a
-    for found in (resolve_wildcards(a, ("...",)), resolve_wildcards(("...",), a)):
-        assert words(found, ALPHABET, 6) == words(a, ALPHABET, 6)
-        assert found == a or ("...", "...") in pairwise(map(str, a))
+    for result in (resolve_wildcards(a, ("...",)), resolve_wildcards(("...",), a)):
+        assert words(result, ALPHABET, 6) == words(a, ALPHABET, 6)
+        assert result == a or ("...", "...") in pairwise(map(str, a))
 
 
 @given(patterns("AB", 4), patterns("AB", 4))
@@ -102,8 +102,8 @@ def test_resolution_keeps_the_wildcard_where_the_target_has_one_too() -> None:
 
 
 def test_resolution_of_several_ways_has_its_ellipses_after_the_wildcards() -> None:
-    found = resolve_wildcards(("...", "()", "()", "A"), ("()", "...", "()", "A", "..."))
-    assert found == ("()", "()", "...", "A")
+    result = resolve_wildcards(("...", "()", "()", "A"), ("()", "...", "()", "A", "..."))
+    assert result == ("()", "()", "...", "A")
 
 
 @given(st.lists(patterns("AB", 3), max_size=4))
@@ -113,8 +113,8 @@ def test_best_common_shape_is_all_that_is_common(shapes: list[Pattern]) -> None:
 
 @given(st.lists(patterns("AB", 3), min_size=2, max_size=3))
 def test_best_common_shape_does_not_depend_on_the_order(shapes: list[Pattern]) -> None:
-    found = [best(*order) for order in permutations(shapes)]
-    languages = {None if one is None else words(one, ALPHABET, LONGEST) for one in found}
+    results = [best(*order) for order in permutations(shapes)]
+    languages = {None if one is None else words(one, ALPHABET, LONGEST) for one in results}
     assert len(languages) == 1
 
 

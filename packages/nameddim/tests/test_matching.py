@@ -79,14 +79,14 @@ def test_ellipsis_may_be_empty() -> None:
 
 @given(patterns("AB", 5), st.lists(st.sampled_from("ABC"), max_size=5))
 def test_mapping_makes_the_pattern_the_word_it_matches(pattern: Pattern, word: list[str]) -> None:
-    found = alignments(pattern, tuple(word))
+    result = alignments(pattern, tuple(word))
     matches, mapping = isequal(pattern, word)
-    assert matches == bool(found)
-    if len(found) != 1:
+    assert matches == bool(result)
+    if len(result) != 1:
         assert mapping == {}
         return
     stood_for: dict[str, set[Pattern]] = {}
-    for dim, run in zip(pattern, found[0], strict=True):
+    for dim, run in zip(pattern, result[0], strict=True):
         if dim == ELLIPSES or is_any(dim):
             stood_for.setdefault(dim, set()).add(run)
     assert mapping == {dim: runs.pop() for dim, runs in stood_for.items() if len(runs) == 1}

@@ -66,11 +66,11 @@ def test_dimensions_that_differ_stay_different() -> None:
 
 @given(st.lists(st.sampled_from("ABC")), st.sampled_from("ABC"))
 def test_parts_joined_give_the_sequence_again(seq: list[str], val: str) -> None:
-    before, found, after = partition(seq, val)
-    assert before + found + after == tuple(seq)
+    before, result, after = partition(seq, val)
+    assert before + result + after == tuple(seq)
     assert val not in before
-    assert found == ((val,) if val in seq else ())
-    assert found or not after
+    assert result == ((val,) if val in seq else ())
+    assert result or not after
 
 
 def test_partition_agrees_with_that_of_strings() -> None:

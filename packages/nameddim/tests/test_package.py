@@ -18,10 +18,10 @@ def test_import_brings_nothing_but_the_standard_library() -> None:
         "new = {name.partition('.')[0] for name in set(sys.modules) - before}; "
         "print(*sorted(new - sys.stdlib_module_names))"
     )
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=True
     )
-    assert found.stdout.split() == ["nameddim"]
+    assert result.stdout.split() == ["nameddim"]
 
 
 def test_words_are_those_of_the_regular_expression() -> None:

@@ -61,7 +61,7 @@ def test_resolved_shape_is_all_that_the_shape_can_be(
         and (oshape is None or stands_for(oshape, one[1]))
     }
     try:
-        found = shape.resolve(ishape, oshape)
+        result = shape.resolve(ishape, oshape)
     except ValueError as error:
         if "the same number of them" in str(error):
             assert not pairs_are_known(shape)
@@ -72,7 +72,7 @@ def test_resolved_shape_is_all_that_the_shape_can_be(
             assert not (expected and pairs_are_known(shape))
         return
     if pairs_are_known(shape):
-        assert instances(found) == expected
+        assert instances(result) == expected
 
 
 @given(st.data(), SHAPES)
@@ -81,12 +81,12 @@ def test_resolves_to_each_of_what_it_can_be(data: st.DataObject, shape: NamedSha
     if not can_be or not pairs_are_known(shape):
         return
     ishape, oshape, *_ = data.draw(st.sampled_from(can_be))
-    found = shape.resolve(ishape, oshape)
-    assert (found.ishape, found.oshape) == (ishape, oshape)
-    assert found == shape.resolve(ishape=ishape).resolve(oshape=oshape)
-    assert found == shape.resolve(oshape=oshape).resolve(ishape=ishape)
-    assert found == shape.H.resolve(oshape, ishape).H
-    assert found.resolve(ishape, oshape) is found
+    result = shape.resolve(ishape, oshape)
+    assert (result.ishape, result.oshape) == (ishape, oshape)
+    assert result == shape.resolve(ishape=ishape).resolve(oshape=oshape)
+    assert result == shape.resolve(oshape=oshape).resolve(ishape=ishape)
+    assert result == shape.H.resolve(oshape, ishape).H
+    assert result.resolve(ishape, oshape) is result
 
 
 @given(SHAPES)
@@ -99,12 +99,12 @@ def test_resolution_with_itself_or_with_anything_changes_nothing(shape: NamedSha
 @given(SHAPES, TARGETS)
 def test_resolution_never_makes_a_shape_less_specific(shape: NamedShape, target: Dims) -> None:
     try:
-        found = shape.resolve(target)
+        result = shape.resolve(target)
     except ValueError:
         return
-    assert found.dims >= shape.dims
+    assert result.dims >= shape.dims
     if not shape.has_wildcards:
-        assert found is shape
+        assert result is shape
 
 
 def test_runs_are_replaced_in_all_tuples() -> None:

@@ -259,9 +259,9 @@ def test_each_distribution_of_this_name_can_be_imported_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, install: Callable[[Path], None]
 ) -> None:
     install(tmp_path)
-    found = import_from(tmp_path, monkeypatch)
-    assert found.__file__ == str(tmp_path / "torchlinops" / "__init__.py")
-    assert found.__version__ == ("0.8.3" if install is install_other else "0.1.0")
+    result = import_from(tmp_path, monkeypatch)
+    assert result.__file__ == str(tmp_path / "torchlinops" / "__init__.py")
+    assert result.__version__ == ("0.8.3" if install is install_other else "0.1.0")
 
 
 def test_other_distributions_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,11 +72,20 @@ from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_differentiated as is_differentiated
 from ._kernels._tracing import is_recorded as is_recorded
 from ._lazy import loaded_when_used as loaded_when_used
+from ._numbers import check_integer as check_integer
+from ._numbers import check_real as check_real
+from ._numbers import is_integer as is_integer
+from ._numbers import is_size as is_size
 
 if TYPE_CHECKING:
+    from ._kernels._interpolation._weights import beatty_beta as beatty_beta
     from ._operators._grid_operator import GridPart as GridPart
     from ._operators._grid_operator import MixedAxis as MixedAxis
 else:  # solvers of plain functions load no operators
     __getattr__, __dir__ = loaded_when_used(
-        __name__, {"linops_core._operators._grid_operator": "GridPart MixedAxis"}
+        __name__,
+        {
+            "linops_core._kernels._interpolation._weights": "beatty_beta",
+            "linops_core._operators._grid_operator": "GridPart MixedAxis",
+        },
     )

@@ -22,11 +22,11 @@ def test_rows_are_multiplied_in_the_precision_of_the_input(
     x, y = torch.randn(4, 3, dtype=dtype), torch.randn(4, 2, dtype=dtype)
     dense = torch.from_numpy(factor * MATRIX).to(torch.complex128)
     for v, adjoint, expected in ((x, False, dense), (y, True, dense.mH)):
-        found = multiplied(v, matrix.key, adjoint)
-        assert found.dtype == matrix.like_result(v, adjoint).dtype
-        assert found.dtype.is_complex == (dtype.is_complex or factor == 1j)
+        result = multiplied(v, matrix.key, adjoint)
+        assert result.dtype == matrix.like_result(v, adjoint).dtype
+        assert result.dtype.is_complex == (dtype.is_complex or factor == 1j)
         torch.testing.assert_close(
-            found.to(torch.complex128), v.to(torch.complex128) @ expected.mT, atol=1e-5, rtol=1e-5
+            result.to(torch.complex128), v.to(torch.complex128) @ expected.mT, atol=1e-5, rtol=1e-5
         )
 
 

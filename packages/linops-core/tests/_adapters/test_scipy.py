@@ -268,10 +268,10 @@ def test_one_that_is_linear_over_the_reals_only_says_so_or_is_refused() -> None:
     with pytest.raises(ValueError, match=r"from_scipy: .* linear over complex .*clinear to False"):
         from_scipy(A, ("N",), ("M",))
     A.clinear = False
-    found = from_scipy(A, ("N",), ("M",))
-    assert not found.is_complex_linear
-    dottest(found)
-    assert found(torch.tensor([1j, 2, 3])).tolist() == [-1j, 2, 3]
+    result = from_scipy(A, ("N",), ("M",))
+    assert not result.is_complex_linear
+    dottest(result)
+    assert result(torch.tensor([1j, 2, 3])).tolist() == [-1j, 2, 3]
 
 
 class OfMatrices(linalg.LinearOperator):  # type: ignore[name-defined,misc] # SciPy has no types

@@ -126,7 +126,7 @@ def parts_of(n: int) -> list[NamedLinop]:
 
 
 def paths(A: NamedLinop) -> list[str]:
-    return [path_text(found.path) for found in traverse(A).tensors]
+    return [path_text(result.path) for result in traverse(A).tensors]
 
 
 def with_module(A: Any, name: str, module: torch.nn.Module) -> Any:

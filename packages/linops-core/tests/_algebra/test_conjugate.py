@@ -84,8 +84,8 @@ def test_conjugates_and_transposes_are_those_of_the_matrix(known: Known) -> None
         (A.T.T, matrix),
         (A.conj().H, conjugate.mH),
     ):
-        found = known.dense(linop, sizes).resolve_conj()
-        torch.testing.assert_close(found, expected.resolve_conj())
+        result = known.dense(linop, sizes).resolve_conj()
+        torch.testing.assert_close(result, expected.resolve_conj())
 
 
 class Conjugations(TorchDispatchMode):

@@ -15,19 +15,19 @@ MAPS = torch.ones(2, 4, 4, dtype=torch.complex64)
 
 def files_of_call(A: NamedLinop, x: Tensor) -> set[str]:
     """Return the modules of this package in which functions are called for A x."""
-    found: set[str] = set()
+    result: set[str] = set()
 
     def note(frame: FrameType, event: str, _: object) -> None:
         name = frame.f_globals.get("__name__", "")
         if event == "call" and name.startswith("linops_core"):
-            found.add(name)
+            result.add(name)
 
     sys.setprofile(note)
     try:
         A(x)
     finally:
         sys.setprofile(None)
-    return found
+    return result
 
 
 @pytest.mark.parametrize(

@@ -79,8 +79,8 @@ def test_numbers_that_are_extreme_stay_where_they_are() -> None:
         (2 * A, [1e200, 1e-200, 2]),
         (A.N, [1e200, 1e-200, 1e-200, 1e200]),
     ):
-        found = [part.weight for part in whole.flatten() if isinstance(part, Scalar)]
-        assert found == numbers
+        results = [part.weight for part in whole.flatten() if isinstance(part, Scalar)]
+        assert results == numbers
 
 
 def test_as_few_numbers_are_left_as_go_into_one() -> None:
@@ -177,8 +177,8 @@ def test_powers_apply_again_and_again() -> None:
     for exponent in range(4):
         power = B.N**exponent
         assert power.ishape == ("N",) and power.is_endomorphism
-        found = power.to_dense({"N": 3}, torch.complex128)
-        torch.testing.assert_close(found, torch.linalg.matrix_power(square, exponent))
+        result = power.to_dense({"N": 3}, torch.complex128)
+        torch.testing.assert_close(result, torch.linalg.matrix_power(square, exponent))
     assert (B.N ** np.int64(2)).oshape == (B.N**2).oshape
     with pytest.raises(ValueError, match=r"Dense .*: an operator must map a space to itself"):
         B**2

@@ -25,8 +25,8 @@ WHOLE = _slice_by_slice.CACHE
 
 def n_parts(linop: NamedLinop) -> int:
     """Return of how many slices the last call was made."""
-    _, found = _slice_by_slice.SLICES.get(linop) or (None, None)
-    return sum(map(len, found.rows)) if found is not None else 1
+    _, result = _slice_by_slice.SLICES.get(linop) or (None, None)
+    return sum(map(len, result.rows)) if result is not None else 1
 
 
 def sense(coils: int, slices: int, side: int, centered: bool = False) -> NamedLinop:
@@ -264,11 +264,11 @@ def test_an_operator_with_its_own_forward_is_called_and_keeps_what_it_returned()
 def test_an_operator_with_slices_is_freed_without_the_collector() -> None:
     A, x = sense(4, 1, 4), torch.randn(1, 4, 4, dtype=torch.complex64)
     with_cache(1, A, x)
-    found = weakref.ref(A)
+    result = weakref.ref(A)
     gc.disable()
     try:
         del A
-        assert found() is None
+        assert result() is None
     finally:
         gc.enable()
 

@@ -282,8 +282,8 @@ def test_gradients_are_right_and_the_same_bits_on_every_run() -> None:
 
     def gradient(threaded: bool, num_workers: int | None = None) -> Tensor:
         A = operator(*functions, threaded=threaded, num_workers=num_workers)
-        (found,) = torch.autograd.grad(A(x).sum(), x)
-        return found
+        (result,) = torch.autograd.grad(A(x).sum(), x)
+        return result
 
     first = gradient(True, 3)
     torch.testing.assert_close(first, gradient(False))

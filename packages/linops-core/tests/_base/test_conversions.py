@@ -31,8 +31,8 @@ def test_the_matrix_has_the_dtype_of_the_weights(dtype: torch.dtype) -> None:
     weight = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]).to(dtype)
     A = Dense(weight, ("M", "N"))
     for linop, matrix in ((A, weight), (A.H, weight.mH), (A.T, weight.mT), (A.conj(), weight)):
-        found = linop.to_dense()
-        assert found.dtype == dtype and torch.equal(found, matrix)
+        result = linop.to_dense()
+        assert result.dtype == dtype and torch.equal(result, matrix)
 
 
 def test_without_weights_the_matrix_is_in_double_precision() -> None:
@@ -104,8 +104,8 @@ def test_operators_with_sizes_of_zero_are_their_matrices(
         torch.testing.assert_close(linop.to_dense(own), matrix, check_dtype=False)
     energy = (A.N(x.requires_grad_()).abs() ** 2).sum()
     if energy.requires_grad:
-        (found,) = torch.autograd.grad(energy, x)
-        assert found.shape == x.shape and not found.isnan().any()
+        (result,) = torch.autograd.grad(energy, x)
+        assert result.shape == x.shape and not result.isnan().any()
     operator = A.to_scipy(sizes)
     assert operator.shape == M.shape
     for n_columns in (0, 1, 2):

@@ -44,14 +44,14 @@ def new_pages(way: str, **variables: str) -> int:
     """Return how many pages the system hands out in 30 products of 256 pages each."""
     others = {key: value for key, value in os.environ.items() if not key.startswith("MALLOC")}
     others.pop("GLIBC_TUNABLES", None)
-    found = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", PAGES_OF_STEPS, way],
         env={**others, **variables},
         capture_output=True,
         text=True,
         check=True,
     )
-    return int(found.stdout)
+    return int(result.stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="about the memory of glibc")

@@ -132,8 +132,8 @@ def test_lengths_of_places_are_those_of_vectors(known: Known) -> None:
     A = known.linop
     for linop in (A, A.H, A.N, A.H.N, A.conj()):
         lengths = [known.spaces.sizes.get(dim.name) for dim in linop.ishape]
-        found = zip(linop.sizes("input"), lengths, strict=True)
-        assert all(size in (None, length) for size, length in found)
+        result = zip(linop.sizes("input"), lengths, strict=True)
+        assert all(size in (None, length) for size, length in result)
         x = torch.zeros([length or 0 for length in lengths], dtype=torch.complex128)
         y: Tensor = linop(x)
         found_there = zip(linop.sizes("output"), y.shape, strict=True)

@@ -41,8 +41,8 @@ class Named(FFT):
 
 def answers(A: NamedLinop) -> list[bool]:
     grid = [ND("Nx"), ND("Kx")]
-    found = without_fftshift(A, grid), factor_along(A, A.ishape[-1:], A.ishape)
-    return [gains_by_slices(A), *(part is not None for part in found)]
+    result = without_fftshift(A, grid), factor_along(A, A.ishape[-1:], A.ishape)
+    return [gains_by_slices(A), *(part is not None for part in result)]
 
 
 @pytest.mark.parametrize("kind", [Twice, WithAdjoint, WithForward, BelowTwice])

@@ -166,10 +166,10 @@ def test_an_operator_in_a_module_and_one_with_modules_in_it() -> None:
 
 
 def test_a_prefix_and_a_destination_may_be_given() -> None:
-    linop, found = matrix().N, dict[str, Any]({"1.weight": 1})
-    linop.state_dict(destination=found, prefix="here.", keep_vars=True)
-    assert [*found] == ["1.weight", "here.0.weight"]
-    assert found["here.0.weight"] is first_weight(linop)
+    linop, result = matrix().N, dict[str, Any]({"1.weight": 1})
+    linop.state_dict(destination=result, prefix="here.", keep_vars=True)
+    assert [*result] == ["1.weight", "here.0.weight"]
+    assert result["here.0.weight"] is first_weight(linop)
     with pytest.warns(FutureWarning, match=r"[Pp]ositional args"):
         assert [*linop.state_dict({}, "there.")] == ["there.0.weight"]
 

@@ -16,25 +16,25 @@ def test_a_slice_means_what_it_means_in_python_or_is_refused(
     covered = list(range(size))[piece]
     within = all(end is None or -size <= end <= size for end in (start, stop))
     try:
-        found = normalized_slice(piece, size)
+        result = normalized_slice(piece, size)
     except SplitError:
         assert not covered or not within
         return
-    if found is None:
+    if result is None:
         assert covered == list(range(size))
     else:
-        assert list(range(found.start, found.stop)) == covered
+        assert list(range(result.start, result.stop)) == covered
         assert 0 < len(covered) < size
 
 
 @given(ends, ends)
 def test_without_a_size_both_ends_must_be_given(start: int | None, stop: int | None) -> None:
     try:
-        found = normalized_slice(slice(start, stop), None)
+        result = normalized_slice(slice(start, stop), None)
     except SplitError:
         assert stop is None or stop < 0 or (start or 0) < 0 or (start or 0) >= stop
     else:
-        assert found == (slice(start or 0, stop) if stop is not None else None)
+        assert result == (slice(start or 0, stop) if stop is not None else None)
 
 
 @pytest.mark.parametrize(

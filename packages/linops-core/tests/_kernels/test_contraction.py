@@ -70,8 +70,8 @@ def test_every_kind_is_the_sum_of_products_in_the_promoted_dtype(
     assert y.dtype is torch.promote_types(of_weight, of_x)
     precise = {of_weight, of_x} <= {torch.float64, torch.complex128}
     tolerance = 1e-12 if precise else 1e-4
-    found = y.to(torch.complex128)
-    torch.testing.assert_close(found, expected, rtol=tolerance, atol=tolerance)
+    result = y.to(torch.complex128)
+    torch.testing.assert_close(result, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("n_at_once", [1, 2])
@@ -116,9 +116,9 @@ def test_an_aligned_weight_broadcasts_by_names(
     names = [*target[:run_at], "...", *target[run_at:]] if n_hidden else target
     lengths_of_x = [n for d in names for n in ([5] * n_hidden if d == "..." else [sizes[d]])]
     x = torch.randn(lengths_of_x)
-    found = axes_along(*letters_of(dims, names)).view(weight, x.ndim)
-    assert found.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr()
-    product = found * x
+    result = axes_along(*letters_of(dims, names)).view(weight, x.ndim)
+    assert result.untyped_storage().data_ptr() == weight.untyped_storage().data_ptr()
+    product = result * x
     assert product.shape == x.shape
     letters, inputs = "".join(dims).lower(), "".join(names).lower()
     torch.testing.assert_close(product, torch.einsum(f"{letters},{inputs}->{inputs}", weight, x))

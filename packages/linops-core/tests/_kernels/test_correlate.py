@@ -108,10 +108,10 @@ def test_a_correlation_is_the_sum_of_its_products(
 ) -> None:
     x, weight, axes, is_back = drawn
     along = tuple(range(1, weight.ndim))
-    found = correlated(x, weight.flip(along) if is_back else weight, axes, method, is_back=is_back)
+    result = correlated(x, weight.flip(along) if is_back else weight, axes, method, is_back=is_back)
     expected = by_loops(x, weight.expand(2, *weight.shape[1:]), axes, is_back)
-    assert found.dtype == expected.dtype
-    torch.testing.assert_close(found, expected)
+    assert result.dtype == expected.dtype
+    torch.testing.assert_close(result, expected)
 
 
 def test_the_way_is_chosen_by_the_bytes_of_the_kernel(monkeypatch: pytest.MonkeyPatch) -> None:

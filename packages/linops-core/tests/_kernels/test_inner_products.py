@@ -32,8 +32,8 @@ def wide(x: Tensor) -> Tensor:
     return x.to(torch.complex128 if x.is_complex() else torch.float64)
 
 
-def error(found: Tensor, expected: Tensor) -> float:
-    return float(((found - expected).abs() / expected.abs()).max())
+def error(result: Tensor, expected: Tensor) -> float:
+    return float(((result - expected).abs() / expected.abs()).max())
 
 
 @pytest.mark.parametrize("dtype", SINGLE)
@@ -85,13 +85,13 @@ class _Largest(TorchDispatchMode):
     nbytes = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
+        result = func(*args, **(kwargs or {}))
         given = [arg for arg in (*args, *(kwargs or {}).values()) if isinstance(arg, Tensor)]
-        if isinstance(found, Tensor):
-            storage = found.untyped_storage()
+        if isinstance(result, Tensor):
+            storage = result.untyped_storage()
             if storage.data_ptr() not in [one.untyped_storage().data_ptr() for one in given]:
                 self.nbytes = max(self.nbytes, storage.nbytes())
-        return found
+        return result
 
 
 @pytest.mark.parametrize("dtype", [*SINGLE, torch.float64])
@@ -125,8 +125,8 @@ def test_first_and_second_derivatives(dtype: torch.dtype) -> None:
         products = (x.conj() * z).sum(1)
         return rows.sum().sqrt() + rows.sqrt().sum() + products.sum().abs() + products.abs().sum()
 
-    found, expected = derivatives(x, z, loss), derivatives(wide(x), wide(z), plain)
-    for one, other in zip(found, expected, strict=True):
+    result, expected = derivatives(x, z, loss), derivatives(wide(x), wide(z), plain)
+    for one, other in zip(result, expected, strict=True):
         assert float((one - other).abs().max()) < 1e-5 * float(other.abs().max())
     zeros = torch.zeros(2**12, dtype=dtype, requires_grad=True)
     assert not torch.autograd.grad(norm(zeros), zeros)[0].any()

@@ -33,13 +33,13 @@ def test_what_is_no_pattern_is_refused(pattern: str) -> None:
 @pytest.mark.parametrize("run", [(), (5,), (5, 6, 7)])
 def test_a_run_has_any_number_of_axes_that_stay_together(run: tuple[int, ...]) -> None:
     x = torch.randn(2, *run, 12)
-    found = rearranged(x, parsed_pattern("a ... (b c)"), parsed_pattern("c ... (a b)"), {"b": 3})
+    result = rearranged(x, parsed_pattern("a ... (b c)"), parsed_pattern("c ... (a b)"), {"b": 3})
     expected = x.reshape(2, *run, 3, 4).movedim(-1, 0).movedim(1, -2)
-    assert torch.equal(found, expected.reshape(4, *run, 6))
+    assert torch.equal(result, expected.reshape(4, *run, 6))
 
 
 def test_nothing_is_copied_where_nothing_is_merged() -> None:
     x = torch.randn(6, 4)
     for before, after in (("(a b) c", "c b 1 a"), ("(a b) c", "a (b c)")):
-        found = rearranged(x, parsed_pattern(before), parsed_pattern(after), {"a": 2})
-        assert found.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()
+        result = rearranged(x, parsed_pattern(before), parsed_pattern(after), {"a": 2})
+        assert result.untyped_storage().data_ptr() == x.untyped_storage().data_ptr()

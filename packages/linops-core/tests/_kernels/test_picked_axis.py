@@ -19,14 +19,14 @@ def matrix(axis: PickedAxis) -> torch.Tensor:
 
 @given(AXES)
 def test_each_output_is_the_element_that_the_formula_says(axis: PickedAxis) -> None:
-    found = matrix(axis)
+    result = matrix(axis)
     for j in range(axis.n_output):
         for i in range(axis.n_input):
-            assert found[j, i] == (i == axis.first + axis.step * j)
+            assert result[j, i] == (i == axis.first + axis.step * j)
     back = [put_back(row, [axis]) for row in torch.eye(axis.n_output)]
-    assert torch.equal(torch.stack(back), found)
-    assert axis.keeps_all == bool(found.any(0).all())
-    assert axis.reverse_keeps_all == bool(found.any(1).all())
+    assert torch.equal(torch.stack(back), result)
+    assert axis.keeps_all == bool(result.any(0).all())
+    assert axis.reverse_keeps_all == bool(result.any(1).all())
 
 
 @given(AXES)

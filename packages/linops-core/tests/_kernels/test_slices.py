@@ -77,10 +77,10 @@ def test_the_normal_of_a_placement_supports_what_it_keeps() -> None:
 def test_halos_add_up_along_a_chain() -> None:
     A = Chain(blur("A", "B"), blur("B", "C", taps=5), blur("C", "D"))
     tile = part(A, D=slice(4, 5))
-    found = {dim: tile.support(dim) for dim in "ABCD"}
-    assert found == {"A": slice(0, 9), "B": slice(1, 8), "C": slice(3, 6), "D": slice(0, 1)}
-    assert {dim: tile.H.support(dim) for dim in "ABCD"} == found
-    narrow = part(tile, **{dim: piece for dim, piece in found.items() if piece is not None})
+    result = {dim: tile.support(dim) for dim in "ABCD"}
+    assert result == {"A": slice(0, 9), "B": slice(1, 8), "C": slice(3, 6), "D": slice(0, 1)}
+    assert {dim: tile.H.support(dim) for dim in "ABCD"} == result
+    narrow = part(tile, **{dim: piece for dim, piece in result.items() if piece is not None})
     assert torch.equal(narrow.to_dense(), tile.to_dense())
 
 
@@ -94,11 +94,11 @@ def test_narrow_dimensions_make_others_narrow_in_both_directions() -> None:
     tile = part(Chain(*blurs), E=slice(10, 11))
     assert [tile.support(dim) for dim in "BCD"] == [slice(7, 14), slice(8, 13), slice(9, 12)]
     A = part(Chain(PadLast([20], [4], ("A",), ("B",), ()), *blurs), E=slice(5, 6))
-    found = {dim: A.support(dim) for dim in "ABCDE"}
-    assert found == {
+    result = {dim: A.support(dim) for dim in "ABCDE"}
+    assert result == {
         "A": slice(0, 1), "B": slice(8, 9), "C": slice(7, 8), "D": slice(6, 7), "E": slice(0, 1),
     }  # fmt: skip
-    narrow = part(A, **{dim: piece for dim, piece in found.items() if piece is not None})
+    narrow = part(A, **{dim: piece for dim, piece in result.items() if piece is not None})
     assert narrow.to_dense().item() == A.to_dense()[0, 0]
 
 

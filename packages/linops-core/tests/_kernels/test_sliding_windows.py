@@ -35,15 +35,15 @@ def grids_with_windows(draw: st.DrawFn) -> tuple[list[int], list[SlidingWindows]
 
 def places(windows: list[SlidingWindows]) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Return the index into the blocks, and the one into the array, of every element."""
-    found = []
+    results = []
     for which in product(*(range(axis.n_windows) for axis in windows)):
         for inside in product(*(range(axis.length) for axis in windows)):
             at = (
                 axis.offset + w * axis.stride + e
                 for axis, w, e in zip(windows, which, inside, strict=True)
             )
-            found.append(((*which, *inside), tuple(at)))
-    return found
+            results.append(((*which, *inside), tuple(at)))
+    return results
 
 
 def on_the_grid(at: Sequence[int], grid: Sequence[int]) -> bool:
@@ -96,11 +96,11 @@ def test_coverage_counts_the_windows_at_each_element(
     for _, at in places(windows):
         if on_the_grid(at, grid):
             expected[at] += 1
-    found = torch.ones(())
+    result = torch.ones(())
     for axis in windows:
-        found = found.unsqueeze(-1) * coverage(axis, torch.ones((), dtype=torch.complex64))
-    assert found.dtype == torch.float32
-    assert torch.equal(found, expected)
+        result = result.unsqueeze(-1) * coverage(axis, torch.ones((), dtype=torch.complex64))
+    assert result.dtype == torch.float32
+    assert torch.equal(result, expected)
 
 
 def test_what_is_unfolded_is_a_view() -> None:
@@ -141,7 +141,7 @@ def test_what_is_written_in_place_survives_the_compiler() -> None:
 def test_flat_positions_are_those_of_a_flattened_grid() -> None:
     grid = [3, 4, 5]
     axes = [torch.tensor([2, 0]), torch.tensor([1]), torch.tensor([4, 3, 0])]
-    found = flat_positions(axes, grid)
+    result = flat_positions(axes, grid)
     points = torch.arange(60).reshape(grid)
     expected = points[axes[0]][:, axes[1]][:, :, axes[2]]
-    assert torch.equal(found, expected)
+    assert torch.equal(result, expected)

@@ -186,14 +186,14 @@ def test_the_support_of_a_tile_is_what_it_touches(
     A = data.draw(blocks_of_arrays())
     tile = A.split(A, data.draw(windows_in(A)))
     dims = (*A.oshape, *A.ishape)
-    found = [tile.support(dim) for dim in dims]
-    assert found == [tile.H.support(dim) for dim in dims]
+    results = [tile.support(dim) for dim in dims]
+    assert results == [tile.H.support(dim) for dim in dims]
     touching = tile.to_dense().reshape([tile.size(dim) or 0 for dim in dims]).nonzero()
     if len(touching):
         ends = zip(touching.amin(0).tolist(), touching.amax(0).tolist(), strict=True)
-        assert found == [slice(first, last + 1) for first, last in ends]
+        assert results == [slice(first, last + 1) for first, last in ends]
     else:  # along one axis nothing touches
-        assert any(piece is not None and piece.start == piece.stop for piece in found)
+        assert any(piece is not None and piece.start == piece.stop for piece in results)
 
 
 def test_a_name_that_array_and_blocks_share_cannot_be_sliced() -> None:

@@ -229,14 +229,14 @@ def test_the_support_of_a_tile_is_what_it_touches(
     A = data.draw(convolutions_on_grids())
     tile = A.split(A, data.draw(windows_in(A)))
     blocks = tile.to_dense().reshape([tile.size(dim) or 0 for dim in (*A.oshape, *A.ishape)])
-    found = [tile.support(dim) for dim in (*A.oshape, *A.ishape)]
-    assert found == [tile.H.support(dim) for dim in (*A.oshape, *A.ishape)]
+    results = [tile.support(dim) for dim in (*A.oshape, *A.ishape)]
+    assert results == [tile.H.support(dim) for dim in (*A.oshape, *A.ishape)]
     touching = (blocks.abs() > 1e-9).nonzero()
     if len(touching):
         ends = zip(touching.amin(0).tolist(), touching.amax(0).tolist(), strict=True)
-        assert found == [slice(first, last + 1) for first, last in ends]
+        assert results == [slice(first, last + 1) for first, last in ends]
     else:  # along one axis nothing touches
-        assert any(piece is not None and piece.start == piece.stop for piece in found)
+        assert any(piece is not None and piece.start == piece.stop for piece in results)
 
 
 def test_the_halo_of_a_periodic_grid_is_all_of_it_at_the_ends_alone() -> None:

@@ -43,8 +43,8 @@ FITTED: dict[str, NamedLinop] = {
 
 def each(A: NamedLinop, x: Tensor, ndim: int) -> Tensor:
     parts = x.reshape(-1, *x.shape[x.ndim - ndim :])
-    found = torch.stack([A(part) for part in parts])
-    return found.reshape(*x.shape[: x.ndim - ndim], *found.shape[1:])
+    result = torch.stack([A(part) for part in parts])
+    return result.reshape(*x.shape[: x.ndim - ndim], *result.shape[1:])
 
 
 @pytest.mark.parametrize("front", [("P",), ("...",), ("P", "..."), ("P", "Q")])
@@ -80,8 +80,8 @@ def test_what_says_nothing_of_further_dimensions_stays_unfitted() -> None:
 def test_compositions_and_kronecker_products_use_it() -> None:
     A, B = FITTED["Concat"], FITTED["Rearrange"].renamed({ND("N"): ND("K")})
     x = torch.randn(N, N, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
-    found = Kronecker(A, B)(x)
+    result = Kronecker(A, B)(x)
     expected = (W @ x).reshape(2, 2, 2).mT
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
     chain = FITTED["Stack"] @ Diagonal(W, ("P", "N"))
     assert chain.oshape == ("P", "N", "S")

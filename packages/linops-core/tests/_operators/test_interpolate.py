@@ -94,8 +94,8 @@ def test_each_frame_has_points_of_its_own(batch: list[str], run: str | None) -> 
         for j in range(3):
             one = Interpolate(locs[i, j], [5], width=3)
             frame = x.select(max(t, u), (i, j)[t < u]).select(min(t, u), (j, i)[t < u])
-            found = y.select(max(t, u), (i, j)[t < u]).select(min(t, u), (j, i)[t < u])
-            torch.testing.assert_close(found, one(frame))
+            result = y.select(max(t, u), (i, j)[t < u]).select(min(t, u), (j, i)[t < u])
+            torch.testing.assert_close(result, one(frame))
 
 
 def test_frames_come_first() -> None:
@@ -237,13 +237,13 @@ def test_gradients_to_locations_at_kinks_are_differences_towards_larger_coordina
                         {"order": order})  # fmt: skip
         return A(x).sum()
 
-    (found,) = torch.autograd.grad(value(locs.requires_grad_()), locs)
+    (result,) = torch.autograd.grad(value(locs.requires_grad_()), locs)
     locs, step = locs.detach(), 1e-5
     for axis in range(2):
         ahead = torch.zeros_like(locs).index_fill(1, torch.tensor([axis]), step)
         # Of second order, and of points on one side alone.
         difference = (4 * value(locs + ahead) - 3 * value(locs) - value(locs + 2 * ahead)) / 2
-        assert found[0, axis].item() == pytest.approx(difference.item() / step, abs=1e-6)
+        assert result[0, axis].item() == pytest.approx(difference.item() / step, abs=1e-6)
 
 
 @pytest.mark.parametrize("norm", [1, 2])
@@ -259,7 +259,7 @@ def test_gradients_where_the_kaiser_bessel_kernel_jumps_are_those_of_the_nearer_
     locs = torch.tensor([[at]], dtype=torch.float64, requires_grad=True)
     x = torch.arange(1.0, 7, dtype=torch.float64).square()
     A = Interpolate(locs, [6], width=width, norm=norm, kernel_params={"beta": beta})
-    (found,) = torch.autograd.grad(A(x).sum(), locs)
+    (result,) = torch.autograd.grad(A(x).sum(), locs)
     expected = 0.0
     for n in range(-6, 12):
         t = (n - at) / (width / 2)
@@ -267,7 +267,7 @@ def test_gradients_where_the_kaiser_bessel_kernel_jumps_are_those_of_the_nearer_
             q = (beta / 2) ** 2 * (1 - t * t)  # dI_0/dl is beta^2 / 2 times t / radius times I_1
             slope = sum(q**k / (math.factorial(k) * math.factorial(k + 1)) for k in range(30))
             expected += x[n % 6].item() * beta**2 / 2 * t / (width / 2) * slope
-    assert found.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    assert result.item() == pytest.approx(expected, rel=1e-12, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -359,8 +359,8 @@ def test_gradients_to_locations_are_the_sum_of_those_of_the_tiles(mode: str, nor
     x = torch.randn(4, 3, dtype=torch.float64)
     tiles = [A.split(A, {ND("Kx"): piece}) for piece in (slice(0, 1), slice(1, 4))]
     y = tiles[0](x[:1]) + tiles[1](x[1:])
-    found, wanted = (torch.autograd.grad(z.square().sum(), A.locs)[0] for z in (y, A(x)))
-    torch.testing.assert_close(found, wanted)
+    result, wanted = (torch.autograd.grad(z.square().sum(), A.locs)[0] for z in (y, A(x)))
+    torch.testing.assert_close(result, wanted)
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
@@ -375,8 +375,8 @@ def test_locations_in_half_precision_are_used_as_they_are(
     x = torch.randn([5] * ndim, dtype=torch.complex64)
     y = A(x)
     assert y.dtype == A.H(y).dtype == torch.complex64
-    for found, expected in ((y, exact(x)), (A.H(y), exact.H(y))):
-        torch.testing.assert_close(found, expected.to(torch.complex64), rtol=1e-4, atol=1e-3)
+    for result, expected in ((y, exact(x)), (A.H(y), exact.H(y))):
+        torch.testing.assert_close(result, expected.to(torch.complex64), rtol=1e-4, atol=1e-3)
     if width == 2:  # values of wider kernels exceed half precision
         assert A(x.real.half()).dtype == torch.float16
 
@@ -395,18 +395,18 @@ def test_weights_beyond_single_precision_give_the_values_of_the_formula(
         factor = math.exp(-beta * ndim)
         torch.testing.assert_close(exact.to_dense(), factor * plain.to_dense())
     x = torch.randn([3] * ndim) * (1 if scaled else math.exp(-0.8 * beta * ndim))
-    found, y = A(x), exact(x.double())
-    assert found.dtype == A.H(found).dtype == A.H(found.detach()).dtype == torch.float32
-    torch.testing.assert_close(found, y.float(), rtol=1e-3, atol=1e-4 * float(y.abs().max()))
+    result, y = A(x), exact(x.double())
+    assert result.dtype == A.H(result).dtype == A.H(result.detach()).dtype == torch.float32
+    torch.testing.assert_close(result, y.float(), rtol=1e-3, atol=1e-4 * float(y.abs().max()))
     weight = float(1 / y.abs().max())
-    (of_locs,) = torch.autograd.grad((weight * found).sum(), locs)
+    (of_locs,) = torch.autograd.grad((weight * result).sum(), locs)
     exact_locs = nn.Parameter(exact.locs)
     y = functional_call(exact, {"locs": exact_locs}, (x.double(),))
     (wanted,) = torch.autograd.grad((weight * y).sum(), exact_locs)
     largest = float(wanted.abs().max())
     torch.testing.assert_close(of_locs, wanted.float(), rtol=1e-3, atol=1e-4 * largest)
     table = Interpolate(locs.detach(), [3] * ndim, width=3, kernel_params=params)
-    torch.testing.assert_close(table(x), found.detach(), rtol=1e-5, atol=0)
+    torch.testing.assert_close(table(x), result.detach(), rtol=1e-5, atol=0)
 
 
 def test_names_of_any_kind_may_stand_beside_the_coordinates() -> None:

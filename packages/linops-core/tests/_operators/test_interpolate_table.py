@@ -41,15 +41,15 @@ def pair(locs: Tensor, *args: Any, **options: Any) -> tuple[Interpolate, Interpo
 
 def kept(linop: NamedLinop, dtype: torch.dtype = torch.float64) -> InterpolationTable | None:
     """Return the table, but not weights along each axis."""
-    found = anything_kept(linop, dtype)
-    return found if isinstance(found, InterpolationTable) else None
+    result = anything_kept(linop, dtype)
+    return result if isinstance(result, InterpolationTable) else None
 
 
 def anything_kept(
     linop: NamedLinop, dtype: torch.dtype = torch.float64
 ) -> InterpolationTable | Neighbours | None:
-    found: InterpolationTable | Neighbours | None = vars(linop)["_table"]._values.get(dtype)
-    return found
+    result: InterpolationTable | Neighbours | None = vars(linop)["_table"]._values.get(dtype)
+    return result
 
 
 def nbytes(table: InterpolationTable | None) -> int:
@@ -142,17 +142,17 @@ def test_a_table_that_is_made_in_parts_is_that_made_at_once(
         patch.setattr(_table, "_STEP", step)
         A.N(x)
     B.N(x)
-    found, expected = (kept(linop, torch.float32) for linop in (A, B))
-    assert found is not None and expected is not None
+    result, expected = (kept(linop, torch.float32) for linop in (A, B))
+    assert result is not None and expected is not None
     for half in ("_by_point", "_by_node"):
-        for ours, other in zip(getattr(found, half)[:3], getattr(expected, half)[:3], strict=True):
+        for ours, other in zip(getattr(result, half)[:3], getattr(expected, half)[:3], strict=True):
             assert ours.dtype == other.dtype and torch.equal(ours, other)
-    columns, weights, *_ = found._by_point
+    columns, weights, *_ = result._by_point
     nodes, order = columns.sort(stable=True)
-    by_node = found._by_node
+    by_node = result._by_node
     assert by_node is not None and torch.equal(by_node.weights, weights[order])
-    assert torch.equal(by_node.columns, order.int() // found._n_weights)
-    assert torch.equal(by_node.begins.diff(), nodes.bincount(minlength=found._n))
+    assert torch.equal(by_node.columns, order.int() // result._n_weights)
+    assert torch.equal(by_node.begins.diff(), nodes.bincount(minlength=result._n))
 
 
 @given(
@@ -169,8 +169,8 @@ def test_rows_that_are_added_in_parts_have_the_same_sums(
     y = torch.randn(n_batches, n_points, dtype=torch.complex128)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_table, "MANY", many)
-        found = A.H(y)
-    torch.testing.assert_close(found, B.H(y))
+        result = A.H(y)
+    torch.testing.assert_close(result, B.H(y))
     table = kept(A)
     assert table is not None and table._by_node is not None
     rows: _table.SparseRows | None = table._by_node
@@ -253,10 +253,10 @@ def test_locations_do_not_decide_the_dtype(dtype: torch.dtype, budget: int | Non
     x, y = torch.randn(6, 5).to(dtype), torch.randn(40).to(dtype)
     accuracy = 10 * torch.finfo(dtype).eps
     for linop, values in ((A, x), (A.H, y)):
-        found, exact = linop(values), linop(values.to(torch.complex128))
-        assert (found.dtype, exact.dtype) == (dtype, torch.complex128)
+        result, exact = linop(values), linop(values.to(torch.complex128))
+        assert (result.dtype, exact.dtype) == (dtype, torch.complex128)
         largest = float(exact.abs().max())
-        torch.testing.assert_close(found.to(exact.dtype), exact, rtol=0, atol=accuracy * largest)
+        torch.testing.assert_close(result.to(exact.dtype), exact, rtol=0, atol=accuracy * largest)
     B = Interpolate(nn.Parameter(locs), [6, 5], ())
     B(x).abs().sum().backward()
     assert B.locs.grad is not None and B.locs.grad.dtype == torch.float64
@@ -280,10 +280,10 @@ def test_past_the_budget_of_a_table_weights_along_each_axis_are_kept(
         for _ in range(2):
             torch.testing.assert_close(A(x), B(x))
             torch.testing.assert_close(A.H(y), B.H(y))
-        found = anything_kept(A, real)
-        assert A._nbytes_of_table(real) == 0 and (found is not None) == (nbytes <= budget)
-        if isinstance(found, Neighbours):
-            assert sum(t.nbytes for t in (*found.positions, *found.weights)) <= nbytes
+        result = anything_kept(A, real)
+        assert A._nbytes_of_table(real) == 0 and (result is not None) == (nbytes <= budget)
+        if isinstance(result, Neighbours):
+            assert sum(t.nbytes for t in (*result.positions, *result.weights)) <= nbytes
         A.locs.copy_(points(9, len(grid), seed=1))
         torch.testing.assert_close(A(x), B(x))  # B has the same locations
         locs.copy_(points(9, len(grid)))
@@ -333,9 +333,9 @@ def test_the_table_follows_the_locations(change: str) -> None:
         x, y = x.float(), y.float()
     B = Interpolate(new, [4, 3], (), table_budget=0)
     part = B.split(B, {ND("K"): slice(1, 4)})
-    found = [A(x), A.H(y), tile(x), tile.H(y[1:4])]
+    results = [A(x), A.H(y), tile(x), tile.H(y[1:4])]
     expected = [B(x), B.H(y), part(x), part.H(y[1:4])]
-    for before, value, wanted in zip(old, found, expected, strict=True):
+    for before, value, wanted in zip(old, results, expected, strict=True):
         assert not torch.allclose(before.to(value.dtype), value)
         torch.testing.assert_close(value, wanted, rtol=1e-4, atol=1e-5)
     assert nbytes(kept(A, x.dtype)) == A._nbytes_of_table(x.dtype) > 0
@@ -376,9 +376,9 @@ def test_tiles_of_one_place_share_a_table_that_is_freed_with_them() -> None:
     assert None not in made and len({*map(id, made)}) == 3
     assert [kept(tile) for tile in again] == made
     assert kept(A.split(A, whole)) is kept(A) is None
-    found = weakref.ref(made[0])
+    result = weakref.ref(made[0])
     del tiles, again, tile, made
-    assert found() is None
+    assert result() is None
 
 
 COPIES: dict[str, Callable[[NamedLinop], NamedLinop]] = {
@@ -459,8 +459,8 @@ def test_gradients_in_batches_are_the_rows_of_the_matrix() -> None:
     A = Interpolate(points(5, 1), [4])
     y = torch.randn(5, dtype=torch.float64, requires_grad=True)
     rows = torch.eye(4, dtype=torch.float64)
-    (found,) = torch.autograd.grad(A.H(y), y, rows, is_grads_batched=True)
-    torch.testing.assert_close(found, A.H(torch.eye(5, dtype=torch.float64)).T)
+    (result,) = torch.autograd.grad(A.H(y), y, rows, is_grads_batched=True)
+    torch.testing.assert_close(result, A.H(torch.eye(5, dtype=torch.float64)).T)
 
 
 def test_gradients_are_those_of_the_locations_of_the_forward_pass() -> None:
@@ -477,13 +477,13 @@ def test_gradients_are_those_of_the_locations_of_the_forward_pass() -> None:
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
 def test_forward_derivatives_to_locations_pass_the_table_by() -> None:
     locs, x = points(5, 1), torch.randn(4, dtype=torch.float64)
-    found = []
+    results = []
     for linop in pair(locs, [4]):
         linop(x)
         with forward_ad.dual_level():
             linop.locs = forward_ad.make_dual(locs, torch.ones_like(locs))
-            found.append(forward_ad.unpack_dual(linop(x)).tangent)
-    torch.testing.assert_close(found[0], found[1])
+            results.append(forward_ad.unpack_dual(linop(x)).tangent)
+    torch.testing.assert_close(results[0], results[1])
 
 
 def test_a_call_without_data_leaves_nothing_behind() -> None:

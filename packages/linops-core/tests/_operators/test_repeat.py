@@ -155,8 +155,8 @@ def test_neighbours_know_how_often() -> None:
 def test_gradients_are_those_of_the_sum() -> None:
     x = torch.ones(3, requires_grad=True)
     weight = torch.arange(6.0).reshape(2, 3)
-    (found,) = torch.autograd.grad((weight * Repeat({"C": 2}, "N", "CN")(x)).sum(), x)
-    assert found.tolist() == weight.sum(0).tolist()
+    (result,) = torch.autograd.grad((weight * Repeat({"C": 2}, "N", "CN")(x)).sum(), x)
+    assert result.tolist() == weight.sum(0).tolist()
 
 
 @pytest.mark.parametrize(

@@ -104,8 +104,8 @@ def test_kept_counts_are_those_of_the_indices_the_tile_and_the_dtype(data: st.Da
         for at in zip(*[idx.tolist()[window.get(ND("K"), whole)] for idx in A.idx], strict=True):
             expected[at] += 1
         rows = expected[window.get(ND("Kx"), whole)]
-        found = tile(torch.ones_like(rows))
-        assert found.dtype == dtype and torch.equal(found, rows)
+        result = tile(torch.ones_like(rows))
+        assert result.dtype == dtype and torch.equal(result, rows)
 
 
 def test_counts_beyond_those_that_a_float_counts() -> None:

@@ -146,9 +146,11 @@ def test_many_samples_of_one_point_are_added_without_large_rounding(dtype: torch
     A.idx_0, A.idx_1 = torch.ones(n, dtype=torch.uint8), torch.full((n,), 2)
     x = torch.zeros(2, n, dtype=dtype, requires_grad=True)
     (gradient,) = torch.autograd.grad(torch.vdot(y, A(x)).real, x)
-    for found in (A.H(y), gradient):
-        assert found.dtype == dtype and found[1, 2].real.item() == pytest.approx(0.1 * n, rel=1e-6)
-        assert found.count_nonzero() == 1
+    for result in (A.H(y), gradient):
+        assert result.dtype == dtype and result[1, 2].real.item() == pytest.approx(
+            0.1 * n, rel=1e-6
+        )
+        assert result.count_nonzero() == 1
 
 
 def test_indices_without_values_are_taken_as_they_are() -> None:

@@ -40,5 +40,5 @@ def test_the_padding_is_that_of_ndimage(ours: str, theirs: str, kernel: np.ndarr
 def test_shifts_are_those_of_fourier_shift() -> None:
     shifts = [0.3, -1.7]
     expected = np.fft.ifftn(ndimage.fourier_shift(np.fft.fftn(X), shifts))
-    found = FourierShift(("Nx", "Ny"), shifts)(torch.from_numpy(X)).numpy()
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    result = FourierShift(("Nx", "Ny"), shifts)(torch.from_numpy(X)).numpy()
+    np.testing.assert_allclose(result, expected, atol=1e-12)

@@ -257,10 +257,10 @@ class TestRealLinearAdjointOfAutograd(OfFunctions):
 @pytest.mark.parametrize("y", [values(2), values(2).real.clone()])
 def test_the_adjoint_of_autograd_is_that_of_the_matrix(matrix: Tensor, y: Tensor) -> None:
     A = SimpleLinop(Product(matrix), **OF_3_TO_2)
-    found = A.H(y)
-    assert found.is_complex() == (matrix.is_complex() or y.is_complex())
+    result = A.H(y)
+    assert result.is_complex() == (matrix.is_complex() or y.is_complex())
     expected = matrix.mH.to(torch.complex128) @ y.to(torch.complex128)
-    torch.testing.assert_close(found.to(torch.complex128), expected)
+    torch.testing.assert_close(result.to(torch.complex128), expected)
 
 
 def test_the_adjoint_of_autograd_of_a_real_transform_is_that_of_real_products() -> None:
@@ -351,8 +351,8 @@ def test_second_derivatives_go_through_the_adjoint_of_autograd() -> None:
     matrix = nn.Parameter(values(2, 3))
     A = SimpleLinop(lambda x: x @ matrix.mT, ishape="N", oshape="M", sizes={"N": 3})
     y = values(2).requires_grad_()
-    (found,) = torch.autograd.grad(A.H(y).abs().square().sum(), y)
-    torch.testing.assert_close(found, 2 * matrix @ (matrix.mH @ y))
+    (result,) = torch.autograd.grad(A.H(y).abs().square().sum(), y)
+    torch.testing.assert_close(result, 2 * matrix @ (matrix.mH @ y))
     (of_matrix,) = torch.autograd.grad(A.H(y).real.sum(), matrix)
     assert of_matrix.abs().sum() > 0
 
@@ -379,13 +379,13 @@ def test_the_adjoint_of_autograd_works_within_a_checkpoint(n: int) -> None:
         lambda x: x @ w + 0 * x.sum(), sizes={"N": n}, ishape=("B", "N"), oshape=("B", "M")
     )
 
-    def loss(found: Tensor) -> Tensor:
-        return found.abs().pow(4).sum()
+    def loss(result: Tensor) -> Tensor:
+        return result.abs().pow(4).sum()
 
     for order in (1, 2):
         results = []
-        for found in (A.H(y), checkpoint(A.H, y, use_reentrant=False)):
-            value = loss(found)
+        for result in (A.H(y), checkpoint(A.H, y, use_reentrant=False)):
+            value = loss(result)
             for _ in range(order):
                 gradients = torch.autograd.grad(value, [y, w], create_graph=True)
                 value = sum((loss(gradient) for gradient in gradients), torch.zeros(()))

@@ -93,8 +93,8 @@ def test_spaces_may_be_the_same(where: Spaces) -> None:
 
 def test_a_matrix_is_filled_row_by_row() -> None:
     where = Spaces(("A", "B"), ("C",), {"A": 2, "B": 2, "C": 2})
-    found = matrix_of(lambda o, i: 100 * o["C"] + 10 * i["A"] + i["B"], where)
-    assert found.real.tolist() == [[0, 1, 10, 11], [100, 101, 110, 111]]
+    result = matrix_of(lambda o, i: 100 * o["C"] + 10 * i["A"] + i["B"], where)
+    assert result.real.tolist() == [[0, 1, 10, 11], [100, 101, 110, 111]]
 
 
 WHERE = Spaces(("N",), ("M",), {"N": 2, "M": 3})

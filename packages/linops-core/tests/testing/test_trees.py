@@ -32,16 +32,16 @@ REAL_PART = Known(
 
 def last_tiles(linop: NamedLinop, known: Known) -> list[NamedLinop]:
     """Return the last tile along each dimension, unless zeros beside blocks have unknown sizes."""
-    found = []
+    results = []
     for dim in linop.dims:
         if linop.role(dim) is not Role.OPAQUE and linop.size(dim) is not None:
             last = slice(known.sizes_of(linop)[dim] - 1, None)
             try:
-                found.append(linop.split(linop, {dim: last}))
+                results.append(linop.split(linop, {dim: last}))
             except SplitError as error:
                 if "blocks are zero along" not in str(error):
                     raise
-    return found
+    return results
 
 
 def derived(known: Known) -> list[NamedLinop]:
@@ -172,8 +172,8 @@ def test_gradients_to_the_input_are_those_of_the_matrix(known: Known) -> None:
         if value.requires_grad:  # it does not for Zero, whose output depends on nothing
             torch.autograd.backward(value)
         expected = known.product(y, dense(linop, known).mH)
-        found = torch.zeros_like(x) if x.grad is None else x.grad
-        torch.testing.assert_close(found.flatten(), expected)
+        result = torch.zeros_like(x) if x.grad is None else x.grad
+        torch.testing.assert_close(result.flatten(), expected)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # torch's forward mode, of itself
@@ -199,10 +199,10 @@ def test_the_forward_derivative_is_that_of_the_matrix_and_of_the_backward_pass(
         applied: Tensor = torch.func.functional_call(A, values, (x,))
         return (y.conj() * applied).sum().real  # torch fails to flatten a conjugate in forward mode
 
-    _, found, *_ = torch.func.jvp(pairing, (weights,), (changes,))
+    _, result, *_ = torch.func.jvp(pairing, (weights,), (changes,))
     gradients = torch.func.grad(pairing)(weights)
     expected = sum((gradients[name].conj() * changes[name]).real.sum() for name in weights)
-    torch.testing.assert_close(found, torch.as_tensor(expected, dtype=found.dtype))
+    torch.testing.assert_close(result, torch.as_tensor(expected, dtype=result.dtype))
 
 
 @given(trees())
@@ -216,10 +216,10 @@ def test_gradients_reach_the_weights_alike_through_the_operator_its_adjoint_and_
     def gradients(value: Tensor) -> list[Tensor]:
         if not value.requires_grad:
             return [torch.zeros_like(weight) for weight in weights]
-        found = torch.autograd.grad(value.real, weights, allow_unused=True)
+        result = torch.autograd.grad(value.real, weights, allow_unused=True)
         return [
             torch.zeros_like(weight) if grad is None else grad
-            for weight, grad in zip(weights, found, strict=True)
+            for weight, grad in zip(weights, result, strict=True)
         ]
 
     if not weights:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import submodules_of
+from linops_core.siblings import is_size, submodules_of
 from nameddim import ND, NamedDimension
 
 from ._distribute import checked_placement, over_ranks
@@ -68,9 +68,7 @@ def plan_mesh(
     owner = "plan_mesh"
     if not isinstance(linop, NamedLinop):
         raise TypeError(f"{owner}: linop must be a NamedLinop, got {type(linop)}")
-    if not isinstance(mesh, Mapping) or not all(
-        isinstance(size, int) and size > 0 for size in mesh.values()
-    ):
+    if not isinstance(mesh, Mapping) or not all(map(is_size, mesh.values())):
         raise TypeError(
             f"{owner}: mesh must be a mapping of names to positive numbers of ranks, got {mesh!r}"
         )

@@ -117,9 +117,9 @@ def test_it_is_the_operator_of_one_process(ranks: Ranked, data: st.DataObject) -
         mine = here.clone().requires_grad_()
         z = B(mine)
         loss = (z * there.conj()).real.sum() + z.abs().square().sum()
-        found = torch.autograd.grad(loss, [mine, *weights])
-        torch.testing.assert_close(found[0], B.local_input(gradients[0]))
-        for gradient, right in zip(found[1:], gradients[1:], strict=True):
+        result = torch.autograd.grad(loss, [mine, *weights])
+        torch.testing.assert_close(result[0], B.local_input(gradients[0]))
+        for gradient, right in zip(result[1:], gradients[1:], strict=True):
             torch.testing.assert_close(gradient, right)
 
     ranks.run(program)
@@ -209,8 +209,8 @@ def test_a_transform_of_one_dimension_is_cut_along_its_batch_meanwhile(ranks: Ra
         mesh, sizes = ranks.mesh(r=ranks.n_ranks), {"C": 3, "Nx": 5}
         A = distribute_linop(FFT(1, ("C",)), mesh, {"Nx": "r"}, sizes=sizes)
         for v in (x, x.conj(), x.imag, x.conj().imag):
-            found = A.full_output(A(A.local_input(v)))
-            torch.testing.assert_close(found, torch.fft.fft(v, norm="ortho"))
+            result = A.full_output(A(A.local_input(v)))
+            torch.testing.assert_close(result, torch.fft.fft(v, norm="ortho"))
 
     ranks.run(program)
 
@@ -230,14 +230,14 @@ def test_conjugate_gradients(ranks: Ranked, mesh_shape: tuple[int, ...]) -> None
         B = distribute_linop(A, mesh, placement)
         normal = B.N
         assert isinstance(normal, DistributedLinop)
-        found = conjugate_gradients(
+        result = conjugate_gradients(
             normal + Identity(B.ishape),
             B.local_input(right),
             gtol=1e-11,
             ltol=0.0,
             max_num_iters=80,
         )
-        torch.testing.assert_close(normal.full_output(found), x, rtol=1e-6, atol=1e-8)
+        torch.testing.assert_close(normal.full_output(result), x, rtol=1e-6, atol=1e-8)
 
     ranks.run(program)
 

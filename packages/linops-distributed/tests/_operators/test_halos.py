@@ -70,8 +70,8 @@ def test_it_is_that_of_one_process(ranks: Ranked, data: st.DataObject) -> None:
         torch.testing.assert_close(whole(B.H, B.N(mine)), A.N(x).detach())
         torch.testing.assert_close(whole(B, B.H.N(B.local_output(y))), A.H.N(y).detach())
         loss = (z * B.local_output(y).conj()).real.sum()
-        found = torch.autograd.grad(loss, [mine, *weights])
-        torch.testing.assert_close([*found], [B.local_input(wanted[0]), *wanted[1:]])
+        result = torch.autograd.grad(loss, [mine, *weights])
+        torch.testing.assert_close([*result], [B.local_input(wanted[0]), *wanted[1:]])
 
     ranks.run(program)
 
@@ -95,8 +95,8 @@ def test_no_more_is_sent_than_halos(three: Ranked) -> None:
         n_rows = (2, 4, 2)[rank]  # for a rank at an edge, and for one with two neighbours
         back = B.H
         assert isinstance(back, DistributedLinop)
-        found = [sent_by(B, B.local_input(x)), sent_by(back, B.local_output(x))]
-        for sent, what in zip(found, ("exchange", "sum"), strict=True):
+        results = [sent_by(B, B.local_input(x)), sent_by(back, B.local_output(x))]
+        for sent, what in zip(results, ("exchange", "sum"), strict=True):
             assert sent == [
                 Sent(f"the {what} of the halos of Nx", "exchange", ("r",), 3, n_rows * row)
             ]

@@ -20,9 +20,9 @@ def test_all_ranks_have_the_state_of_an_operator_that_all_have(ranks: Ranked) ->
         for linop, dim in ((chain, "M"), (chain, "N"), (stack, "K")):
             A = distribute_linop(linop, ranks.mesh(r=ranks.n_ranks), {dim: "r"})
             for own, whole in ((A, linop), (A.H, linop.H)):
-                found, wanted = (each.state_dict(keep_vars=True) for each in (own, whole))
-                assert [*found] == [*wanted]
-                assert all(found[name] is tensor for name, tensor in wanted.items())
+                result, wanted = (each.state_dict(keep_vars=True) for each in (own, whole))
+                assert [*result] == [*wanted]
+                assert all(result[name] is tensor for name, tensor in wanted.items())
 
     ranks.run(program)
 

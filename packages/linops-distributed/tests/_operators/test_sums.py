@@ -79,8 +79,8 @@ def test_two_dimensions_of_a_chain_on_one_dimension_of_the_mesh(ranks: Ranked) -
         torch.testing.assert_close(A.full_output(A(A.local_input(x))), W @ V @ x)
         back = A.H
         assert isinstance(back, DistributedLinop)
-        found = back.full_output(back(A.local_output(y)))
-        torch.testing.assert_close(found, (W @ V).mH @ y)
+        result = back.full_output(back(A.local_output(y)))
+        torch.testing.assert_close(result, (W @ V).mH @ y)
         A.ranks.log = []
         A(A.local_input(x))
         assert [sent.n_bytes for sent in A.ranks.log] == ([48] if ranks.n_ranks > 1 else [])
@@ -104,8 +104,8 @@ def test_ordered_sums_are_those_in_the_order_of_the_ranks(ranks: Ranked) -> None
         A = distribute_linop(linop, mesh, {"N": "r"}, ordered=True)
         return A(torch.ones(1))
 
-    for found in ranks.run(program):
-        assert torch.equal(found, wanted)
+    for result in ranks.run(program):
+        assert torch.equal(result, wanted)
 
 
 @pytest.mark.parametrize("dim", ["M", "N", "L"])
@@ -185,11 +185,11 @@ def test_shares_of_real_and_of_complex_operands(
             torch.testing.assert_close(y, B.local_output(A(x)))
             normal = B.N(B.local_input(x))
             torch.testing.assert_close(normal, B.local_input(A.N(x)))
-        found = torch.autograd.grad(y.abs().square().sum(), own, allow_unused=True)
+        result = torch.autograd.grad(y.abs().square().sum(), own, allow_unused=True)
         share = y if side == "idim_and_idx" else B.full_output(y)
         wanted = torch.autograd.grad(A(x).abs().square().sum(), own)
         assert share.dtype == torch.complex128
-        for gradient, whole in zip(found, wanted, strict=True):
+        for gradient, whole in zip(result, wanted, strict=True):
             torch.testing.assert_close(gradient, whole)
 
     ranks.run(program)

@@ -68,7 +68,7 @@ def test_the_slowest_rank_is_waited_for() -> None:
 def test_the_picture_has_a_row_for_ranks_that_do_the_same() -> None:
     plan = plan_mesh(sense(), {"coils": 1024}, {"C": "coils"})
     drawn = ET.fromstring(plan.timeline("normal", Link(1e-5, 1e10), 1e10).to_svg())
-    texts = [found.text for found in drawn.iter("{http://www.w3.org/2000/svg}text")]
+    texts = [result.text for result in drawn.iter("{http://www.w3.org/2000/svg}text")]
     assert {"ranks 0-4", "ranks 5-1023", "along coils"} <= {*texts}
 
 

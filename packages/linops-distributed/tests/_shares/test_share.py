@@ -75,8 +75,8 @@ def test_of_any_operator(two: Ranked, data: st.DataObject) -> None:
         except Exception as error:  # a function that cannot be sent
             assert "pickle" in str(error), error
             return
-        found = A.full_output(A(A.local_input(x))).flatten()
-        torch.testing.assert_close(found + 0j, known.product(x))
+        result = A.full_output(A(A.local_input(x))).flatten()
+        torch.testing.assert_close(result + 0j, known.product(x))
 
     two.run(program)
 
@@ -144,10 +144,10 @@ def test_weights_of_shares_are_trained(four: Ranked, mesh: dict[str, int], sent:
             A = distribute_linop(load, where, placement, sizes=sizes)
         weights = [w for w in (*A.parameters(), *A.buffers()) if w.requires_grad]
         loss = A(A.local_input(batch)).abs().square().sum()
-        for weight, found in zip(weights, torch.autograd.grad(loss, weights), strict=True):
+        for weight, result in zip(weights, torch.autograd.grad(loss, weights), strict=True):
             is_mask = weight.shape == mask.shape
             piece = A.window["C"]  # type: ignore[index]
-            torch.testing.assert_close(found, wanted[1] if is_mask else wanted[0][piece])
+            torch.testing.assert_close(result, wanted[1] if is_mask else wanted[0][piece])
         assert len(weights) == 2
 
     four.run(program)

@@ -31,8 +31,8 @@ def check_scanner(
             mine = B.local_input(x)
             z = B(mine)
             torch.testing.assert_close(B.full_output(z.detach()), y.detach())
-            (found,) = torch.autograd.grad(z.abs().square().sum(), maps)
-            torch.testing.assert_close(found, wanted)
+            (result,) = torch.autograd.grad(z.abs().square().sum(), maps)
+            torch.testing.assert_close(result, wanted)
             back = B.H
             assert isinstance(back, DistributedLinop)
             with torch.no_grad():

@@ -2,43 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from operator import index
-from typing import SupportsFloat, SupportsIndex
 
 import torch
 from torch import Tensor
 
 from linops_core.siblings import not_a_tensor
-
-
-def check_number(owner: str, name: str, value: SupportsIndex, least: int) -> int:
-    """Return ``value`` as an int; raise an error unless it is an integer >= ``least``."""
-    try:
-        number = index(value)
-    except TypeError:
-        number = None
-    if number is None or isinstance(value, bool):
-        raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
-    if number < least:
-        raise ValueError(f"{owner}: {name} must be at least {least}, got {number}")
-    return number
-
-
-def check_real(
-    owner: str, name: str, value: SupportsFloat, least: float = -math.inf, *, more: bool = False
-) -> float:
-    """Return ``value``; raise an error unless it is finite and >= ``least`` (``more``: > it)."""
-    try:
-        is_finite = math.isfinite(value)
-    except (TypeError, RuntimeError):
-        raise TypeError(f"{owner}: {name} must be a real number, got {value!r}") from None
-    if not is_finite or float(value) < least or (more and float(value) == least):
-        rule = f"{'more than' if more else 'at least'} {least:g} and finite"
-        rule = "finite" if least == -math.inf else rule
-        raise ValueError(f"{owner}: {name} must be {rule}, got {value!r}")
-    return float(value)
 
 
 def check_real_tensor(
@@ -51,12 +21,6 @@ def check_real_tensor(
         raise ValueError(
             f"{owner}: {name} must have the shape {tuple(shape)}{end}, got {tuple(value.shape)}"
         )
-
-
-def check_positive_integers(owner: str, **numbers: SupportsIndex) -> None:
-    """Raise an error unless all numbers are positive integers."""
-    for name, value in numbers.items():
-        check_number(owner, name, value, 1)
 
 
 def check_dtype(owner: str, dtype: torch.dtype, *, real: bool, complex_: bool) -> None:

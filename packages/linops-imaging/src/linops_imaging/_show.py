@@ -10,9 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from linops_core.siblings import check_integer
 from nameddim import NamedDimension, as_dims
 
-from ._checks import check_number
 from ._extras import optional_module
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def show(
         there is no array, or if the number of ``axes`` is not that of the panels.
     """
     pyplot = optional_module("matplotlib.pyplot", "show", "show")
-    check_number("show", "max_panels", max_panels, 1)
+    check_integer("show", "max_panels", max_panels, 1)
     if limits is not None:
         try:
             low, high = map(float, limits)

@@ -13,10 +13,10 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from linops_core import GridOperator, Identity, NamedLinop, linear_function
-from linops_core.siblings import MixedAxis, unused_names
+from linops_core.siblings import MixedAxis, check_integer, unused_names
 from nameddim import NamedDimension, NamedShape, as_dims
 
-from ._checks import check_number, sizes_of_grid
+from ._checks import sizes_of_grid
 from ._filter_bank import Filter, analysis, synthesis
 
 WaveletStep: TypeAlias = Callable[[Tensor, int, Filter], Tensor]
@@ -121,7 +121,7 @@ class Wavelet(GridOperator[MixedAxis]):
                 for n in range(min(levels), 0, -1)
                 if n == 1 or all(8 * (-size % 2**n) <= size for size in grid_size)
             )
-        check_number("Wavelet", "n_levels", n_levels, 0)
+        check_integer("Wavelet", "n_levels", n_levels, 0)
         for dim, size in zip(grid, grid_size, strict=True):
             if n_levels > (size - 1).bit_length():
                 raise ValueError(

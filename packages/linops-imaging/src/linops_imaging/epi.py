@@ -30,9 +30,8 @@ import torch
 from torch import Tensor
 
 from linops_core import Identity, NamedLinop, SliceableLinop
+from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
-
-from ._checks import check_number, check_real
 
 __all__ = ["LinePhase", "estimate_phase", "trapezoid"]
 
@@ -99,7 +98,7 @@ class LinePhase(SliceableLinop):
         if not isinstance(is_reversed, Tensor) or is_reversed.dtype != torch.bool:
             kind = is_reversed.dtype if isinstance(is_reversed, Tensor) else type(is_reversed)
             raise TypeError(f"LinePhase: is_reversed must be a tensor of bool, got {kind}")
-        check_number("LinePhase", "n_readout", n_readout, 1)
+        check_integer("LinePhase", "n_readout", n_readout, 1)
         two, phase = as_dims(dims), as_dims(phase_dims)
         whole = as_dims(("...", *phase, *two) if shape is None else shape)
         if len(two) != 2 or len({*two, *phase}) < 2 + len(phase) or not {*two, *phase} <= {*whole}:
@@ -295,9 +294,9 @@ def trapezoid(
     >>> trapezoid(4, 8, 1.0, 2.0, 0.0, 2.0).squeeze(1)
     tensor([-3.7500, -1.7500,  1.7500,  3.7500], dtype=torch.float64)
     """
-    check_number("trapezoid", "n_samples", n_samples, 1)
-    check_number("trapezoid", "n_readout", n_readout, 1)
-    check_real("trapezoid", "dwell_time", dwell_time, 0, more=True)
+    check_integer("trapezoid", "n_samples", n_samples, 1)
+    check_integer("trapezoid", "n_readout", n_readout, 1)
+    check_real("trapezoid", "dwell_time", dwell_time, above=0)
     for name, value in (("ramp_up", ramp_up), ("flat_top", flat_top), ("ramp_down", ramp_down)):
         check_real("trapezoid", name, value, 0)
     total, readout = ramp_up + flat_top + ramp_down, n_samples * dwell_time

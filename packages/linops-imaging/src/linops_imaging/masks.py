@@ -15,7 +15,9 @@ from typing import ParamSpec
 import torch
 from torch import Tensor
 
-from ._checks import check_number, check_real, sizes_of_grid
+from linops_core.siblings import check_integer, check_real
+
+from ._checks import sizes_of_grid
 
 __all__ = ["calibration_region", "poisson_disc", "variable_density"]
 
@@ -238,7 +240,7 @@ def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) 
             f"{owner}: the calibration region must have {len(sizes)} sizes, got {region}"
         )
     for length, size in zip(region, sizes, strict=True):
-        check_number(owner, "the size of the calibration region", length, 0)
+        check_integer(owner, "the size of the calibration region", length, 0)
         if length > size:
             raise ValueError(
                 f"{owner}: the calibration region must fit the grid {tuple(sizes)}, got {region}"
@@ -248,7 +250,7 @@ def _region(owner: str, region_size: int | Sequence[int], sizes: Sequence[int]) 
 
 def _generator(owner: str, seed: int) -> torch.Generator:
     least = -(2**63)  # torch takes negative ones
-    return torch.Generator("cpu").manual_seed(check_number(owner, "seed", seed, least))
+    return torch.Generator("cpu").manual_seed(check_integer(owner, "seed", seed, least))
 
 
 def _distance(sizes: Sequence[int]) -> Tensor:

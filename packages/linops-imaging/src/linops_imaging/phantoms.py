@@ -15,7 +15,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ._checks import check_dtype, check_number, check_real_tensor, sizes_of_grid
+from linops_core.siblings import check_integer
+
+from ._checks import check_dtype, check_real_tensor, sizes_of_grid
 from ._ellipses import HEAD, in_axes_of_ellipse, transform, unit_radius
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._xray._parallel_beam import ParallelBeam
@@ -294,8 +296,8 @@ class CoilSeries:
         TypeError, ValueError
             If a number has a wrong type or is out of range.
         """
-        check_number("CoilSeries.around", "n_coils", n_coils, 1)
-        check_number("CoilSeries.around", "n_terms", n_terms, 1)
+        check_integer("CoilSeries.around", "n_coils", n_coils, 1)
+        check_integer("CoilSeries.around", "n_terms", n_terms, 1)
         if ndim not in (2, 3):
             raise ValueError(f"CoilSeries.around: ndim must be 2 or 3, got {ndim!r}")
         series = cls(torch.zeros(1, *(n_terms,) * ndim, dtype=torch.complex128))

@@ -15,14 +15,9 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from ._checks import (
-    check_dtype,
-    check_number,
-    check_positive_integers,
-    check_real,
-    check_real_tensor,
-    sizes_of_grid,
-)
+from linops_core.siblings import check_integer, check_real
+
+from ._checks import check_dtype, check_real_tensor, sizes_of_grid
 from ._some_at_a_time import AT_ONCE, some_at_a_time
 from ._units import warn_of_degrees
 
@@ -115,7 +110,7 @@ def convert(
         lengths = [fov] * n_axes if isinstance(fov, Real) else [*cast(Sequence[float], fov)]
         if len(lengths) != n_axes:
             raise ValueError(f"convert: fov must be {n_axes} numbers, got {fov!r}")
-        lengths = [check_real("convert", "fov", length, 0, more=True) for length in lengths]
+        lengths = [check_real("convert", "fov", length, above=0) for length in lengths]
         factors = [_PER_LENGTH[name] * length for length in lengths]
     elif encoded_size is not None:
         encoded = sizes_of_grid("convert", encoded_size, n_axes, name="encoded_size")
@@ -170,8 +165,8 @@ def golden_angles(n_angles: int, index: int = 1, dtype: torch.dtype = torch.floa
     tensor([  0.0000, 111.2461, 222.4922])
     """
     check_dtype("golden_angles", dtype, real=True, complex_=False)
-    check_number("golden_angles", "n_angles", n_angles, 0)
-    check_number("golden_angles", "index", index, 1)
+    check_integer("golden_angles", "n_angles", n_angles, 0)
+    check_integer("golden_angles", "index", index, 1)
     step = math.pi / ((1 + math.sqrt(5)) / 2 + index - 1)
     angles = torch.arange(n_angles, dtype=torch.float64)
     return angles.mul_(step).remainder_(2 * math.pi).to(dtype)
@@ -221,7 +216,8 @@ def radial_2d(
              [ 2.,  0.]]])
     """
     check_dtype("radial_2d", dtype, real=True, complex_=False)
-    check_positive_integers("radial_2d", n_spokes=n_spokes, n_readout=n_readout)
+    check_integer("radial_2d", "n_spokes", n_spokes, 1)
+    check_integer("radial_2d", "n_readout", n_readout, 1)
     sizes = sizes_of_grid("radial_2d", grid_size, 2)
     if angles is None:
         angles = golden_angles(n_spokes, dtype=torch.float64)
@@ -278,7 +274,8 @@ def radial_3d(
     tensor([2., 2.])
     """
     check_dtype("radial_3d", dtype, real=True, complex_=False)
-    check_positive_integers("radial_3d", n_spokes=n_spokes, n_readout=n_readout)
+    check_integer("radial_3d", "n_spokes", n_spokes, 1)
+    check_integer("radial_3d", "n_readout", n_readout, 1)
     sizes = sizes_of_grid("radial_3d", grid_size, 3)
     spoke = torch.arange(n_spokes, dtype=torch.float64)
     height = (spoke * _GOLDEN_MEAN**2).remainder(1)
@@ -338,12 +335,12 @@ def spiral_2d(
     tensor([ 0., -2.,  4.])
     """
     check_dtype("spiral_2d", dtype, real=True, complex_=False)
-    check_positive_integers("spiral_2d", n_interleaves=n_interleaves)
-    check_number("spiral_2d", "n_readout", n_readout, 2)
+    check_integer("spiral_2d", "n_interleaves", n_interleaves, 1)
+    check_integer("spiral_2d", "n_readout", n_readout, 2)
     sizes = sizes_of_grid("spiral_2d", grid_size, 2)
     turns = max(sizes) / (2 * n_interleaves) if n_turns is None else n_turns
     for name, value in (("n_turns", turns), ("density", density)):
-        check_real("spiral_2d", name, value, 0, more=True)
+        check_real("spiral_2d", name, value, above=0)
     t = torch.linspace(0, 1, n_readout, dtype=torch.float64)
     first = torch.arange(n_interleaves, dtype=torch.float64).unsqueeze(-1) / n_interleaves
     radius = torch.tensor(sizes, dtype=torch.float64) / 2 * t.pow(density).unsqueeze(-1)

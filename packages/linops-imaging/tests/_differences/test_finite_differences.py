@@ -151,11 +151,11 @@ def test_a_symmetrised_gradient_has_the_frobenius_norm_of_the_matrices(
         ]
     )
     symmetric = (jacobian + jacobian.transpose(0, 1)) / 2
-    found = E(v).flatten(1)
+    result = E(v).flatten(1)
     entries = [(a, b) for a in range(ndim) for b in range(a, ndim)]
-    for entry, (a, b) in zip(found, entries, strict=True):
+    for entry, (a, b) in zip(result, entries, strict=True):
         torch.testing.assert_close(entry, symmetric[a, b] * (1 if a == b else math.sqrt(2)))
-    torch.testing.assert_close(found.square().sum(0), symmetric.square().sum((0, 1)))
+    torch.testing.assert_close(result.square().sum(0), symmetric.square().sum((0, 1)))
     matrix = E.to_dense(dtype=torch.float64)
     check_matrix(E, matrix)
 

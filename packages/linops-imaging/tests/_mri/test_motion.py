@@ -122,10 +122,10 @@ def test_poses_are_found(sizes: tuple[int, ...]) -> None:
     images = torch.stack([blob(sizes, c, torch.eye(n).double()) for c in uniform(2, n, seed=3)])
     options: dict[str, Any] = {"dims": ("B", "A"), "voxel_size": VOXELS[:n]}
     y = rigid_motion(F, shifts, rotations, **options)(images)
-    found = fit_motion(F, images, y, **options)
-    torch.testing.assert_close(found, Motion(shifts, rotations), atol=1e-6, rtol=0)
-    begun = fit_motion(F, images, y, **options, **found._asdict(), max_num_iters=0)
-    torch.testing.assert_close(begun, found)
+    result = fit_motion(F, images, y, **options)
+    torch.testing.assert_close(result, Motion(shifts, rotations), atol=1e-6, rtol=0)
+    begun = fit_motion(F, images, y, **options, **result._asdict(), max_num_iters=0)
+    torch.testing.assert_close(begun, result)
 
 
 def test_no_step_makes_it_worse() -> None:
@@ -148,7 +148,7 @@ def test_no_step_makes_it_worse() -> None:
         ({"dims": ("C",)}, ValueError, "dims must be different dimensions of the locations"),
         ({"dims": ()}, ValueError, "dims must be different dimensions of the locations"),
         ({"voxel_size": (1.0,)}, ValueError, "voxel_size must be 2 numbers"),
-        ({"voxel_size": (1.0, 0.0)}, ValueError, "voxel_size must be more than 0"),
+        ({"voxel_size": (1.0, 0.0)}, ValueError, "voxel_size must be positive"),
     ],
 )
 def test_what_is_wrong_is_refused(

@@ -102,13 +102,13 @@ def test_few_values_are_fitted_where_they_are(values: Sequence[float], decay: fl
 
 def test_the_phase_of_an_image_grows_with_the_field() -> None:
     image, echoes = random(2, *SIZES), (0.004, 0.0052)
-    found = []
+    results = []
     for echo in echoes:
         A = TimeSegments(
             FFT(2, centered=True), FIELD, torch.full((3,), echo, dtype=torch.float64), 1
         )
-        found.append(FFT(2, centered=True).H(A(image)))
-    phase = (found[0].conj() * found[1]).angle() / (2 * math.pi * (echoes[1] - echoes[0]))
+        results.append(FFT(2, centered=True).H(A(image)))
+    phase = (results[0].conj() * results[1]).angle() / (2 * math.pi * (echoes[1] - echoes[0]))
     torch.testing.assert_close(phase, FIELD.expand_as(phase))
 
 
@@ -131,11 +131,11 @@ def test_gradients_to_the_maps_are_those_of_the_exact_sum() -> None:
     maps = [FIELD.clone().requires_grad_(), DECAY.clone().requires_grad_()]
     weights = random(2, 2, 5, seed=3)
     A = TimeSegments(F, maps[0], TIMES, tol=1e-7, r2_star=maps[1])
-    found = torch.autograd.grad((A(x) * weights).real.sum(), maps)
+    result = torch.autograd.grad((A(x) * weights).real.sum(), maps)
     matrix = exact(transform(batch_shape=()), maps[0], TIMES, maps[1])
     y = (x.flatten(1) @ matrix.mT).reshape(2, 2, 5)
     expected = torch.autograd.grad((y * weights).real.sum(), maps)
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(result, expected, atol=1e-5, rtol=1e-4)
 
 
 @pytest.mark.parametrize("toeplitz", [False, True])
@@ -191,7 +191,7 @@ def test_one_frequency_needs_one_segment(field: Tensor) -> None:
         ({"r2_star": DECAY[:2]}, ValueError, "r2_star must have the shape"),
         ({"n_segments": 2.5}, TypeError, "n_segments must be an integer"),
         ({"n_segments": 0}, ValueError, "n_segments must be at least 1"),
-        ({"tol": 0.0}, ValueError, "tol must be more than 0"),
+        ({"tol": 0.0}, ValueError, "tol must be positive"),
         ({"segment_dim": "Nx"}, ValueError, "segment_dim must not be a dimension"),
         ({"tol": 1e-6}, ValueError, "check that the field map is in Hz"),
     ],

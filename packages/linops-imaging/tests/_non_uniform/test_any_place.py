@@ -83,8 +83,8 @@ def test_it_is_the_transform_of_moved_axes(data: st.DataObject) -> None:
         dim = data.draw(st.sampled_from(batch))
         linop, part = data.draw(st.sampled_from([(A, x), (A.N, x), (A.H, y)]))
         at, there = ([*map(str, side)].index(dim) for side in (linop.ishape, linop.oshape))
-        found = linop.split(linop, {dim: slice(1, 2)})(part.narrow(at, 1, 1))
-        torch.testing.assert_close(found, linop(part).narrow(there, 1, 1))
+        result = linop.split(linop, {dim: slice(1, 2)})(part.narrow(at, 1, 1))
+        torch.testing.assert_close(result, linop(part).narrow(there, 1, 1))
 
 
 @pytest.mark.parametrize("dim", ["T", "C"])

@@ -114,10 +114,10 @@ def test_pairs_share_a_kernel(dtype: torch.dtype, n_kernels: int) -> None:
     assert all(kernel.shape == convolution_sizes(SIZES) for kernel in kept.values())
     of_frames = 24 * 8 * math.prod(convolution_sizes(SIZES))
     assert sum(kernel.nbytes for kernel in kept.values()) <= of_frames / 2
-    found = dict(kept)
+    result = dict(kept)
     for linop in (normal.H, normal.split(normal, {"A": slice(1, 3)})):
         linop(x[:, : linop.size(linop.ishape[1])])
-    assert kept == found  # tiles and the adjoint have none of their own
+    assert kept == result  # tiles and the adjoint have none of their own
 
 
 def test_frames_have_kernels_where_these_are_fewer() -> None:
@@ -155,9 +155,9 @@ def test_changed_weights_are_noticed_and_get_gradients() -> None:
     torch.testing.assert_close(A.N(x), 2 * before)
     B = subspace(nn.Parameter(basis), "T")
     (weight,) = B.parameters()
-    (found,) = torch.autograd.grad(B.N(x).abs().square().sum(), weight)
+    (result,) = torch.autograd.grad(B.N(x).abs().square().sum(), weight)
     (expected,) = torch.autograd.grad(B.H(B(x)).abs().square().sum(), weight)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
 
 
 @pytest.mark.parametrize(

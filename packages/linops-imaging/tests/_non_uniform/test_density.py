@@ -38,9 +38,9 @@ def test_it_is_the_iteration_with_the_kernel_written_out(
     target = matrix @ cartesian.sum(0)
     for _ in range(n_iterations):
         expected = expected * target / (matrix @ matrix.T @ expected)
-    found = density_compensation(locs, (4, 5), n_iterations)
-    assert found.dtype is torch.float32  # locations do not decide it
-    torch.testing.assert_close(found, expected.float(), rtol=1e-4, atol=1e-6)
+    result = density_compensation(locs, (4, 5), n_iterations)
+    assert result.dtype is torch.float32  # locations do not decide it
+    torch.testing.assert_close(result, expected.float(), rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("sizes", [(32,), (12, 9), (6, 5, 4)])
@@ -90,11 +90,11 @@ def test_frames_are_trajectories_of_their_own(n_frames: int, n_points: int, seed
     generator = torch.Generator().manual_seed(seed)
     shape = [2, 3][:n_frames] + [4, 2][:n_points]
     locs = 4 * torch.rand(*shape, 2, generator=generator, dtype=torch.float64) - 2
-    found = density_compensation(locs, (4, 5), 2, n_frame_axes=n_frames)
+    result = density_compensation(locs, (4, 5), 2, n_frame_axes=n_frames)
     one_by_one = [
         density_compensation(own, (4, 5), 2) for own in locs.reshape(-1, *shape[n_frames:], 2)
     ]
-    assert torch.equal(found, torch.stack(one_by_one).view(shape))
+    assert torch.equal(result, torch.stack(one_by_one).view(shape))
 
 
 def test_it_is_not_guessed_which_axes_count_frames() -> None:

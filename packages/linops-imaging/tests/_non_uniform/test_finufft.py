@@ -84,8 +84,8 @@ def test_no_entry_is_off_by_more_than_tol(
     if tol < 1e-6 and dtype is torch.float32:
         return
     A = NUFFT(locs, sizes, ("K",), batch_shape=(), method="finufft", tol=tol)
-    found = A.to_dense(dtype=dtype.to_complex())
-    assert (found - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes)) <= tol
+    result = A.to_dense(dtype=dtype.to_complex())
+    assert (result - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes)) <= tol
 
 
 @pytest.mark.parametrize("n_axes", [1, 2, 3])
@@ -123,17 +123,17 @@ def test_the_adjoint_is_matched(sizes: tuple[int, ...], n_threads: int, method: 
 @pytest.mark.parametrize("method", ["finufft", "table", "interpolate"])
 def test_the_result_is_the_same_for_any_number_of_threads(method: str) -> None:
     """The library's own choice of upsampling depends on them."""
-    sizes, threads, found = (12, 12, 12), torch.get_num_threads(), []
+    sizes, threads, result = (12, 12, 12), torch.get_num_threads(), []
     locs, x = locations(200, sizes=sizes), torch.randn(3, 12, 12, 12, dtype=torch.complex128)
     A = NUFFT(locs, sizes, ("K",), method=method, tol=1e-2)
     try:
         for n_threads in (1, 2, 3):
             torch.set_num_threads(n_threads)
-            found.append((A(x), A.H(A(x))))
+            result.append((A(x), A.H(A(x))))
     finally:
         torch.set_num_threads(threads)
-    for others in found[1:]:
-        torch.testing.assert_close(others, found[0], rtol=1e-12, atol=1e-12)
+    for others in result[1:]:
+        torch.testing.assert_close(others, result[0], rtol=1e-12, atol=1e-12)
 
 
 def test_a_small_tol_is_kept_where_single_precision_does_not() -> None:
@@ -160,8 +160,8 @@ def test_tol_is_kept_where_many_locations_are_at_one_place(
     y = torch.full((n,), 0.1, dtype=torch.complex64)
     A = NUFFT(locs.expand(n, -1).clone(), sizes, ("K",), method=method, tol=1e-3)
     exact = (matrix(locs, sizes).conj() * y.to(torch.complex128).sum()).reshape(sizes)
-    found = A.H(y)
-    assert found.dtype == y.dtype and (found - exact).abs().max() < 1e-3 * exact.abs().max()
+    result = A.H(y)
+    assert result.dtype == y.dtype and (result - exact).abs().max() < 1e-3 * exact.abs().max()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -180,8 +180,10 @@ def test_frames_tiles_gradients_and_other_precisions() -> None:
     )
     x = torch.randn(3, 2, *sizes, dtype=torch.complex128, requires_grad=True)
     torch.testing.assert_close(A(x), B(x), atol=1e-5, rtol=0)
-    found, expected = (torch.autograd.grad(linop(x).abs().square().sum(), x)[0] for linop in (A, B))
-    torch.testing.assert_close(found, expected, atol=1e-5, rtol=0)
+    result, expected = (
+        torch.autograd.grad(linop(x).abs().square().sum(), x)[0] for linop in (A, B)
+    )
+    torch.testing.assert_close(result, expected, atol=1e-5, rtol=0)
     torch.testing.assert_close(A.N(x), B.N(x), atol=1e-5, rtol=0)
     part = A.split(A, {ND("T"): slice(1, 2), ND("K"): slice(2, 5), ND("C"): slice(0, 2)})
     torch.testing.assert_close(part(x[:2, 1:]), A(x)[:2, 1:, 2:5], atol=1e-9, rtol=0)
@@ -282,11 +284,11 @@ def test_a_transform_and_its_gradients_share_a_plan(
     n_frames = len(locs)
     for step in range(1, 4):
         y = A(x)
-        found = torch.autograd.grad(y.abs().square().sum(), [x, locs], create_graph=create_graph)
+        result = torch.autograd.grad(y.abs().square().sum(), [x, locs], create_graph=create_graph)
         assert len(made) == step * n_frames
         assert all(plan() is None for plan in made[:-n_frames])
         locs.data.mul_(0.9)  # which torch does not count
-    del A, locs, y, found
+    del A, locs, y, result
     gc.collect()
     assert not any(plan() for plan in made)
 
@@ -351,14 +353,14 @@ def test_a_compiled_graph_gives_the_same_bits_with_plans_that_follow_the_locatio
     for n in (2, 3, 3):
         x = torch.randn(n, 5, 4, dtype=torch.complex128, requires_grad=True)
         before = len(made)
-        found = results(compiled, x, locs)
+        result = results(compiled, x, locs)
         compiled(x)
         assert len(made) == before + 1
         now = locs.detach().clone().requires_grad_()
         expected = results(NUFFT(now, (5, 4), ("K",), method="finufft"), x, now)
-        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+        torch.testing.assert_close(result, expected, rtol=0, atol=0)
         locs.data.mul_(0.5)  # which torch does not count
-    del A, locs, now, compiled, found, expected
+    del A, locs, now, compiled, result, expected
     torch._dynamo.reset()
     gc.collect()
     assert not any(plan() for plan in made)
@@ -475,10 +477,10 @@ def test_a_plan_of_cufinufft_is_asked_for_the_same(n: int, monkeypatch: pytest.M
     on_gpu = PlanPair(locs.as_subclass(OnGpu), sizes, n, way)
     for is_back, here, there in ((False, sizes, (6,)), (True, (6,), sizes)):
         data = torch.randn(n, *here, dtype=torch.complex128)
-        found, expected = torch.empty(2, n, *there, dtype=data.dtype)
-        for pair, result in ((on_gpu, found), (PlanPair(locs, sizes, 1, way), expected)):
+        actual, expected = torch.empty(2, n, *there, dtype=data.dtype)
+        for pair, result in ((on_gpu, actual), (PlanPair(locs, sizes, 1, way), expected)):
             pair.apply(data, result, is_back=is_back)
-        torch.testing.assert_close(found, expected)
+        torch.testing.assert_close(actual, expected)
 
 
 @pytest.mark.gpu
@@ -495,5 +497,5 @@ def test_cufinufft_gives_the_matrix_of_the_exact_sum(sizes: tuple[int, ...]) -> 
     torch.testing.assert_close(back.flatten(1), y @ expected.conj(), atol=1e-8, rtol=0)
     dottest(A, {"C": 3}, rtol=1e-6)
     single = NUFFT(locs.cuda().float(), sizes, ("K",), batch_shape=("C",), method="finufft")
-    found = single(x.cuda().to(torch.complex64)).cpu()
-    torch.testing.assert_close(found, forward.to(torch.complex64), atol=1e-4, rtol=0)
+    result = single(x.cuda().to(torch.complex64)).cpu()
+    torch.testing.assert_close(result, forward.to(torch.complex64), atol=1e-4, rtol=0)

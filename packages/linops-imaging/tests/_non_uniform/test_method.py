@@ -64,8 +64,8 @@ def test_on_a_gpu_a_table_is_taken_if_there_is_one(
 ) -> None:
     for is_there in (True, False):
         monkeypatch.setattr(_method, "is_installed", lambda _, is_there=is_there: is_there)
-        found = plans_are_faster((8, 8), 1e-2, "cuda", is_for_coils=True, has_table=has_table)
-        assert found == (is_there and not has_table)
+        result = plans_are_faster((8, 8), 1e-2, "cuda", is_for_coils=True, has_table=has_table)
+        assert result == (is_there and not has_table)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

@@ -90,9 +90,9 @@ def test_no_entry_is_off_by_more_than_tol(tol: float, sizes: tuple[int, ...]) ->
 def test_single_precision_keeps_its_tol(sizes: tuple[int, ...]) -> None:
     locs, tol = locations(40, sizes=sizes).float(), 1e-4
     A = NUFFT(locs, sizes, ("K",), batch_shape=(), tol=tol)
-    found = A.to_dense(dtype=torch.complex64)
-    error = (found - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes))
-    assert found.dtype is torch.complex64 and error <= tol
+    result = A.to_dense(dtype=torch.complex64)
+    error = (result - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes))
+    assert result.dtype is torch.complex64 and error <= tol
     dottest(A, dtypes=[torch.float32, torch.complex64])
 
 
@@ -105,8 +105,8 @@ def test_the_widest_kernels_stay_in_the_range_of_single_precision(
     exact = NUFFT(locs.double(), (4, 4, 4), ("K",), oversamp=oversamp, width=width)
     x = torch.randn(4, 4, 4, dtype=torch.complex64)
     y, wanted = A(x), exact(x)
-    for found, expected in ((y, wanted), (A.H(y), exact.H(wanted))):
-        error, norm = map(torch.linalg.vector_norm, (found - expected, expected))
+    for result, expected in ((y, wanted), (A.H(y), exact.H(wanted))):
+        error, norm = map(torch.linalg.vector_norm, (result - expected, expected))
         assert error < 1e-2 * norm  # at most 2e-3 in 40 draws, above 1e-3 in ten of them
 
 
@@ -166,8 +166,8 @@ def test_repr_says_how_large_the_error_of_an_entry_is() -> None:
         B = NUFFT(locs, sizes, ("K",), batch_shape=(), width=4)
         error = repr(B).splitlines()[0].rpartition(" ")[2]
         rows = B.H.to_dense().mH  # few of them
-        found = (rows - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes))
-        assert float(error) / 3 <= found <= float(error)
+        result = (rows - matrix(locs, sizes)).abs().max() * math.sqrt(math.prod(sizes))
+        assert float(error) / 3 <= result <= float(error)
     exact = NUFFT(LOCS, (4, 4), ("K",), method="finufft", tol=1e-6)
     assert "error of entries up to 1.0e-06" in repr(exact)
     coarse = NUFFT(locs, (64, 64), ("K",), width=2.0, oversamp=1.125)
@@ -203,9 +203,9 @@ def test_gradients_to_locations_are_those_of_the_exact_sum() -> None:
     weights = torch.randn(2, 6, dtype=torch.complex128)
     exact = x.flatten(1) @ matrix(locs, sizes).mT
     A = NUFFT(locs, sizes, ("K",), tol=1e-10)
-    found = torch.autograd.grad((weights * A(x)).sum().abs(), [locs, x])
+    result = torch.autograd.grad((weights * A(x)).sum().abs(), [locs, x])
     expected = torch.autograd.grad((weights * exact).sum().abs(), [locs, x])
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         torch.testing.assert_close(one, other, atol=1e-7, rtol=0)
 
 
@@ -220,11 +220,11 @@ def test_gradients_reach_locations_through_a_solver() -> None:
         return x.abs().square().sum()
 
     locs.requires_grad_()
-    (found,) = torch.autograd.grad(solved(locs), locs)
+    (result,) = torch.autograd.grad(solved(locs), locs)
     step, change = 1e-5, torch.randn_like(locs)
     with torch.no_grad():
         difference = (solved(locs + step * change) - solved(locs - step * change)) / (2 * step)
-    torch.testing.assert_close((found * change).sum(), difference, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close((result * change).sum(), difference, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("module", [_nufft, _oversampled_fft])
@@ -290,9 +290,9 @@ def test_frames_in_parts_are_the_whole_also_with_new_locations(
 
 def tables(linops: Iterable[Any]) -> list[Any]:
     """Return what keeps the tables of some NUFFTs, which must have been made."""
-    found = [vars(linop.interpolate)["_table"] for linop in linops]
-    assert all(table._values for table in found)
-    return found
+    results = [vars(linop.interpolate)["_table"] for linop in linops]
+    assert all(table._values for table in results)
+    return results
 
 
 def test_tables_of_frames_are_shared_by_relatives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -380,9 +380,9 @@ LOCS = torch.zeros(3, 2)
         ({"input_kshape": ("X",)}, ValueError, "input_kshape must have 2 dimensions"),
         ({"input_kshape": ("K", "L")}, ValueError, "must have different names"),
         ({"batch_shape": ("Nx",)}, ValueError, "must have different names"),
-        ({"oversamp": 1.0}, ValueError, "oversamp must be a number of at least 1.125, got 1.0"),
-        ({"width": 1}, ValueError, "width must be a number of at least 2.0, got 1"),
-        ({"width": math.inf}, ValueError, "width must be a number of at least 2.0, got inf"),
+        ({"oversamp": 1.0}, ValueError, "oversamp must be at least 1.125 and finite, got 1.0"),
+        ({"width": 1}, ValueError, "width must be at least 2 and finite, got 1"),
+        ({"width": math.inf}, ValueError, "width must be at least 2 and finite, got inf"),
         ({"method": "magic"}, ValueError, "method must be .*, got 'magic'"),
         (
             {"method": "table", "table_budget": 9},

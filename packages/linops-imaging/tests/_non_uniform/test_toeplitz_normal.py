@@ -196,9 +196,9 @@ def test_gradients_to_weights_are_those_of_the_composition() -> None:
     weights = torch.rand(7, dtype=torch.float64, requires_grad=True)
     normal = A.normal(Diagonal.from_weight(weights, ("K",), A.oshape))
     x = torch.randn(2, *SIZES, dtype=torch.complex128)
-    (found,) = torch.autograd.grad(normal(x).abs().square().sum(), weights)
+    (result,) = torch.autograd.grad(normal(x).abs().square().sum(), weights)
     (expected,) = torch.autograd.grad(A.H(weights * A(x)).abs().square().sum(), weights)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(result, expected)
 
 
 def test_a_kernel_is_made_once_and_shared_by_tiles() -> None:
@@ -226,8 +226,8 @@ def test_copies_have_kernels_of_their_own() -> None:
     A = transform(locations(7))
     (kernel,) = kernels(A.N)
     for other in (copy.deepcopy(A.N), pickle.loads(pickle.dumps(A.N))):
-        (found,) = kernels(other)
-        assert found is not kernel and torch.equal(found, kernel)
+        (result,) = kernels(other)
+        assert result is not kernel and torch.equal(result, kernel)
 
 
 def test_tiles_of_points_add_up() -> None:

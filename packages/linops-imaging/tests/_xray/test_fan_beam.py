@@ -105,13 +105,13 @@ def test_it_and_its_adjoint_are_the_matrix(
     expected = matrix(theta, n_detectors, sizes, *lengths, offset, at, is_curved)
     pixels = torch.eye(math.prod(sizes), dtype=torch.float64).view(-1, *sizes)
     rays = torch.eye(len(angles) * n_detectors, dtype=torch.float64)
-    found = A(pixels).flatten(1).T
+    result = A(pixels).flatten(1).T
     back = A.H(rays.view(-1, len(angles), n_detectors)).flatten(1)
-    torch.testing.assert_close(back, found, atol=1e-11, rtol=0)
+    torch.testing.assert_close(back, result, atol=1e-11, rtol=0)
     # Rays exactly between the axes may be followed along either.
     theta_of_rays = theta.unsqueeze(1) - A.beam().fan()
     is_clear = ((2 * theta_of_rays).cos().abs() > 1e-9).flatten()
-    torch.testing.assert_close(found[is_clear], expected[is_clear], atol=1e-11, rtol=0)
+    torch.testing.assert_close(result[is_clear], expected[is_clear], atol=1e-11, rtol=0)
 
 
 def test_detectors_behind_the_source_are_refused() -> None:
@@ -203,7 +203,7 @@ def test_an_angle_that_is_not_finite_gives_nan(bad: float) -> None:
         (([0.0], 3, 4, 9, 9), TypeError, "angles must be a tensor of real numbers, got <class"),
         ((torch.zeros(2), 3, 4, "9", 9), TypeError, "source_distance must be a real number"),
         ((torch.zeros(2), 3, 4, 9, -1), ValueError, "detector_distance must be at least 0 and"),
-        ((torch.zeros(2), 3, 4, 9, 9, 0.0), ValueError, "detector_spacing must be more than 0"),
+        ((torch.zeros(2), 3, 4, 9, 9, 0.0), ValueError, "detector_spacing must be positive"),
         ((torch.zeros(2), 3, 4, 3.0, 9), ValueError, r"more than 3\.1.* for an image of \(4, 4\)"),
     ],
 )

@@ -19,10 +19,10 @@ def test_filtered_back_projection_finds_the_image(window: str, span: float, spac
     image = torch.nn.functional.avg_pool2d(phantoms.shepp_logan([256, 256])[None], 4)[0]
     n_detectors = math.ceil(92 / spacing)
     A = ParallelBeam(torch.arange(160) * span / 160, n_detectors, 64, spacing)
-    found = fbp(A(image), A, window)
-    assert (found - image)[12:-12, 12:-12].mean().abs() < 0.01
+    result = fbp(A(image), A, window)
+    assert (result - image)[12:-12, 12:-12].mean().abs() < 0.01
     limit = 0.45 if window in ("hamming", "hann") else 0.35
-    assert (found - image).norm() < limit * image.norm()
+    assert (result - image).norm() < limit * image.norm()
 
 
 def test_angles_of_a_scan_need_not_be_equally_spaced() -> None:
@@ -31,16 +31,16 @@ def test_angles_of_a_scan_need_not_be_equally_spaced() -> None:
     angles = torch.rand(400, generator=generator) * 3 * math.pi
     A = ParallelBeam(angles, 92, 64)
     even = ParallelBeam(torch.arange(400) * math.pi / 400, 92, 64)
-    found, expected = fbp(A(image), A), fbp(even(image), even)
-    assert (found - expected).norm() < 0.1 * expected.norm()
+    result, expected = fbp(A(image), A), fbp(even(image), even)
+    assert (result - expected).norm() < 0.1 * expected.norm()
 
 
 @pytest.mark.parametrize("dtype", [torch.int32, torch.float16, torch.float64])
 def test_sinograms_of_any_dtype(dtype: torch.dtype) -> None:
     A = ParallelBeam(torch.arange(4) * math.pi / 4, 7, (5, 4))
     counts = torch.arange(28).view(4, 7)
-    found = fbp(counts.to(dtype), A)
-    torch.testing.assert_close(found.float(), fbp(counts.float(), A))
+    result = fbp(counts.to(dtype), A)
+    torch.testing.assert_close(result.float(), fbp(counts.float(), A))
     assert fbp(torch.zeros(0, 4, 7, dtype=dtype), A).shape == (0, 5, 4)
 
 
@@ -50,9 +50,9 @@ def test_fans_of_a_whole_circle_give_the_image(window: str, near: float, far: fl
     image = torch.nn.functional.avg_pool2d(phantoms.shepp_logan([256, 256])[None], 4)[0]
     spacing = 0.8 * (near + far) / near
     A = FanBeam(torch.arange(320) * math.pi / 160 + 0.3, 140, 64, near, far, spacing)
-    found = fbp(A(image), A, window)
-    assert (found - image)[12:-12, 12:-12].mean().abs() < 0.01
-    assert (found - image).norm() < (0.45 if window == "hann" else 0.35) * image.norm()
+    result = fbp(A(image), A, window)
+    assert (result - image)[12:-12, 12:-12].mean().abs() < 0.01
+    assert (result - image).norm() < (0.45 if window == "hann" else 0.35) * image.norm()
 
 
 @pytest.mark.parametrize("detector", ["flat", "curved"])
@@ -62,20 +62,20 @@ def test_a_fan_weighs_pixels_by_their_distance_from_the_source(
     at = torch.arange(64) - 31.5
     r = (at.square().unsqueeze(1) + at.square()).sqrt()
     A = FanBeam(torch.arange(320) * math.pi / 160, 140, 64, 60, 0, 0.6, detector=detector)
-    found = fbp(A((28.5 - r).clamp(0, 1)), A, "hann")
-    assert (found[r < 5].mean() - 1).abs() < 0.01
-    assert (found[(r > 20) & (r < 25)].mean() - 1).abs() < 0.01
+    result = fbp(A((28.5 - r).clamp(0, 1)), A, "hann")
+    assert (result[r < 5].mean() - 1).abs() < 0.01
+    assert (result[(r > 20) & (r < 25)].mean() - 1).abs() < 0.01
 
 
 def test_a_far_source_gives_what_parallel_rays_give() -> None:
     image = phantoms.shepp_logan([64, 64], torch.complex64)
     angles = torch.arange(180) * math.pi / 90
     fan, parallel = FanBeam(angles, 92, 64, 1e6, 0.0), ParallelBeam(angles[:90], 92, 64)
-    found = fbp(torch.stack([fan(image), 1j * fan(image)]), fan)
+    result = fbp(torch.stack([fan(image), 1j * fan(image)]), fan)
     expected = fbp(parallel(image), parallel)
     # One interpolates between detectors, the other is the transpose of a projection.
-    assert (found[0] - expected).norm() < 0.1 * expected.norm()
-    torch.testing.assert_close(found[1], 1j * found[0])
+    assert (result[0] - expected).norm() < 0.1 * expected.norm()
+    torch.testing.assert_close(result[1], 1j * result[0])
 
 
 @pytest.mark.parametrize("is_fan", [False, True])
@@ -145,8 +145,8 @@ def test_a_short_scan_is_as_exact_as_a_circle(
 def test_too_short_scans_with_gaps_allowed_have_weights_of_short_scans() -> None:
     image = head()
     A = FanBeam(torch.arange(160).double() * math.pi / 160, 126, 48, 90, 45)
-    found = fbp(A(image), A, "hann", allow_gaps=True)
-    assert (found - image).norm() < 0.45 * image.norm()
+    result = fbp(A(image), A, "hann", allow_gaps=True)
+    assert (result - image).norm() < 0.45 * image.norm()
 
 
 def test_gradients_reach_the_angles_of_a_short_scan() -> None:
@@ -168,9 +168,9 @@ def test_detectors_that_see_one_side_need_a_circle(sign: int, detector: str) -> 
 
     circle = torch.arange(200).double() * math.pi / 100
     half, whole = beam_of(circle, 50, 18.0 * sign), beam_of(circle, 86, 0.0)
-    found, expected = fbp(half(image), half, "hann"), fbp(whole(image), whole, "hann")
+    result, expected = fbp(half(image), half, "hann"), fbp(whole(image), whole, "hann")
     tolerance = 1e-9 if detector == "parallel" else 0.05
-    assert (found - expected).norm() < tolerance * expected.norm()
+    assert (result - expected).norm() < tolerance * expected.norm()
     short = beam_of(circle[:140], 50, 18.0 * sign)
     with pytest.raises(ValueError, match="360 degrees without gaps if one side of the detectors"):
         fbp(short(image), short)
@@ -184,8 +184,8 @@ def test_an_offset_of_the_detectors_is_taken_into_account() -> None:
     A, B = ParallelBeam(angles, 80, 48), ParallelBeam(angles, 80, 48, detector_offset=3.0)
     torch.testing.assert_close(fbp(B(image), B), fbp(A(image), A))
     moved = ParallelBeam(angles, 80, (52, 48), origin=(23.5, 23.5))
-    found = fbp(A(image), moved)
-    torch.testing.assert_close(found[:48], fbp(A(image), A))
+    result = fbp(A(image), moved)
+    torch.testing.assert_close(result[:48], fbp(A(image), A))
 
 
 def test_compositions_with_unitary_operators_and_numbers_have_the_geometry_of_the_beam() -> None:
@@ -195,8 +195,8 @@ def test_compositions_with_unitary_operators_and_numbers_have_the_geometry_of_th
     roll = Roll(("Nx",), [2], shape=("...", "Nx", "Ny"))
     expected = fbp(A(image.roll(2, 0)), A).roll(-2, 0)
     B = 2 * shift @ A @ roll
-    found = fbp(B(image), B)
-    torch.testing.assert_close(found.real, expected)
+    result = fbp(B(image), B)
+    torch.testing.assert_close(result.real, expected)
     with pytest.raises(TypeError, match="composed with numbers and unitary operators, got"):
         fbp(B(image), Diagonal(torch.ones(41), ("...", "D")) @ A)
     with pytest.raises(TypeError, match="composed with numbers and unitary operators, got"):

@@ -47,10 +47,10 @@ def test_it_finds_a_ball_beside_the_middle_plane(
     angles = torch.arange(60).double() * least / 60 if kind == "short" else CIRCLE
     offset = {"one side": 14.0, "offset": 3.4}.get(kind, 0.0)
     A = scan(angles, detector, 50 if kind == "one side" else 74, offset)
-    found = fdk(A(x), A, "hann")
-    assert (found[15:20, 12:17, 18:23].mean() - 1).abs() < 0.02
-    assert found[ball(10, 17, 14, 20) == 0].abs().mean() < 0.02
-    assert (found - x).norm() < 0.25 * x.norm()
+    result = fdk(A(x), A, "hann")
+    assert (result[15:20, 12:17, 18:23].mean() - 1).abs() < 0.02
+    assert result[ball(10, 17, 14, 20) == 0].abs().mean() < 0.02
+    assert (result - x).norm() < 0.25 * x.norm()
 
 
 @pytest.mark.parametrize("detector", ["flat", "curved"])
@@ -59,8 +59,8 @@ def test_the_middle_plane_is_that_of_a_fan(detector: Literal["flat", "curved"]) 
     lengths = 40.0, 20.0
     A = ConeBeam(CIRCLE, (3, 28), (12, 10, 3), *lengths, (1, 0.9), detector=detector)
     fan = FanBeam(CIRCLE, 28, (12, 10), *lengths, 0.9, detector=detector)
-    found = fdk(A(image[..., None].expand(-1, -1, 3)), A)
-    torch.testing.assert_close(found[..., 1], fbp(fan(image), fan))
+    result = fdk(A(image[..., None].expand(-1, -1, 3)), A)
+    torch.testing.assert_close(result[..., 1], fbp(fan(image), fan))
 
 
 def test_a_part_of_the_volume_is_found_alone(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,9 +80,9 @@ def test_sinograms_of_any_dtype(dtype: torch.dtype) -> None:
     y = (9 * torch.rand(2, 12, 4, 7)).to(dtype)
     kept = dtype if dtype.is_complex else torch.float32
     expected = fdk(y.to(torch.complex128), A).to(torch.complex64)
-    found = fdk(y, A)
-    assert found.dtype == kept
-    torch.testing.assert_close(found.to(torch.complex64), expected, rtol=1e-3, atol=1e-3)
+    result = fdk(y, A)
+    assert result.dtype == kept
+    torch.testing.assert_close(result.to(torch.complex64), expected, rtol=1e-3, atol=1e-3)
     assert fdk(y[:0], A).shape == (0, 5, 4, 3)
 
 

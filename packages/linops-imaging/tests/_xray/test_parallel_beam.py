@@ -76,9 +76,9 @@ def test_it_and_its_adjoint_are_the_matrix(
     expected = matrix(theta, n_detectors, sizes, spacing, offset, origin or middle)
     pixels = torch.eye(math.prod(sizes), dtype=torch.float64).view(-1, *sizes)
     rays = torch.eye(len(angles) * n_detectors, dtype=torch.float64)
-    found = A(pixels).flatten(1).T
+    result = A(pixels).flatten(1).T
     back = A.H(rays.view(-1, len(angles), n_detectors)).flatten(1)
-    torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
+    torch.testing.assert_close(result, expected, atol=1e-12, rtol=0)
     torch.testing.assert_close(back, expected, atol=1e-12, rtol=0)
 
 
@@ -203,10 +203,10 @@ ANGLES = torch.zeros(2)
         ((torch.zeros(2, 2), 3, 4), ValueError, r"one dimension, got shape \(2, 2\)"),
         ((ANGLES, 0, 4), ValueError, "n_detectors must be at least 1, got 0"),
         ((ANGLES, 3, (4, 4, 4)), ValueError, "grid_size must be 2 positive integers"),
-        ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be more than 0 and finite, got 0"),
+        ((ANGLES, 3, 4, 0.0), ValueError, "detector_spacing must be positive and finite, got 0"),
         ((ANGLES, 3, 4, ANGLES), ValueError, r"detector_spacing must have the shape \(\), got"),
         ((ANGLES, 3, 4, ANGLES[0].int()), TypeError, "detector_spacing must be a tensor of real"),
-        ((ANGLES, 3, 4, ANGLES[0]), ValueError, "detector_spacing must be more than 0 and finite"),
+        ((ANGLES, 3, 4, ANGLES[0]), ValueError, "detector_spacing must be positive and finite"),
         ((ANGLES, 3, 4, "1"), TypeError, "detector_spacing must be a real number, got '1'"),
         ((ANGLES, 2.0, 4), TypeError, "n_detectors must be an integer, got 2.0"),
         ((ANGLES, 3, 4, 1.0, ("Nx", "D")), ValueError, "other names than input_shape"),

@@ -106,8 +106,8 @@ def test_rows_of_pixels_may_be_taken_some_at_a_time(
     if not share:
         n_rows = max(sizes)
         monkeypatch.setattr(_joseph, "rows_at_once", lambda *_: n_rows // 2)
-    found = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0)
+    result = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
+    torch.testing.assert_close(result, expected, atol=1e-4, rtol=0)
 
 
 @pytest.mark.parametrize("is_fan", [False, True])
@@ -154,11 +154,11 @@ def test_poses_are_not_in_memory_at_once(
 
     class Largest(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            found = func(*args, **(kwargs or {}))
-            if isinstance(found, Tensor):
-                n = found.untyped_storage().nbytes() // found.itemsize
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                n = result.untyped_storage().nbytes() // result.itemsize
                 largest[0] = max(largest[0], n)
-            return found
+            return result
 
     for module, limit in (
         (_joseph, "_BYTES"),
@@ -185,12 +185,12 @@ def test_results_of_views_are_not_kept(is_fan: bool, is_adjoint: bool) -> None:
 
     class Kept(TorchDispatchMode):
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-            found = func(*args, **(kwargs or {}))
-            if isinstance(found, Tensor):
-                storage = found.untyped_storage()
+            result = func(*args, **(kwargs or {}))
+            if isinstance(result, Tensor):
+                storage = result.untyped_storage()
                 made[storage._cdata] = weakref.ref(storage)
                 most[0] = max(most[0], sum(storage() is not None for storage in made.values()))
-            return found
+            return result
 
     def n_kept(n_views: int) -> int:
         beam = beam_of(math.sqrt(2) * torch.arange(n_views).double(), is_fan, (9, 9))
@@ -224,9 +224,9 @@ def test_many_images_or_threads_give_what_one_image_gives(
     assert n_shared(beam, n_images, sizes, dtype) is None
     expected = there_one_by_one(x, beam), back_one_by_one(y, beam, sizes)
     monkeypatch.setattr(torch, "get_num_threads", lambda: n_threads)
-    found = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
+    result = line_integrals_by_symmetry(x, beam), back_projection_by_symmetry(y, beam, sizes)
     tolerance = 1e-4 if dtype == torch.float32 else 1e-12
-    torch.testing.assert_close(found, expected, atol=tolerance, rtol=0)
+    torch.testing.assert_close(result, expected, atol=tolerance, rtol=0)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -301,8 +301,8 @@ def test_gradients_reach_the_angles_of_shared_views() -> None:
 
     assert torch.autograd.gradcheck(both, angles, fast_mode=True)
     with torch.no_grad():
-        found = both(angles)
-    for one, other in zip(both(angles), found, strict=True):
+        result = both(angles)
+    for one, other in zip(both(angles), result, strict=True):
         torch.testing.assert_close(one, other)
 
 

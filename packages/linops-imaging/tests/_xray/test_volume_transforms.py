@@ -267,7 +267,7 @@ def test_there_may_be_no_volumes_and_no_views() -> None:
             ValueError,
             r"more than 3\.1.* for a volume of \(4, 4, 4\)",
         ),
-        ((ANGLES, (3, 3), 4, 0, 9), {}, ValueError, "source_distance must be more than 0"),
+        ((ANGLES, (3, 3), 4, 0, 9), {}, ValueError, "source_distance must be positive"),
         (
             (ANGLES, (3, 3), 4, 9, 9, (1, 2, 3)),
             {},

@@ -44,8 +44,8 @@ class LinearPhysics(nn.Module):
         return self.forw(x, **words)
 
     def A_adjoint(self, y: Tensor, **words: Any) -> Tensor:
-        found: Tensor = self.A_adj(y, **words)
-        return found
+        result: Tensor = self.A_adj(y, **words)
+        return result
 
     def A_adjoint_A(self, x: Tensor, **words: Any) -> Tensor:
         return self.A_adjoint(self.A(x, **words), **words)
@@ -123,11 +123,11 @@ def test_a_channel_is_in_the_batch_of_an_operator_with_one() -> None:
 def test_complex_numbers_as_channels() -> None:
     physics = to_deepinv(scanner(), complex_channels=True)
     x, y = random(2, 2, 3, 4, dtype=torch.float64), random(2, 2, 8, dtype=torch.float64)
-    found = physics.A(x)
+    result = physics.A(x)
     expected = scanner("...")(torch.complex(x[:, 0], x[:, 1]))
-    assert torch.equal(found, torch.stack([expected.real, expected.imag], 1))
+    assert torch.equal(result, torch.stack([expected.real, expected.imag], 1))
     # The transpose of real numbers, as what is to be minimised there is real.
-    torch.testing.assert_close((found * y).sum(), (x * physics.A_adjoint(y)).sum())
+    torch.testing.assert_close((result * y).sum(), (x * physics.A_adjoint(y)).sum())
     for wrong in (x[:, :1], x.to(torch.complex128), x[0, 0, 0]):
         with pytest.raises(ValueError, match=r"to_deepinv: .* real with 2 channels, .* got torch"):
             physics.A(wrong)
@@ -160,8 +160,8 @@ class Shift(LinearPhysics):
         self.register_buffer("filter", MAPS.clone())
 
     def A(self, x: Tensor, **_: Any) -> Tensor:
-        found: Tensor = (self.filter * x).roll(1, -1).flatten(1)
-        return found
+        result: Tensor = (self.filter * x).roll(1, -1).flatten(1)
+        return result
 
     def A_adjoint(self, y: Tensor, **_: Any) -> Tensor:
         image: Tensor = y.unflatten(1, (3, 4))

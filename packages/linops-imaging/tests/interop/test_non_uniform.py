@@ -111,8 +111,8 @@ def test_a_plan_of_finufft_in_single_precision(kind: int) -> None:
     plan.setpts(*axes)
     A = interop.from_finufft(plan, method="table")
     x = random(*([4, 5] if kind == 2 else [7])).to(torch.complex64)
-    found = torch.from_numpy(plan.execute(x.numpy()))
-    torch.testing.assert_close(A(x), found, rtol=0, atol=1e-4)
+    result = torch.from_numpy(plan.execute(x.numpy()))
+    torch.testing.assert_close(A(x), result, rtol=0, atol=1e-4)
     assert any(isinstance(part, NUFFT) and part.method == "table" for part in A.modules())
 
 

@@ -61,8 +61,8 @@ def test_whole_periods_are_our_wavelet() -> None:
 @pytest.mark.parametrize("factor", [1, 2])
 def test_ptwt_is_compared(factor: int, monkeypatch: pytest.MonkeyPatch) -> None:
     def wavedec(x: Tensor, wavelet: Any, *, mode: str, level: int) -> list[Tensor]:
-        found = pywt.wavedec(factor * x.numpy(), wavelet, mode, level)
-        return [torch.from_numpy(part) for part in found]
+        result = pywt.wavedec(factor * x.numpy(), wavelet, mode, level)
+        return [torch.from_numpy(part) for part in result]
 
     def wavedec2(x: Tensor, wavelet: Any, *, mode: str, level: int) -> tuple[Any, ...]:
         first, *details = pywt.wavedec2(x.numpy(), wavelet, mode, level)

@@ -40,8 +40,8 @@ def pixel() -> Tensor:
 
 
 def test_where_one_pixel_is_seen() -> None:
-    found = interop.from_skimage([0.0, 90.0], (16, 16))(pixel())
-    assert found.argmax(0).tolist() == [8 - 3, 8 + 6] and found.shape == (16, 2)
+    result = interop.from_skimage([0.0, 90.0], (16, 16))(pixel())
+    assert result.argmax(0).tolist() == [8 - 3, 8 + 6] and result.shape == (16, 2)
     assert interop.from_astra(RAYS, volume(16, 16))(pixel()).argmax(1).tolist() == [5, 13]
     fan = {**RAYS, "type": "fanflat", "DistanceOriginSource": 1e4, "DistanceOriginDetector": 0.0}
     assert interop.from_astra(fan, volume(16, 16))(pixel()).argmax(1).tolist() == [5, 13]
@@ -98,10 +98,10 @@ def test_a_projector_that_is_not_ours_is_its_matrix(
     astra: Any = Astra(is_cuda)
     monkeypatch.setitem(sys.modules, "astra", astra)
     x = pixel()
-    found = interop.from_astra(3)(x)
+    result = interop.from_astra(3)(x)
     expected = torch.from_numpy(astra.dense).double() @ x.flatten()
     ours = interop.from_astra(RAYS, volume(16, 16))(x)
-    torch.testing.assert_close(found, ours if is_cuda else expected.view(2, 16))
+    torch.testing.assert_close(result, ours if is_cuda else expected.view(2, 16))
     dottest(interop.from_astra(3), dtypes=[torch.float64])
 
 

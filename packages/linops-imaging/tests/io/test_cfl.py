@@ -28,8 +28,8 @@ def test_the_files_are_those_of_bart(tmp_path: Path) -> None:
     written = np.fromfile(tmp_path / "x.cfl", "<c8")
     assert written.tolist() == [1 - 2j, 4, -3j, 5]  # the first dimension is the fastest
     (tmp_path / "x.hdr").write_text("# Dimensions\n1 4 1 1 \n# Command\nphantom -k\n")
-    found = read_cfl(tmp_path / "x")
-    assert found.shape == (1, 4) and found.flatten().tolist() == written.tolist()
+    result = read_cfl(tmp_path / "x")
+    assert result.shape == (1, 4) and result.flatten().tolist() == written.tolist()
 
 
 @pytest.mark.parametrize(

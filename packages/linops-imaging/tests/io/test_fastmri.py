@@ -23,9 +23,9 @@ ENCODING = Encoding(
 
 
 def kspace(*shape: int) -> Tensor:
-    found = torch.randn(shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
-    found[..., :1] = 0  # filled up
-    return found
+    result = torch.randn(shape, dtype=torch.complex64, generator=torch.Generator().manual_seed(0))
+    result[..., :1] = 0  # filled up
+    return result
 
 
 def write(path: Path, data: Tensor, **more: Any) -> Path:
@@ -40,8 +40,8 @@ def write(path: Path, data: Tensor, **more: Any) -> Path:
 
 def images(data: Tensor) -> Tensor:
     """Return the root of the sum of squares over coils, cropped as fastMRI does."""
-    found = FFT(2, centered=True).H(data).abs().square().sum(1).sqrt()
-    return found[:, 3:9, 1:6]
+    result = FFT(2, centered=True).H(data).abs().square().sum(1).sqrt()
+    return result[:, 3:9, 1:6]
 
 
 def test_a_file_of_training(tmp_path: Path) -> None:

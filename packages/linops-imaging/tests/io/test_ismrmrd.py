@@ -169,9 +169,9 @@ def test_the_centre_of_the_grid_is_that_of_a_centred_fft(tmp_path: Path) -> None
     point[2, 2] = 1
     kspace = FFT(2, centered=True)(point)
     scan = read_ismrmrd(write(tmp_path / "a.h5", cartesian(kspace.unsqueeze(1))))
-    found, mask = scan.on_grid()
+    result, mask = scan.on_grid()
     assert mask.all()
-    torch.testing.assert_close(FFT(2, centered=True).H(found)[0], point)
+    torch.testing.assert_close(FFT(2, centered=True).H(result)[0], point)
 
 
 def test_a_partial_echo_and_samples_to_discard(tmp_path: Path) -> None:
@@ -615,7 +615,7 @@ def test_a_file_is_read_by_groups(
         row["head"]["idx"]["slice"] = number
         rows.append(row)
     path = write(tmp_path / "a.h5", rows, xml(n_encodings=2))
-    found: list[int] = []
+    results: list[int] = []
     groups = ismrmrd_groups(path)
     for group in groups:
         scan = read_ismrmrd(path, **group.selection)
@@ -623,9 +623,9 @@ def test_a_file_is_read_by_groups(
         assert group.n_lines == len(numbers)
         assert group.counters == ({"slice": numbers} if len(numbers) > 1 else {})
         assert all(torch.equal(scan.kspace[:, at], data[k]) for at, k in enumerate(numbers))
-        found += numbers
+        results += numbers
     twice = [k for k, (*_, flags, _) in enumerate(kinds) if flags == BOTH]
-    assert sorted(found) == sorted([*range(len(kinds)), *twice])
+    assert sorted(results) == sorted([*range(len(kinds)), *twice])
     assert len({group[:6] for group in groups}) == len(groups)
 
 
@@ -686,10 +686,10 @@ def test_an_epi_scan_is_reconstructed_without_a_ghost(tmp_path: Path) -> None:
             rows.append(line(x.contiguous(), None, {"kspace_encode_step_1": step}, **head))
     path = write(tmp_path / "a.h5", rows, xml((6, 8, 1), "epi"))
     three_lines = read_ismrmrd(path, lines="phase correction")
-    found = epi.estimate_phase(three_lines.readouts(), three_lines.is_reversed)
+    result = epi.estimate_phase(three_lines.readouts(), three_lines.is_reversed)
     scan = read_ismrmrd(path)
     kspace, _ = scan.on_grid()
-    G = epi.LinePhase(*found, scan.to_grid(scan.is_reversed), 6)
+    G = epi.LinePhase(*result, scan.to_grid(scan.is_reversed), 6)
     A = readout @ G @ FFT(dims=("Ny",), shape=("C", "Ny", "Nx"), to=("Ky",), centered=True)
     torch.testing.assert_close(A.H(kspace), image)
 
@@ -734,8 +734,8 @@ def test_samples_on_ramps_have_no_place_on_a_grid(tmp_path: Path) -> None:
     turned = torch.where(scan.is_reversed[:, None], scan.kspace.flip(-1), scan.kspace)
     kspace = scan.to_grid(turned.movedim(1, 0)).movedim(0, 1)
     A = model(locs)
-    found = conjugate_gradients(A.N, A.H(kspace), max_num_iters=60, gtol=1e-6, ltol=0)
-    torch.testing.assert_close(found, image, atol=1e-3, rtol=1e-3)
+    result = conjugate_gradients(A.N, A.H(kspace), max_num_iters=60, gtol=1e-6, ltol=0)
+    torch.testing.assert_close(result, image, atol=1e-3, rtol=1e-3)
 
 
 def test_samples_of_a_constant_gradient_are_on_a_grid(tmp_path: Path) -> None:

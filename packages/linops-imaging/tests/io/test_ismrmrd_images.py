@@ -58,15 +58,15 @@ def test_images_are_written_and_read(
     assert z == (data.shape[-3] if data.ndim > 2 else 1)
     assert len(images.data) == (data.shape[0] if data.ndim > 3 else 1)
     write_ismrmrd_images(tmp_path / "a.h5", images)
-    found = read_ismrmrd_images(tmp_path / "a.h5")
-    assert torch.equal(found.data, images.data.to(found.data.dtype))
-    assert found.data.dtype == {torch.uint16: torch.int32, torch.uint32: torch.int64}.get(
+    result = read_ismrmrd_images(tmp_path / "a.h5")
+    assert torch.equal(result.data, images.data.to(result.data.dtype))
+    assert result.data.dtype == {torch.uint16: torch.int32, torch.uint32: torch.int64}.get(
         dtype, dtype
     )
-    torch.testing.assert_close(found.affine(), affine, atol=1e-4, rtol=1e-5)
-    assert all(torch.equal(found.header[name], given) for name, given in images.header.items())
-    assert found.header["image_type"].tolist() == [5 if dtype.is_complex else 3] * len(found.data)
-    assert found.attributes == images.attributes
+    torch.testing.assert_close(result.affine(), affine, atol=1e-4, rtol=1e-5)
+    assert all(torch.equal(result.header[name], given) for name, given in images.header.items())
+    assert result.header["image_type"].tolist() == [5 if dtype.is_complex else 3] * len(result.data)
+    assert result.attributes == images.attributes
 
 
 def test_everything_of_images_is_written_beside_raw_data(tmp_path: Path) -> None:
@@ -86,9 +86,9 @@ def test_everything_of_images_is_written_beside_raw_data(tmp_path: Path) -> None
     images = dataclasses.replace(images, header=header, attributes=texts)
     for dataset, name in (("dataset", "first"), ("dataset", "second"), ("", "image_0")):
         write_ismrmrd_images(path, images, name, dataset)
-    found = read_ismrmrd_images(path, "second")
-    assert torch.equal(found.data, images.data) and found.attributes == texts
-    assert all(torch.equal(found.header[name], given) for name, given in header.items())
+    result = read_ismrmrd_images(path, "second")
+    assert torch.equal(result.data, images.data) and result.attributes == texts
+    assert all(torch.equal(result.header[name], given) for name, given in header.items())
     assert read_ismrmrd(path).kspace.shape == (2, 3, 4)
     some = read_ismrmrd_images(path, "image_0", "", where={"slice": [0, 1], "image_type": 1})
     assert torch.equal(some.data, images.data[1:]) and some.attributes == texts[1:]

@@ -29,7 +29,7 @@ NUMBERS = torch.randn(6, 2, 4, dtype=torch.complex64, generator=torch.Generator(
 
 
 def header(n_encodings: int = 1) -> Any:
-    found = mrd.Header()
+    result = mrd.Header()
     for _ in range(n_encodings):
         one = mrd.EncodingType(trajectory=mrd.Trajectory.EPI)
         one.encoded_space.matrix_size = mrd.MatrixSizeType(x=4, y=5, z=1)
@@ -43,34 +43,34 @@ def header(n_encodings: int = 1) -> Any:
         one.trajectory_description = mrd.TrajectoryDescriptionType(
             user_parameter_long=[ramp], user_parameter_double=[dwell]
         )
-        found.encoding.append(one)
-    return found
+        result.encoding.append(one)
+    return result
 
 
 def line(data: Tensor, step: int = 0, trajectory: Tensor | None = None, **head: Any) -> Any:
-    found = mrd.Acquisition(data=data.numpy())
-    found.head.idx.kspace_encode_step_1 = step
-    found.head.center_sample = 2
+    result = mrd.Acquisition(data=data.numpy())
+    result.head.idx.kspace_encode_step_1 = step
+    result.head.center_sample = 2
     if NS:
-        found.head.sample_time_ns = 2500
-        found.head.acquisition_time_stamp_ns = 10**12 + step
+        result.head.sample_time_ns = 2500
+        result.head.acquisition_time_stamp_ns = 10**12 + step
     else:
-        found.head.sample_time_us = 2.5
-        found.head.acquisition_time_stamp = 10**6 + step
+        result.head.sample_time_us = 2.5
+        result.head.acquisition_time_stamp = 10**6 + step
     for name, value in head.items():
-        setattr(found.head, name, value)
+        setattr(result.head, name, value)
     if trajectory is not None:
-        found.trajectory = trajectory.numpy()
-    return mrd.StreamItem.Acquisition(found)
+        result.trajectory = trajectory.numpy()
+    return mrd.StreamItem.Acquisition(result)
 
 
 def image(data: np.ndarray[Any, Any], case: str, **head: Any) -> Any:
-    found = mrd.ImageHeader(image_type=mrd.ImageType.MAGNITUDE, **head)
+    result = mrd.ImageHeader(image_type=mrd.ImageType.MAGNITUDE, **head)
     for name, axis in zip(("col_dir", "line_dir", "slice_dir"), np.eye(3, dtype="f4"), strict=True):
-        setattr(found, name, axis)
-    found.field_of_view = np.array([8, 6, 2], "f4")
-    found.position = np.array([1, 2, 3], "f4")
-    own = mrd.Image(head=found, data=data)
+        setattr(result, name, axis)
+    result.field_of_view = np.array([8, 6, 2], "f4")
+    result.position = np.array([1, 2, 3], "f4")
+    own = mrd.Image(head=result, data=data)
     values = mrd.ImageMetaValue.String("a < b"), mrd.ImageMetaValue.Int64(3)
     own.meta = {"name": [*values]}
     return getattr(mrd.StreamItem, case)(own)
@@ -144,9 +144,9 @@ def test_a_stream_becomes_a_file(tmp_path: Path) -> None:
             write_ismrmrd(tmp_path / "a.h5", scan)
         return
     write_ismrmrd(tmp_path / "a.h5", scan)
-    found = read_ismrmrd(tmp_path / "a.h5")
-    assert torch.equal(found.kspace, scan.kspace) and found.encoding == scan.encoding
-    stamps = (one.details["acquisition_time_stamp"] for one in (found, scan))
+    result = read_ismrmrd(tmp_path / "a.h5")
+    assert torch.equal(result.kspace, scan.kspace) and result.encoding == scan.encoding
+    stamps = (one.details["acquisition_time_stamp"] for one in (result, scan))
     assert torch.equal(*stamps)
 
 

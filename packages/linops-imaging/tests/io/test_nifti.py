@@ -62,13 +62,13 @@ def test_values_are_scaled(tmp_path: Path, dtype: str) -> None:
     slope = float(np.float32(0.1))  # not exact in single precision
     scale = (112, np.array([slope, -1], "<f4").tobytes())  # scl_slope, scl_inter
     image = nibabel.Nifti1Image(values, AFFINE)
-    found, _ = read_nifti(changed(tmp_path / "a.nii", image, scale=scale))
+    result, _ = read_nifti(changed(tmp_path / "a.nii", image, scale=scale))
     expected = torch.from_numpy(values.real.astype(float) * slope - 1).double()
     if dtype == "c8":  # nifti1.h scales both parts
         expected = torch.complex(
             expected, torch.from_numpy(values.imag.astype(float) * slope - 1).double()
         )
-    assert found.dtype == expected.dtype and torch.equal(found, expected)
+    assert result.dtype == expected.dtype and torch.equal(result, expected)
 
 
 def test_integers_that_torch_cannot_hold(tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ def test_a_grid_is_written_and_read(tmp_path: Path, data: st.DataObject) -> None
     mask = mask.view(kspace.shape[1:-1])
     scan = IsmrmrdScan.from_grid(kspace, (200, 100.5, 5), mask=mask, dwell_time=2.5)
     write_ismrmrd(tmp_path / "a.h5", scan)
-    found = read_ismrmrd(tmp_path / "a.h5")
-    same(scan, found)
-    again, measured = found.on_grid()
+    result = read_ismrmrd(tmp_path / "a.h5")
+    same(scan, result)
+    again, measured = result.on_grid()
     assert torch.equal(measured, mask[..., None].expand_as(measured))
     assert torch.equal(again, kspace * mask[..., None])
 
@@ -104,14 +104,14 @@ def test_lines_of_other_kinds_are_written_and_read(
         turned = torch.tensor([number % 2 == 0, False, True])
         others[kind] = dataclasses.replace(lines, encoding=scan.encoding, is_reversed=turned)
     write_ismrmrd(tmp_path / "a.h5", scan, others=others)
-    found = read_ismrmrd(tmp_path / "a.h5")
-    assert found.left_out == dict.fromkeys(kinds, 3)
-    same(scan, dataclasses.replace(found, left_out={}))
+    result = read_ismrmrd(tmp_path / "a.h5")
+    assert result.left_out == dict.fromkeys(kinds, 3)
+    same(scan, dataclasses.replace(result, left_out={}))
     for kind, lines in others.items():
-        found = read_ismrmrd(tmp_path / "a.h5", lines=kind)
+        result = read_ismrmrd(tmp_path / "a.h5", lines=kind)
         same(
             dataclasses.replace(lines, header=scan.header),
-            dataclasses.replace(found, left_out={}, noise=None, noise_dwell_time=None),
+            dataclasses.replace(result, left_out={}, noise=None, noise_dwell_time=None),
         )
 
 
@@ -137,8 +137,8 @@ def test_phase_correction_lines_correct_what_was_read_back(tmp_path: Path) -> No
     lines = dataclasses.replace(lines, encoding=scan.encoding)
     write_ismrmrd(tmp_path / "a.h5", scan, others={"phase correction": lines})
     read = read_ismrmrd(tmp_path / "a.h5")
-    found = read_ismrmrd(tmp_path / "a.h5", lines="phase correction")
-    constant, slope = epi.estimate_phase(found.readouts(), found.is_reversed)
+    result = read_ismrmrd(tmp_path / "a.h5", lines="phase correction")
+    constant, slope = epi.estimate_phase(result.readouts(), result.is_reversed)
     corrected = epi.LinePhase(constant, slope, read.to_grid(read.is_reversed), size)
     lines_of_image = along_x.H(read.on_grid()[0])
     torch.testing.assert_close(corrected.H(lines_of_image), ghosts, atol=1e-4, rtol=1e-4)
@@ -236,7 +236,7 @@ def test_places_that_are_no_volume_are_refused() -> None:
         ({"fov": (1, 1, 0)}, "fov must be three lengths in mm"),
         ({"mask": torch.ones(4, dtype=torch.bool)}, r"of the shape \(3,\) and have a line, got"),
         ({"mask": torch.zeros(3, dtype=torch.bool)}, "and have a line"),
-        ({"dwell_time": 0.0}, "dwell_time must be more than 0 and finite, got 0.0"),
+        ({"dwell_time": 0.0}, "dwell_time must be positive and finite, got 0.0"),
         ({"recon_size": (2, 3)}, r"recon_size must be three integers from 1 to \(4, 3, 1\), got"),
         ({"recon_size": (5, 3, 1)}, r"got \(5, 3, 1\)"),
     ],
@@ -268,8 +268,8 @@ def test_what_could_not_be_read_is_not_written(tmp_path: Path) -> None:
         ({"trajectory": torch.zeros(6, 3, 2)}, r"trajectory must be \(6, 4, D\) as kspace is, got"),
         ({"noise": grid(3, 9), "noise_dwell_time": 1.0}, r"noise must be \(2, T\), of the coils"),
         ({"noise": grid(2, 9)}, "noise must have a noise_dwell_time, got None"),
-        ({"noise": grid(2, 9), "noise_dwell_time": 0.0}, "noise_dwell_time must be more than 0"),
-        ({"dwell_time": float("nan")}, "dwell_time must be more than 0 and finite, got nan"),
+        ({"noise": grid(2, 9), "noise_dwell_time": 0.0}, "noise_dwell_time must be positive"),
+        ({"dwell_time": float("nan")}, "dwell_time must be positive and finite, got nan"),
         ({"counters": {}}, "counters must be kspace_encode_step_1, .* segment, got"),
         ({"discarded": torch.full((6, 2), 3)}, "discarded must be at most 4 samples of a line"),
         ({"header": ""}, "the header must be XML, got"),
@@ -349,10 +349,10 @@ def test_an_oversampled_readout(tmp_path: Path) -> None:
     """The image is the middle of the grid, and its place is that of the middle."""
     scan = IsmrmrdScan.from_grid(grid(2, 3, 8), (80, 30, 5), recon_size=(4, 3, 1))
     write_ismrmrd(tmp_path / "a.h5", scan)
-    found = read_ismrmrd(tmp_path / "a.h5")
-    same(scan, found)
-    assert found.encoding.recon_size == (4, 3, 1) and found.encoding.recon_fov == (40, 30, 5)
-    whole, middle = (found.affine(name) for name in ("encoded", "recon"))
+    result = read_ismrmrd(tmp_path / "a.h5")
+    same(scan, result)
+    assert result.encoding.recon_size == (4, 3, 1) and result.encoding.recon_fov == (40, 30, 5)
+    whole, middle = (result.affine(name) for name in ("encoded", "recon"))
     first = torch.tensor([2.0, 0, 0, 1], dtype=torch.float64)  # the first pixel that Crop keeps
     torch.testing.assert_close(whole @ first, middle[:, 3])
     torch.testing.assert_close(whole[:3, :3], middle[:3, :3])

@@ -33,13 +33,13 @@ def test_what_is_written_is_read(
     values = torch.randint(0, 99, shape, generator=torch.Generator().manual_seed(0))
     image = (values * (1 - 2j) if dtype.is_complex else values).to(dtype)
     write_nifti(tmp_path / name, image, AFFINE)
-    found, affine, codes = read_nifti(tmp_path / name, return_codes=True)
-    assert torch.equal(found.view(shape), image.to(found.dtype))
-    assert found.dtype.is_complex == dtype.is_complex
+    result, affine, codes = read_nifti(tmp_path / name, return_codes=True)
+    assert torch.equal(result.view(shape), image.to(result.dtype))
+    assert result.dtype.is_complex == dtype.is_complex
     assert torch.equal(affine, AFFINE) and codes == {"sform": 1, "qform": 1}
     theirs = nibabel.load(tmp_path / name)
     np.testing.assert_array_equal(theirs.affine, AFFINE)
-    np.testing.assert_array_equal(np.asarray(theirs.dataobj).reshape(shape), found.view(shape))
+    np.testing.assert_array_equal(np.asarray(theirs.dataobj).reshape(shape), result.view(shape))
 
 
 def test_lazy_views_are_written_as_they_are(tmp_path: Path) -> None:
@@ -53,8 +53,8 @@ def test_a_shear_has_no_qform(tmp_path: Path) -> None:
     affine = AFFINE.clone()
     affine[0, 0] = 0.5
     write_nifti(tmp_path / "a.nii", torch.ones(2, 3, 4), affine)
-    _, found, codes = read_nifti(tmp_path / "a.nii", return_codes=True)
-    assert torch.equal(found, affine) and codes == {"sform": 1, "qform": 0}
+    _, result, codes = read_nifti(tmp_path / "a.nii", return_codes=True)
+    assert torch.equal(result, affine) and codes == {"sform": 1, "qform": 0}
 
 
 def test_times_and_units(tmp_path: Path) -> None:
@@ -84,7 +84,7 @@ def test_an_axis_beyond_32767_is_written_as_nifti_2(tmp_path: Path) -> None:
         ({"image": torch.ones(2, device="meta")}, ValueError, r"values, got shape \(2,\) on meta"),
         ({"affine": torch.eye(3)}, ValueError, r"must be an invertible \(4, 4\) matrix in mm"),
         ({"affine": torch.zeros(4, 4)}, ValueError, r"last row \[0, 0, 0, 1\], got \[\[0.0"),
-        ({"time_step": 0.0}, ValueError, "time_step must be more than 0 and finite, got 0.0"),
+        ({"time_step": 0.0}, ValueError, "time_step must be positive and finite, got 0.0"),
     ],
 )
 def test_bad_arguments_are_refused(

@@ -51,13 +51,13 @@ def test_specs_that_say_the_same_are_equal_and_hash_alike(
 
 @given(matrices())
 def test_the_matrix_has_the_shape_and_the_devices_that_were_given(matrix: tuple[Any, Any]) -> None:
-    found = BatchSpec({}, matrix[1]).devices()
-    assert found is not None
-    assert found.shape == np.array(matrix[0]).shape
-    assert [str(device) for device in found.flat] == np.array(matrix[0]).ravel().tolist()
+    result = BatchSpec({}, matrix[1]).devices()
+    assert result is not None
+    assert result.shape == np.array(matrix[0]).shape
+    assert [str(device) for device in result.flat] == np.array(matrix[0]).ravel().tolist()
     specs = BatchSpec({}, matrix[1]).device_specs()
-    assert specs is not None and specs.shape == found.shape
-    assert [spec.device for spec in specs.flat] == [*found.flat]
+    assert specs is not None and specs.shape == result.shape
+    assert [spec.device for spec in specs.flat] == [*result.flat]
 
 
 @pytest.mark.parametrize(
@@ -85,9 +85,9 @@ def test_a_spec_does_not_change() -> None:
     spec = BatchSpec(given_sizes, given_devices)
     before = hash(spec)
     given_sizes["C"], given_devices[0] = 3, "meta"
-    found = spec.devices()
-    assert found is not None
-    found[0] = torch.device("meta")
+    result = spec.devices()
+    assert result is not None
+    result[0] = torch.device("meta")
     assert spec == BatchSpec({"C": 2}, ["cpu", "meta"]) and hash(spec) == before
     with pytest.raises(FrozenInstanceError):
         spec.base_device = torch.device("cpu")  # type: ignore[misc]
@@ -114,8 +114,8 @@ def test_streams_are_part_of_the_value(paper: Any) -> None:
 def test_streams_of_devices_are_part_of_the_value(paper: Any) -> None:
     work = DeviceSpec("cuda:1", paper.new_stream(torch.device("cuda:1")))
     spec = BatchSpec({"C": 1}, ["cuda:0", work])
-    found = spec.device_specs()
-    assert found is not None and found[1] is work
+    result = spec.device_specs()
+    assert result is not None and result[1] is work
     assert spec == BatchSpec({"C": 1}, np.array([DeviceSpec("cuda:0"), work], dtype=object))
     assert spec != BatchSpec({"C": 1}, ["cuda:0", "cuda:1"])
     with pytest.raises(TypeError, match="DeviceSpec: streams belong to one process"):

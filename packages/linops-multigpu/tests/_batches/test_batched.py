@@ -59,14 +59,14 @@ def matrix() -> Dense:
     return Dense(nn.Parameter(torch.rand(4, 6, dtype=torch.complex128), False), ("M", "N"))
 
 
-def same_matrix(found: NamedLinop, wanted: NamedLinop) -> None:
-    torch.testing.assert_close(found.to_dense({"Nx": 6}), wanted.to_dense({"Nx": 6}))
+def same_matrix(result: NamedLinop, wanted: NamedLinop) -> None:
+    torch.testing.assert_close(result.to_dense({"Nx": 6}), wanted.to_dense({"Nx": 6}))
 
 
-def assert_equal(found: NamedLinop, wanted: NamedLinop) -> None:
-    same_matrix(found, wanted)
-    same_matrix(found.H, wanted.H)
-    same_matrix(found.N, wanted.N)
+def assert_equal(result: NamedLinop, wanted: NamedLinop) -> None:
+    same_matrix(result, wanted)
+    same_matrix(result.H, wanted.H)
+    same_matrix(result.N, wanted.N)
 
 
 def placed(A: NamedLinop) -> list[DeviceReplica]:
@@ -422,9 +422,9 @@ def test_gradients_reach_input_and_weights(specs: BatchSpec | list[BatchSpec]) -
         loss = linop(x).abs().pow(3).sum() + linop.N(x).abs().sum()
         torch.autograd.backward(loss)
         gradients.append([x.grad, *(weight.grad for weight in A.parameters())])
-    for found, wanted in zip(*gradients, strict=True):
+    for result, wanted in zip(*gradients, strict=True):
         assert wanted is not None and wanted.abs().max() > 0
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(result, wanted)
 
 
 def test_gradients_reach_what_a_function_holds() -> None:
@@ -433,8 +433,8 @@ def test_gradients_reach_what_a_function_holds() -> None:
     A = held @ Diagonal(torch.rand(4, dtype=torch.complex128), ("N",))
     B = create_batched_linop(Add(A, A), BatchSpec({}))
     x = torch.rand(4, dtype=torch.complex128, requires_grad=True)
-    found = torch.autograd.grad(B(x).abs().sum(), [x, w])
-    torch.testing.assert_close(found, torch.autograd.grad((2 * A(x)).abs().sum(), [x, w]))
+    result = torch.autograd.grad(B(x).abs().sum(), [x, w])
+    torch.testing.assert_close(result, torch.autograd.grad((2 * A(x)).abs().sum(), [x, w]))
 
 
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # torch's own formulas
@@ -472,8 +472,8 @@ def test_the_result_may_be_written_to(device: str) -> None:
         x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
         residual = B(x)
         residual -= 1
-        (found,) = torch.autograd.grad(residual.abs().square().sum(), x)
-        torch.testing.assert_close(found, 2 * A.H(A(x) - 1))
+        (result,) = torch.autograd.grad(residual.abs().square().sum(), x)
+        torch.testing.assert_close(result, 2 * A.H(A(x) - 1))
 
 
 def test_a_gradient_comes_back_through_one_tile_that_moves_nothing() -> None:
@@ -522,11 +522,11 @@ def check_on(devices: list[str]) -> None:
         assert base is not None
         B = create_batched_linop(A, specs)
         with torch.no_grad():
-            for found, wanted in ((B, A), (B.N, A.N)):
-                y = found(x.to(base))
+            for result, wanted in ((B, A), (B.N, A.N)):
+                y = result(x.to(base))
                 assert y.device == base
                 torch.testing.assert_close(y.cpu(), wanted(x))
-                assert torch.equal(found(x.to(base)), y)
+                assert torch.equal(result(x.to(base)), y)
             torch.testing.assert_close(B.H(A(x).to(base)).cpu(), A.H(A(x)))
         gradients = []
         for linop, device in ((A, torch.device("cpu")), (B, base)):
@@ -579,8 +579,8 @@ def test_gradients_come_back_across_given_streams_of_a_gpu(base: str) -> None:
     specs = [DeviceSpec("cuda:0", torch.Stream("cuda:0"), torch.Stream("cuda:0")) for _ in range(2)]
     B = create_batched_linop(A, BatchSpec({"C": 1}, specs, base))
     for _ in range(10):
-        found = torch.autograd.grad(B.N(B.H(B(x.to(base)))).abs().sum(), inputs)
-        torch.testing.assert_close(found, wanted)
+        result = torch.autograd.grad(B.N(B.H(B(x.to(base)))).abs().sum(), inputs)
+        torch.testing.assert_close(result, wanted)
         with torch.no_grad():
             inputs[1].mul_(1)  # so that it is sent again
 
@@ -597,10 +597,10 @@ def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
     B = create_batched_linop(A, spec)
     assert torch.cuda.memory_allocated() - before == maps.nbytes
     torch.cuda.reset_peak_memory_stats()
-    found = B.N(x)
+    result = B.N(x)
     work = torch.cuda.max_memory_allocated() - before - maps.nbytes
     assert work <= 8 * maps[0].nbytes
-    torch.testing.assert_close(found, A.N(x), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(result, A.N(x), rtol=1e-4, atol=1e-4)
     del B
     gc.collect()
     assert torch.cuda.memory_allocated() == before
@@ -609,7 +609,7 @@ def test_a_gpu_holds_its_weights_once_and_the_work_of_one_tile() -> None:
 @pytest.mark.parametrize(
     ("max_in_flight", "error", "message"),
     [
-        (0, ValueError, "max_in_flight must be positive, got 0"),
+        (0, ValueError, "max_in_flight must be at least 1, got 0"),
         (2.0, TypeError, r"max_in_flight must be an integer, got 2\.0"),
         (True, TypeError, "max_in_flight must be an integer, got True"),
     ],

@@ -85,11 +85,11 @@ def check_all(B: NamedLinop, A: NamedLinop, base: str) -> None:
     for batched, whole, vector in ((B, A, x), (B.H, A.H, A(x)), (B.N, A.N, x)):
         sent = there(vector, base)
         y = batched(sent)
-        found = y + 0
+        result = y + 0
         sent.zero_()
         y.zero_()
         del sent, y
-        torch.testing.assert_close(found.cpu(), whole(vector))
+        torch.testing.assert_close(result.cpu(), whole(vector))
 
 
 # Any operator, any specs.
@@ -144,7 +144,7 @@ def test_any_operator_equals_its_matrix(data: st.DataObject) -> None:
     kinds = data.draw(st.lists(st.sampled_from(sorted(KINDS)), min_size=1, max_size=3))
     has_streams, is_followed, is_conjugate = (data.draw(st.booleans()) for _ in range(3))
     max_in_flight = data.draw(st.integers(1, 3))
-    found, wanted = list[Tensor](), list[Tensor]()
+    results, wanted = list[Tensor](), list[Tensor]()
     with machine(data.draw(st.sampled_from(SCHEDULES)), data.draw(st.integers(0, 9))) as world:
         B = create_batched_linop(known.linop, specs, max_in_flight=max_in_flight)
         with ExitStack() as streams:
@@ -160,13 +160,13 @@ def test_any_operator_equals_its_matrix(data: st.DataObject) -> None:
                 gradient = torch.randn(n_rows, dtype=torch.complex128)
                 sent = there(x, base).requires_grad_(is_followed)
                 y = A(sent.conj() if is_conjugate else sent)
-                found.append(y.detach() + 0j)
+                results.append(y.detach() + 0j)
                 wanted.append(known.product(x.conj() if is_conjugate else x, M))
                 if is_followed and y.requires_grad:
                     own = gradient if y.is_complex() else gradient.real
                     torch.autograd.backward(y, there(own, base).reshape(y.shape))
                     assert sent.grad is not None
-                    found.append(sent.grad + 0)
+                    results.append(sent.grad + 0)
                     of_x = known.product(gradient, M.mH)
                     wanted.append(of_x.conj() if is_conjugate else of_x)
                 assert y.requires_grad or not is_followed or not M.any()
@@ -174,8 +174,8 @@ def test_any_operator_equals_its_matrix(data: st.DataObject) -> None:
                     sent.zero_()
                 del sent, y, A
             del B
-            found = [vector.cpu().flatten() for vector in found]
-    torch.testing.assert_close(found, wanted)
+            results = [vector.cpu().flatten() for vector in results]
+    torch.testing.assert_close(results, wanted)
 
 
 # Devices.
@@ -312,8 +312,8 @@ def test_gradients_come_back_across_given_streams(base: str, schedule: str) -> N
                 # As a real device does it: each part of a backward on the stream of its forward.
                 for device in given.keys() - {base}:
                     streams.enter_context(world.using(given[device]))
-                found = torch.autograd.grad(loss, [x, maps])
-            torch.testing.assert_close(found, wanted)
+                result = torch.autograd.grad(loss, [x, maps])
+            torch.testing.assert_close(result, wanted)
             with torch.no_grad():
                 maps.mul_(1)  # so that it is sent again
         del B, loss
@@ -371,8 +371,8 @@ def test_an_operator_with_other_weights_sees_whether_autograd_follows_them() -> 
 
         C = B.with_weights(followed)
         assert isinstance(C, BatchedLinop) and C._is_trained()
-        found = torch.autograd.grad(C(x).sum(), weights)
-        assert all(gradient.abs().max() > 0 for gradient in found)
+        result = torch.autograd.grad(C(x).sum(), weights)
+        assert all(gradient.abs().max() > 0 for gradient in result)
         del B, C
 
 
@@ -465,7 +465,7 @@ def test_a_tile_that_returns_another_shape_is_refused(base: str, devices: list[s
 def test_two_threads_apply_one_operator_at_once(base: str, schedule: str) -> None:
     A = sense()
     vectors = torch.rand(2, 6, dtype=torch.complex128)
-    found: dict[int, list[Tensor]] = {}
+    result: dict[int, list[Tensor]] = {}
     with machine(schedule):
         spec = BatchSpec({"C": 1}, ["sim:1", "sim:2", base], base)
         operators = [create_batched_linop(A, spec, max_in_flight=1).N]
@@ -474,7 +474,7 @@ def test_two_threads_apply_one_operator_at_once(base: str, schedule: str) -> Non
         def apply(number: int) -> None:
             together.wait()
             results = [operators[0](there(vectors[number], base)) for _ in range(4)]
-            found[number] = [y.cpu() for y in results]
+            result[number] = [y.cpu() for y in results]
 
         threads = [threading.Thread(target=apply, args=(number,)) for number in range(2)]
         for thread in threads:
@@ -483,7 +483,7 @@ def test_two_threads_apply_one_operator_at_once(base: str, schedule: str) -> Non
             thread.join()
         operators.clear()
     for number, vector in enumerate(vectors):
-        for y in found[number]:
+        for y in result[number]:
             torch.testing.assert_close(y, A.N(vector))
 
 
@@ -668,14 +668,14 @@ def test_vectors_for_a_batched_operator_are_made_on_its_base(form: str) -> None:
         base = torch.device("sim:0")
         assert B.input_devices == (base,)
         matrix = A.to_dense(dtype=torch.float32)
-        found = B.to_dense(dtype=torch.float32)
-        assert found.device == base
-        torch.testing.assert_close(found.cpu(), matrix)
+        result = B.to_dense(dtype=torch.float32)
+        assert result.device == base
+        torch.testing.assert_close(result.cpu(), matrix)
         if form in ("A", "chain"):  # the others are inside of what they apply
             norms = torch.linalg.svdvals(matrix)
             assert operator_norm(B).item() == pytest.approx(norms[0].item(), rel=1e-3)
             torch.testing.assert_close(svd(B, 2).S.cpu(), norms[:2], rtol=1e-3, atol=1e-3)
-        del B, found
+        del B, result
 
 
 # Operators that move between devices already.
@@ -706,10 +706,10 @@ def test_what_is_batched_is_batched_again(first: Any, again: Any, dim: str) -> N
         torch.testing.assert_close(B.N(x), A.N(x))
         weight.requires_grad_()
         torch.autograd.backward(B(x).abs().sum())
-        found, weight.grad = weight.grad, None
+        result, weight.grad = weight.grad, None
         torch.autograd.backward(A(x).abs().sum())
-        assert found is not None and weight.grad is not None
-        torch.testing.assert_close(found, weight.grad)
+        assert result is not None and weight.grad is not None
+        torch.testing.assert_close(result, weight.grad)
         del once, B
 
 

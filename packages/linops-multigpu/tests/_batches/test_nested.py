@@ -78,8 +78,8 @@ def diagonal(draw: st.DrawFn, here: str, there: str, size: int) -> Ends:
 
 
 def sampling(draw: st.DrawFn, here: str, there: str, size: int) -> Ends:
-    found = draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=5))
-    return Sampling([torch.tensor(found)], [size], (there,), (here,), ("C",)), len(found)
+    result = draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=5))
+    return Sampling([torch.tensor(result)], [size], (there,), (here,), ("C",)), len(result)
 
 
 def fourier(draw: st.DrawFn, here: str, there: str, size: int) -> Ends:
@@ -169,8 +169,8 @@ def test_operators_that_use_parts_inside_equal_the_whole_or_are_refused(
     except SplitError as error:
         assert any(reason in str(error) for reason in REASONS), error
         return
-    for found, wanted in ((B, A), (B.H, A.H), (B.N, A.N)):
-        torch.testing.assert_close(matrix(found, sizes), matrix(wanted, sizes))
+    for result, wanted in ((B, A), (B.H, A.H), (B.N, A.N)):
+        torch.testing.assert_close(matrix(result, sizes), matrix(wanted, sizes))
 
 
 @pytest.mark.parametrize("devices", [None, ["meta", "cpu"], [["cpu", "cpu"], ["cpu", "meta"]]])

@@ -57,8 +57,8 @@ def test_what_is_batched_again_on_another_device_trains() -> None:
     with simulated(2):
         B = create_batched_linop(A, BatchSpec({"M": 2}, ["cpu"], "cpu"))
         C = create_batched_linop(B, BatchSpec({"N": 3}, ["sim:1"], "cpu"))
-        (found,) = torch.autograd.grad(C(x.clone()).abs().square().sum(), [A.weight])
-        torch.testing.assert_close(found, wanted)
+        (result,) = torch.autograd.grad(C(x.clone()).abs().square().sum(), [A.weight])
+        torch.testing.assert_close(result, wanted)
         assert [*C.state_dict()] == ["weight"]
         del B, C
 
@@ -100,11 +100,11 @@ def test_tiles_of_an_own_split_follow_the_weights_on_all_devices() -> None:
             torch.testing.assert_close(B(x.clone()), A(x))
             torch.testing.assert_close(B.N(x.clone()), A.N(x))
             losses = [linop(x.clone()).square().sum() for linop in (A, B)]
-            wanted, found = (torch.autograd.grad(loss, [A.weight]) for loss in losses)
-            torch.testing.assert_close(found, wanted)
+            wanted, result = (torch.autograd.grad(loss, [A.weight]) for loss in losses)
+            torch.testing.assert_close(result, wanted)
             A.weight.grad = wanted[0]
             optimizer.step()
             B.load_state_dict({"weight": torch.rand(4)}, assign=True)
         A.weight.requires_grad_(False)
         torch.testing.assert_close(B(x.clone()), A(x))
-        del A, B, optimizer, losses, found, wanted
+        del A, B, optimizer, losses, result, wanted

@@ -88,9 +88,11 @@ def tables(draw: st.DrawFn) -> Table:
 def written_out(matrix: Tensor, x: Tensor, weights: list[nn.Parameter]) -> list[Tensor]:
     y = matrix @ x
     of = torch.autograd.grad(y.abs().pow(2).sum(), [x, *weights], allow_unused=True)
-    found = [torch.zeros_like(x) if g is None else g for g in of[:1]]
-    found += [torch.zeros_like(w) if g is None else g for w, g in zip(weights, of[1:], strict=True)]
-    return [y.detach(), *found]
+    results = [torch.zeros_like(x) if g is None else g for g in of[:1]]
+    results += [
+        torch.zeros_like(w) if g is None else g for w, g in zip(weights, of[1:], strict=True)
+    ]
+    return [y.detach(), *results]
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -114,12 +116,12 @@ def test_a_table_is_the_sum_of_its_parts(data: st.DataObject) -> None:
         gradients = torch.autograd.grad(
             y.abs().pow(2).sum(), [x, *table.weights], allow_unused=True
         )
-        found = [y.detach().cpu()]
-        found += [
+        results = [y.detach().cpu()]
+        results += [
             torch.zeros_like(of) if gradient is None else gradient
             for of, gradient in zip([x, *table.weights], gradients, strict=True)
         ]
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(results, wanted)
         del B, linop, y
         if any(map(world.allocated_nbytes, world.devices)):  # cycles may hold it
             gc.collect()
@@ -175,7 +177,7 @@ def test_results_of_wider_dtypes_make_the_output_wider(
         wanted = matrix @ x.to(torch.complex128)
         torch.testing.assert_close(y.cpu(), wanted, rtol=1e-5, atol=1e-5)
         of_x = x.to(base).requires_grad_()
-        (found,) = torch.autograd.grad(B(of_x).abs().pow(2).sum(), of_x)
+        (result,) = torch.autograd.grad(B(of_x).abs().pow(2).sum(), of_x)
         wanted = 2 * (matrix.mH @ wanted).real
-        torch.testing.assert_close(found.cpu(), wanted.float(), rtol=1e-4, atol=1e-4)
-        del B, y, of_x, found
+        torch.testing.assert_close(result.cpu(), wanted.float(), rtol=1e-4, atol=1e-4)
+        del B, y, of_x, result

@@ -27,8 +27,8 @@ def test_pieces_are_all_of_both_and_none_is_too_long(
     out = torch.zeros_like(x)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_staging, "PIECE_NBYTES", limit)
-        found = list(pieces(x, out))
-    for piece, place in found:
+        result = list(pieces(x, out))
+    for piece, place in result:
         assert 0 < piece.nbytes <= limit and piece.shape == place.shape
         place.add_(piece).add_(1)
     assert torch.equal(out, x + 1)

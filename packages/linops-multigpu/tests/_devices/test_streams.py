@@ -127,17 +127,17 @@ def test_a_host_waits_for_the_events_of_devices() -> None:
 def test_memory_to_copy_to_is_on_the_host_without_gaps(step: int) -> None:
     like = torch.empty(3, 4, dtype=torch.complex64, device="meta")[::step].T
     with torch.device("meta"):
-        found = HostBackend().empty_pinned(like)
-    assert found.device == CPU and found.T.is_contiguous()
-    assert (found.shape, found.dtype) == (like.shape, like.dtype)
+        result = HostBackend().empty_pinned(like)
+    assert result.device == CPU and result.T.is_contiguous()
+    assert (result.shape, result.dtype) == (like.shape, like.dtype)
 
 
 def test_what_is_no_stream_is_refused() -> None:
     with pytest.raises(TypeError, match="what must be a stream, got 'cuda:0'"):
         as_stream("what", "cuda:0")
     stream = torch.Stream(device="cpu")
-    found: object = as_stream("what", stream)
-    assert found is stream
+    result: object = as_stream("what", stream)
+    assert result is stream
 
 
 @pytest.mark.gpu

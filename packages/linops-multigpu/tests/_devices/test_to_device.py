@@ -102,8 +102,8 @@ def test_what_is_no_stream_of_its_device_is_refused(paper: Any, name: str) -> No
 
 def copy_on_device(x: Tensor) -> Tensor:
     """Send a vector as to another device; to the one that a test without devices has."""
-    found: Tensor = sent_by_streams(x, DeviceSpec("cpu"), DeviceSpec("cpu"))
-    return found
+    result: Tensor = sent_by_streams(x, DeviceSpec("cpu"), DeviceSpec("cpu"))
+    return result
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode

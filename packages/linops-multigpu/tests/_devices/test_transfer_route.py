@@ -25,8 +25,10 @@ def exact(monkeypatch: pytest.MonkeyPatch) -> list[tuple[torch.device, torch.dev
 
 
 def test_the_way_depends_on_the_ends(paper: Any, exact: Any) -> None:
-    found = {(a, b): route_between(a, b) for a in (CPU, META, ONE) for b in (CPU, META, ONE, OTHER)}
-    assert found == {
+    result = {
+        (a, b): route_between(a, b) for a in (CPU, META, ONE) for b in (CPU, META, ONE, OTHER)
+    }
+    assert result == {
         (CPU, CPU): Route.NONE, (CPU, META): Route.TORCH,
         (CPU, ONE): Route.TO_DEVICE, (CPU, OTHER): Route.TO_DEVICE,
         (META, CPU): Route.TORCH, (META, META): Route.NONE,

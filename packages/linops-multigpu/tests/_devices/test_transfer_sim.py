@@ -84,12 +84,12 @@ def test_what_was_sent_arrives_and_may_be_changed_at_once(
         here = put(x, way[0])
         y = send(here.conj() if conjugate else here, *ends(*way))
         assert y.device == torch.device(way[1]) and y.dtype == x.dtype
-        found = y.clone()
+        result = y.clone()
         if way[0] != way[1]:
             here.zero_()
         del here, y
         torch.empty(x.numel(), dtype=x.dtype, device=way[0]).fill_(7)
-        assert torch.equal(found.cpu(), wanted)
+        assert torch.equal(result.cpu(), wanted)
 
 
 @example(torch.ones(2, 1), ("sim:0", "sim:2"), False, "oldest", 0)
@@ -205,8 +205,8 @@ def test_moving_by_hand_is_as_if_it_happened_at_once(schedule: str, far: str) ->
         y.mul_(2)
         z = across(y)
         y.zero_()
-        found = ToDevice(far, "cpu")(z.exp())
-        torch.testing.assert_close(found, wanted)
+        result = ToDevice(far, "cpu")(z.exp())
+        torch.testing.assert_close(result, wanted)
         torch.testing.assert_close((across.H @ across)(there(x)).cpu(), x)
         torch.testing.assert_close(there.H(across.H(z)), 2 * x)
 

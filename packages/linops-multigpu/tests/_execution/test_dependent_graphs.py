@@ -40,7 +40,7 @@ def test_gradients_are_those_of_the_whole(
     wanted = graph.derivatives(uncut, leaf.clone().requires_grad_(), of, order)
     with simulated(2, schedule=schedule):
         there = leaf.to(base).requires_grad_()
-        found = graph.derivatives(batched, there, of, order)
-        found = [None if gradient is None else gradient.cpu() for gradient in found]
-        torch.testing.assert_close(found, wanted)
+        results = graph.derivatives(batched, there, of, order)
+        results = [None if gradient is None else gradient.cpu() for gradient in results]
+        torch.testing.assert_close(results, wanted)
         del there

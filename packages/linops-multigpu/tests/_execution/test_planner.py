@@ -74,15 +74,15 @@ def stream(action: Action, base: torch.device) -> tuple[str, torch.device]:
 
 def earlier(plan: Plan) -> list[set[int]]:
     """Return of each action all that are done before it starts: by waits and by its stream."""
-    found: list[set[int]] = []
+    results: list[set[int]] = []
     last: dict[tuple[str, torch.device], int] = {}
     for number, action in enumerate(plan.actions):
         direct = {*action.after}
         if (before := last.get(stream(action, plan.base))) is not None:
             direct.add(before)
         last[stream(action, plan.base)] = number
-        found.append(direct.union(*(found[other] for other in direct)))
-    return found
+        results.append(direct.union(*(results[other] for other in direct)))
+    return results
 
 
 def key(window: object) -> str:

@@ -31,9 +31,9 @@ def test_it_is_what_simulated_devices_take(
         world.synchronize()
         world.set_cost(copy=1.0, kernel=float(compute))
         B(x)
-        found = B.timeline(compute=compute)
-        assert found.makespan == pytest.approx(world.makespan())
-        assert max(found.busy.values()) == pytest.approx(world.busiest()[1])
+        result = B.timeline(compute=compute)
+        assert result.makespan == pytest.approx(world.makespan())
+        assert max(result.busy.values()) == pytest.approx(world.busiest()[1])
 
 
 @pytest.mark.parametrize("n_devices", [1, 2, 3])
@@ -52,7 +52,7 @@ def test_no_engine_does_two_things_at_a_time() -> None:
 def test_the_picture_has_a_bar_for_each_action() -> None:
     B = batched(3, ["meta"], "cpu", 2)
     drawn = ET.fromstring(B.timeline(compute=2.0).to_svg())
-    titles = [found.text for found in drawn.iter("{http://www.w3.org/2000/svg}title")]
+    titles = [result.text for result in drawn.iter("{http://www.w3.org/2000/svg}title")]
     assert titles[:3] == ["send tile 0: 0 to 1", "compute tile 0: 1 to 3", "collect tile 0: 3 to 4"]
     assert len(titles) == len(B.plan().actions)
     assert B.timeline()._repr_svg_() == B.timeline().to_svg()

@@ -91,10 +91,10 @@ def gradients(
     loss = (factor * y).abs().pow(2).sum()
     if not loss.requires_grad:  # of a Zero
         return [torch.zeros_like(tensor) for tensor in of]
-    found = torch.autograd.grad(loss, of, allow_unused=True)
+    result = torch.autograd.grad(loss, of, allow_unused=True)
     return [
         torch.zeros_like(tensor) if gradient is None else gradient
-        for tensor, gradient in zip(of, found, strict=True)
+        for tensor, gradient in zip(of, result, strict=True)
     ]
 
 
@@ -110,8 +110,8 @@ def check(
         for batched, whole, vector in of_all[: 3 if is_followed else 1]:
             start = vector.clone().requires_grad_(is_followed)
             wanted = gradients(whole, start, weights)
-            found = gradients(planned(batched), start, weights, base)
-            torch.testing.assert_close(found, wanted)
+            result = gradients(planned(batched), start, weights, base)
+            torch.testing.assert_close(result, wanted)
 
 
 # Any operator.
@@ -150,8 +150,8 @@ def test_gradients_of_any_operator_are_those_of_the_whole(data: st.DataObject) -
             for device in world.devices if has_streams else ():
                 streams.enter_context(world.using(world.new_stream(device)))
             for _ in range(2):
-                found = gradients(which(B), x, weights, base)
-                torch.testing.assert_close(found, wanted)
+                result = gradients(which(B), x, weights, base)
+                torch.testing.assert_close(result, wanted)
         del B
 
 
@@ -216,7 +216,7 @@ def test_any_weights_train_any_gradients_are_asked_for_and_vectors_are_freed_at_
 def test_weights_that_train_cost_no_time_and_no_transfers_forward(
     base: str, n_devices: int
 ) -> None:
-    found = []
+    results = []
     for is_trained in (False, True):
         weight = nn.Parameter(torch.rand(8), is_trained)
         with simulated(4) as world:
@@ -231,10 +231,10 @@ def test_weights_that_train_cost_no_time_and_no_transfers_forward(
             y = B(x)
             world.synchronize()
             assert y.requires_grad is is_trained
-            found.append((world.makespan(), sorted(world.moved)))
+            results.append((world.makespan(), sorted(world.moved)))
             assert world.makespan() == 1 + 2 * -(-8 // n_devices) + 1
             del B, x, y
-    assert found[0] == found[1]
+    assert results[0] == results[1]
 
 
 @on_both_bases
@@ -358,12 +358,12 @@ def test_gradients_are_right_on_streams_that_are_given(schedule: str) -> None:
             x = torch.rand(6, dtype=torch.complex128)
             start = x.clone().requires_grad_()
             wanted = gradients(sense(maps), start, [maps])
-            found = gradients(planned(B), start, [there], "sim:0")
-            torch.testing.assert_close([v.cpu() for v in found], wanted)
+            result = gradients(planned(B), start, [there], "sim:0")
+            torch.testing.assert_close([v.cpu() for v in result], wanted)
             with torch.no_grad():
                 there.mul_(2)
                 maps.mul_(2)
-        del B, there, found
+        del B, there, result
 
 
 @under_all_schedules
@@ -375,8 +375,8 @@ def test_weights_are_waited_for_on_the_stream_of_the_backward_pass(schedule: str
         x = torch.rand(6, dtype=torch.complex128)
         y = runs_the_plan(B, x).abs().sum()
         with world.using(world.new_stream("sim:1")):
-            found = torch.autograd.grad(y, maps)
-        torch.testing.assert_close(found, torch.autograd.grad(A(x).abs().sum(), maps))
+            result = torch.autograd.grad(y, maps)
+        torch.testing.assert_close(result, torch.autograd.grad(A(x).abs().sum(), maps))
         del B, y
 
 
@@ -388,8 +388,8 @@ def test_sums_that_begin_with_a_view_of_a_gradient(schedule: str) -> None:
         B = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1"], "sim:0"), max_in_flight=1)
         for operator, whole, lengths in ((B, A, [6, 4]), (B.H, A.H, [4])):
             x = torch.rand(lengths, dtype=torch.complex128, requires_grad=True)
-            found = gradients(planned(operator), x, [factor], "sim:0")
-            torch.testing.assert_close(found, gradients(whole, x, [factor]))
+            result = gradients(planned(operator), x, [factor], "sim:0")
+            torch.testing.assert_close(result, gradients(whole, x, [factor]))
         del B, operator
 
 
@@ -404,9 +404,9 @@ def test_inputs_and_gradients_may_be_conjugates(schedule: str, n_streams: int) -
         x = torch.rand(6, dtype=torch.complex128, requires_grad=True)
         gradient = torch.rand(6, dtype=torch.complex128)
         y = runs_the_plan(B, x.to("sim:0").conj())
-        found = torch.autograd.grad(y, [x, A.weight], gradient.to("sim:0").conj())
+        result = torch.autograd.grad(y, [x, A.weight], gradient.to("sim:0").conj())
         wanted = torch.autograd.grad(A(x.conj()), [x, A.weight], gradient.conj())
-        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(result, wanted)
         del B, y
 
 
@@ -426,8 +426,8 @@ def test_a_gradient_of_a_weight_may_be_the_one_that_was_sent(schedule: str) -> N
     x = torch.rand(4, dtype=torch.complex128)
     with machine(schedule):
         B = create_batched_linop(A, BatchSpec({"K": 1}, ["sim:1"], "sim:0"), max_in_flight=1)
-        found = gradients(planned(B), x, [weight], "sim:0")
-        torch.testing.assert_close(found, gradients(A, x, [weight]))
+        result = gradients(planned(B), x, [weight], "sim:0")
+        torch.testing.assert_close(result, gradients(A, x, [weight]))
         del B
 
 
@@ -481,8 +481,8 @@ def test_integer_weights_and_inputs(base: str) -> None:
     x = torch.arange(6)
     with machine():
         B = create_batched_linop(A, BatchSpec({"M": 1}, ["sim:1", "sim:2", base], base))
-        found = gradients(planned(B), x, [weight], base)
-        torch.testing.assert_close(found, gradients(A, x, [weight]))
+        result = gradients(planned(B), x, [weight], base)
+        torch.testing.assert_close(result, gradients(A, x, [weight]))
         del B
 
 
@@ -512,16 +512,16 @@ def test_weights_that_were_replaced_have_the_gradient_of_their_call(device: str)
     x = torch.rand(6, dtype=torch.complex128)
     with machine():
         B = create_batched_linop(A, BatchSpec({"M": 1}, [device], "cpu"))
-        found = []
+        results = []
         for linop in (A, B):
             weight = torch.ones(4, 6, dtype=torch.complex128, requires_grad=True)
             ((name, _),) = linop.named_buffers()
             y = functional_call(linop, {name: weight}, (weight[0] * x,))
             (first,) = torch.autograd.grad(y.abs().pow(3).sum(), weight, retain_graph=True)
             (same,) = torch.autograd.grad(y.abs().pow(3).sum(), weight, create_graph=True)
-            found.append([first, same, *torch.autograd.grad(same.abs().pow(2).sum(), weight)])
-        torch.testing.assert_close(*found)
-        del B, linop, y, found, first, same
+            results.append([first, same, *torch.autograd.grad(same.abs().pow(2).sum(), weight)])
+        torch.testing.assert_close(*results)
+        del B, linop, y, results, first, same
 
 
 def test_the_input_must_stay_until_the_gradient_was_computed() -> None:
@@ -552,8 +552,8 @@ def test_operators_that_draw_random_numbers_have_the_gradient_of_what_was_drawn(
         B = create_batched_linop(Dropout(weight, ("N",)), BatchSpec({"N": 1}, ["cpu"], "cpu"))
         for _ in range(5):
             y = B(torch.ones(8, dtype=torch.float64))
-            (found,) = torch.autograd.grad(y.sum(), weight)
-            assert torch.equal(found, (y != 0).double())
+            (result,) = torch.autograd.grad(y.sum(), weight)
+            assert torch.equal(result, (y != 0).double())
         del B, y
 
 
@@ -616,9 +616,9 @@ def test_hooks_of_parts_are_called_and_may_change_what_they_see(is_followed: boo
             rows = slice(2) if y[0] != A(x)[0] else slice(2, 4)
             factor = torch.ones(4, dtype=torch.complex128)
             factor[rows] = 2
-            found = gradients(B, x, [weight])
+            actual = gradients(B, x, [weight])
             scaled = Diagonal(factor, ("M",)) @ A
-            torch.testing.assert_close(found, gradients(scaled, x, [weight]))
+            torch.testing.assert_close(actual, gradients(scaled, x, [weight]))
             handle.remove()
         runs_the_plan(B, x)
         del B, tile, y
@@ -629,12 +629,12 @@ def test_autocast_is_that_of_the_forward_pass() -> None:
     A, x = Dense(weight, ("M", "N")), torch.rand(6, requires_grad=True)
     B = create_batched_linop(A, BatchSpec({"M": 2}))
     assert isinstance(B, BatchedLinop)
-    found = []
+    results = []
     for linop in (A, B):
         with torch.autocast("cpu", torch.bfloat16):
             y = linop(x)
-        found.append([y, *torch.autograd.grad(y.float().sum(), [x, weight])])
-    torch.testing.assert_close(found[1], found[0])
+        results.append([y, *torch.autograd.grad(y.float().sum(), [x, weight])])
+    torch.testing.assert_close(results[1], results[0])
 
 
 # Other ways of autograd.
@@ -656,11 +656,11 @@ def test_gradients_of_gradients_are_those_of_torch(dtype: torch.dtype, device: s
 
         assert torch.autograd.gradcheck(of, (x, weight), fast_mode=True)
         assert torch.autograd.gradgradcheck(of, (x, weight), fast_mode=True)
-        found = []
+        results = []
         for linop in (A, B):
             (first,) = torch.autograd.grad(linop(x).abs().pow(3).sum(), weight, create_graph=True)
-            found.append(torch.autograd.grad(first.abs().pow(2).sum(), [x, weight]))
-        torch.testing.assert_close(*found)
+            results.append(torch.autograd.grad(first.abs().pow(2).sum(), [x, weight]))
+        torch.testing.assert_close(*results)
         held.clear()
         del B, first, linop
 
@@ -678,9 +678,9 @@ def test_many_gradients_at_once(devices: list[str], trains: bool) -> None:
         B = create_batched_linop(A, BatchSpec({"M": 2}, others, base))
         leaves = [x, weight] if trains else [x]
         basis, y = torch.eye(4, dtype=torch.float64).to(base), runs_the_plan(B, x)
-        found = torch.autograd.grad(y, leaves, basis, is_grads_batched=True)
+        result = torch.autograd.grad(y, leaves, basis, is_grads_batched=True)
         wanted = torch.autograd.grad(A(x), leaves, basis, is_grads_batched=True)
-        for one, other in zip(found, wanted, strict=True):
+        for one, other in zip(result, wanted, strict=True):
             torch.testing.assert_close(one.cpu(), other.cpu())
 
 
@@ -757,8 +757,8 @@ def test_a_backward_pass_moves_x_only_to_tiles_that_train(asks_for_x: bool) -> N
         B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2"], base_device="cpu"))
         loss = B(x).square().sum()
         world.moved.clear()
-        found = torch.autograd.grad(loss, asked)
-        torch.testing.assert_close(found, wanted)
+        result = torch.autograd.grad(loss, asked)
+        torch.testing.assert_close(result, wanted)
         del loss
         moved = sorted(world.moved)
     dim = 8  # bytes of a number
@@ -789,7 +789,7 @@ def test_a_tile_without_an_adjoint_gets_no_x_either() -> None:
         B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:1", "sim:2"], base_device="cpu"))
         y = B(x)
         world.moved.clear()
-        (found,) = torch.autograd.grad(y.sum(), x)
+        (result,) = torch.autograd.grad(y.sum(), x)
         assert world.moved.count(("cpu", "sim:2", 24)) == 1
-        torch.testing.assert_close(found, weight.detach() + 3)
+        torch.testing.assert_close(result, weight.detach() + 3)
         del y

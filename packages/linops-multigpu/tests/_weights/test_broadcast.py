@@ -62,8 +62,8 @@ def test_gradients_of_parts_that_overlap_are_those_at_home(
         patch.setattr("linops_multigpu._weights._replica.is_there", lambda *_: False)
         placed = replicated_together(tiles, torch.device("cpu"))
     with one_call() if within_a_call else nullcontext():
-        found = gradients(placed, leaf, "cpu")
-    for one, other in zip(found, wanted, strict=True):
+        result = gradients(placed, leaf, "cpu")
+    for one, other in zip(result, wanted, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -79,8 +79,8 @@ def test_a_part_that_does_not_begin_where_the_weight_does(which: int) -> None:
     tiles = [A.split(A, {ND("M"): slice(1, 3), ND("N"): slice(1, 3)})]
     wanted = gradients(tiles, leaf, "cpu")
     with simulated(1):
-        found = gradients(replicated_together(tiles, torch.device("sim:0")), leaf, "sim:0")
-    for one, other in zip(found, wanted, strict=True):
+        result = gradients(replicated_together(tiles, torch.device("sim:0")), leaf, "sim:0")
+    for one, other in zip(result, wanted, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -104,9 +104,9 @@ def test_second_derivatives_of_one_operator_of_a_call() -> None:
         placed = replicated_together(tiles, torch.device("sim:0"))
         with one_call():
             placed[1](torch.ones(4, dtype=torch.complex128, device="sim:0"))
-            found = gradients(placed[:1], leaf, "sim:0")
+            result = gradients(placed[:1], leaf, "sim:0")
         del placed
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(result, wanted, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -130,9 +130,9 @@ def test_they_are_that_in_any_order_of_work(schedule: str) -> None:
     wanted = gradients(tiles, leaf, "cpu")
     with simulated(2, schedule=schedule):
         placed = replicated_together(tiles, torch.device("sim:1"))
-        found = gradients(placed, leaf, "sim:1")
+        result = gradients(placed, leaf, "sim:1")
         del placed
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(result, wanted, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -143,9 +143,9 @@ def test_gradients_of_parts_that_overlap_on_another_device_are_counted_once() ->
     wanted = gradients(tiles, leaf, "cpu")
     with simulated(1), one_call():
         placed = replicated_together(tiles, torch.device("sim:0"))
-        found = gradients(placed, leaf, "sim:0")
+        result = gradients(placed, leaf, "sim:0")
         del placed
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(result, wanted, strict=True):
         torch.testing.assert_close(one, other)
 
 
@@ -274,8 +274,8 @@ def test_transforms_of_torch_follow() -> None:
         return (y**2).sum()
 
     weights = {name: weight.detach() for name, weight in placed.named_parameters()}
-    found = torch.func.grad(loss)(weights)
-    for name, gradient in found.items():
+    result = torch.func.grad(loss)(weights)
+    for name, gradient in result.items():
         torch.testing.assert_close(gradient, 2 * x**2 * weights[name])
 
 
@@ -331,11 +331,11 @@ def test_a_shifted_weight_that_tiles_share_goes_once() -> None:
         world.moved.clear()
         torch.autograd.backward([one.real.sum() for one in y])
         assert bytes_moved(world) == {("sim:0", "cpu"): (5 * 4 + 4) * 16}
-        found, mask.grad = mask.grad, None
+        result, mask.grad = mask.grad, None
         torch.testing.assert_close(sum(one.cpu() for one in y), N(x))
         del placed, y
     torch.autograd.backward(N(x).real.sum())
-    torch.testing.assert_close(found, mask.grad)
+    torch.testing.assert_close(result, mask.grad)
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -345,10 +345,10 @@ def test_gradients_that_return_to_another_device_are_not_freed_on_the_way(schedu
         x = torch.ones(40, dtype=torch.float64).to("sim:1")
         placed = DeviceReplica(Diagonal(weight, ("N",)), torch.device("sim:1"))
         for _ in range(3):
-            (found,) = torch.autograd.grad(placed(x).pow(2).sum(), weight)
+            (result,) = torch.autograd.grad(placed(x).pow(2).sum(), weight)
             torch.zeros(40, dtype=torch.float64, device="sim:1")
-            torch.testing.assert_close(found.cpu(), 2 * weight.detach().cpu())
-        del placed, x, weight, found
+            torch.testing.assert_close(result.cpu(), 2 * weight.detach().cpu())
+        del placed, x, weight, result
 
 
 def n_recorded() -> int:
@@ -416,10 +416,10 @@ def test_a_batched_operator_is_one_call() -> None:
         B = create_batched_linop(A, BatchSpec({"C": 1}, ["sim:0", "sim:1"], "cpu"))
         y = B.N(x)
         bytes_moved(world)
-        found = torch.autograd.grad(y.abs().sum(), (maps, mask))
+        result = torch.autograd.grad(y.abs().sum(), (maps, mask))
         back = {way: n for way, n in bytes_moved(world).items() if way[1] == "cpu"}
         # Of each device two rows of the maps and, summed over its tiles, the mask.
         assert back == {("sim:0", "cpu"): 9 * 16, ("sim:1", "cpu"): 9 * 16}
         del B, y
-    for one, other in zip(found, wanted, strict=True):
+    for one, other in zip(result, wanted, strict=True):
         torch.testing.assert_close(one, other)

@@ -109,8 +109,8 @@ def test_its_tensors_are_those_of_the_source_and_the_copies_others(
     before = [*A.parameters(), *A.buffers()]
     placed = DeviceReplica(A, CPU)
     assert placed.source is A
-    found = [*placed.parameters(), *placed.buffers()]
-    assert all(one is other for one, other in zip(found, before, strict=True))
+    results = [*placed.parameters(), *placed.buffers()]
+    assert all(one is other for one, other in zip(results, before, strict=True))
     assert list(placed.state_dict()) == [f"0.{name}" for name in A.state_dict()]
     with torch.no_grad():
         assert storages(placed.up_to_date()).isdisjoint(storages(A))
@@ -213,10 +213,10 @@ def test_it_follows_its_source(change: Callable[[Diagonal], None]) -> None:
         twin = Diagonal(weight_of(A).detach().clone(), ("N",))
         cut = twin.split(twin, PART)
         wanted = [twin, twin.H, twin.N, cut, cut.H, twin.H.N, twin.N.H]
-        for found, linop in zip(derived, wanted, strict=True):
+        for result, linop in zip(derived, wanted, strict=True):
             x = torch.rand(2 if linop in (cut, cut.H) else 4, dtype=torch.complex64)
-            assert found(x).dtype == linop(x).dtype
-            torch.testing.assert_close(found(x), linop(x))
+            assert result(x).dtype == linop(x).dtype
+            torch.testing.assert_close(result(x), linop(x))
 
 
 def test_it_follows_a_storage_at_the_address_of_one_that_was_freed() -> None:
@@ -325,8 +325,8 @@ def test_gradients_reach_the_source_and_the_input(make: Callable[[], NamedLinop]
             operator(x).abs().pow(3).sum().backward()
             vectors[id(linop)] += [x.grad, *(w.grad for w in A.parameters())]
     assert vectors[id(A)] and all(grad is not None for grad in vectors[id(A)])
-    for found, wanted in zip(vectors[id(placed)], vectors[id(A)], strict=True):
-        torch.testing.assert_close(found, wanted)
+    for result, wanted in zip(vectors[id(placed)], vectors[id(A)], strict=True):
+        torch.testing.assert_close(result, wanted)
 
 
 @pytest.mark.parametrize("change", [replace, set_data, assign], ids=lambda change: change.__name__)
@@ -362,8 +362,8 @@ def test_a_copy_is_independent_and_the_same(
         with torch.no_grad():
             for weight in A.parameters():
                 weight.mul_(2)
-        found = other.to_dense({"Nx": 4, "N": 4, "C": 2, "...": 2})
-        torch.testing.assert_close(found, wanted)
+        result = other.to_dense({"Nx": 4, "N": 4, "C": 2, "...": 2})
+        torch.testing.assert_close(result, wanted)
         assert storages(other).isdisjoint(storages(A))
         with torch.no_grad():
             for tensor in (*other.parameters(), *other.buffers()):

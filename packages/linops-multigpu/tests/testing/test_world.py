@@ -94,8 +94,8 @@ def test_a_race_is_an_error_at_the_end_unless_unwanted() -> None:
         with world.using(world.new_stream("sim:0")):
             x.add_(1)
 
-    found = r"2 race\(s\):\nsim:0: the write of 16 bytes by stream 1"
-    with pytest.raises(RaceError, match=found), simulated(1) as world:
+    result = r"2 race\(s\):\nsim:0: the write of 16 bytes by stream 1"
+    with pytest.raises(RaceError, match=result), simulated(1) as world:
         race(world)
     with simulated(1, check=False) as world:
         race(world)

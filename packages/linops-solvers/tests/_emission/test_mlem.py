@@ -48,12 +48,12 @@ def step_by_hand(matrix: Tensor, y: Tensor, x: Tensor, b: float) -> list[float]:
     old, counts = x.tolist(), y.tolist()
     means = [sum(m[i][j] * old[j] for j in columns) + b for i in rows]
     quotients = [counts[i] / means[i] if counts[i] else 0.0 for i in rows]
-    found = []
+    results = []
     for j in columns:
         seen = sum(m[i][j] for i in rows)
         back = sum(m[i][j] * quotients[i] for i in rows)
-        found.append(old[j] * back / seen if seen else 0.0)
-    return found
+        results.append(old[j] * back / seen if seen else 0.0)
+    return results
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -71,10 +71,10 @@ def test_each_step_is_the_formula_and_never_less_likely(seed: int, b: float) -> 
         assert (after >= 0).all()
         if not b:  # the expected counts are those that were counted
             torch.testing.assert_close((matrix @ after).sum(), y.sum())
-    found = record.values["objective"]
+    result = record.values["objective"]
     g = poisson_likelihood(y, b)
-    assert all(later <= earlier * (1 + 1e-12) + 1e-12 for earlier, later in pairwise(found))
-    assert found[-1] == pytest.approx(float(g.value(matrix @ seen[-1])), rel=1e-9, abs=1e-9)
+    assert all(later <= earlier * (1 + 1e-12) + 1e-12 for earlier, later in pairwise(result))
+    assert result[-1] == pytest.approx(float(g.value(matrix @ seen[-1])), rel=1e-9, abs=1e-9)
 
 
 @given(st.integers(0, 2**16))
@@ -97,15 +97,15 @@ def test_pdhg_and_admm_with_the_same_likelihood_have_the_same_maximum() -> None:
     wanted = mlem(A, y, max_num_iters=5000, background=0.5)
     record = Record()
     x0 = torch.ones(3, dtype=F64)
-    found = pdhg(A, g, box(0), x0, max_num_iters=5000, eps_rel=1e-9, callback=record)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    result = pdhg(A, g, box(0), x0, max_num_iters=5000, eps_rel=1e-9, callback=record)
+    torch.testing.assert_close(result, wanted, rtol=1e-6, atol=1e-6)
     assert record.values["objective"][-1] == pytest.approx(float(g.value(matrix @ wanted)))
     # admm minimises a square, too: here 0.05 |x|^2.
     maps, L = [g, box(0)], [A, Identity(("N",))]
     root = Diagonal(torch.full_like(x0, 0.1**0.5), ("N",))
-    found = admm(root, 0 * x0, maps, L, eps_rel=1e-5, rho=0.05)
+    result = admm(root, 0 * x0, maps, L, eps_rel=1e-5, rho=0.05)
     wanted = pdhg(L, [g, l2_squared(0.1)], box(0), x0, eps_rel=1e-9)
-    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-3)
+    torch.testing.assert_close(result, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_several_operators_are_one_with_all_rows() -> None:
@@ -113,8 +113,8 @@ def test_several_operators_are_one_with_all_rows() -> None:
     b = torch.tensor([1.0, 2.0, 3.0], dtype=F64)
     parts = [linop(matrix[:3]), linop(matrix[3:], "K")]
     wanted = mlem(linop(matrix), y, background=torch.cat([b, torch.full_like(b, 0.5)]))
-    found = mlem(parts, [y[:3], y[3:]], background=[b, 0.5])
-    torch.testing.assert_close(found, wanted)
+    result = mlem(parts, [y[:3], y[3:]], background=[b, 0.5])
+    torch.testing.assert_close(result, wanted)
     one = mlem(parts, [y[:3], y[3:]], background=0.5)
     torch.testing.assert_close(one, mlem(linop(matrix), y, background=0.5))
 
@@ -174,18 +174,18 @@ def test_gradients_flow_through_the_steps(seed: int) -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_gives_what_double_precision_gives(dtype: torch.dtype) -> None:
     matrix, y = torch.tensor([[2.0, 0.5], [0.5, 3.0]]), torch.tensor([7.0, 5.0])
-    found = mlem(linop(matrix.to(dtype)), y.to(dtype))
-    assert found.dtype is dtype
+    result = mlem(linop(matrix.to(dtype)), y.to(dtype))
+    assert result.dtype is dtype
     eps = 8 * torch.finfo(dtype).eps
     wanted = mlem(linop(matrix.double()), y.double())
-    torch.testing.assert_close(found.double(), wanted, rtol=eps, atol=eps)
+    torch.testing.assert_close(result.double(), wanted, rtol=eps, atol=eps)
 
 
 @pytest.mark.parametrize("scale", [1e-30, 1e30])
 def test_the_unit_of_the_counts_does_not_matter(scale: float) -> None:
     matrix, y = torch.tensor([[2.0, 0.5], [0.5, 3.0]]), torch.tensor([7.0, 5.0])
-    found = mlem(linop(matrix), scale * y, tol=1e-5)
-    torch.testing.assert_close(found / scale, mlem(linop(matrix), y, tol=1e-5))
+    result = mlem(linop(matrix), scale * y, tol=1e-5)
+    torch.testing.assert_close(result / scale, mlem(linop(matrix), y, tol=1e-5))
 
 
 def test_rounding_of_fourier_transforms_does_not_grow_in_the_dark() -> None:
@@ -197,15 +197,15 @@ def test_rounding_of_fourier_transforms_does_not_grow_in_the_dark() -> None:
     mean = Convolution(psf.double(), method="direct")(scene)
     y = torch.poisson(mean, generator=torch.Generator().manual_seed(0))
     least: list[float] = []
-    found = mlem(
+    result = mlem(
         Convolution(psf, method="fft"),
         y.float(),
         callback=lambda step: least.append(float(step.x.min())),
     )
     wanted = mlem(Convolution(psf.double(), method="direct"), y)
     assert min(least) >= 0
-    torch.testing.assert_close(found.double().sum(), wanted.sum(), rtol=1e-4, atol=0.0)
-    assert (found - wanted).abs().max() < 1e-4 * wanted.max()
+    torch.testing.assert_close(result.double().sum(), wanted.sum(), rtol=1e-4, atol=0.0)
+    assert (result - wanted).abs().max() < 1e-4 * wanted.max()
 
 
 def test_it_continues_from_a_file_and_knows_another_problem() -> None:
@@ -250,10 +250,10 @@ def test_an_operator_that_returns_one_buffer_gives_the_same() -> None:
     """Each result is used before the next call."""
     matrix, y = problem(2)
     buffers = torch.empty(5, dtype=F64), torch.empty(3, dtype=F64)
-    found = mlem(
+    result = mlem(
         lambda x: buffers[0].copy_(matrix @ x), y, adjoint=lambda r: buffers[1].copy_(matrix.mT @ r)
     )
-    torch.testing.assert_close(found, mlem(linop(matrix), y))
+    torch.testing.assert_close(result, mlem(linop(matrix), y))
 
 
 A = linop(torch.tensor([[2.0, 1.0], [1.0, 3.0]]))

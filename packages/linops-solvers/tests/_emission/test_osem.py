@@ -36,10 +36,10 @@ def test_a_step_is_one_of_mlem_with_each_subset_in_turn(seed: int, count: int) -
         for k in range(count):
             x = mlem(parts[k], counts[k], x, 1, background=b[k::count])
     record = Record()
-    found = osem(
+    result = osem(
         parts, counts, x0, 3, background=[b[k::count] for k in range(count)], callback=record
     )
-    torch.testing.assert_close(found, x)
+    torch.testing.assert_close(result, x)
     whole = poisson_likelihood(y, b).value(matrix @ x)
     assert record.values["objective"][-1] == pytest.approx(float(whole))
     # Every count-th row of one operator.
@@ -49,8 +49,8 @@ def test_a_step_is_one_of_mlem_with_each_subset_in_turn(seed: int, count: int) -
 def test_a_step_with_equal_subsets_is_as_many_steps_of_mlem() -> None:
     matrix, y = problem(1)
     A = linop(matrix.repeat_interleave(3, 0))
-    found = osem(A, y.repeat_interleave(3), max_num_iters=4, subsets={"M": 3})
-    torch.testing.assert_close(found, mlem(linop(matrix), y, max_num_iters=12))
+    result = osem(A, y.repeat_interleave(3), max_num_iters=4, subsets={"M": 3})
+    torch.testing.assert_close(result, mlem(linop(matrix), y, max_num_iters=12))
 
 
 def test_subsets_along_any_axis_of_the_counts() -> None:
@@ -67,8 +67,8 @@ def test_subsets_along_any_axis_of_the_counts() -> None:
             own = weight[tuple(every[1:])]
             parts.append(Dense(own, ("C", "M", "N"), ("B", "N"), ("B", "C", "M")))
             counts.append(y[tuple(every)])
-        found = osem(A, y, subsets={dim: count}, background=0.1)
-        torch.testing.assert_close(found, osem(parts, counts, background=0.1))
+        result = osem(A, y, subsets={dim: count}, background=0.1)
+        torch.testing.assert_close(result, osem(parts, counts, background=0.1))
 
 
 MATRIX, Y = problem(0)

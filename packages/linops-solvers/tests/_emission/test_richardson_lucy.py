@@ -27,7 +27,7 @@ def test_it_is_mlem_of_a_convolution(
 ) -> None:
     grid, taps = zip(*lengths, strict=True)
     psf, y = random(*taps, seed=seed) + 0.01, 10 * random(2, *grid, seed=seed + 1)
-    found = richardson_lucy(y, psf, max_num_iters=3, background=0.1, boundary=boundary)
+    result = richardson_lucy(y, psf, max_num_iters=3, background=0.1, boundary=boundary)
     if boundary == "extended":
         whole = mlem(Convolution(psf, mode="valid"), y, max_num_iters=3, background=0.1)
         for axis, (size, n) in enumerate(lengths, start=1):
@@ -35,8 +35,8 @@ def test_it_is_mlem_of_a_convolution(
     else:
         A = Convolution(psf, padding_mode=boundary)
         whole = mlem(A, y, max_num_iters=3, background=0.1)
-    torch.testing.assert_close(found, whole)
-    assert found.shape == y.shape and found.is_contiguous()
+    torch.testing.assert_close(result, whole)
+    assert result.shape == y.shape and result.is_contiguous()
 
 
 @given(st.integers(0, 2**16), st.integers(2, 4))
@@ -49,8 +49,8 @@ def test_points_come_back_to_their_places(seed: int, taps: int) -> None:
     scene[3, 4], scene[6, 2] = 100.0, 50.0
     y = Convolution(psf)(scene)
     for boundary in ("extended", "zeros"):
-        found = richardson_lucy(y, psf, max_num_iters=200, boundary=boundary)
-        torch.testing.assert_close(found, scene, rtol=0.02, atol=1.0)
+        result = richardson_lucy(y, psf, max_num_iters=200, boundary=boundary)
+        torch.testing.assert_close(result, scene, rtol=0.02, atol=1.0)
 
 
 def test_light_from_outside_makes_no_false_edge() -> None:
@@ -72,11 +72,11 @@ def test_independent_images_are_solved_side_by_side() -> None:
 def test_a_first_image_goes_on_beyond_the_frame_and_callbacks_see_the_frame() -> None:
     psf, y, record = random(3, 2), 10 * random(5, 4, seed=1), Record()
     x0 = random(5, 4, seed=2)
-    found = richardson_lucy(y, psf, x0, 0, callback=record)
-    assert torch.equal(found, x0) and record.last is not None
+    result = richardson_lucy(y, psf, x0, 0, callback=record)
+    assert torch.equal(result, x0) and record.last is not None
     assert torch.equal(record.last.x, x0)
-    found = richardson_lucy(y, psf, x0, 3, callback=record)
-    assert torch.equal(record.last.x, found) and "objective" in record.values
+    result = richardson_lucy(y, psf, x0, 3, callback=record)
+    assert torch.equal(record.last.x, result) and "objective" in record.values
 
 
 def test_the_sum_of_the_psf_is_the_unit() -> None:

@@ -96,11 +96,11 @@ def test_it_goes_on_from_every_step_to_the_same_bits(
             with pytest.raises(Ended):
                 solve(callback=end_at(iteration), **files)
             steps: list[Step] = []
-            found = solve(callback=steps.append, **files)
-            if isinstance(found, str) or isinstance(wanted, str):
-                assert found == wanted
+            result = solve(callback=steps.append, **files)
+            if isinstance(result, str) or isinstance(wanted, str):
+                assert result == wanted
                 continue
-            assert torch.equal(found, wanted)
+            assert torch.equal(result, wanted)
             assert steps[-1].reasons == whole.reasons
             is_last = iteration == whole.iterations
             saved = iteration if is_last else iteration - iteration % every
@@ -223,11 +223,11 @@ def test_gradients_through_the_steps_are_refused_and_implicit_ones_are_right(
     options: dict[str, Any] = {"gtol": 0.0, "ltol": 0.0, "max_num_iters": 5, "checkpoint": file}
     with pytest.raises(ValueError, match=r"gradients flow through the steps.* implicit=True"):
         conjugate_gradients(MATRIX.mv, y, **options)
-    found = [
+    results = [
         torch.autograd.grad(conjugate_gradients(MATRIX.mv, y, implicit=True, **o).sum(), y)[0]
         for o in (options, {**options, "checkpoint": None})
     ]
-    assert torch.equal(*found)
+    assert torch.equal(*results)
 
 
 def test_options_are_checked(tmp_path: Path) -> None:

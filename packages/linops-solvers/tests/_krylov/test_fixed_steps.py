@@ -134,12 +134,12 @@ def test_what_is_solved_stays_as_it_is_also_where_the_operator_is_singular() -> 
 
 def test_gradients_are_those_of_the_solver() -> None:
     matrix, y = positive((4,), torch.float64, 3), torch.randn(4, dtype=torch.float64)
-    found = []
+    results = []
     for run in (in_a_graph, lambda solver, *args, **keywords: solver(*args, **keywords)):
         leaves = [matrix.clone().requires_grad_(), y.clone().requires_grad_()]
         x = run(conjugate_gradients, leaves[0].mv, leaves[1], max_num_iters=3, **WITHOUT)
-        found.append(torch.autograd.grad(x.square().sum(), leaves))
-    torch.testing.assert_close(found[0], found[1])
+        results.append(torch.autograd.grad(x.square().sum(), leaves))
+    torch.testing.assert_close(results[0], results[1])
 
 
 @pytest.mark.parametrize(
@@ -161,8 +161,8 @@ def test_the_power_method_does_all_of_its_steps(dtype: torch.dtype, scale: float
     A = Dense(matrices, ("B", "M", "N"), ("B", "N"), ("B", "M"))
     v = torch.randn(2, 4, dtype=dtype)
     options: dict[str, Any] = {"max_iters": 7, "tol": 0.0, "batch_dims": "B"}
-    found = in_a_graph(power_method, A, v, **options)
-    torch.testing.assert_close(found, power_method(A, v, **options))
+    result = in_a_graph(power_method, A, v, **options)
+    torch.testing.assert_close(result, power_method(A, v, **options))
 
 
 def test_the_power_method_of_zero_is_zero_and_from_zero_nan() -> None:

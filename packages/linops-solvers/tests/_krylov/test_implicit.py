@@ -273,8 +273,8 @@ def test_gradients_of_singular_systems_are_those_of_the_inverse_in_the_range_or_
     def gradients() -> tuple[Tensor, ...]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            found = torch.vdot(g, solve(A, weights[2], **options)).real
-        return torch.autograd.grad(found, followed)
+            result = torch.vdot(g, solve(A, weights[2], **options)).real
+        return torch.autograd.grad(result, followed)
 
     if rank == 4 or all(is_in_range):
         expected = torch.vdot(g, group_inverse(weights[0], right) @ weights[2]).real

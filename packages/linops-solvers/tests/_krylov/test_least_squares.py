@@ -289,15 +289,15 @@ def test_gradients_are_those_of_the_pseudo_inverse_for_any_rank(
         return size(method(A, y, guess if with_guess else None, atol=1e-13, btol=1e-13))
 
     count = 3 if with_guess else 2
-    found = torch.autograd.grad(solved(*given), given[:count])
+    result = torch.autograd.grad(solved(*given), given[:count])
     expected = torch.autograd.grad(pinv(*given), given[:count])
-    for one, other in zip(found, expected, strict=True):
+    for one, other in zip(result, expected, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     left = matrix_of_rank(rows, rows, rows, dtype, seed + 1)
     step, near = 1e-6, torch.eye(rows, dtype=dtype)
     with torch.no_grad():
         turned = [pinv((near + h * left) @ matrix, y, guess) for h in (step, -step)]
-        along = torch.vdot(found[0].flatten(), (left @ matrix).flatten()).real
+        along = torch.vdot(result[0].flatten(), (left @ matrix).flatten()).real
     assert float(along) == pytest.approx(
         float(turned[0] - turned[1]) / (2 * step), rel=1e-5, abs=1e-6
     )

@@ -108,8 +108,8 @@ def test_gmres_has_the_residuals_of_scipy(n: int, restart: int, steps: int, seed
         callback_type="pr_norm",
     )
     count = min(len(record.values["residual"]), len(expected), steps)
-    found = record.values["residual"][:count]
-    np.testing.assert_allclose(found, expected[:count], rtol=1e-5, atol=1e-10)
+    result = record.values["residual"][:count]
+    np.testing.assert_allclose(result, expected[:count], rtol=1e-5, atol=1e-10)
 
 
 @example(n=2, dtype=torch.float64, seed=0)
@@ -189,12 +189,12 @@ def test_gradients_are_those_of_the_exact_solution(
     A = Dense.from_einstr(weights, "MN,N->M")
     x = method(A, right, tol=1e-12)
     exact = torch.linalg.solve(weights, right)
-    for found, expected in zip(
+    for result, expected in zip(
         torch.autograd.grad(x.abs().square().sum(), (weights, right)),
         torch.autograd.grad(exact.abs().square().sum(), (weights, right)),
         strict=True,
     ):
-        torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-6)
 
 
 def test_gradients_through_a_function_need_its_adjoint() -> None:
@@ -203,8 +203,8 @@ def test_gradients_through_a_function_need_its_adjoint() -> None:
     with pytest.raises(TypeError, match=r"gmres: the adjoint of a function must be given"):
         gmres(matrix.mv, y)
     x = gmres(matrix.mv, y, adjoint=matrix.mT.mv, tol=1e-12)
-    (found,) = torch.autograd.grad(x.sum(), y)
-    torch.testing.assert_close(found, torch.linalg.solve(matrix.mT, torch.ones(4).double()))
+    (result,) = torch.autograd.grad(x.sum(), y)
+    torch.testing.assert_close(result, torch.linalg.solve(matrix.mT, torch.ones(4).double()))
 
 
 def test_a_preconditioner_of_gmres_is_its_inverse_at_best() -> None:

@@ -67,10 +67,10 @@ def test_the_layout_of_memory_does_not_matter(
         given = layout(z)
         expected = proximal(given.clone(memory_format=torch.contiguous_format).resolve_neg(), 0.7)
         before = given.clone()
-        found = proximal(given, 0.7)
+        result = proximal(given, 0.7)
         assert torch.equal(given, before), name
-        assert found.dtype == dtype and found.shape == z.shape, name
-        torch.testing.assert_close(found, expected)
+        assert result.dtype == dtype and result.shape == z.shape, name
+        torch.testing.assert_close(result, expected)
 
 
 @pytest.mark.parametrize("is_complex", [False, True])
@@ -94,5 +94,5 @@ def test_the_default_device_does_not_matter(make: Any, arguments: tuple[Any, ...
     z = torch.randn(4, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     expected = make(*arguments)(z, 0.7)
     with torch.device("meta"):
-        found = make(*arguments)(z, 0.7)
-    assert torch.equal(found, expected)
+        result = make(*arguments)(z, 0.7)
+    assert torch.equal(result, expected)

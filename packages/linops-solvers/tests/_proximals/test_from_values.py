@@ -52,10 +52,10 @@ def point(dtype: torch.dtype = torch.float64) -> Tensor:
     ],
 )
 def test_values_of_ours_give_ours(ours: ProximalMap, dtype: torch.dtype) -> None:
-    found = from_proximal(*numpy_map(ours), SHAPE, dtype=dtype)
+    result = from_proximal(*numpy_map(ours), SHAPE, dtype=dtype)
     z = point(dtype).requires_grad_()
-    torch.testing.assert_close(found(z, 0.6), ours(z, 0.6))
-    assert found(z, 0.6).requires_grad
+    torch.testing.assert_close(result(z, 0.6), ours(z, 0.6))
+    assert result(z, 0.6).requires_grad
 
 
 def fourth(x: Any) -> float:
@@ -71,22 +71,22 @@ def fourth_map(z: Any, step: float) -> Any:
 
 
 def test_others_are_called() -> None:
-    found = from_proximal(fourth, fourth_map, SHAPE)
+    result = from_proximal(fourth, fourth_map, SHAPE)
     z = point()
-    np.testing.assert_allclose(found(z, 0.6).numpy(), fourth_map(z.numpy(), 0.6))
-    assert found.is_convex and float(found.value(z)) == pytest.approx(fourth(z.numpy()))
-    assert found(z.float(), 0.6).dtype == torch.float32
+    np.testing.assert_allclose(result(z, 0.6).numpy(), fourth_map(z.numpy(), 0.6))
+    assert result.is_convex and float(result.value(z)) == pytest.approx(fourth(z.numpy()))
+    assert result(z.float(), 0.6).dtype == torch.float32
     with pytest.raises(TypeError, match=r"from_proximal: z must be real, as .* got torch\.com"):
-        found(z.to(torch.complex64), 0.6)
+        result(z.to(torch.complex64), 0.6)
     with pytest.raises(NotImplementedError, match="from_proximal: z must not require gradients"):
-        found(z.requires_grad_(), 0.6)
+        result(z.requires_grad_(), 0.6)
 
 
 @pytest.mark.parametrize("kind", [bool, np.bool_])
 def test_the_map_of_an_indicator_is_the_projection(kind: Any) -> None:
-    found = from_proximal(lambda x: kind((x >= 0).all()), lambda z, step: z.clip(0), SHAPE)
-    assert torch.equal(found(point(), 0.6), point().clamp(min=0)) and found.is_convex
-    assert float(found.value(point())) == math.inf and float(found.value(point().abs())) == 0
+    result = from_proximal(lambda x: kind((x >= 0).all()), lambda z, step: z.clip(0), SHAPE)
+    assert torch.equal(result(point(), 0.6), point().clamp(min=0)) and result.is_convex
+    assert float(result.value(point())) == math.inf and float(result.value(point().abs())) == 0
 
 
 def test_a_map_that_loses_the_imaginary_part_is_refused() -> None:
@@ -104,8 +104,8 @@ def test_a_map_that_is_not_that_of_its_value() -> None:
     with pytest.raises(ValueError, match=r"prox must minimise .*; pass by_value=True for the map"):
         from_proximal(count, cut, SHAPE)
     with pytest.warns(UserWarning, match="prox must minimise .*; the map of its value is used"):
-        found = from_proximal(count, cut, SHAPE, by_value=True)
-    torch.testing.assert_close(found(point(), 0.6), l0(2.0)(point(), 0.6))
+        result = from_proximal(count, cut, SHAPE, by_value=True)
+    torch.testing.assert_close(result(point(), 0.6), l0(2.0)(point(), 0.6))
     with pytest.raises(ValueError, match="prox must minimise"):
         from_proximal(fourth, cut, SHAPE, by_value=True)
 

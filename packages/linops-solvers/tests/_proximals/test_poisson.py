@@ -36,9 +36,9 @@ def test_the_map_is_the_minimum_that_brute_force_finds(
     z: float, t: float, y: float, b: float
 ) -> None:
     g = poisson_likelihood(torch.tensor([y], dtype=torch.float64), b)
-    found = float(g(torch.tensor([z], dtype=torch.float64), t))
+    result = float(g(torch.tensor([z], dtype=torch.float64), t))
     # A search for a minimum finds its place to the root of the precision.
-    assert found == pytest.approx(brute_force(z, t, y, b), rel=1e-5, abs=1e-5)
+    assert result == pytest.approx(brute_force(z, t, y, b), rel=1e-5, abs=1e-5)
 
 
 @given(st.floats(-50, 50), counts, st.floats(0, 5))
@@ -54,8 +54,8 @@ def test_a_step_of_zero_projects_and_an_infinite_one_minimises(
 @pytest.mark.parametrize("scale", [1e-30, 1e-15, 1e15, 1e30])
 def test_squares_past_the_range_of_the_dtype_do_no_harm(scale: float) -> None:
     z, y = torch.tensor([-2.0, 0.5, 3.0]), torch.tensor([1.0, 2.0, 0.0])
-    found = poisson_likelihood(scale * y)(scale * z, scale)  # of another unit of all
-    torch.testing.assert_close(found / scale, poisson_likelihood(y)(z, 1.0))
+    result = poisson_likelihood(scale * y)(scale * z, scale)  # of another unit of all
+    torch.testing.assert_close(result / scale, poisson_likelihood(y)(z, 1.0))
 
 
 def test_large_counts_in_single_precision_have_an_exact_value() -> None:
@@ -97,8 +97,8 @@ def test_the_value_is_infinite_where_counts_have_no_mean() -> None:
 def test_counts_may_be_integers_in_half_precision_too() -> None:
     g = poisson_likelihood(torch.tensor([0, 6]))
     for dtype in (torch.float16, torch.float32):
-        found = g(torch.tensor([3.0, 2.0], dtype=dtype), 1.0)
-        torch.testing.assert_close(found, torch.tensor([2.0, 3.0], dtype=dtype))
+        result = g(torch.tensor([3.0, 2.0], dtype=dtype), 1.0)
+        torch.testing.assert_close(result, torch.tensor([2.0, 3.0], dtype=dtype))
     assert conjugate(g)(torch.tensor([3.0, -1.0]), 1.0).max() <= 1  # g* is infinite beyond 1
 
 

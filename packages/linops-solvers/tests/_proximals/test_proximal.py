@@ -62,8 +62,8 @@ def in_groups(x: Tensor) -> float:
 def by_parity(z: Tensor, step: float) -> Tensor:
     """Return the map of `in_groups`: an entry of zero fills up the rows."""
     rows = torch.cat([z, z.new_zeros(len(z) % 2)]).view(-1, 2)
-    found = group_soft_threshold(torch.tensor([[2.0, 0.5]]), 0)(rows, step)
-    return found.flatten()[: len(z)]
+    result = group_soft_threshold(torch.tensor([[2.0, 0.5]]), 0)(rows, step)
+    return result.flatten()[: len(z)]
 
 
 def of_waves(x: Tensor) -> float:
@@ -130,14 +130,14 @@ def test_no_other_point_is_better(
     assert callable(function)
     generator = torch.Generator().manual_seed(seed)
     z = torch.randn(3, dtype=dtype, generator=generator)
-    found = proximal(z, step)
+    result = proximal(z, step)
 
     def cost(x: Tensor) -> float:
         return float(function(x)) + float((x - z).abs().square().sum()) / (2 * step)
 
     for scale in (1.0, 1e-1, 1e-2, 1e-3):
-        others = found + scale * torch.randn(20, 3, dtype=dtype, generator=generator)
-        assert all(cost(found) <= cost(other) + 1e-12 for other in others)
+        others = result + scale * torch.randn(20, 3, dtype=dtype, generator=generator)
+        assert all(cost(result) <= cost(other) + 1e-12 for other in others)
 
 
 @pytest.mark.parametrize(("proximal", "function", "dtype"), FUNCTIONS)
@@ -158,12 +158,12 @@ def test_singular_values_shrink_and_no_other_matrix_is_better(
 ) -> None:
     generator = torch.Generator().manual_seed(seed)
     z = torch.randn(4, dtype=dtype, generator=generator)
-    found = of_low_rank(z, step)
+    result = of_low_rank(z, step)
     for scale in (1.0, 1e-1, 1e-2, 1e-3):
-        for other in found + scale * torch.randn(20, 4, dtype=dtype, generator=generator):
+        for other in result + scale * torch.randn(20, 4, dtype=dtype, generator=generator):
             costs = [
                 of_rows(x) + float((x - z).abs().square().sum()) / (2 * step)
-                for x in (found, other)
+                for x in (result, other)
             ]
             assert costs[0] <= costs[1] + 1e-12
 
@@ -189,22 +189,22 @@ def test_sums_are_those_along_the_axes(seed: int, dim: int | tuple[int, ...] | N
     within = l1_ball(2.5, dim)(z, 1.0)
     sums = z.abs().sum(axes)
     torch.testing.assert_close(within.abs().sum(axes), sums.clamp(max=2.5))
-    found = simplex(2.5, dim)(z, 1.0)
-    torch.testing.assert_close(found.sum(axes), torch.full_like(sums, 2.5))
-    assert bool((found >= 0).all())
+    result = simplex(2.5, dim)(z, 1.0)
+    torch.testing.assert_close(result.sum(axes), torch.full_like(sums, 2.5))
+    assert bool((result >= 0).all())
     # One slice by itself.
     if dim == 0:
         alone = simplex(2.5)(z[:, 1, 2], 1.0)
-        torch.testing.assert_close(found[:, 1, 2], alone)
+        torch.testing.assert_close(result[:, 1, 2], alone)
         torch.testing.assert_close(within[:, 1, 2], l1_ball(2.5)(z[:, 1, 2], 1.0))
 
 
 def test_matrices_are_those_of_the_axes() -> None:
     z = torch.randn(3, 4, 5, dtype=torch.complex128)
     for dim in ((0, 2), (2, 0), (-1, 0), (-2, -1)):
-        found = nuclear_norm(0.7, dim)(z, 2.0).movedim(dim, (-2, -1))
+        result = nuclear_norm(0.7, dim)(z, 2.0).movedim(dim, (-2, -1))
         before = torch.linalg.svdvals(z.movedim(dim, (-2, -1)))
-        torch.testing.assert_close(torch.linalg.svdvals(found), (before - 1.4).clamp(min=0))
+        torch.testing.assert_close(torch.linalg.svdvals(result), (before - 1.4).clamp(min=0))
 
 
 @settings(max_examples=settings().max_examples // 2)
@@ -230,18 +230,18 @@ def test_nuclear_norm_has_its_derivative_at_zero_and_equal_values(
     assume(bool(((S - 0.3).abs() > 1e-3).all()))
 
     def size(z: Tensor, step: Tensor) -> Tensor:
-        found = nuclear_norm(0.5)(z, step)  # type: ignore[arg-type]  # solvers have numbers
-        return torch.vdot(cotangent.flatten(), found.flatten()).real
+        result = nuclear_norm(0.5)(z, step)  # type: ignore[arg-type]  # solvers have numbers
+        return torch.vdot(cotangent.flatten(), result.flatten()).real
 
-    found = torch.autograd.grad(size(z, step), (z, step))
+    result = torch.autograd.grad(size(z, step), (z, step))
     h = 1e-5
     with torch.no_grad():
         along = (size(z + h * direction, step) - size(z - h * direction, step)) / (2 * h)
         of_step = (size(z, step + h) - size(z, step - h)) / (2 * h)
     torch.testing.assert_close(
-        (found[0].conj() * direction).real.sum(), along, rtol=1e-4, atol=1e-6
+        (result[0].conj() * direction).real.sum(), along, rtol=1e-4, atol=1e-6
     )
-    torch.testing.assert_close(found[1], of_step, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(result[1], of_step, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script:DeprecationWarning")  # torch's forward mode
@@ -295,8 +295,8 @@ def test_projections_of_what_is_inside_far_and_large() -> None:
     far = torch.tensor([1e6, 1e6 + 0.5, 0.0])
     assert torch.equal(simplex()(far, 1.0), torch.tensor([0.25, 0.75, 0.0]))
     half = torch.tensor([3.0, 1.0], dtype=torch.float16)
-    for found in (l1_ball(2.0)(half, 1.0), simplex(2.0)(half, 1.0)):
-        assert found.tolist() == [2.0, 0.0] and found.dtype == torch.float16
+    for result in (l1_ball(2.0)(half, 1.0), simplex(2.0)(half, 1.0)):
+        assert result.tolist() == [2.0, 0.0] and result.dtype == torch.float16
     assert huber(1.0, 1.0)(half, 1.0).dtype == torch.float16
     assert nuclear_norm()(half.view(1, 2), 1.0).dtype == torch.float16
     assert l0()(half, 1.0).tolist() == [3.0, 0.0]
@@ -368,8 +368,8 @@ def test_weights_of_any_precision_keep_the_dtype(penalty: Any, dtype: torch.dtyp
     weights = [0.5, torch.tensor(0.5), torch.tensor([[0.5, 0.5]], dtype=torch.float64)]
     first, *others = (penalty(weight)(z, 1.0) for weight in weights)
     assert first.dtype == dtype
-    for found in others:
-        torch.testing.assert_close(found, first)
+    for result in others:
+        torch.testing.assert_close(result, first)
 
 
 @pytest.mark.parametrize("penalty", WEIGHTED)
@@ -392,9 +392,9 @@ CENTERED = [l2_ball, l2_squared]
 def test_centers_of_any_precision_keep_the_dtype(penalty: Any, dtype: torch.dtype) -> None:
     z = torch.tensor([[3.0, -2.0]]).to(dtype)
     for wide in (torch.float32, torch.float64, *([torch.complex128] if dtype.is_complex else [])):
-        found = penalty(1.0, center=torch.tensor([0.5], dtype=wide))(z, 1.0)
-        assert found.dtype == dtype
-        torch.testing.assert_close(found, penalty(1.0, center=torch.full_like(z, 0.5))(z, 1.0))
+        result = penalty(1.0, center=torch.tensor([0.5], dtype=wide))(z, 1.0)
+        assert result.dtype == dtype
+        torch.testing.assert_close(result, penalty(1.0, center=torch.full_like(z, 0.5))(z, 1.0))
 
 
 @pytest.mark.parametrize("penalty", CENTERED)
@@ -423,8 +423,8 @@ def test_groups_are_those_along_the_axes() -> None:
 def test_groups_may_be_in_any_unit(exponent: int) -> None:
     unit = 2.0**exponent
     z = torch.tensor([[3.0, 1.0, 0.0], [4.0, 0.0, 0.0]]) * unit
-    found = group_soft_threshold(2.5 * unit)(z, 1.0)
-    assert torch.equal(found / unit, torch.tensor([[1.5, 0.0, 0.0], [2.0, 0.0, 0.0]]))
+    result = group_soft_threshold(2.5 * unit)(z, 1.0)
+    assert torch.equal(result / unit, torch.tensor([[1.5, 0.0, 0.0], [2.0, 0.0, 0.0]]))
     assert torch.equal(group_soft_threshold(0.0)(z, 1.0), z)
 
 
@@ -436,8 +436,8 @@ def test_half_precision_is_computed_in_single() -> None:
 
 def test_a_penalty_in_a_basis_is_solved_there() -> None:
     F, y = FFT(1), torch.randn(8, dtype=torch.complex128)
-    found = fista(Diagonal(torch.ones(8), ("Nx",)), y, in_basis(F, soft_threshold(0.4)))
-    torch.testing.assert_close(F(found), soft_threshold(0.4)(F(y), 1.0))
+    result = fista(Diagonal(torch.ones(8), ("Nx",)), y, in_basis(F, soft_threshold(0.4)))
+    torch.testing.assert_close(F(result), soft_threshold(0.4)(F(y), 1.0))
 
 
 def test_a_threshold_keeps_gradients_finite_at_zero() -> None:
@@ -542,8 +542,8 @@ def test_solvers_take_maps_that_do_not_say_their_arguments() -> None:
 @pytest.mark.parametrize("large", [1e6, 3e7])
 @pytest.mark.parametrize("make", [simplex, l1_ball])
 def test_entries_may_be_large_against_their_sum(make: Any, large: float) -> None:
-    found = make(1.0)(torch.full((2, 4), large), 1.0)
-    torch.testing.assert_close(found, torch.full((2, 4), 0.125))
+    result = make(1.0)(torch.full((2, 4), large), 1.0)
+    torch.testing.assert_close(result, torch.full((2, 4), 0.125))
     rows = make(1.0, dim=-1)(torch.full((2, 4), large), 1.0)
     torch.testing.assert_close(rows, torch.full((2, 4), 0.25))
 

@@ -72,8 +72,8 @@ def test_others_are_called(name: str) -> None:
     make, is_convex = CALLED[name]
     source, z = make(), points(*SHAPE)[2]
     proximal = from_pyproximal(source, SHAPE)
-    found = proximal(z, 0.7)
-    np.testing.assert_allclose(found.flatten(), source.prox(z.flatten().numpy().copy(), 0.7))
+    result = proximal(z, 0.7)
+    np.testing.assert_allclose(result.flatten(), source.prox(z.flatten().numpy().copy(), 0.7))
     assert proximal.is_convex == is_convex
     if name == "l1 around":
         torch.testing.assert_close(

@@ -185,11 +185,11 @@ def test_a_solver_reports_its_objective(solver: Callable[..., Tensor], scale: fl
     record = Record()
     threshold = soft_threshold(0.3 * scale)
     x = solver(A, Y * scale, threshold, max_num_iters=300, callback=record)
-    found = record.values["objective"]
-    assert len(found) == record.iterations
-    assert found[-1] / scale**2 == pytest.approx(of_lasso(x / scale), rel=1e-3)
+    result = record.values["objective"]
+    assert len(result) == record.iterations
+    assert result[-1] / scale**2 == pytest.approx(of_lasso(x / scale), rel=1e-3)
     if solver is proximal_gradient:
-        assert all(a >= b * (1 - 1e-6) for a, b in pairwise(found))
+        assert all(a >= b * (1 - 1e-6) for a, b in pairwise(result))
 
 
 def test_splittings_report_the_sum_of_both_functions() -> None:

@@ -33,11 +33,11 @@ def rosenbrock(x: Tensor) -> Tensor:
 def test_the_valley_of_rosenbrock_as_scipy(n: int) -> None:
     start, record = torch.full((n,), -0.5, dtype=torch.float64), Record()
     x = lbfgs(rosenbrock, start, tol=1e-9, max_num_iters=200, callback=record)
-    found = scipy.optimize.minimize(
+    result = scipy.optimize.minimize(
         scipy.optimize.rosen, start.numpy(), jac=scipy.optimize.rosen_der, method="L-BFGS-B"
     )
     torch.testing.assert_close(x, torch.ones(n, dtype=torch.float64), rtol=1e-6, atol=1e-6)
-    assert record.iterations <= 3 * found.nit
+    assert record.iterations <= 3 * result.nit
     assert torch.equal(start, torch.full((n,), -0.5, dtype=torch.float64))
 
 

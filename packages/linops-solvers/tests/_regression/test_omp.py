@@ -78,8 +78,8 @@ def test_inputs_of_any_shape_unit_and_half_precision() -> None:
     y = torch.tensor([[0.0, 3.0], [1.0, 0.0]]) * 1e-30
     torch.testing.assert_close(omp(D, y) / 1e-30, torch.tensor([[0.0, 1.5], [0.25, 0.0]]))
     D = Diagonal(torch.tensor([[1.0, 2.0], [4.0, 8.0]], dtype=torch.bfloat16), ("M", "N"))
-    found = omp(D, torch.eye(2, dtype=torch.bfloat16))
-    assert found.tolist() == [[1.0, 0.0], [0.0, 0.125]] and found.dtype == torch.bfloat16
+    result = omp(D, torch.eye(2, dtype=torch.bfloat16))
+    assert result.tolist() == [[1.0, 0.0], [0.0, 0.125]] and result.dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize("norms", [torch.ones(3), -torch.ones(2)])

@@ -102,7 +102,7 @@ def test_it_goes_on_to_the_same_bits(
     """Callbacks are told the same of the step that was loaded, and of the later ones."""
     solver, options = SOLVERS[name]
     A, y, x0 = problem(dtype, 1.0 if dtype is torch.float16 else scale, seed)
-    found: list[Step] = []
+    results: list[Step] = []
 
     def solve(**more: Any) -> Tensor:
         return solver(A, y, x0, 0.1, max_num_iters=LIMIT, **options, **more)
@@ -119,10 +119,10 @@ def test_it_goes_on_to_the_same_bits(
             solve(**files, callback=end_there)
         except Ended:
             pass
-        assert torch.equal(solve(**files, callback=found.append), x)
-        first = found[0].iteration
+        assert torch.equal(solve(**files, callback=results.append), x)
+        first = results[0].iteration
         assert first >= end - end % every or first == wanted[-1].iteration
-        for one, other in zip(found, wanted[-len(found) :], strict=True):
+        for one, other in zip(results, wanted[-len(results) :], strict=True):
             assert torch.equal(one.x, other.x)
             assert (one.iteration, one.values, one.reasons) == (
                 other.iteration,
@@ -223,6 +223,6 @@ def test_gradients_of_the_solution_do_not_need_the_file(tmp_path: Path) -> None:
     A, y, _ = problem(torch.float64, 1.0, 0)
     y.requires_grad_()
     x = lsqr(A, y, atol=0.0, btol=0.0, checkpoint=tmp_path / "x.pt")
-    (found,) = torch.autograd.grad(x.sum(), y)
+    (result,) = torch.autograd.grad(x.sum(), y)
     (wanted,) = torch.autograd.grad(lsqr(A, y, atol=0.0, btol=0.0).sum(), y)
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)

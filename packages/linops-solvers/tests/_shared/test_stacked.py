@@ -52,8 +52,8 @@ def dual_solution(is_positive: bool) -> Tensor:
         columns.append(torch.eye(N, dtype=torch.float64))
         lowest, highest = [*lowest, *[-np.inf] * N], [*highest, *[0.0] * N]
     matrix = torch.cat(columns, 1).numpy()
-    found = optimize.lsq_linear(matrix, data.numpy(), (lowest, highest), tol=1e-14)
-    return data - torch.from_numpy(matrix @ found.x)
+    result = optimize.lsq_linear(matrix, data.numpy(), (lowest, highest), tol=1e-14)
+    return data - torch.from_numpy(matrix @ result.x)
 
 
 @given(st.integers(0, 2**16), st.sampled_from([lsqr, lsmr]), st.booleans())
@@ -63,18 +63,18 @@ def test_least_squares_are_those_of_all_rows(seed: int, solve: Any, is_complex: 
     y = [values(2, 3, seed=seed + 2, dtype=dtype), values(2, seed=seed + 3, dtype=dtype)]
     rows = torch.cat([A.weight.reshape(6, 3).to(dtype), B.weight.to(dtype)])
     expected = torch.linalg.lstsq(rows, torch.cat([part.flatten() for part in y])).solution
-    found = solve([A, B], y, max_num_iters=50, atol=1e-12, btol=1e-12)
-    torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-8)
+    result = solve([A, B], y, max_num_iters=50, atol=1e-12, btol=1e-12)
+    torch.testing.assert_close(result, expected, rtol=1e-6, atol=1e-8)
     V = VStack(A, B)
-    torch.testing.assert_close(solve(V, V.from_blocks(y), atol=1e-12, btol=1e-12), found)
+    torch.testing.assert_close(solve(V, V.from_blocks(y), atol=1e-12, btol=1e-12), result)
 
 
 def test_functions_come_with_their_adjoints() -> None:
     A, B = values(4, 3), values(2, 3, seed=1)
     y = [values(4, seed=2), values(2, seed=3)]
-    found = lsqr([A.mv, B.mv], y, adjoint=[A.mT.mv, B.mT.mv])
+    result = lsqr([A.mv, B.mv], y, adjoint=[A.mT.mv, B.mT.mv])
     expected = torch.linalg.lstsq(torch.cat([A, B]), torch.cat(y)).solution
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-4)
 
 
 def test_gradients_reach_the_weights_of_all() -> None:
@@ -82,9 +82,9 @@ def test_gradients_reach_the_weights_of_all() -> None:
     y = [values(4, seed=2), values(2, seed=3)]
     x = lsqr([*map(dense, weights)], y, atol=1e-12, btol=1e-12)
     expected = torch.linalg.lstsq(torch.cat([*weights]), torch.cat(y)).solution
-    found = torch.autograd.grad(x.square().sum(), weights)
+    result = torch.autograd.grad(x.square().sum(), weights)
     wanted = torch.autograd.grad(expected.square().sum(), weights)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
+    torch.testing.assert_close(result, wanted, rtol=1e-6, atol=1e-8)
     x = lsqr([*map(dense, weights)], y)
     with torch.no_grad():
         weights[1].add_(1)
@@ -113,18 +113,18 @@ def test_data_of_several_operators_are_added() -> None:
     both, whole = dense(torch.cat([A.weight, B.weight])), torch.cat(y)
     proximal = soft_threshold(0.1)
     for solve in (fista, admm):
-        found = solve([A, B], y, proximal, max_num_iters=500)
+        result = solve([A, B], y, proximal, max_num_iters=500)
         expected = solve(both, whole, proximal, max_num_iters=500)
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(result, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_the_dual_variable_begins_where_it_is_told_to() -> None:
     p0 = [torch.zeros(N, dtype=torch.float64), torch.full((N - 1,), 0.1, dtype=torch.float64)]
     maps = [l2_squared(1.0, center=data), soft_threshold(LAM)]
-    found = [
+    results = [
         pdhg([Identity(("N",)), G], maps, no_penalty(), data, 1, p0=start) for start in (None, p0)
     ]
-    assert not torch.equal(*found)
+    assert not torch.equal(*results)
 
 
 A, B = dense(values(4, 3)), dense(values(2, 3, seed=1))

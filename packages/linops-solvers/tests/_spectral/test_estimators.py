@@ -23,20 +23,20 @@ def randn(*shape: int, dtype: torch.dtype, seed: int) -> Tensor:
 def test_the_trace_is_within_its_standard_error(dtype: torch.dtype, method: Any, seed: int) -> None:
     """Within four of them: once in fifteen thousand it is not, and these seeds are fixed."""
     matrix = randn(12, 12, dtype=dtype, seed=seed)
-    found = estimate_trace(matrix.mv, 300, matrix[0], method=method, seed=seed)
-    error = abs(complex(found.value) - complex(matrix.trace()))
-    assert error <= 4 * float(found.standard_error) + 1e-9
+    result = estimate_trace(matrix.mv, 300, matrix[0], method=method, seed=seed)
+    error = abs(complex(result.value) - complex(matrix.trace()))
+    assert error <= 4 * float(result.standard_error) + 1e-9
     # Nor is it told to be larger than it is.
-    assert float(found.standard_error) < 2 * float(matrix.norm()) / 100**0.5
+    assert float(result.standard_error) < 2 * float(matrix.norm()) / 100**0.5
 
 
 def test_the_standard_error_is_that_of_hutchinson() -> None:
     """For a symmetric A the variance is twice the sum of squares off the diagonal."""
     half = randn(20, 20, dtype=torch.float64, seed=0)
     matrix = half + half.mT
-    found = estimate_trace(matrix.mv, 2000, matrix[0])
+    result = estimate_trace(matrix.mv, 2000, matrix[0])
     squares = float(matrix.square().sum() - matrix.diagonal().square().sum())
-    assert float(found.standard_error) == pytest.approx((2 * squares / 2000) ** 0.5, rel=0.1)
+    assert float(result.standard_error) == pytest.approx((2 * squares / 2000) ** 0.5, rel=0.1)
     values = torch.stack(
         [estimate_trace(matrix.mv, 50, matrix[0], seed=seed).value for seed in range(200)]
     )
@@ -57,11 +57,11 @@ def test_value_and_standard_error_are_those_of_the_samples(count: int) -> None:
 
     for function in (estimate_trace, estimate_diagonal):
         products.clear()
-        found = function(A, count, matrix[0])
+        result = function(A, count, matrix[0])
         samples = torch.stack(products)
         samples = samples.sum(1) if function is estimate_trace else samples
-        torch.testing.assert_close(found.value, samples.mean(0))
-        torch.testing.assert_close(found.standard_error, samples.std(0) / count**0.5)
+        torch.testing.assert_close(result.value, samples.mean(0))
+        torch.testing.assert_close(result.standard_error, samples.std(0) / count**0.5)
 
 
 @given(st.integers(1, 6), st.sampled_from(DTYPES), seeds)
@@ -70,11 +70,11 @@ def test_the_trace_of_a_matrix_of_low_rank_is_exact_with_hutch(
 ) -> None:
     left, right = randn(n, 2, dtype=dtype, seed=seed), randn(2, n, dtype=dtype, seed=seed + 1)
     matrix = left @ left.mH if seed % 2 else left @ right
-    found = estimate_trace(matrix.mv, 12, matrix[0], method="hutch++", seed=seed)
+    result = estimate_trace(matrix.mv, 12, matrix[0], method="hutch++", seed=seed)
     tolerance = 1e-3 if torch.finfo(dtype).bits == 32 else 1e-8
     scale = 1 + float(matrix.norm())
-    assert abs(complex(found.value) - complex(matrix.trace())) <= tolerance * scale
-    assert float(found.standard_error) <= tolerance * scale
+    assert abs(complex(result.value) - complex(matrix.trace())) <= tolerance * scale
+    assert float(result.standard_error) <= tolerance * scale
 
 
 def test_hutch_is_far_better_where_few_eigenvalues_count() -> None:
@@ -91,11 +91,11 @@ def test_hutch_is_far_better_where_few_eigenvalues_count() -> None:
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_the_diagonal_is_within_its_standard_error(dtype: torch.dtype) -> None:
     matrix = randn(10, 10, dtype=dtype, seed=0)
-    found = estimate_diagonal(Dense.from_einstr(matrix, "MN,N->M"), 400)
-    assert found.value.shape == found.standard_error.shape == (10,)
-    assert ((found.value - matrix.diagonal()).abs() <= 4 * found.standard_error).all()
+    result = estimate_diagonal(Dense.from_einstr(matrix, "MN,N->M"), 400)
+    assert result.value.shape == result.standard_error.shape == (10,)
+    assert ((result.value - matrix.diagonal()).abs() <= 4 * result.standard_error).all()
     others = (matrix.abs().square().sum(1) - matrix.diagonal().abs().square()) / 400
-    torch.testing.assert_close(found.standard_error, others.sqrt(), rtol=0.2, atol=0)
+    torch.testing.assert_close(result.standard_error, others.sqrt(), rtol=0.2, atol=0)
 
 
 @given(st.integers(1, 5), st.sampled_from(DTYPES), seeds)
@@ -111,8 +111,8 @@ def test_of_a_diagonal_operator_both_are_exact(n: int, dtype: torch.dtype, seed:
 def test_operators_that_name_their_output_anew_are_taken() -> None:
     half = randn(3, 4, 2, dtype=torch.float64, seed=0)
     A = Dense(half, ("M", "X", "Y"), ("X", "Y"), ("M",))
-    found = estimate_diagonal(A.N, 3000)
-    torch.testing.assert_close(found.value, half.square().sum(0), rtol=0.2, atol=0.2)
+    result = estimate_diagonal(A.N, 3000)
+    torch.testing.assert_close(result.value, half.square().sum(0), rtol=0.2, atol=0.2)
 
 
 @pytest.mark.parametrize("exponent", [-60, 60])
@@ -128,10 +128,10 @@ def test_gradients_are_those_of_the_trace_where_the_estimate_is_exact() -> None:
     weight = torch.nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
     A = Diagonal(weight, ("N",))
     for method in ("hutchinson", "hutch++"):
-        found = estimate_trace(A, 12, method=method)
-        (gradient,) = torch.autograd.grad(found.value, weight)
+        result = estimate_trace(A, 12, method=method)
+        (gradient,) = torch.autograd.grad(result.value, weight)
         torch.testing.assert_close(gradient, torch.ones(3))
-        assert not found.standard_error.requires_grad
+        assert not result.standard_error.requires_grad
     (gradient,) = torch.autograd.grad(estimate_diagonal(A, 4).value[1], weight)
     torch.testing.assert_close(gradient, torch.tensor([0.0, 1.0, 0.0]))
 
@@ -139,12 +139,12 @@ def test_gradients_are_those_of_the_trace_where_the_estimate_is_exact() -> None:
 def test_every_sample_is_reported() -> None:
     matrix = randn(4, 4, dtype=torch.float64, seed=0)
     seen: list[Step] = []
-    found = estimate_trace(matrix.mv, 7, matrix[0], callback=seen.append)
+    result = estimate_trace(matrix.mv, 7, matrix[0], callback=seen.append)
     assert [step.iteration for step in seen] == list(range(1, 8))
     assert [step.reason for step in seen] == [None] * 6 + [StopReason.MAX_ITERATIONS]
     assert seen[0].values["standard_error"] == float("inf")
-    assert seen[-1].values["standard_error"] == pytest.approx(float(found.standard_error))
-    assert torch.equal(seen[-1].x, found.value)
+    assert seen[-1].values["standard_error"] == pytest.approx(float(result.standard_error))
+    assert torch.equal(seen[-1].x, result.value)
     record = Record()
     estimate_diagonal(matrix.mv, 3, matrix[0], callback=record)
     assert record.iterations == 3

@@ -170,8 +170,8 @@ def test_zero_has_the_eigenvalue_zero() -> None:
 def test_a_start_in_the_null_space_is_replaced() -> None:
     differences = torch.tensor([[1.0, -1.0, 0.0], [0.0, 1.0, -1.0]])
     before = torch.random.get_rng_state()
-    found = operator_norm(differences.mv, torch.ones(3), adjoint=differences.T.mv)
-    torch.testing.assert_close(found, torch.tensor(3.0).sqrt())
+    result = operator_norm(differences.mv, torch.ones(3), adjoint=differences.T.mv)
+    torch.testing.assert_close(result, torch.tensor(3.0).sqrt())
     matrix = differences.T @ differences
     v, eigenvalue = power_method(lambda x: x @ matrix, torch.ones(2, 3), tol=1e-7, batch_dims=1)
     torch.testing.assert_close(eigenvalue, torch.tensor([3.0, 3.0]))
@@ -192,9 +192,9 @@ def test_gradients_are_those_of_the_largest_singular_value() -> None:
     def norm(matrix: Tensor) -> Tensor:
         return operator_norm(matrix.mv, start, 300, 0, adjoint=matrix.mH.mv)
 
-    (found,) = torch.autograd.grad(norm(matrix.requires_grad_()), matrix)
+    (result,) = torch.autograd.grad(norm(matrix.requires_grad_()), matrix)
     (wanted,) = torch.autograd.grad(torch.linalg.matrix_norm(matrix, 2), matrix)
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result, wanted, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -223,8 +223,8 @@ def test_at_least_one_step_is_needed() -> None:
 def test_the_norm_of_an_operator_with_an_empty_space_is_zero(dtype: torch.dtype) -> None:
     A = Dense(torch.zeros(3, 0, dtype=dtype), ("M", "N"))
     for B in (A, A.H):
-        found = operator_norm(B)
-        assert found.shape == () and found == 0 and not found.is_complex()
+        result = operator_norm(B)
+        assert result.shape == () and result == 0 and not result.is_complex()
 
 
 def test_what_cannot_be_called_is_refused() -> None:

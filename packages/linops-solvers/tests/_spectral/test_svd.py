@@ -27,9 +27,9 @@ def with_values(rows: int, columns: int, values: Tensor, dtype: torch.dtype, see
     return matrix.to(dtype)
 
 
-def check(found: SVD, matrix: Tensor, k: int, tolerance: float) -> None:
+def check(result: SVD, matrix: Tensor, k: int, tolerance: float) -> None:
     """Values are the largest, vectors orthonormal, and each triplet one of the matrix."""
-    U, S, V = found
+    U, S, V = result
     scale = float(torch.linalg.matrix_norm(matrix, 2)) or 1.0
     assert U.shape == (k, matrix.shape[0]) and V.shape == (k, matrix.shape[1])
     wanted = torch.linalg.svdvals(matrix)[:k]
@@ -61,16 +61,16 @@ def test_the_triplets_are_those_of_the_matrix(
     matrix = with_values(rows, columns, values, dtype, seed)
     A = Dense.from_einstr(matrix, "MN,N->M")
     record = Record()
-    found = svd(A, k, oversampling=oversampling, seed=seed, callback=record)
+    result = svd(A, k, oversampling=oversampling, seed=seed, callback=record)
     assert record.reason in (StopReason.CONVERGED, StopReason.ROUNDING)
-    check(found, matrix, k, 1e-4 if torch.finfo(dtype).bits == 32 else 1e-5)
+    check(result, matrix, k, 1e-4 if torch.finfo(dtype).bits == 32 else 1e-5)
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.complex128])
 def test_a_few_triplets_of_a_large_matrix_are_found_to_the_tolerance(dtype: torch.dtype) -> None:
     matrix = with_values(120, 80, torch.logspace(0, -2, 80, dtype=torch.float64), dtype, 0)
     seen: list[Step] = []
-    found = svd(
+    result = svd(
         matrix.mv,
         5,
         torch.zeros(80, dtype=dtype),
@@ -79,20 +79,20 @@ def test_a_few_triplets_of_a_large_matrix_are_found_to_the_tolerance(dtype: torc
         callback=seen.append,
     )
     assert seen[-1].reason is StopReason.CONVERGED and seen[-1].values["residual"] <= 1e-8
-    check(found, matrix, 5, 1e-8)
-    rest = (found.U @ matrix.conj() - found.S[:, None] * found.V).norm(dim=1).max()
+    check(result, matrix, 5, 1e-8)
+    rest = (result.U @ matrix.conj() - result.S[:, None] * result.V).norm(dim=1).max()
     assert float(rest) == pytest.approx(seen[-1].values["residual"], rel=0.1, abs=1e-13)
-    assert torch.equal(seen[-1].x, found.S)
+    assert torch.equal(seen[-1].x, result.S)
     assert seen[-1].values["norm"] == pytest.approx(1)
 
 
 def test_too_few_blocks_give_lower_bounds_and_say_so() -> None:
     matrix = with_values(60, 60, torch.linspace(1, 0.5, 60, dtype=torch.float64), torch.float64, 0)
     record = Record()
-    found = svd(matrix.mv, 3, matrix[0], 1, adjoint=matrix.mH.mv, callback=record)
+    result = svd(matrix.mv, 3, matrix[0], 1, adjoint=matrix.mH.mv, callback=record)
     assert (record.iterations, record.reason) == (1, StopReason.MAX_ITERATIONS)
-    assert (found.S <= torch.linalg.svdvals(matrix)[:3]).all()
-    torch.testing.assert_close(found.V @ matrix.mT, found.S[:, None] * found.U)
+    assert (result.S <= torch.linalg.svdvals(matrix)[:3]).all()
+    torch.testing.assert_close(result.V @ matrix.mT, result.S[:, None] * result.U)
 
 
 def test_vectors_have_the_shapes_of_the_operator() -> None:
@@ -108,14 +108,14 @@ def test_vectors_have_the_shapes_of_the_operator() -> None:
 
 
 def test_all_singular_values_of_a_unitary_operator_are_one() -> None:
-    found = svd(FFT(1), 3, sizes={"...": 2, "Nx": 8})
-    torch.testing.assert_close(found.S, torch.ones(3))
-    assert found.U.is_complex() and found.V.is_complex()
+    result = svd(FFT(1), 3, sizes={"...": 2, "Nx": 8})
+    torch.testing.assert_close(result.S, torch.ones(3))
+    assert result.U.is_complex() and result.V.is_complex()
 
 
 def test_zero_has_orthonormal_vectors_too() -> None:
-    found = svd(Zero(("N",), ("M",), sizes={"N": 4, "M": 3}), 2)
-    check(found, torch.zeros(3, 4), 2, 1e-6)
+    result = svd(Zero(("N",), ("M",), sizes={"N": 4, "M": 3}), 2)
+    check(result, torch.zeros(3, 4), 2, 1e-6)
 
 
 @pytest.mark.parametrize(

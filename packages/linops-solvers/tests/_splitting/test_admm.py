@@ -215,13 +215,13 @@ def test_gradients_flow_through_the_steps() -> None:
         )
         return x
 
-    found = torch.autograd.grad(
+    result = torch.autograd.grad(
         solution(matrix.requires_grad_(), y.requires_grad_()).abs().square().sum(), (matrix, y)
     )
     eye = torch.eye(3, dtype=torch.complex128)
     direct = torch.linalg.solve(matrix.mH @ matrix + 0.5 * eye, matrix.mH @ y)
     wanted = torch.autograd.grad(direct.abs().square().sum(), (matrix, y))
-    torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(result, wanted, rtol=1e-6, atol=1e-6)
 
 
 def test_nothing_is_written_to() -> None:

@@ -153,7 +153,7 @@ def test_the_unit_of_the_operator_does_not_change_the_steps(exponent: int, has_r
     """Of a sum of squares and a penalty, over all of K or over an operator of its own."""
     matrix, y = randn(8, 5, dtype=torch.float64, seed=0), randn(8, dtype=torch.float64, seed=1)
     rough = torch.eye(5, dtype=torch.float64).diff(dim=0)
-    found = []
+    results = []
     for unit in (1.0, 2.0**exponent):
         record = Record()
         A = Dense.from_einstr(unit * matrix, "MN,N->M")
@@ -165,9 +165,9 @@ def test_the_unit_of_the_operator_does_not_change_the_steps(exponent: int, has_r
         else:
             x = pdhg(A, fit, penalty, zeros, 2000, callback=record)
         assert record.reason is StopReason.CONVERGED
-        found.append((record.iterations, x))
-    assert found[0][0] == found[1][0] <= 200
-    torch.testing.assert_close(found[0][1], found[1][1])
+        results.append((record.iterations, x))
+    assert results[0][0] == results[1][0] <= 200
+    torch.testing.assert_close(results[0][1], results[1][1])
 
 
 @settings(max_examples=settings().max_examples // 2)

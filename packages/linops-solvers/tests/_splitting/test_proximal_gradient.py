@@ -45,8 +45,8 @@ def test_steps_are_those_of_the_formula_and_never_go_uphill(dtype: torch.dtype, 
     for _ in range(7):
         costs.append(float((matrix @ x - y).abs().square().sum() / 2 + 0.3 * x.abs().sum()))
         x = soft_threshold(0.3)(x - step * (matrix.mH @ (matrix @ x - y)), step)
-    found = proximal_gradient(A, y, soft_threshold(0.3), None, 7, 0, step=step)
-    torch.testing.assert_close(found, x)
+    result = proximal_gradient(A, y, soft_threshold(0.3), None, 7, 0, step=step)
+    torch.testing.assert_close(result, x)
     assert costs == sorted(costs, reverse=True)
 
 
@@ -68,7 +68,7 @@ def test_split_bregman_is_admm_with_a_fixed_weight(
 ) -> None:
     A, matrix, y = problem(dtype, seed)
     L = Dense.from_einstr(torch.eye(4)[1:].to(dtype) - torch.eye(4)[:-1], "PN,N->P")
-    found = split_bregman(A, y, soft_threshold(0.3), L, rho=rho, eps_rel=1e-7, max_num_iters=3000)
+    result = split_bregman(A, y, soft_threshold(0.3), L, rho=rho, eps_rel=1e-7, max_num_iters=3000)
     same = admm(
         A,
         y,
@@ -79,8 +79,8 @@ def test_split_bregman_is_admm_with_a_fixed_weight(
         eps_rel=1e-7,
         max_num_iters=3000,
     )
-    assert torch.equal(found, same)
+    assert torch.equal(result, same)
     # The subgradient: A^H (A x - y) = -0.3 L^H p for a p that is at most 1.
-    slope = -(matrix.mH @ (matrix @ found - y)) / 0.3
+    slope = -(matrix.mH @ (matrix @ result - y)) / 0.3
     p = torch.linalg.lstsq(L.H.to_dense(dtype=dtype), slope.unsqueeze(-1)).solution
     assert float(p.abs().max()) <= 1 + 1e-3

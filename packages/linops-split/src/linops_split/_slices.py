@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral
 from typing import TypeAlias
 
 from linops_core import NamedLinop, Role, SplitError
+from linops_core.siblings import is_size
 from nameddim import ND, NamedDimension
 
 Sizes: TypeAlias = Mapping[str, int] | Mapping[NamedDimension, int]
@@ -26,7 +26,7 @@ def slices_along(
     given = _by_dimension(linop, "sizes", {} if sizes is None else sizes)
     for dim, size in given.items():
         known = _size_of(linop, dim)
-        if not _is_positive(size):
+        if not is_size(size):
             raise SplitError(
                 f"{linop.signature}: the size of {dim} must be a positive integer, got {size!r}"
             )
@@ -53,7 +53,7 @@ def _slices(
     known = _size_of(linop, dim)
     if linop.role(dim) is Role.OPAQUE:
         raise SplitError(f"{linop.signature}: {dim} cannot be split: {linop.why_opaque(dim)}")
-    if not _is_positive(batch_size):
+    if not is_size(batch_size):
         raise SplitError(
             f"{linop.signature}: the batch size of {dim} must be a positive integer, "
             f"got {batch_size!r}"
@@ -79,8 +79,3 @@ def _size_of(linop: NamedLinop, dim: NamedDimension) -> int | None:
             f"{sorted(map(str, linop.dims))}, got {dim}{hidden}"
         )
     return linop.size(dim)
-
-
-def _is_positive(number: int) -> bool:
-    whole = isinstance(number, Integral) and not isinstance(number, bool)
-    return whole and number > 0

@@ -120,17 +120,17 @@ def test_operators_count_the_same_with_and_without_data(data: st.DataObject) -> 
     fake = linop.with_weights(without_data)
     x = torch.rand(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
     with torch.no_grad():
-        found = peak_nbytes(lambda: linop(x))
+        result = peak_nbytes(lambda: linop(x))
         x = mode.from_tensor(x)
         with mode:
-            assert peak_nbytes(lambda: fake(x)) == found
+            assert peak_nbytes(lambda: fake(x)) == result
             fake = fake.with_weights(
                 lambda weight: weight
             )  # which keeps nothing of the call before
-            assert peak_nbytes(lambda: fake(x)) == found
+            assert peak_nbytes(lambda: fake(x)) == result
         if isinstance(mode, QuickFakeMode):
             fake = fake.with_weights(lambda weight: weight)
-            assert counted(mode, lambda: fake(x)) == found.get(CPU, 0)
+            assert counted(mode, lambda: fake(x)) == result.get(CPU, 0)
 
 
 def look(tensor: Tensor) -> object:
@@ -175,7 +175,7 @@ def added(x: Tensor) -> tuple[Tensor, ...]:
 def test_tensors_without_data_look_like_those_of_torch(
     work: Callable[[Tensor], Tensor | tuple[Tensor, ...] | list[Tensor]],
 ) -> None:
-    found = []
+    result = []
     quick = QuickFakeMode()
     for mode in (FakeTensorMode(allow_non_fake_inputs=True), quick, quick):
         x = mode.from_tensor(torch.zeros(4, 6, dtype=torch.complex64))
@@ -183,8 +183,8 @@ def test_tensors_without_data_look_like_those_of_torch(
             results = work(x)
         several = [results] if isinstance(results, Tensor) else results
         storages = [x.untyped_storage()._cdata, *(t.untyped_storage()._cdata for t in several)]
-        found.append(([look(t) for t in several], [storages.index(each) for each in storages]))
-    assert found[0] == found[1] == found[2]
+        result.append(([look(t) for t in several], [storages.index(each) for each in storages]))
+    assert result[0] == result[1] == result[2]
 
 
 def test_results_that_share_memory_are_counted_once_however_often() -> None:

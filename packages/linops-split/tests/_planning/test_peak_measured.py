@@ -140,8 +140,8 @@ def test_what_convolutions_of_planes_allocate_inside_is_known(
     def work(x: Tensor, kernel: Tensor) -> Tensor:
         return convolve(x, kernel, padding=1, groups=channels)
 
-    found, measured = predicted(work, x, kernel), allocated(lambda: work(x, kernel))
-    assert found == pytest.approx(measured, rel=0.15)
+    result, measured = predicted(work, x, kernel), allocated(lambda: work(x, kernel))
+    assert result == pytest.approx(measured, rel=0.15)
 
 
 MAPS = complex_noise(8, 64, 64)

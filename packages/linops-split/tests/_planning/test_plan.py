@@ -115,8 +115,8 @@ def test_equal_tiles_are_counted_as_if_all_were_run(data: st.DataObject) -> None
         if known.linop.role(dim) not in (None, Role.OPAQUE) and (known.linop.size(dim) or 0) > 1:
             sizes[dim] = data.draw(st.integers(1, 2))
     x = torch.empty(known.spaces.lengths(known.spaces.ishape), dtype=torch.complex128)
-    found = Trial(known.linop, x, CPU, [work], None).peak(sizes)
-    assert found == held(known, sizes, work)
+    result = Trial(known.linop, x, CPU, [work], None).peak(sizes)
+    assert result == held(known, sizes, work)
 
 
 MASK = Sampling((torch.tensor([1, 3, 4]),), (5,), ("K",), ("A",), batch_shape=())
@@ -139,9 +139,9 @@ def test_masks_are_counted_whether_or_not_another_call_has_made_them(
     x = torch.rand({"K": 3, "N": 2}.get(A.ishape[-1].name, 5), dtype=torch.complex128)
     cuttable = [dim for dim in sorted(A.dims, key=str) if A.role(dim) is not Role.OPAQUE]
     for sizes in [*({dim: 1} for dim in cuttable), dict.fromkeys(cuttable, 2)]:
-        found = Trial(A, x, CPU, [work], None).peak(sizes)
-        assert found == held_by(A, x, sizes, work)  # which calls A
-        assert found == Trial(A, x, CPU, [work], None).peak(sizes)
+        result = Trial(A, x, CPU, [work], None).peak(sizes)
+        assert result == held_by(A, x, sizes, work)  # which calls A
+        assert result == Trial(A, x, CPU, [work], None).peak(sizes)
 
 
 @pytest.mark.parametrize("work", WORKS)
@@ -160,13 +160,13 @@ def test_many_samples_of_a_point_are_counted_to_the_byte(work: str, sizes: dict[
     """They are added in double precision, which only values of indices tell."""
     A = Sampling((torch.zeros(600, dtype=torch.int64),), (5,), ("K",), ("N",), batch_shape=("C",))
     x, batches = torch.rand(4, 5, dtype=torch.complex64), {ND(dim): n for dim, n in sizes.items()}
-    run, found = (
+    run, result = (
         WORKS[work](batch_linop(A, batches, sizes={"C": 4})),
         Trial(A, x, CPU, [work], {ND("C"): 4}),
     )
     x = A(x) if work == "adjoint" else x
     run(x)  # which counts the samples
-    assert found.peak(batches) == peak_nbytes(lambda: run(x))[CPU]
+    assert result.peak(batches) == peak_nbytes(lambda: run(x))[CPU]
 
 
 def coils_of_frames() -> NamedLinop:
@@ -184,10 +184,10 @@ def test_tiles_that_share_tables_are_counted_as_if_all_were_run(
 ) -> None:
     x, batches = torch.empty(5, 8, 8, dtype=torch.complex64), {ND(d): n for d, n in sizes.items()}
     A = coils_of_frames()
-    found = Trial(A, x, CPU, [work], None).peak(batches)
-    assert Trial(batch_linop(A, batches), x, CPU, [work], None).peak({}) == found
+    result = Trial(A, x, CPU, [work], None).peak(batches)
+    assert Trial(batch_linop(A, batches), x, CPU, [work], None).peak({}) == result
     monkeypatch.setattr("linops_split._planning._peak.choosing_steps", lambda choose: nullcontext())
-    assert Trial(A, x, CPU, [work], None).peak(batches) == found
+    assert Trial(A, x, CPU, [work], None).peak(batches) == result
 
 
 def test_tiles_without_data_share_the_weights_that_the_tiles_share() -> None:
@@ -250,9 +250,9 @@ def test_a_refusal_tries_ever_finer_cuts_and_names_a_budget_that_is_enough(
 
 
 def smallest_budget(error: SplitError) -> int:
-    found = re.search(r"must be at least (\d+) bytes", str(error))
-    assert found is not None
-    return int(found[1])
+    result = re.search(r"must be at least (\d+) bytes", str(error))
+    assert result is not None
+    return int(result[1])
 
 
 def test_a_dimension_with_the_length_of_a_grid_is_not_taken_for_the_grid(
@@ -376,8 +376,8 @@ def test_fake_weights_can_be_planned() -> None:
 def test_functions_that_hold_tensors_can_be_planned() -> None:
     w = torch.zeros(3, 4)
     A = SimpleLinop(lambda x: w[1:].sum(0) * x, lambda y: w[1:].sum(0) * y, ishape=("N",))
-    found = plan_batches(A, 2**30, sizes={"N": 4}, dtype=torch.float32)
-    assert found.peak == 32
+    result = plan_batches(A, 2**30, sizes={"N": 4}, dtype=torch.float32)
+    assert result.peak == 32
 
 
 def test_without_a_budget_it_is_what_is_free(

@@ -42,8 +42,8 @@ def test_gradients_are_those_of_the_whole(
     graph: DependentGraph, of: list[int], order: int, dtype: torch.dtype
 ) -> None:
     leaf = leaf_of(0, dtype)
-    found = graph.derivatives(batch_linop, leaf, of, order)
-    torch.testing.assert_close(found, graph.derivatives(uncut, leaf, of, order))
+    result = graph.derivatives(batch_linop, leaf, of, order)
+    torch.testing.assert_close(result, graph.derivatives(uncut, leaf, of, order))
 
 
 def hessian_by_batches(f: Callable[[Tensor], Tensor], leaf: Tensor) -> Tensor:
@@ -74,18 +74,18 @@ WAYS: dict[str, Callable[..., Any]] = {
 @example(B_H_B)
 def test_every_way_to_differentiate_gives_the_same(way: str, graph: DependentGraph) -> None:
     leaf = leaf_of(1).detach()
-    found, wanted = (
+    result, wanted = (
         WAYS[way](lambda x, c=cut: graph(c, x)[0], leaf) for cut in (batch_linop, uncut)
     )
-    torch.testing.assert_close(found, wanted)
+    torch.testing.assert_close(result, wanted)
 
 
 def test_steps_of_conjugate_gradients_have_one_gradient_with_and_without_a_graph() -> None:
     weight, y = nn.Parameter(leaf_of(2).detach().view(4, 3)), leaf_of(3).detach()[:3]
     A = Dense(weight, ("M", "N"))
-    found = []
+    results = []
     for linop in (A, batch_linop(A, {"M": 2}), batch_linop(A, {"N": 2})):
         x = conjugate_gradients(linop.N, y, max_num_iters=3, gtol=0, ltol=0)
         (first,) = torch.autograd.grad(x.square().sum(), weight, create_graph=True)
-        found.append([first, *torch.autograd.grad(first.square().sum(), weight)])
-    torch.testing.assert_close(found[1:], [found[0]] * 2)
+        results.append([first, *torch.autograd.grad(first.square().sum(), weight)])
+    torch.testing.assert_close(results[1:], [results[0]] * 2)

@@ -24,7 +24,7 @@ def tiles(draw: st.DrawFn) -> list[torch.Tensor]:
     rows, columns = draw(st.integers(1, 6)), draw(st.integers(1, 9))
     skipped = draw(st.integers(0, 3))
     matrix = torch.arange(float(skipped + rows * columns))[skipped:].view(rows, columns)
-    found = []
+    results = []
     for _ in range(draw(st.integers(1, 4))):
         tile = matrix
         for axis, size in enumerate(matrix.shape):
@@ -32,8 +32,8 @@ def tiles(draw: st.DrawFn) -> list[torch.Tensor]:
             stop = draw(st.integers(start + 1, size))
             step = draw(st.sampled_from([1, 1, 2, 3]))
             tile = tile[start:stop:step] if axis == 0 else tile[:, start:stop:step]
-        found.append(tile.flatten() if tile.is_contiguous() and draw(st.booleans()) else tile)
-    return found
+        results.append(tile.flatten() if tile.is_contiguous() and draw(st.booleans()) else tile)
+    return results
 
 
 def copied(tensors: list[torch.Tensor]) -> list[torch.Tensor]:

@@ -179,7 +179,7 @@ CASES = [
 
 def properties_of(module: torch.nn.Module) -> list[list[Any]]:
     """Everything of the tensors of a module: identities, memory, numbers, counters, hooks."""
-    found = []
+    results = []
     for path, tensor in tensors_of(module):
         storage: Any = None
         if tensor.layout is torch.strided:
@@ -189,13 +189,13 @@ def properties_of(module: torch.nn.Module) -> list[list[Any]]:
         else:
             content = None if tensor.is_meta else tensor.to_dense().tolist()
             place = tensor.layout
-        found.append([
+        results.append([
             path, id(tensor), storage, tensor._base is not None, content, place, tensor.shape,
             tensor.dtype, tensor.device.type, type(tensor), tensor.requires_grad, tensor._version,
             None if tensor.grad is None else id(tensor.grad), len(tensor._backward_hooks or ()),
             len(getattr(tensor, "_post_accumulate_grad_hooks", None) or ()), sorted(vars(tensor)),
         ])  # fmt: skip
-    return found
+    return results
 
 
 def relative(look: list[list[Any]], has_bases: bool = True) -> list[list[Any]]:

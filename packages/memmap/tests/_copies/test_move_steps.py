@@ -95,8 +95,8 @@ WAYS = pytest.mark.parametrize("move", [to_double, to_here, to_here_with_a_map])
 
 
 def storages_of(module: torch.nn.Module) -> list[torch.UntypedStorage]:
-    found = {t.untyped_storage()._cdata: t.untyped_storage() for _, t in state_of(module)}
-    return list(found.values())
+    result = {t.untyped_storage()._cdata: t.untyped_storage() for _, t in state_of(module)}
+    return list(result.values())
 
 
 def watch(allocations: Allocations, module: torch.nn.Module) -> None:
@@ -472,9 +472,9 @@ def steps(module: torch.nn.Module, all_at_once: bool = False) -> list[CopyPlan]:
 
 def test_steps_are_groups_with_what_belongs_to_them() -> None:
     module = three_groups()
-    found = [[id(item.tensor) for item in step.tensors] for step in steps(module)]
+    results = [[id(item.tensor) for item in step.tensors] for step in steps(module)]
     expected = [[module.a], [module.d, module.d.grad], [module.b, module.c]]
-    assert found == [[id(tensor) for tensor in tensors] for tensors in expected]
+    assert results == [[id(tensor) for tensor in tensors] for tensors in expected]
 
 
 def test_a_move_all_at_once_is_one_step() -> None:

@@ -24,11 +24,11 @@ def test_numbers_are_in_one_component_if_they_are_paired_directly_or_through_oth
         union = expected[a] | expected[b]
         for number in union:
             expected[number] = union
-    found = components(10, pairs)
+    result = components(10, pairs)
     for number in range(10):
-        together = {other for other in range(10) if found[other] == found[number]}
+        together = {other for other in range(10) if result[other] == result[number]}
         assert together == expected[number]
-        assert found[number] in expected[number]
+        assert result[number] in expected[number]
 
 
 @given(st.lists(st.tuples(st.integers(0, 20), st.integers(0, 6)), max_size=8))
@@ -46,8 +46,8 @@ def test_storages_are_one_group_if_they_share_bytes_directly_or_through_others(
     groups = copy_plan(
         FoundTensor(tensor, (None, str(at))) for at, tensor in enumerate(tensors)
     ).groups
-    found = [[int((piece.path or ("", ""))[1]) for piece in group.pieces] for group in groups]
-    assert found == list(expected.values()), "also in the order in which they were found"
+    results = [[int((piece.path or ("", ""))[1]) for piece in group.pieces] for group in groups]
+    assert results == list(expected.values()), "also in the order in which they were found"
 
 
 @pytest.mark.parametrize("transform", [torch.func.vmap, torch.func.grad, torch.func.functionalize])

@@ -53,9 +53,9 @@ def test_a_class_dies_after_its_instances_were_used(
         of_tensors = {type(tensor) for tensor in module.buffers()}
         return [weakref.ref(cls) for cls in {type(module), *of_tensors} - LASTING]
 
-    found = classes_used()
+    result = classes_used()
     gc.collect()
-    assert found and not any(cls() for cls in found)
+    assert result and not any(cls() for cls in result)
 
 
 def test_the_answer_of_a_class_that_has_died_is_not_that_of_another() -> None:

@@ -183,8 +183,8 @@ def test_attributes_of_live_modules_are_reported() -> None:
     layer.cache = SimpleNamespace(layers=[SimpleNamespace(keys=torch.zeros(3, 4))], owner=layer)
     layer.weight.quant_state = SimpleNamespace(absmax=torch.zeros(5), code=np.zeros(3))
     layer.rows = layer.weight.detach()[0]
-    found = names_of(MemoryReport(layer, attributes=True))
-    assert found == {
+    result = names_of(MemoryReport(layer, attributes=True))
+    assert result == {
         "weight": 16,
         "rows": 8,
         "cache.layers[0].keys": 48,

@@ -39,7 +39,7 @@ class Slotted:
 def paths_in(value: object) -> list[str]:
     module: Any = torch.nn.Module()
     module.x = value
-    return [path_text(found.path) for found in traverse(module).tensors]
+    return [path_text(result.path) for result in traverse(module).tensors]
 
 
 def zeros() -> torch.Tensor:

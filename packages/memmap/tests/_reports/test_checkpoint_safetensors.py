@@ -51,10 +51,10 @@ def test_every_tensor_is_a_storage_of_its_own(
     listed = [*header.items(), ("__metadata__", {"format": "pt"})]
     order.shuffle(listed)
     report = MemoryReport.from_file(written(path, dict(listed), n_bytes))
-    found = {t.entry.names[0]: t for s in report.storages for t in s.tensors}
-    assert len(report.storages) == len(found) == len(tensors)
+    result = {t.entry.names[0]: t for s in report.storages for t in s.tensors}
+    assert len(report.storages) == len(result) == len(tensors)
     for index, (dtype, shape) in enumerate(tensors):
-        tensor = found[f"t{index}"]
+        tensor = result[f"t{index}"]
         assert tensor.touched == BITS[dtype] * prod(shape) // 8
         assert tensor.entry.shape == tuple(shape)
     assert report.totals.allocated == report.totals.separate == n_bytes

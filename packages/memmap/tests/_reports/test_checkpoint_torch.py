@@ -60,9 +60,9 @@ def test_a_report_of_a_file_is_the_report_of_its_tensors(
             name: torch.nn.Parameter(tensor, requires_grad=False)
             for name, tensor in tensors.items()
         }
-    expected, found = MemoryReport(tensors), report_of(tensors, path)
-    assert storages_of(found) == storages_of(expected)
-    assert found.devices == expected.devices
+    expected, result = MemoryReport(tensors), report_of(tensors, path)
+    assert storages_of(result) == storages_of(expected)
+    assert result.devices == expected.devices
 
 
 def _first_of(tensor: torch.Tensor, tensors: dict[str, torch.Tensor]) -> bool:
@@ -124,8 +124,8 @@ def test_ordered_dicts_in_lists_and_with_attributes_are_searched(path: Path) -> 
     inside = OrderedDict(a=torch.ones(1))
     empty = OrderedDict[str, torch.Tensor]()
     empty.b = torch.ones(2)  # type: ignore[attr-defined]  # as torch puts _metadata there
-    found = names_of(report_of([inside, empty, OrderedDict()], path))
-    assert found == {("[0]['a']",), ("[1].b",)}
+    result = names_of(report_of([inside, empty, OrderedDict()], path))
+    assert result == {("[0]['a']",), ("[1].b",)}
 
 
 def test_a_tensor_alone_is_the_root(path: Path) -> None:

@@ -19,18 +19,18 @@ def rows_of(svg: str) -> list[tuple[str, dict[str, set[int]]]]:
     root = ElementTree.fromstring(svg)
     texts = [t for t in root.iter(f"{NAMESPACE}text") if t.attrib["x"] == "16"]
     paths = list(root.iter(f"{NAMESPACE}path"))
-    found: list[list[tuple[str, int, int, int]]] = []
+    results: list[list[tuple[str, int, int, int]]] = []
     for path in paths:
         bars = re.findall(r"M(\d+) (\d+)h(\d+)v14h(-\d+)z", path.attrib["d"])
         assert "".join("M{} {}h{}v14h{}z".format(*bar) for bar in bars) == path.attrib["d"]
         assert all(int(width) == -int(back) > 0 for _, _, width, back in bars)
-        found.append([(path.attrib["class"], int(x), int(y), int(w)) for x, y, w, _ in bars])
-    left = min((x for part in found for _, x, _, _ in part), default=0)
+        results.append([(path.attrib["class"], int(x), int(y), int(w)) for x, y, w, _ in bars])
+    left = min((x for part in results for _, x, _, _ in part), default=0)
     rows = []
     for text in texts:
         top = int(text.attrib["y"]) - 11
         columns: dict[str, set[int]] = {}
-        for style, x, y, width in (bar for part in found for bar in part):
+        for style, x, y, width in (bar for part in results for bar in part):
             if y == top:
                 columns.setdefault(style, set()).update(range(x - left, x - left + width))
         rows.append((text.text or "", columns))

@@ -101,11 +101,11 @@ def test_boxes_of_any_strides_are_the_bytes_of_their_views(
     origin = min(layout.start for layout in layouts) + shift
     boxes = boxes_of(layouts, [origin], strides)
     for part, low, high, is_box in zip(parts, *boxes[2:], strict=True):
-        found = []
+        results = []
         for digits in product(*map(range, low, high)) if is_box else ():
             rest = sum(d * s for d, s in zip(digits, strides, strict=True))
-            found.append(origin + rest)
+            results.append(origin + rest)
             for digit, stride in reversed([*zip(digits, strides, strict=True)]):
                 assert digit == rest // stride  # so no byte has other digits in another box
                 rest %= stride
-        assert not is_box or sorted(found) == sorted({*touched_bytes(part)})
+        assert not is_box or sorted(results) == sorted({*touched_bytes(part)})

@@ -51,10 +51,10 @@ def assert_counted(parts: list[View], twice: list[bool], origin: int | None) -> 
 
 
 def bytes_of(layout: Layout) -> list[int]:
-    found = [layout.start]
+    results = [layout.start]
     for stride, count in layout.dims:
-        found = [start + stride * i for start in found for i in range(count)]
-    return found
+        results = [start + stride * i for start in results for i in range(count)]
+    return results
 
 
 # Byte 6 is reached in two ways.

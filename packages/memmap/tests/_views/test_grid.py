@@ -30,11 +30,11 @@ def test_products_of_digits_are_the_bytes_of_their_view(
     layout = view.layout()
     assert layout is not None
     grid = sorted({1, *periods})
-    found = products_of(layout.start - origin, layout.dims, grid)
-    if found is None:
+    result = products_of(layout.start - origin, layout.dims, grid)
+    if result is None:
         return
     listed = []
-    for digits in (one for each in found for one in product(*map(numbers_in, each))):
+    for digits in (one for each in result for one in product(*map(numbers_in, each))):
         rest = sum(digit * period for digit, period in zip(digits, grid, strict=True))
         listed.append(origin + rest)
         for digit, period in reversed([*zip(digits, grid, strict=True)]):

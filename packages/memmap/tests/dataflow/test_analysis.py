@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memmap._views._coverage import FEW_RUNS
 from memmap.dataflow import (
     BinaryOperation,
     DependencyGraph,
@@ -17,6 +18,7 @@ from memmap.dataflow import (
     Tensor,
     TensorView,
     TransformOperation,
+    _analysis,
     analyze_dependencies,
     compute_view_footprint,
 )
@@ -36,20 +38,20 @@ def hazards_element_by_element(program: Sequence[Operation]) -> Pairs:
     """The definition: every element remembers its writer and the readers since."""
     writer: dict[Place, tuple[int, MemoryView]] = {}
     readers: dict[Place, list[tuple[int, MemoryView]]] = defaultdict(list)
-    found: Pairs = defaultdict(set)
+    result: Pairs = defaultdict(set)
     for later, operation in enumerate(program):
         for view in operation.input_views:
             for place in places(view):
                 if place in writer:
                     earlier, other = writer[place]
-                    found[earlier, later, HazardKind.RAW].add((other, view))
+                    result[earlier, later, HazardKind.RAW].add((other, view))
         for view in operation.output_views:
             for place in places(view):
                 if place in writer:
                     earlier, other = writer[place]
-                    found[earlier, later, HazardKind.WAW].add((other, view))
+                    result[earlier, later, HazardKind.WAW].add((other, view))
                 for earlier, other in readers[place]:
-                    found[earlier, later, HazardKind.WAR].add((other, view))
+                    result[earlier, later, HazardKind.WAR].add((other, view))
         for view in operation.input_views:
             for place in places(view):
                 readers[place].append((later, view))
@@ -57,7 +59,7 @@ def hazards_element_by_element(program: Sequence[Operation]) -> Pairs:
             for place in places(view):
                 writer[place] = later, view
                 readers[place] = []
-    return found
+    return result
 
 
 def tensors_of(program: Iterable[Operation]) -> list[Tensor]:
@@ -80,11 +82,17 @@ def outcome(order: Sequence[MixOperation], tensors: Sequence[Tensor]) -> dict[st
 def test_the_hazards_are_those_of_the_definition_element_by_element(
     program: list[MixOperation],
 ) -> None:
-    found = {
+    result = {
         (edge.earlier_index, edge.later_index, edge.kind): set(edge.views)
         for edge in analyze_dependencies(program).edges
     }
-    assert found == hazards_element_by_element(program)
+    assert result == hazards_element_by_element(program)
+
+
+@pytest.fixture(params=[FEW_RUNS, 0])
+def way_to_count(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By runs, and by unions as if all views had too many runs."""
+    monkeypatch.setattr(_analysis, "FEW_RUNS", request.param)
 
 
 @given(programs(), st.randoms(use_true_random=False))
@@ -154,6 +162,7 @@ def kinds(graph: DependencyGraph) -> list[str]:
     return [str(edge) for edge in graph.edges]
 
 
+@pytest.mark.usefixtures("way_to_count")
 def test_two_writes_that_cover_a_third_together_end_it() -> None:
     tensor = Tensor("A", (4,))
     all_, left, right = row(tensor, 0, 4), row(tensor, 0, 2), row(tensor, 2, 4)
@@ -171,6 +180,7 @@ def test_two_writes_that_cover_a_third_together_end_it() -> None:
     }
 
 
+@pytest.mark.usefixtures("way_to_count")
 def test_a_partly_overwritten_value_is_still_read_where_it_stands() -> None:
     tensor = Tensor("A", (4,))
     program = [
@@ -201,6 +211,7 @@ def test_one_element_that_was_not_overwritten_still_stands(first: int) -> None:
     ]
 
 
+@pytest.mark.usefixtures("way_to_count")
 def test_writes_that_overlap_one_another_take_a_byte_away_only_once() -> None:
     tensor = Tensor("A", (6,))
     program = [

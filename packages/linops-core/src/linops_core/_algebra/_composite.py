@@ -75,13 +75,13 @@ class Composite(NamedLinop):
         shape: NamedShape,
         linops: Iterable[NamedLinop],
         name: str | None = None,
-        composition: CompositionDims | None = None,
+        found: CompositionDims | None = None,
     ) -> None:
         super().__init__(shape, name)
         operands = {str(position): linop for position, linop in enumerate(linops)}
         vars(self).update(_operands=tuple(operands), _modules=operands)
-        if composition is not None:
-            COMPOSITION_DIMS.keep(self, composition)
+        if found is not None:
+            COMPOSITION_DIMS.keep(self, found)
 
     @property
     def linops(self) -> tuple[NamedLinop, ...]:

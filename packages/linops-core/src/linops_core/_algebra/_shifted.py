@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from numbers import Real
 from typing import NamedTuple
 
 import torch
@@ -17,6 +16,7 @@ from .._base._question import Question, acts_as
 from .._kernels._accumulate import writing_is_safe
 from .._kernels._dtype import not_a_tensor
 from .._kernels._tracing import make_in_plain_python
+from .._numbers import check_real
 from ._add import Add
 from ._chain import Chain
 from ._identity import Identity
@@ -166,18 +166,11 @@ def _eigenvalues(normal: NamedLinop, ones: Tensor, axes: tuple[int, ...]) -> Ten
 
 def _checked_shift(linop: NamedLinop, lam: float | Tensor) -> float:
     """Return the value of the shift, or infinity if it cannot be read."""
-    is_scalar = isinstance(lam, Tensor) and not lam.ndim and not lam.is_complex()
-    if not (isinstance(lam, Real) or is_scalar) or isinstance(lam, bool):
-        raise TypeError(
-            f"{linop.signature}: lam must be a real number or a real tensor without dimensions, "
-            f"got {lam!r}"
-        )
-    if isinstance(lam, Tensor) and not _has_values(lam):
-        return math.inf
-    value = float(lam.detach() if isinstance(lam, Tensor) else lam)
-    if not 0 <= value < math.inf:
-        raise ValueError(f"{linop.signature}: lam must be finite and not negative, got {value}")
-    return value
+    if isinstance(lam, Tensor):
+        lam = lam.detach()
+        if not (lam.ndim or lam.is_complex() or _has_values(lam)):
+            return math.inf
+    return check_real(linop.signature, "lam", lam, 0)
 
 
 def _has_values(tensor: Tensor) -> bool:

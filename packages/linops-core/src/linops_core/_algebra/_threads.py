@@ -25,6 +25,7 @@ from .._kernels._torch_state import (
     is_in_jit_trace,
     is_transformed,
 )
+from .._numbers import is_size
 
 Call = Callable[[], Tensor]
 
@@ -33,7 +34,7 @@ _on_worker: ContextVar[bool] = ContextVar("_on_worker", default=False)
 
 def check_workers(owner: str, num_workers: int | None) -> None:
     """Raise an error if the number of threads is not positive."""
-    if num_workers is not None and (not isinstance(num_workers, int) or num_workers < 1):
+    if num_workers is not None and not is_size(num_workers):
         raise ValueError(f"{owner}: num_workers must be a positive integer, got {num_workers!r}")
 
 

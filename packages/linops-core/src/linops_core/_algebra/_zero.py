@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from numbers import Integral
 from typing import cast
 
 import torch
@@ -28,6 +27,7 @@ from .._base._sizes import by_dimension
 from .._base._sliceable import SliceableLinop
 from .._base._swapped_functions import of_adjoint
 from .._base._tile import SplitError, Window
+from .._numbers import is_integer
 
 
 class Zero(SliceableLinop):
@@ -68,7 +68,7 @@ class Zero(SliceableLinop):
         super().__init__(NamedShape(ishape, oshape))
         given = by_dimension(self.name, sizes)
         for dim, size in given.items():
-            if not isinstance(size, Integral) or size < 0:
+            if not is_integer(size, 0):
                 raise ValueError(
                     f"{self.name}: the size of {dim} must be an integer of at least 0, got {size!r}"
                 )

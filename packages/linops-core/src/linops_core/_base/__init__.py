@@ -5,5 +5,5 @@
 - The class of operators whose weights have named dimensions.
 - What functions ask of an operator: questions and some of their answers, places of dimensions in
   compositions, sums over processes.
-- What is made of an operator: copies, saved state, memos, descriptions.
+- What is made of an operator: copies, saved state, descriptions.
 """

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Set
-from numbers import Complex, Integral
+from numbers import Complex
 from typing import (
     TYPE_CHECKING,
     Literal,
@@ -18,6 +18,7 @@ from typing import (
 from torch import Tensor
 
 from .._kernels._tracing import make_in_plain_python
+from .._numbers import is_integer
 from ._dimensions import DimensionedModule
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ class Arithmetic(DimensionedModule):
         ValueError
             If the exponent is negative, or the operator does not map a space to itself.
         """
-        if not isinstance(exponent, Integral):
+        if not is_integer(exponent):
             return _refused(self, "**", exponent)
         return make_in_plain_python(rules.power, self, int(exponent))
 

@@ -81,8 +81,8 @@ class Question(Generic[Rest, Result]):
 
     An answer is about the ``fn`` and ``adj_fn`` of its class. A class that overrides one of them,
     or ``forward``, is another operator, and does not inherit the answer: the default holds.
-    Answers about operands, dimensions or slices are inherited as these are, by all subclasses; make
-    such a question by :meth:`inherited`.
+    Answers about operands are inherited as these are, by all subclasses; make such a question by
+    :meth:`inherited`. An answer never repeats a method, which a subclass may override.
 
     It is not a :func:`functools.singledispatch`, whose cache is written to at the first call for a
     class: torch.compile then refuses to read the names of dimensions in the same graph.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from numbers import Integral
-from typing import NamedTuple, TypeGuard, TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -13,14 +12,10 @@ from torch import Tensor
 from nameddim import ELLIPSES, ND, NamedDimension
 
 from .._kernels._dtype import promoted_dtype
+from .._numbers import is_integer
 from ._dimensions import DimensionedModule
 
 Item = TypeVar("Item")
-
-
-def is_size(value: object) -> TypeGuard[int]:
-    """Whether ``value`` is a positive integer."""
-    return isinstance(value, Integral) and int(value) > 0
 
 
 def per_axis(owner: str, argument: str, items: Sequence[Item]) -> tuple[Item, ...]:
@@ -112,7 +107,7 @@ def input_lengths(
         size = given.get(dim, length)
         if size is None and dim == ELLIPSES:
             lengths += of_run
-        elif not isinstance(size, Integral) or size < 0:
+        elif not is_integer(size, 0):
             raise ValueError(
                 f"{linop.signature}: the size of {dim} must be known to the operator or given in "
                 f"sizes, as an integer of at least 0, got {sizes}; or pass a tensor of the "

@@ -2,5 +2,5 @@
 
 - Arithmetic: dtypes, sums, inner products, contractions, correlations, real transforms.
 - Maps along one axis of a grid: windows, halos, extensions at borders; interpolation has a folder.
-- What is known of tensors: changes, kept values, recording by autograd, the state of torch.
+- What is known of tensors: changes, recording by autograd, transforms, the state of torch.
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import reduce
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -125,9 +126,9 @@ def of_parts(x: Tensor) -> Tensor:
 
 
 def in_a_dtype_of_torch(
-    owner: str, x: Tensor, axes: Sequence[int], compute: Callable[[], Tensor]
+    linop: Any, x: Tensor, axes: Sequence[int], compute: Callable[[], Tensor]
 ) -> Tensor:
-    """Return what is computed from x along some axes.
+    """Return what an operator computes from x along some axes.
 
     Raises
     ------
@@ -141,7 +142,7 @@ def in_a_dtype_of_torch(
         if not is_half or isinstance(error, torch.OutOfMemoryError):
             raise
         raise TypeError(
-            f"{owner}: the dtype must be one in which torch computes on {x.device.type} "
+            f"{linop.signature}: the dtype must be one in which torch computes on {x.device.type} "
             f"for sizes {tuple([x.shape[axis] for axis in axes])}, got {x.dtype}; convert the "
             f"input and the operator by .to({torch.complex64 if x.is_complex() else torch.float32})"
         ) from error

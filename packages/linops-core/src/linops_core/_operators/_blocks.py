@@ -13,10 +13,11 @@ from nameddim import NamedDimension, NamedShape
 
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size, per_axis
+from .._base._sizes import per_axis
 from .._kernels._dtype import not_a_tensor, summable
 from .._kernels._picked_axis import PickedAxis, picked, put_back
 from .._kernels._sliding_windows import SlidingWindows, coverage, flat_positions, folded, unfolded
+from .._numbers import is_size
 from ._grid_names import Dims, GridNames, from_the_end, to_the_end
 from ._grid_operator import GridOperator, axis_names
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from operator import index
 from typing import ClassVar, cast
 
@@ -16,11 +15,12 @@ from .._algebra._shifted import shift_axes
 from .._base._copying import linked_copy
 from .._base._description import method_of
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size, per_axis
+from .._base._sizes import per_axis
 from .._kernels._contraction import Axes, axes_along, letters_of
 from .._kernels._correlate import correlated
 from .._kernels._dtype import in_a_dtype_of_torch, not_a_tensor
 from .._kernels._extended_axis import ExtendedAxis, Extension
+from .._numbers import is_integer, is_size
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, axis_names
 
@@ -216,7 +216,7 @@ class Convolution(GridOperator[ExtendedAxis]):
             return correlated(x, own, axes, self.method, is_back=is_back)
 
         half = kernel if kernel.dtype is torch.complex32 else x
-        return in_a_dtype_of_torch(self.signature, half, grid, correlation)
+        return in_a_dtype_of_torch(self, half, grid, correlation)
 
     def axes_for(self, x: Tensor, is_back: bool = False) -> Sequence[ExtendedAxis]:
         """Return the axes for an input of either direction and the current kernel.
@@ -316,7 +316,7 @@ def _checked_offset(offset: Sequence[int] | None, taps: Sequence[int]) -> Sequen
         return None
     offsets = per_axis("Convolution", "offset", offset)
     if len(offsets) != len(taps) or not all(
-        isinstance(at, Integral) and 0 <= at < n for at, n in zip(offsets, taps, strict=False)
+        is_integer(at, 0) and at < n for at, n in zip(offsets, taps, strict=False)
     ):
         raise ValueError(
             f"Convolution: offset must be an index from 0 within the kernel {tuple(taps)} along "

@@ -74,7 +74,7 @@ class DCT(GridOperator[AxisMap]):
 
     def _transformed(self, transform: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         axes = self._places[0]
-        return in_a_dtype_of_torch(self.signature, x, axes, lambda: _along(transform, x, axes))
+        return in_a_dtype_of_torch(self, x, axes, lambda: _along(transform, x, axes))
 
     def own_normal(self) -> NamedLinop:
         """Return the identity."""

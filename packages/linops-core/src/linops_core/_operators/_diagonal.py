@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Self, SupportsFloat, SupportsIndex
 
 import torch
@@ -24,6 +24,7 @@ from .._kernels._accumulate import writing_is_safe
 from .._kernels._contraction import axes_along, letters_of
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype
 from .._kernels._powers import repeated_power, why_not_raised
+from .._numbers import is_integer
 from ._grid_names import Dims
 
 
@@ -189,8 +190,9 @@ class Diagonal(SliceableLinop):
             Under compilers and transforms of ``torch.func`` the result is NaN or infinite instead.
         """
         is_number = self.weight.is_floating_point() or self.weight.is_complex()
-        count = int(exponent) if isinstance(exponent, Integral) else -1
-        if not isinstance(exponent, Real) or count in (0, 1) or (count > 1 and not is_number):
+        count = int(exponent) if is_integer(exponent) else -1
+        is_real = isinstance(exponent, Real) and not isinstance(exponent, bool)
+        if not is_real or count in (0, 1) or (count > 1 and not is_number):
             return super().__pow__(exponent)  # raises a TypeError unless it is a number
         if not math.isfinite(exponent):
             raise ValueError(f"{self.signature}: the exponent must be finite, got {exponent}")

@@ -19,6 +19,7 @@ from .._base._linop import NamedLinop
 from .._base._question import always_true
 from .._base._roles import Role
 from .._kernels._dtype import in_a_dtype_of_torch, product_in_wide_dtype
+from .._numbers import is_size
 from ._grid_names import Dims, GridNames, axes_of
 from ._grid_operator import AxisMap, GridOperator, axis_by_axis
 
@@ -134,9 +135,7 @@ class FFT(GridOperator[AxisMap]):
         if not x.numel():  # an empty batch; not every FFT library accepts one
             return x.to(torch.promote_types(x.dtype, torch.complex64))
         shifted = torch.fft.ifftshift(x, dim=axes) if self.centered else x
-        y = in_a_dtype_of_torch(
-            self.signature, x, axes, lambda: transform(shifted, dim=axes, norm=norm)
-        )
+        y = in_a_dtype_of_torch(self, x, axes, lambda: transform(shifted, dim=axes, norm=norm))
         centred: Tensor = torch.fft.fftshift(y, dim=axes) if self.centered else y
         return centred
 
@@ -197,7 +196,7 @@ def _of_last_dims(
     ndim: int | None, batch: Dims | None, grid_shapes: Sequence[Dims] | None
 ) -> GridNames:
     """Return the names for a grid of the last ``ndim`` dimensions."""
-    if not isinstance(ndim, int) or ndim < 1:
+    if not is_size(ndim):
         raise ValueError(
             f"FFT: ndim must be a positive integer, got {ndim!r}; or name the dimensions, as in "
             'FFT(dims=("Nx", "Ny"))'

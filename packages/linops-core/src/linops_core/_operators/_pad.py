@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 
 from nameddim import ELLIPSES, NamedDimension, NamedShape, as_dims
 
-from .._base._sizes import is_size, one_dimension, per_axis
+from .._base._sizes import one_dimension, per_axis
 from .._kernels._picked_axis import PickedAxis
+from .._numbers import is_integer, is_size
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, axis_names
 from ._picks import Picking
@@ -171,10 +171,10 @@ class AtTheEnd(Picking):
                 f"{'least' if pads else 'most'} from_length, got {from_length} to {to_length}"
             )
         inputs, outputs = as_dims(ishape), as_dims(oshape)
-        if isinstance(dim, int):
+        if is_integer(dim):
             name = inputs[dim] if -len(inputs) <= dim < len(inputs) else None
         else:
-            name = one_dimension(owner, "dim", dim)
+            name = one_dimension(owner, "dim", dim)  # type: ignore[arg-type] # it is checked
         if name is None or name not in inputs or name == ELLIPSES:
             raise ValueError(
                 f"{owner}: dim must be a named dimension of the input "
@@ -188,7 +188,7 @@ class AtTheEnd(Picking):
         if not shape.dims >= {name, *changed}:
             raise ValueError(f"{owner}: the dimension must have a name on both sides, got {shape}")
         most = abs(to_length - from_length)
-        if not isinstance(before, Integral) or not 0 <= before <= most:
+        if not is_integer(before, 0) or before > most:
             raise ValueError(
                 f"{owner}: before must be an integer from 0 to {most}, as {from_length} become "
                 f"{to_length}, got {before!r}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from numbers import Integral
 from typing import ClassVar
 
 from torch import Tensor
@@ -13,8 +12,9 @@ from nameddim import NamedDimension, NamedShape, as_dims
 from .._algebra._identity import Identity
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sizes import by_dimension, is_size, per_axis
+from .._base._sizes import by_dimension, per_axis
 from .._kernels._picked_axis import PickedAxis, picked, put_back
+from .._numbers import is_integer, is_size
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator
 
@@ -210,8 +210,7 @@ class Downsample(Picking):
         if not (
             len(steps) == len(firsts) == len(names)
             and all(map(is_size, steps))
-            and all(isinstance(at, Integral) for at in firsts)
-            and all(0 <= at < size for at, size in zip(firsts, lengths, strict=True))
+            and all(is_integer(at, 0) and at < n for at, n in zip(firsts, lengths, strict=True))
         ):
             raise ValueError(
                 f"{owner}: factors must be positive integers, and offsets integers from 0 to below "

@@ -11,9 +11,9 @@ from nameddim import NamedShape
 
 from .._algebra._normal import Normal
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size
 from .._kernels._dtype import as_complex, in_a_dtype_of_torch, real_part
 from .._kernels._real_transforms import normal_of_half, real_signal
+from .._numbers import is_size
 from ._fft import ADJOINT_NORM
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, MixedAxis
@@ -105,7 +105,7 @@ class RealFFT(GridOperator[MixedAxis]):
             return as_complex(x.narrow(axes[-1], 0, linop.n_points // 2 + 1))
         x = torch.fft.ifftshift(x, dim=axes) if linop.centered else x
         y = in_a_dtype_of_torch(
-            linop.signature, x, axes, lambda: torch.fft.rfftn(x, dim=axes, norm=linop.norm)
+            linop, x, axes, lambda: torch.fft.rfftn(x, dim=axes, norm=linop.norm)
         )
         others = axes[:-1] if linop.centered else ()
         centred: Tensor = torch.fft.fftshift(y, dim=others) if others else y
@@ -124,7 +124,7 @@ class RealFFT(GridOperator[MixedAxis]):
             z = torch.fft.ifftn(z, dim=others, norm=norm) if others else z
             return real_signal(z.movedim(last, -1), n, norm).movedim(-1, last)
 
-        image = in_a_dtype_of_torch(linop.signature, x, axes, signal)
+        image = in_a_dtype_of_torch(linop, x, axes, signal)
         centred: Tensor = torch.fft.fftshift(image, dim=axes) if linop.centered else image
         return centred
 

@@ -14,10 +14,10 @@ from .._base._copying import linked_copy
 from .._base._dimensions import SIDES, Side, dims_of, size_of_side
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
-from .._base._sizes import is_size
 from .._base._sliceable import SliceableLinop, only_passes_on
 from .._base._tile import Window
 from .._kernels._pattern import RUN, Item, names_of, parsed_pattern, rearranged
+from .._numbers import is_size
 from ._grid_names import Dims
 
 

@@ -16,7 +16,8 @@ from .._base._copying import linked_copy
 from .._base._dimensions import named_axes
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
-from .._base._sizes import by_dimension, is_size
+from .._base._sizes import by_dimension
+from .._numbers import is_size
 from ._grid_names import Dims
 from ._grid_operator import GridOperator
 

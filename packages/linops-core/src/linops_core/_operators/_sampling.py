@@ -18,7 +18,7 @@ from .._base._copying import linked_copy
 from .._base._grid_questions import without_fftshift
 from .._base._linop import NamedLinop
 from .._base._question import always_true
-from .._base._sizes import is_size, per_axis
+from .._base._sizes import per_axis
 from .._kept import Kept
 from .._kernels._accumulate import concatenate, dtype_of_sums, writing_is_safe
 from .._kernels._alike import steps_that_differ
@@ -26,6 +26,7 @@ from .._kernels._changes import writes_are_counted
 from .._kernels._dtype import not_a_tensor, product_in_wide_dtype, summable
 from .._kernels._plain import can_read_values, is_plain
 from .._kernels._tracing import is_recorded
+from .._numbers import is_size
 from ._grid_names import Dims, GridNames
 from ._grid_operator import GridOperator, GridPart, axis_names, numbered_letters
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from functools import reduce
-from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -17,6 +15,7 @@ from .._base._linop import NamedLinop
 from .._base._sizes import per_axis
 from .._kernels._extended_axis import ExtendedAxis, with_length
 from .._kernels._picked_axis import PickedAxis, picked
+from .._numbers import is_finite, is_integer
 from ._grid_names import Dims, GridNames
 from ._grid_operator import AxisMap, GridOperator
 from ._picks import Sizes, sizes_of
@@ -73,7 +72,7 @@ class Roll(GridOperator[ExtendedAxis]):
     ) -> None:
         names = GridNames.along("Roll", dims, shape, to)
         checked = per_axis("Roll", "shifts", shifts)
-        if len(checked) != len(names.grid) or not all(isinstance(s, Integral) for s in checked):
+        if len(checked) != len(names.grid) or not all(map(is_integer, checked)):
             raise ValueError(
                 f"Roll: shifts must be integers, one for each of {names.grid}, got {checked}; "
                 "FourierShift shifts by fractions"
@@ -183,9 +182,7 @@ class FourierShift(GridOperator[AxisMap]):
             numbers = None
         else:
             numbers = per_axis("FourierShift", "shifts", shifts)
-            if len(numbers) != n_dims or not all(
-                isinstance(s, Real) and math.isfinite(s) for s in numbers
-            ):
+            if len(numbers) != n_dims or not all(map(is_finite, numbers)):
                 raise ValueError(
                     f"FourierShift: shifts must be finite real numbers, one for each of "
                     f"{names.grid}, got {numbers}"

@@ -22,6 +22,7 @@ from .._kernels._dtype import as_complex
 from .._kernels._inner_products import norm
 from .._kernels._tracing import constant_when_compiled
 from .._kernels._transposed import accepts_complex, transposed
+from .._numbers import is_integer
 from ._grid_names import Dims
 
 Function = Callable[[Tensor], Tensor]
@@ -122,7 +123,7 @@ class SimpleLinop(NamedLinop):
         self._is_complex_linear = is_complex_linear
         self._lengths = by_dimension(self.name, sizes)
         for dim, size in self._lengths.items():
-            if dim not in (*shape.ishape, *shape.oshape) or not isinstance(size, int) or size < 0:
+            if dim not in (*shape.ishape, *shape.oshape) or not is_integer(size, 0):
                 raise ValueError(
                     f"{self.name}: sizes must be integers of at least 0, for dimensions of "
                     f"{shape}, got {size!r} for {dim}"

@@ -105,8 +105,8 @@ def test_without_a_batch_the_matrix_is_that_of_blocks() -> None:
     a, b = A.to_dense(), B.to_dense()
     torch.testing.assert_close(VStack(A, B, batch_dims=()).to_dense(), torch.cat([a, b]))
     torch.testing.assert_close(HStack(A.H, B.H, batch_dims=()).to_dense(), torch.cat([a, b]).mH)
-    found = BlockDiag(A, B, batch_dims=()).to_dense()
-    torch.testing.assert_close(found, torch.block_diag(a, b))
+    result = BlockDiag(A, B, batch_dims=()).to_dense()
+    torch.testing.assert_close(result, torch.block_diag(a, b))
 
 
 def test_blocks_are_views_in_the_shapes_of_the_operands() -> None:
@@ -343,10 +343,10 @@ def test_what_one_operand_keeps_and_another_sums_over_is_cut(name: str) -> None:
             for piece in pieces
             for s in piece.values()
         ]
-        found = torch.stack(parts).sum(0)
+        result = torch.stack(parts).sum(0)
     else:
-        found = torch.cat([A.split(A, piece)(x) for piece in pieces], A.oshape.index(ND(dim)))
-    torch.testing.assert_close(found, A(x))
+        result = torch.cat([A.split(A, piece)(x) for piece in pieces], A.oshape.index(ND(dim)))
+    torch.testing.assert_close(result, A(x))
 
 
 def test_normals_of_stacks_keep_the_closed_forms_of_their_parts() -> None:

@@ -35,8 +35,8 @@ def test_kernels_are_their_formulas(
     kernel, expected = interpolation_kernel(name, 4.0, params), kernel_value(name, t, params)
     for signed in (None, t, -t):
         along = None if signed is None else torch.tensor([signed], dtype=torch.float64)
-        found = kernel(torch.tensor([t * t], dtype=torch.float64), along)
-        assert found.item() == pytest.approx(expected, rel=1e-12, abs=1e-14)
+        result = kernel(torch.tensor([t * t], dtype=torch.float64), along)
+        assert result.item() == pytest.approx(expected, rel=1e-12, abs=1e-14)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -82,8 +82,8 @@ def test_the_bessel_function_compiles() -> None:
     run = torch.compile(lambda q: bessel(q, 0, 20.0), backend="aot_eager", fullgraph=True)
     q = torch.linspace(0, 20, 9, dtype=torch.float64, requires_grad=True)
     torch.testing.assert_close(run(q), bessel(q, 0, 20.0))
-    (found,) = torch.autograd.grad(run(q).sum(), q)
-    torch.testing.assert_close(found, bessel(q.detach(), 1, 20.0))
+    (result,) = torch.autograd.grad(run(q).sum(), q)
+    torch.testing.assert_close(result, bessel(q.detach(), 1, 20.0))
 
 
 def test_the_best_beta_is_that_of_the_paper() -> None:

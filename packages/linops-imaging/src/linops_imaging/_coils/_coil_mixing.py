@@ -8,9 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import not_a_tensor
+from linops_core.siblings import check_integer, not_a_tensor
 
-from .._checks import check_number
 from ._coil_axes import Name, coil_axis, coil_gram
 
 
@@ -73,7 +72,7 @@ def compress_coils(
     True
     """
     axis = coil_axis("compress_coils", data, coil_dim, dims)
-    n_coils = check_number("compress_coils", "n_coils", n_coils, 1)
+    n_coils = check_integer("compress_coils", "n_coils", n_coils, 1)
     if n_coils > data.shape[axis]:
         raise ValueError(
             f"compress_coils: n_coils must be at most the {data.shape[axis]} coils, got {n_coils}"

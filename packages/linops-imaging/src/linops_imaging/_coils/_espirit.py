@@ -26,9 +26,9 @@ from typing import Literal, overload
 import torch
 from torch import Tensor
 
+from linops_core.siblings import check_integer, check_real
 from nameddim import as_dims
 
-from .._checks import check_number, check_real
 from ._coil_axes import (
     PIECE,
     Name,
@@ -177,7 +177,7 @@ def espirit(
             )
     threshold = check_real("espirit", "threshold", threshold, 10 * torch.finfo(kspace.dtype).eps)
     crop = check_real("espirit", "crop", crop, 0)
-    n_sets = 1 if n_maps is None else check_number("espirit", "n_maps", n_maps, 1)
+    n_sets = 1 if n_maps is None else check_integer("espirit", "n_maps", n_maps, 1)
     if n_sets > n_coils:
         raise ValueError(f"espirit: n_maps must be at most the {n_coils} coils, got {n_sets}")
     others = batches.shape[: -len(axes)]
@@ -214,7 +214,7 @@ def _for_each(name: str, value: int | Sequence[int], n_axes: int) -> list[int]:
     numbers = [*value] if isinstance(value, Iterable) else [value] * n_axes
     if len(numbers) != n_axes:
         raise ValueError(f"espirit: {name} must be one number, or {n_axes} numbers, got {value!r}")
-    return [check_number("espirit", name, number, 1) for number in numbers]
+    return [check_integer("espirit", name, number, 1) for number in numbers]
 
 
 def _calibration(kspace: Tensor, region: Sequence[int]) -> Tensor:

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._checks import check_number
+from linops_core.siblings import check_integer
+
 from ._coil_axes import (
     PIECE,
     Name,
@@ -82,7 +83,7 @@ def walsh(
     True
     """
     axes = axes_of_images("walsh", images, coil_dim, grid_dims, dims)
-    if check_number("walsh", "window", window, 1) % 2 == 0:
+    if check_integer("walsh", "window", window, 1) % 2 == 0:
         raise ValueError(f"walsh: window must be odd, got {window}")
     maps = torch.zeros_like(images)
     ends = range(-len(axes), 0)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from linops_core.siblings import check_integer
 from nameddim import as_dims
 
-from .._checks import check_positive_integers
 from ._stencil import Stencil, Term
 from ._stencil_sums import Dim, StencilSums
 
@@ -106,7 +106,7 @@ class FiniteDifference(StencilSums):
         shape: Sequence[Dim] | None = None,
         to: Dim | None = None,
     ) -> None:
-        check_positive_integers("FiniteDifference", size=size)
+        check_integer("FiniteDifference", "size", size, 1)
         stencil = _first_differences("FiniteDifference", scheme)
         result = None if to is None else (to,)
         super().__init__((dim,), (size,), stencil, boundary, shape, result, [Term(0, 0, 0, 1)])

@@ -10,10 +10,9 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal
-from linops_core.siblings import axis_of
+from linops_core.siblings import axis_of, check_integer
 from nameddim import NamedDimension
 
-from .._checks import check_number
 from .._non_uniform._nufft import NUFFT
 from ._rigid_motion import (
     Dims,
@@ -91,7 +90,7 @@ def fit_motion(
     Transactions on Computational Imaging 2 (2016).
     """
     names = check_motion("fit_motion", transform, shifts, rotations, dims)
-    check_number("fit_motion", "max_num_iters", max_num_iters, 0)
+    check_integer("fit_motion", "max_num_iters", max_num_iters, 0)
     scale = voxel_scale("fit_motion", transform, voxel_size)
     with torch.no_grad():
         expected = transform(images).shape

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Diagonal, NamedLinop
-from linops_core.siblings import acts_as
+from linops_core.siblings import acts_as, check_real
 from nameddim import NamedDimension, as_dims
 
-from .._checks import check_real, check_real_tensor
+from .._checks import check_real_tensor
 from .._non_uniform._nufft import NUFFT
 
 Dims = Sequence[NamedDimension | str]
@@ -203,7 +203,7 @@ def voxel_scale(owner: str, transform: NUFFT, voxel_size: Sequence[float] | None
     if len(sizes) != n_dims:
         raise ValueError(f"{owner}: voxel_size must be {n_dims} numbers, got {sizes}")
     for size in sizes:
-        check_real(owner, "voxel_size", size, 0, more=True)
+        check_real(owner, "voxel_size", size, above=0)
     return torch.tensor(sizes, dtype=torch.float64, device=transform.locs.device)
 
 

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Dense, NamedLinop, Wrapper
+from linops_core.siblings import check_integer, check_real
 from nameddim import ELLIPSES, NamedDimension, as_dims
 
-from .._checks import check_number, check_real, check_real_tensor
+from .._checks import check_real_tensor
 from .._some_at_a_time import AT_ONCE, some_at_a_time
 from ._phase_evolution import PhaseEvolution
 
@@ -127,9 +128,9 @@ class TimeSegments(Wrapper):
             check_real_tensor(
                 "TimeSegments", "r2_star", r2_star, field_map.shape, " of the field map"
             )
-        check_real("TimeSegments", "tol", tol, 0, more=True)
+        check_real("TimeSegments", "tol", tol, above=0)
         if n_segments is not None:
-            check_number("TimeSegments", "n_segments", n_segments, 1)
+            check_integer("TimeSegments", "n_segments", n_segments, 1)
         (segment,) = as_dims((segment_dim,))
         if segment in transform.dims:
             raise ValueError(

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from linops_core import Interpolate
+from linops_core.siblings import check_integer
 
-from .._checks import check_number, sizes_of_grid
+from .._checks import sizes_of_grid
 from ._locations import check_locations
 
 # Width of the kernel in grid points, and grid points for each cycle per field of view.
@@ -82,14 +83,14 @@ def density_compensation(
     """
     sizes = sizes_of_grid("density_compensation", grid_size, 1, 2, 3)
     check_locations("density_compensation", locs, sizes)
-    check_number("density_compensation", "n_iterations", n_iterations, 0)
+    check_integer("density_compensation", "n_iterations", n_iterations, 0)
     if n_frame_axes is None and locs.ndim > 3:
         raise ValueError(
             "density_compensation: n_frame_axes must say which axes count frames if there are more "
             f"than two axes of points, got locations of shape {tuple(locs.shape)}; pass 1 if the "
             "first axis counts frames, 0 for one trajectory"
         )
-    n_frames = check_number("density_compensation", "n_frame_axes", n_frame_axes or 0, 0)
+    n_frames = check_integer("density_compensation", "n_frame_axes", n_frame_axes or 0, 0)
     if n_frames > locs.ndim - 2 and n_frames:
         raise ValueError(
             f"density_compensation: n_frame_axes must be at most {locs.ndim - 2} for locations of "

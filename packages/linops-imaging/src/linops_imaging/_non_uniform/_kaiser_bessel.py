@@ -11,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from linops_core.siblings import beatty_beta
+
 LEAST_OVERSAMPLING, _MOST_OVERSAMPLING = 1.125, 4.0
 _WIDTHS = range(2, 17)
 
@@ -179,12 +181,6 @@ def _is_smooth(n: int) -> bool:
         while n and n % factor == 0:
             n //= factor
     return n == 1
-
-
-def beatty_beta(width: float, oversampling: float) -> float:
-    r"""Return :math:`\pi \sqrt{(w / \alpha)^2 (\alpha - 1/2)^2 - 0.8}`, 0 if there is no root."""
-    square = (width / oversampling) ** 2 * (oversampling - 0.5) ** 2 - 0.8
-    return math.pi * math.sqrt(max(square, 0.0))
 
 
 def deapodisation(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import partial
-from numbers import Real
 from operator import attrgetter, itemgetter
 from typing import cast
 
@@ -15,6 +14,7 @@ from torch import Tensor
 from linops_core import GridNames, Interpolate, NamedLinop, Wrapper, linear_function
 from linops_core.siblings import (
     Memo,
+    check_real,
     concatenate,
     finds_grid_by_name,
     is_recorded,
@@ -189,7 +189,8 @@ class NUFFT(Wrapper):
             )
         if is_given:
             oversamp, width = oversamp or 1.25, width or 4.0
-            _check_numbers(oversamp=(oversamp, LEAST_OVERSAMPLING), width=(width, 2.0))
+            check_real("NUFFT", "oversamp", oversamp, LEAST_OVERSAMPLING)
+            check_real("NUFFT", "width", width, 2)
             way = Gridding.given(sizes, oversamp, width)
             tol = way.error(sizes, torch.float64)
         ndim = len(sizes)
@@ -376,9 +377,3 @@ def _dims(name: str, dims: Sequence[NamedDimension | str], n: int) -> tuple[Name
     if len(result) != n or ELLIPSES in result:
         raise ValueError(f"NUFFT: {name} must have {n} dimensions, got {result}")
     return result
-
-
-def _check_numbers(**numbers: tuple[object, float]) -> None:
-    for name, (value, least) in numbers.items():
-        if not isinstance(value, Real) or not least <= float(value) < math.inf:
-            raise ValueError(f"NUFFT: {name} must be a number of at least {least}, got {value!r}")

@@ -8,9 +8,9 @@ from typing import Literal, Self
 import torch
 from torch import Tensor
 
-from linops_core.siblings import can_read_values
+from linops_core.siblings import can_read_values, check_real
 
-from .._checks import check_real, check_real_tensor
+from .._checks import check_real_tensor
 from ._beams import radius_of
 from ._fan_beam import check_detector
 from ._line_integrals import Names, check_angles
@@ -123,11 +123,9 @@ class ConeBeam(VolumeTransform):
             None, n_detectors, grid_size, origin, (input_shape, output_shape, batch_shape)
         )
         self.register_weight("angles", angles, "angles_shape", is_geometry=True)
-        self.source_distance = check_real(
-            "ConeBeam", "source_distance", source_distance, 0, more=True
-        )
+        self.source_distance = check_real("ConeBeam", "source_distance", source_distance, above=0)
         self.detector_distance = check_real("ConeBeam", "detector_distance", detector_distance, 0)
-        self.register_lengths("detector_spacing", detector_spacing, 2, 0, more=True)
+        self.register_lengths("detector_spacing", detector_spacing, 2, above=0)
         self.register_lengths("detector_offset", detector_offset, 2)
         if heights is not None:
             check_real_tensor("ConeBeam", "heights", heights, angles.shape, " of angles")

@@ -8,9 +8,8 @@ from typing import Literal
 
 from torch import Tensor
 
-from linops_core.siblings import can_read_values
+from linops_core.siblings import can_read_values, check_real
 
-from .._checks import check_real
 from ._beams import FanRays, radius_of
 from ._line_integrals import Names
 from ._rays import Number

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from linops_core import SliceableLinop, linear_function
-from linops_core.siblings import can_read_values, is_recorded, unused_names
+from linops_core.siblings import can_read_values, check_real, is_recorded, unused_names
 from nameddim import AnyDim, NamedDimension, NamedShape, as_dims
 
-from .._checks import check_real, check_real_tensor
+from .._checks import check_real_tensor
 from .._units import warn_of_degrees
 
 Function: TypeAlias = Callable[[Tensor], Tensor]
@@ -70,7 +70,7 @@ class LineIntegrals(SliceableLinop):
         n: int | None,
         least: float = -math.inf,
         *,
-        more: bool = False,
+        above: float = -math.inf,
     ) -> None:
         """Set one number or n as an attribute, or register a tensor of them as a weight."""
         owner = type(self).__name__
@@ -78,13 +78,13 @@ class LineIntegrals(SliceableLinop):
             check_real_tensor(owner, name, value, () if n is None else (n,))
             if can_read_values(value):
                 for number in value.detach().reshape(-1).tolist():
-                    check_real(owner, name, number, least, more=more)
+                    check_real(owner, name, number, least, above=above)
             self.register_weight(name, value, f"{name}_shape", is_geometry=True)
         elif n is None:
-            setattr(self, name, check_real(owner, name, value, least, more=more))
+            setattr(self, name, check_real(owner, name, value, least, above=above))
         else:
             numbers = value if isinstance(value, Iterable) else (value,) * n
-            checked = tuple([check_real(owner, name, x, least, more=more) for x in numbers])
+            checked = tuple([check_real(owner, name, x, least, above=above) for x in numbers])
             if len(checked) != n:
                 raise ValueError(f"{owner}: {name} must be {n} numbers, got {value!r}")
             setattr(self, name, checked)

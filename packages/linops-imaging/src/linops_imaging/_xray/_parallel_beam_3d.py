@@ -78,7 +78,7 @@ class ParallelBeam3D(VolumeTransform):
             None, n_detectors, grid_size, origin, (input_shape, output_shape, batch_shape)
         )
         self.register_weight("angles", angles, "angles_shape", is_geometry=True)
-        self.register_lengths("detector_spacing", detector_spacing, 2, 0, more=True)
+        self.register_lengths("detector_spacing", detector_spacing, 2, above=0)
         self.register_lengths("detector_offset", detector_offset, 2)
         self.register_lengths("tilt", tilt, None)
 

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
+from linops_core.siblings import check_integer
 from nameddim import NamedDimension
 
-from .._checks import check_number, sizes_of_grid
+from .._checks import sizes_of_grid
 from ._line_integrals import Function, LineIntegrals, Names, check_angles, shape_of
 from ._rays import Beam, Number
 from ._symmetry import back_projection_by_symmetry, line_integrals_by_symmetry
@@ -37,7 +38,7 @@ class XRayTransform(LineIntegrals):
         origin: Sequence[float] | Tensor | None = None,
     ) -> None:
         owner = type(self).__name__
-        n_detectors = check_number(owner, "n_detectors", n_detectors, 1)
+        n_detectors = check_integer(owner, "n_detectors", n_detectors, 1)
         sizes = sizes_of_grid(owner, grid_size, 2)
         is_below = type(self).__init__ is not XRayTransform.__init__
         check_angles(owner, angles, stacklevel=3 + is_below)
@@ -46,7 +47,7 @@ class XRayTransform(LineIntegrals):
         self.n_detectors = n_detectors
         self.grid_size = sizes
         self.register_weight("angles", angles, "angles_shape", is_geometry=True)
-        self.register_lengths("detector_spacing", detector_spacing, None, 0, more=True)
+        self.register_lengths("detector_spacing", detector_spacing, None, above=0)
         self.register_lengths("detector_offset", detector_offset, None)
         middle = [(size - 1) / 2 for size in sizes]
         self.register_lengths("origin", middle if origin is None else origin, 2)

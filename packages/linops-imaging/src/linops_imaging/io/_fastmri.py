@@ -13,8 +13,9 @@ import torch
 from torch import Tensor
 
 from linops_core import Slice
+from linops_core.siblings import check_integer
 
-from .._checks import check_number, sizes_of_grid
+from .._checks import sizes_of_grid
 from .._extras import optional_module
 from ._hdf5 import check_stored, header_in, member, numbers_for_torch
 from ._ismrmrd_header import Encoding, encodings_of
@@ -131,7 +132,7 @@ def read_fastmri(path: str | os.PathLike[str], slices: Sequence[int] | None = No
         n_slices = table.shape[0]
         chosen = range(n_slices) if slices is None else [*slices]
         for number in chosen:
-            if check_number(_OWNER, "slices", number, 0) >= n_slices:
+            if check_integer(_OWNER, "slices", number, 0) >= n_slices:
                 raise ValueError(f"{_OWNER}: slices must be from 0 to {n_slices - 1}, got {number}")
         if not chosen:
             raise ValueError(f"{_OWNER}: slices must have a number, got none")

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_number, check_real
+from linops_core.siblings import check_integer, check_real
+
 from ._hdf5 import numbers_for_torch
 from ._ismrmrd_fields import COUNTERS, DIRECTIONS
 from ._ismrmrd_header import Encoding
@@ -142,7 +143,7 @@ def scan_from_lines(
 ) -> IsmrmrdScan:
     """Return the lines of one kind and encoding whose headers have the numbers of ``where``."""
     heads, encodings = source.heads, source.encodings
-    check_number("read_ismrmrd", "encoding", encoding, 0)
+    check_integer("read_ismrmrd", "encoding", encoding, 0)
     if encoding >= len(encodings):
         raise ValueError(
             f"read_ismrmrd: encoding must be one of the {len(encodings)} in the header, got "

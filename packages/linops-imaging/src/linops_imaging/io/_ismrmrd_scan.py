@@ -10,7 +10,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from .._checks import check_real
+from linops_core.siblings import check_real
+
 from ._geometry import affine_of
 from ._ismrmrd_fields import COUNTERS, DIRECTIONS, REPEATED
 from ._ismrmrd_header import Encoding, header_of
@@ -119,7 +120,7 @@ class IsmrmrdScan:
             )
         if len(fov) != 3 or not all(0 < length < math.inf for length in fov):
             raise ValueError(f"IsmrmrdScan: fov must be three lengths in mm, got {fov!r}")
-        check_real("IsmrmrdScan", "dwell_time", dwell_time, 0, more=True)
+        check_real("IsmrmrdScan", "dwell_time", dwell_time, above=0)
         grid = kspace if kspace.ndim == 4 else kspace.unsqueeze(1)
         n_coils, *sizes = grid.shape
         z, y, x = sizes

@@ -12,7 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_real
+from linops_core.siblings import check_real
+
 from .._extras import optional_module
 from ._hdf5 import group_at, group_names
 from ._ismrmrd_fields import COUNTERS, HEAD, IDX
@@ -146,7 +147,7 @@ def _check(scan: IsmrmrdScan) -> int:
             f"write_ismrmrd: trajectory must be ({n_lines}, {n_samples}, D) as kspace is, got "
             f"{tuple(trajectory.shape)}"
         )
-    check_real("write_ismrmrd", "dwell_time", scan.dwell_time, 0, more=True)
+    check_real("write_ismrmrd", "dwell_time", scan.dwell_time, above=0)
     if scan.noise is not None:
         if scan.noise.ndim != 2 or len(scan.noise) != n_coils:
             raise ValueError(
@@ -155,7 +156,7 @@ def _check(scan: IsmrmrdScan) -> int:
             )
         if scan.noise_dwell_time is None:
             raise ValueError("write_ismrmrd: noise must have a noise_dwell_time, got None")
-        check_real("write_ismrmrd", "noise_dwell_time", scan.noise_dwell_time, 0, more=True)
+        check_real("write_ismrmrd", "noise_dwell_time", scan.noise_dwell_time, above=0)
     if (scan.discarded.sum(-1) > n_samples).any():
         raise ValueError(f"write_ismrmrd: discarded must be at most {n_samples} samples of a line")
     encodings = encodings_of(scan.header, "write_ismrmrd")

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import check_real
+from linops_core.siblings import check_real
+
 from .._extras import optional_module
 
 _SUFFIXES = (".nii", ".nii.gz")
@@ -84,7 +85,7 @@ def write_nifti(
             f"{tuple(image.shape)} on {image.device}"
         )
     if time_step is not None:
-        check_real("write_nifti", "time_step", time_step, 0, more=True)
+        check_real("write_nifti", "time_step", time_step, above=0)
     matrix = _checked(affine)
     version = 1 if max(image.shape) <= _MOST_NIFTI1 else 2
     stored = image.detach().to("cpu", _STORED.get(image.dtype, image.dtype))

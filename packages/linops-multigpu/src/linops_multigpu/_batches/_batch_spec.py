@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from numbers import Integral
 from operator import attrgetter
 from types import MappingProxyType
 from typing import TypeAlias
@@ -13,6 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from linops_core.siblings import is_size
 from nameddim import ND, NamedDimension
 
 from .._devices._device_spec import DeviceSpec, Immutable, as_device, refuse_to_pickle, stream_of
@@ -83,7 +83,7 @@ class BatchSpec(Immutable):
             )
         sizes = {ND.infer(dim): size for dim, size in batch_sizes.items()}
         for dim, size in sizes.items():
-            if not isinstance(size, Integral) or isinstance(size, bool) or size < 1:
+            if not is_size(size):
                 raise ValueError(
                     f"BatchSpec: the batch size of {dim} must be a positive integer, got {size!r}"
                 )

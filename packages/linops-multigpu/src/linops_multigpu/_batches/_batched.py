@@ -11,7 +11,7 @@ from torch.compiler import is_dynamo_compiling
 from torch.fx.experimental.proxy_tensor import get_proxy_mode
 
 from linops_core import NamedLinop
-from linops_core.siblings import one_call, submodules_of
+from linops_core.siblings import check_integer, one_call, submodules_of
 from linops_split import Part, Tiled, Tiles
 from linops_split.siblings import Forward, PartCopies, Work, applied_out_of_place
 from nameddim import NamedDimension
@@ -23,7 +23,7 @@ from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DevicePair, DeviceTiles
 from .._execution._execute import execute
 from .._execution._plan import Kind, Plan
-from .._execution._planner import check_max_in_flight, planned
+from .._execution._planner import planned
 from .._execution._timeline import Timeline, timeline
 from .._weights._broadcast import with_weights_sent
 from .._weights._training import MOVING, DeviceCopies
@@ -72,7 +72,7 @@ class BatchedLinop(Tiled):
     ) -> None:
         if not isinstance(base, DeviceSpec):
             raise TypeError(f"BatchedLinop: base must be a DeviceSpec, got {base!r}")
-        check_max_in_flight("BatchedLinop", max_in_flight)
+        check_integer("BatchedLinop", "max_in_flight", max_in_flight, 1)
         self.base, self.max_in_flight = base, max_in_flight
         super().__init__(tiles, tqdm_kwargs, sizes, whole=whole)
 

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from linops_core import Composite, Identity, NamedLinop, Window, Zero
-from linops_core.siblings import acts_as, submodules_of
+from linops_core.siblings import acts_as, check_integer, submodules_of
 from linops_split import Part, Tiled, Tiles, fuzzy_broadcast_to
 from linops_split.siblings import cut_into_parts, slices_along
 from nameddim import ND, NamedDimension
@@ -18,7 +18,6 @@ from nameddim import ND, NamedDimension
 from .._devices._device_spec import DeviceSpec, as_device, existing_device
 from .._devices._to_device import ToDevice
 from .._execution._device_tiles import DevicePair, DeviceTiles
-from .._execution._planner import check_max_in_flight
 from .._weights._device_replica import DeviceReplica, replicated_together
 from ._batch_spec import BatchSpec
 from ._batched import BatchedLinop
@@ -93,7 +92,7 @@ def create_batched_linop(
             )
     if not specs:
         raise ValueError("create_batched_linop: there must be at least one BatchSpec, got none")
-    check_max_in_flight("create_batched_linop", max_in_flight)
+    check_integer("create_batched_linop", "max_in_flight", max_in_flight, 1)
     if not isinstance(sizes, (Mapping, type(None))):
         raise TypeError(
             f"create_batched_linop: sizes must be a mapping of dimension to size, got {sizes!r}"

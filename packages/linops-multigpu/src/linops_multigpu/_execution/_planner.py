@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
-from numbers import Integral
 
 import torch
 
@@ -30,14 +29,6 @@ def planned(
     parts that compute on the same stream of the same device. By default there is one per device.
     """
     return _Planner(work, devices, base, max_in_flight, lanes or devices).plan()
-
-
-def check_max_in_flight(owner: str, max_in_flight: object) -> None:
-    """Raise an error unless the value can be a number of inputs and results on each device."""
-    if isinstance(max_in_flight, bool) or not isinstance(max_in_flight, Integral):
-        raise TypeError(f"{owner}: max_in_flight must be an integer, got {max_in_flight!r}")
-    if max_in_flight < 1:
-        raise ValueError(f"{owner}: max_in_flight must be positive, got {max_in_flight}")
 
 
 @dataclass

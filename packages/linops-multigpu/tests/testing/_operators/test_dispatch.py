@@ -76,8 +76,8 @@ def test_random_numbers_do_not_depend_on_the_schedule(schedule: str, seed: int) 
         expected = [values.cpu() for values in expected]
     torch.manual_seed(seed)
     with simulated(2, schedule=schedule) as world:
-        found = [torch.randn(N, device=device) for device in world.devices]
-        assert all(torch.equal(a.cpu(), b) for a, b in zip(found, expected, strict=True))
+        results = [torch.randn(N, device=device) for device in world.devices]
+        assert all(torch.equal(a.cpu(), b) for a, b in zip(results, expected, strict=True))
 
 
 def test_random_numbers_without_a_generator_are_refused() -> None:

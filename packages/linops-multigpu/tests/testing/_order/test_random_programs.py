@@ -96,14 +96,14 @@ def races(program: list[Access], waits: Waits, schedule: str, seed: int) -> list
                     values.append((j, access.elements, expected[access.elements].clone()))
             done.append(stream.record_event())
         world.synchronize()
-        found = world.races
-        if not found:
+        result = world.races
+        if not result:
             assert torch.equal(x.cpu(), expected)
             for j, elements, value in values:
                 assert torch.equal(copies[j][elements].cpu(), value)
         del x, copies
         assert world.allocated_nbytes("sim:0") == 0
-    return found
+    return result
 
 
 schedules = st.sampled_from(SCHEDULES)

@@ -59,9 +59,9 @@ def test_a_conflict_is_with_an_access_that_is_not_known_of(
         for actor, time, wrote in since_write.get(element, [])
         if (writes or wrote) and time > clock.get(actor, 0)
     }
-    found = shadow.conflict(_array(touched), clock, writes=writes)
-    assert (found is not None) == bool(unknown)
-    assert found is None or (found[0], found[2]) in unknown
+    result = shadow.conflict(_array(touched), clock, writes=writes)
+    assert (result is not None) == bool(unknown)
+    assert result is None or (result[0], result[2]) in unknown
 
 
 def _array(elements: set[int]):  # type: ignore[no-untyped-def]  # NumPy's long name

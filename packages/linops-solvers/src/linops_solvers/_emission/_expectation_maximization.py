@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_real, check_vector
 
-from .._shared._checks import check_like, checked_number
+from .._shared._checks import check_like
 from .._shared._options import Checkpointed
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Progress, SolverSteps
@@ -33,7 +33,7 @@ class ExpectationMaximization(SolverSteps):
         counted: Callable[[], Sequence[Counted]],
         shown: Callable[[Tensor], Tensor] = torch.clone,
     ) -> None:
-        self.tol, self.space, self.shown = checked_number(owner, "tol", tol), space, shown
+        self.tol, self.space, self.shown = check_real(owner, "tol", tol, 0), space, shown
         goals = {"change": self.tol}
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
         self.first, *self.others = self.subsets = counted()

@@ -8,10 +8,10 @@ from typing import Unpack
 from torch import Tensor
 
 from linops_core import Concat, NamedLinop, Role
-from linops_core.siblings import axis_of, check_vector
+from linops_core.siblings import axis_of, check_integer, check_vector
 from nameddim import ND
 
-from .._shared._checks import Operator, check_count
+from .._shared._checks import Operator
 from .._shared._options import Checkpointed, with_options
 from .._shared._stacked import (
     Operators,
@@ -133,7 +133,7 @@ def _along(
         )
     ((name, count),) = subsets.items()
     dim = ND.infer(name)
-    check_count(_NAME, f"the number of subsets along {dim}", count, 1)
+    check_integer(_NAME, f"the number of subsets along {dim}", count, 1)
     if A.role(dim) is not Role.OUTPUT:
         raise ValueError(
             f"{_NAME}: {dim} must be a dimension of the output alone that can be sliced, got "

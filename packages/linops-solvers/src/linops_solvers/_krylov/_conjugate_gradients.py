@@ -10,16 +10,9 @@ import torch
 from torch import Tensor
 
 from linops_core import NamedLinop
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_integer, check_real, check_vector
 
-from .._shared._checks import (
-    Operator,
-    check_count,
-    check_like,
-    check_square,
-    checked_number,
-    is_complex_linear,
-)
+from .._shared._checks import Operator, check_like, check_square, is_complex_linear
 from .._shared._graphs import solved_in_steps
 from .._shared._options import Checkpointed, reading_options
 from .._shared._progress import Progress
@@ -165,8 +158,8 @@ def conjugate_gradients(
     """
     check_vector(_NAME, "y", y)
     check_square(_NAME, A, "for least squares pass A.N and A.H(y), or use lsqr(A, y)")
-    check_count(_NAME, "max_num_iters", max_num_iters)
-    gtol, ltol = checked_number(_NAME, "gtol", gtol), checked_number(_NAME, "ltol", ltol)
+    check_integer(_NAME, "max_num_iters", max_num_iters, 0)
+    gtol, ltol = check_real(_NAME, "gtol", gtol, 0), check_real(_NAME, "ltol", ltol, 0)
     if x0 is not None:
         check_like(_NAME, "x0", x0, "y", y)
     batch = space_of_systems(_NAME, A, y, batch_dims)

@@ -8,9 +8,9 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import inner_products, squared_norm
+from linops_core.siblings import check_integer, inner_products, squared_norm
 
-from .._shared._checks import Operator, check_count
+from .._shared._checks import Operator
 from .._shared._options import Watching, with_options
 from .._shared._precision import in_own_space, rounding_of
 from .._shared._reports import Measured
@@ -74,7 +74,7 @@ def gmres(
     >>> torch.round(gmres(A.mv, torch.tensor([2.0, 0.0])), decimals=4)
     tensor([1., 1.])
     """
-    check_count("gmres", "restart", restart, 1)
+    check_integer("gmres", "restart", restart, 1)
 
     method, operators = partial(_Steps, restart), (A, adjoint, preconditioner)
     return solution_with_gradient("gmres", method, operators, y, x0, max_num_iters, tol, watching)

@@ -9,9 +9,9 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_differentiated
+from linops_core.siblings import check_real, check_vector, is_differentiated
 
-from .._shared._checks import Operator, check_like, check_output, checked_number
+from .._shared._checks import Operator, check_like, check_output
 from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import FAR, Progress, SolverSteps
@@ -74,7 +74,7 @@ def least_squares(
     pair = OperatorPair(owner, A, adjoint, y.dtype)
     options = LeastSquaresOptions(
         *(
-            checked_number(owner, name, value, may_be_inf=name == "conlim")
+            check_real(owner, name, value, 0, may_be_inf=name == "conlim")
             for name, value in options._asdict().items()
         )
     )

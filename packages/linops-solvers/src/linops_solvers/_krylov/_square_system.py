@@ -9,16 +9,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, is_differentiated
+from linops_core.siblings import check_real, check_vector, is_differentiated
 
-from .._shared._checks import (
-    Operator,
-    check_complex_linear,
-    check_finite,
-    check_like,
-    check_square,
-    checked_number,
-)
+from .._shared._checks import Operator, check_complex_linear, check_finite, check_like, check_square
 from .._shared._options import Watching
 from .._shared._precision import (
     OperatorPair,
@@ -166,7 +159,7 @@ def solution_with_gradient(
     A, adjoint, preconditioner = operators
     check_vector(owner, "y", y)
     check_square(owner, A, "lsqr(A, y) solves least squares")
-    tol = checked_number(owner, "tol", tol)
+    tol = check_real(owner, "tol", tol, 0)
     if x0 is not None:
         check_like(owner, "x0", x0, "y", y)
 

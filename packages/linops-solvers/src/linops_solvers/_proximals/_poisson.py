@@ -7,7 +7,8 @@ import math
 import torch
 from torch import Tensor
 
-from .._shared._checks import checked_number
+from linops_core.siblings import check_real
+
 from .._shared._precision import at_least_single
 from ._proximal import ProximalMap, fitted_weight, sum_over_parts
 
@@ -88,7 +89,7 @@ def poisson_likelihood(counts: float | Tensor, background: float | Tensor = 0.0)
 def checked_counts(owner: str, name: str, given: float | Tensor) -> float | Tensor:
     """Return real numbers in at least single precision; none may be negative or infinite."""
     if not isinstance(given, Tensor):
-        return checked_number(owner, name, given)
+        return check_real(owner, name, given, 0)
     if given.is_complex():
         raise TypeError(f"{owner}: {name} must be real, got {given.dtype}; give real counts")
     if not bool(((given >= 0) & given.isfinite()).all()):

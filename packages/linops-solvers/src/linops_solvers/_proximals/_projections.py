@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from .._shared._checks import checked_number
+from linops_core.siblings import check_real
+
 from .._shared._precision import at_least_single
 from .._shared._space import Space
 from ._proximal import (
@@ -75,7 +76,7 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
     tensor([0.6000, 0.8000])
     """
     owner = "l2_ball"
-    radius = checked_number(owner, "radius", radius, may_be_inf=True)
+    radius = check_real(owner, "radius", radius, 0, may_be_inf=True)
 
     def measured(z: Tensor, space: Space) -> tuple[Tensor | float, Tensor, Tensor]:
         """Return the centre, and the offset of z with its norm."""
@@ -117,7 +118,7 @@ def l1_ball(radius: float = 1.0, dim: int | Sequence[int] | None = None) -> Prox
     >>> l1_ball(2.0)(torch.tensor([3.0, -2.0, 0.5]), 1.0)
     tensor([ 1.5000, -0.5000,  0.0000])
     """
-    radius = checked_number("l1_ball", "radius", radius, may_be_inf=True)
+    radius = check_real("l1_ball", "radius", radius, 0, may_be_inf=True)
     dims = checked_axes("l1_ball", dim)
 
     def proximal(z: Tensor, step: float) -> Tensor:
@@ -149,7 +150,7 @@ def simplex(total: float = 1.0, dim: int | Sequence[int] | None = None) -> Proxi
     >>> simplex()(torch.tensor([1.0, 0.5, -3.0]), 1.0)
     tensor([0.7500, 0.2500, 0.0000])
     """
-    total = checked_number("simplex", "total", total, is_positive=True)
+    total = check_real("simplex", "total", total, above=0)
     dims = checked_axes("simplex", dim)
 
     def proximal(z: Tensor, step: float) -> Tensor:

@@ -12,9 +12,9 @@ from typing import TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import real_parts
+from linops_core.siblings import check_real, is_integer, real_parts
 
-from .._shared._checks import check_callable, check_like, checked_number
+from .._shared._checks import check_callable, check_like
 from .._shared._precision import applied_in_half, at_least_single, to_half
 from .._shared._space import Space
 
@@ -252,7 +252,7 @@ def map_sketch(proximal: Proximal, z: Tensor, dtype: torch.dtype, unit: float = 
 def checked_weight(owner: str, weight: float | Tensor) -> float | Tensor:
     """Return the weight of a penalty in at least single precision; it must not be negative."""
     if not isinstance(weight, Tensor):
-        return checked_number(owner, "weight", weight)
+        return check_real(owner, "weight", weight, 0)
     if weight.is_complex() or not bool(((weight >= 0) & weight.isfinite()).all()):
         raise ValueError(f"{owner}: weight must be at least 0 and finite, got {weight}")
     return at_least_single(weight)
@@ -265,7 +265,7 @@ def check_arguments(owner: str, z: Tensor, step: float) -> None:
             f"{owner}: x must be a torch.Tensor, got {type(z)}; convert it by torch.as_tensor(x)"
         )
     if not isinstance(step, Tensor):
-        checked_number(owner, "step", step, may_be_inf=True)
+        check_real(owner, "step", step, 0, may_be_inf=True)
     if not (z.is_floating_point() or z.is_complex()):
         raise TypeError(
             f"{owner}: x must have floating-point or complex numbers, got {z.dtype}; convert it by "
@@ -296,7 +296,7 @@ def checked_axes(owner: str, dim: int | Sequence[int] | None) -> tuple[int, ...]
     if dim is None:
         return None
     dims = tuple(dim) if isinstance(dim, Iterable) else (dim,)
-    if not dims or not all(isinstance(each, int) and not isinstance(each, bool) for each in dims):
+    if not dims or not all(map(is_integer, dims)):
         raise TypeError(f"{owner}: dim must be one or several integers, got {dim!r}")
     return dims
 

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from linops_core.siblings import is_recorded
+from linops_core.siblings import check_real, is_recorded
 
-from .._shared._checks import checked_number
 from .._shared._space import Space
 from ._proximal import (
     ProximalMap,
@@ -177,7 +176,7 @@ def huber(weight: float | Tensor = 1.0, delta: float = 1.0) -> ProximalMap:
     tensor([ 1.5000, -8.0000])
     """
     weight = checked_weight("huber", weight)
-    delta = checked_number("huber", "delta", delta, is_positive=True)
+    delta = check_real("huber", "delta", delta, above=0)
 
     def proximal(z: Tensor, step: float) -> Tensor:
         scaled = step * fitted_weight("huber", weight, z)
@@ -228,7 +227,7 @@ def nuclear_norm(weight: float = 1.0, dim: Sequence[int] = (-2, -1)) -> Proximal
             [0., 0.]])
     """
     owner = "nuclear_norm"
-    weight = checked_number(owner, "weight", weight)
+    weight = check_real(owner, "weight", weight, 0)
     dims = checked_axes(owner, dim)
     if dims is None or len(dims) != 2:
         raise ValueError(f"{owner}: dim must be two axes, of rows and of columns, got {dim!r}")

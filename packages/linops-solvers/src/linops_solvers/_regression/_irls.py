@@ -10,10 +10,10 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_integer, check_real, check_vector
 
 from .._krylov._conjugate_steps import ConjugateSteps
-from .._shared._checks import Operator, check_count, check_like, checked_number
+from .._shared._checks import Operator, check_like
 from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Progress, SolverSteps
@@ -97,11 +97,11 @@ def irls(
     tensor([3.])
     """
     check_vector(_NAME, "y", y)
-    check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
-    tol, damp = checked_number(_NAME, "tol", tol), checked_number(_NAME, "damp", damp)
+    check_integer(_NAME, "max_cg_iters", max_cg_iters, 1)
+    tol, damp = check_real(_NAME, "tol", tol, 0), check_real(_NAME, "damp", damp, 0)
     progress = Progress(_NAME, max_num_iters, watching, goals={"gap": tol})
-    p = checked_number(_NAME, "p", p)
-    epsilon = checked_number(_NAME, "epsilon", epsilon, is_positive=True)
+    p = check_real(_NAME, "p", p, 0)
+    epsilon = check_real(_NAME, "epsilon", epsilon, above=0)
     if not 1 <= p <= 2:
         raise ValueError(f"{_NAME}: p must be between 1 and 2, got {p}")
     pair, inner = OperatorPair(_NAME, A, adjoint, y.dtype), Progress(_NAME, max_cg_iters)

@@ -8,9 +8,9 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_integer, check_real, check_vector
 
-from .._shared._checks import check_callable, check_count, check_finite, checked_number
+from .._shared._checks import check_callable, check_finite
 from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, to_half
 from .._shared._progress import Progress, SolverSteps
@@ -68,8 +68,8 @@ def lbfgs(
     """
     check_callable(_NAME, "function", function)
     check_vector(_NAME, "x0", x0)
-    check_count(_NAME, "history_size", history_size, 1)
-    tol = checked_number(_NAME, "tol", tol)
+    check_integer(_NAME, "history_size", history_size, 1)
+    tol = check_real(_NAME, "tol", tol, 0)
     progress = Progress(_NAME, max_num_iters, watching, goals={"gradient": tol})
     steps = _Steps(function, x0, tol, history_size)
     values, slope = steps.values(), steps.slope

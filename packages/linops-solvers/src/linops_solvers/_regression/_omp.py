@@ -8,15 +8,9 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector, inner_products
+from linops_core.siblings import check_real, check_vector, inner_products
 
-from .._shared._checks import (
-    Operator,
-    check_complex_linear,
-    check_finite,
-    check_like,
-    checked_number,
-)
+from .._shared._checks import Operator, check_complex_linear, check_finite, check_like
 from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Progress, SolverSteps
@@ -75,7 +69,7 @@ def omp(
     """
     check_vector(_NAME, "y", y)
     progress = Progress(_NAME, max_num_iters, watching)
-    tol = checked_number(_NAME, "tol", tol)
+    tol = check_real(_NAME, "tol", tol, 0)
     check_complex_linear(_NAME, A, "entries of x are chosen with their phases")
     steps = _Steps(OperatorPair(_NAME, A, adjoint, y.dtype), y, tol, column_norms)
     start = {"residual": 1.0, "nonzeros": 0.0}, None if steps.size else StopReason.CONVERGED

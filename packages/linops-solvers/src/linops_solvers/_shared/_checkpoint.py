@@ -11,9 +11,8 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from linops_core.siblings import Processes, is_recorded
+from linops_core.siblings import Processes, check_integer, is_recorded
 
-from ._checks import check_count
 from ._precision import at_least_single
 from ._space import Space
 
@@ -230,7 +229,7 @@ def checkpoint_of(
     owner: str, path: object, every: int, processes: Processes | None
 ) -> Checkpoint | None:
     """Return the files of a solve, given the arguments of a solver."""
-    check_count(owner, "checkpoint_every", every, 1)
+    check_integer(owner, "checkpoint_every", every, 1)
     if path is None:
         return None
     if not isinstance(path, (str, os.PathLike)):

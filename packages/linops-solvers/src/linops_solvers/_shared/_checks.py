@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from numbers import Integral, Real
 from typing import TypeAlias
 
 import torch
@@ -70,30 +69,6 @@ def check_complex_linear(owner: str, A: Operator, reason: str) -> None:
             f"{owner}: A must be linear over complex numbers, because {reason}, got "
             f"{getattr(A, 'signature', A)}, which is linear over the reals only; take its RealForm"
         )
-
-
-def check_count(owner: str, name: str, value: int, least: int = 0) -> None:
-    """Raise an error unless ``value`` is an integer of at least ``least``."""
-    if not isinstance(value, Integral) or isinstance(value, bool):
-        raise TypeError(f"{owner}: {name} must be an integer, got {value!r}")
-    if value < least:
-        raise ValueError(f"{owner}: {name} must be at least {least}, got {value}")
-
-
-def checked_number(
-    owner: str, name: str, value: float, *, is_positive: bool = False, may_be_inf: bool = False
-) -> float:
-    """Return an option, which may be a tensor without dimensions, as a float in its range."""
-    is_scalar = isinstance(value, Tensor) and not value.ndim and not value.is_complex()
-    if not (isinstance(value, Real) or is_scalar) or isinstance(value, bool):
-        raise TypeError(f"{owner}: {name} must be a real number, got {value!r}")
-    number = float(value)
-    is_large_enough = number > 0 if is_positive else number >= 0
-    if not is_large_enough or (number == math.inf and not may_be_inf):
-        rule = "positive" if is_positive else "at least 0"
-        rule += "" if may_be_inf else " and finite"
-        raise ValueError(f"{owner}: {name} must be {rule}, got {number}")
-    return number
 
 
 def check_like(owner: str, name: str, x: Tensor, other_name: str, other: Tensor) -> None:

@@ -15,8 +15,10 @@ from typing import Any
 from torch import Tensor
 from tqdm.auto import tqdm
 
+from linops_core.siblings import check_integer
+
 from ._checkpoint import Checkpoint, checkpoint_of
-from ._checks import check_callable, check_count
+from ._checks import check_callable
 from ._options import DEFAULTS, Checkpointed, Watching
 from ._reports import ConvergenceWarning, Measured, Step, StopReason
 from ._space import Space
@@ -117,7 +119,7 @@ class Progress:
         space: Space | None = None,
         count: tuple[str, int] = ("max_num_iters", 0),
     ) -> None:
-        check_count(solver, count[0], max_num_iters, count[1])
+        check_integer(solver, count[0], max_num_iters, count[1])
         known = Watching if space is None else Checkpointed
         for name in options or ():
             if name not in known.__annotations__:

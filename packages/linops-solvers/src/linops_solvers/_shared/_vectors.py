@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
-from numbers import Integral
 from typing import TypeAlias, cast
 
 import torch
@@ -14,6 +13,7 @@ from linops_core import NamedLinop, Role
 from linops_core.siblings import (
     WHOLE,
     axis_of,
+    check_integer,
     check_vector,
     constant_when_compiled,
     input_space,
@@ -40,10 +40,8 @@ def input_or_random(
 
     The space is that of ``like``, or follows from A and the sizes.
     """
-    if not isinstance(seed, Integral) or isinstance(seed, bool):
-        raise TypeError(f"{owner}: seed must be an integer, got {seed!r}")
     space, _ = spaces_of(owner, A)
-    generator = space.totals.generator(int(seed))
+    generator = space.totals.generator(check_integer(owner, "seed", seed))
     options = {"like": like, "sizes": sizes, name: x}
     given = [key for key, value in options.items() if value is not None]
     if len(given) > 1:

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor
 
 from linops_core import Composite, NamedLinop
-from linops_core.siblings import own_window
+from linops_core.siblings import check_integer, check_real, own_window
 from nameddim import NamedDimension
 
-from .._shared._checks import Operator, check_count, checked_number
+from .._shared._checks import Operator
 from .._shared._precision import applied_in_half, at_least_single, in_given_precision
 
 _NAME = "polynomial_preconditioner"
@@ -79,11 +79,11 @@ def polynomial_preconditioner(
     >>> torch.round(P(torch.ones(3)), decimals=3)
     tensor([1.0000, 0.5000, 0.2500])
     """
-    check_count(_NAME, "degree", degree)
+    check_integer(_NAME, "degree", degree, 0)
     if norm not in ("l_2", "l_inf"):
         raise ValueError(f'{_NAME}: norm must be "l_2" or "l_inf", got {norm!r}')
-    lower = checked_number(_NAME, "lower", lower)
-    upper = checked_number(_NAME, "upper", upper)
+    lower = check_real(_NAME, "lower", lower, 0)
+    upper = check_real(_NAME, "upper", upper, 0)
     if not lower < upper:
         raise ValueError(
             f"{_NAME}: bounds must satisfy 0 <= lower < upper, got {lower} and {upper}"

@@ -8,9 +8,9 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_integer, check_real, check_vector
 
-from .._shared._checks import Operator, check_count, check_finite, check_scale, checked_number
+from .._shared._checks import Operator, check_finite, check_scale
 from .._shared._graphs import solved_in_steps
 from .._shared._options import Checkpointed, Watching, reading_options, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_own_space, rounding_of, to_half
@@ -81,8 +81,8 @@ def power_method(
     """
     owner = "power_method"
     check_vector(owner, "v_init", v_init)
-    check_count(owner, "max_iters", max_iters, 1)
-    tol = checked_number(owner, "tol", tol)
+    check_integer(owner, "max_iters", max_iters, 1)
+    tol = check_real(owner, "tol", tol, 0)
     batch = space_of_systems(owner, A, v_init, batch_dims)
     dtype, wide = v_init.dtype, in_own_space(owner, A, v_init.dtype)
 
@@ -240,7 +240,7 @@ def operator_norm(
     tensor(4.)
     """
     owner = "operator_norm"
-    tol = checked_number(owner, "tol", tol)
+    tol = check_real(owner, "tol", tol, 0)
     goals, count = {"change": tol}, ("max_iters", 1)
     progress = Progress(owner, max_iters, watching, goals=goals, count=count)
     v, _ = input_or_random(owner, A, "v_init", v_init, sizes, seed, like)

@@ -10,9 +10,9 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Generator, Tensor
 
-from linops_core.siblings import inner_products, norm, real_part
+from linops_core.siblings import check_integer, check_real, inner_products, norm, real_part
 
-from .._shared._checks import Operator, check_count, check_finite, checked_number
+from .._shared._checks import Operator, check_finite
 from .._shared._options import Watching, with_options
 from .._shared._precision import OperatorPair, at_least_single, rounding_of, to_half
 from .._shared._progress import Progress, SolverSteps
@@ -96,9 +96,9 @@ def svd(
     >>> torch.round(svd(A, 3).S, decimals=4)
     tensor([5., 5., 3.])
     """
-    check_count(_NAME, "k", k, 1)
-    check_count(_NAME, "oversampling", oversampling)
-    tol = checked_number(_NAME, "tol", tol)
+    check_integer(_NAME, "k", k, 1)
+    check_integer(_NAME, "oversampling", oversampling, 0)
+    tol = check_real(_NAME, "tol", tol, 0)
     goals, count = {"residual": tol}, ("max_num_iters", 1)
     progress = Progress(_NAME, max_num_iters, watching, goals=goals, count=count)
     like, generator = input_or_random(_NAME, A, "like", like, sizes, seed)

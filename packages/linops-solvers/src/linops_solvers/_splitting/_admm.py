@@ -8,14 +8,12 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor
 
+from linops_core.siblings import check_integer, check_real
+
 from .._krylov._conjugate_steps import ConjugateSteps
 from .._proximals._separable import Proximals
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import (
-    check_count,
-    check_like,
-    checked_number,
-)
+from .._shared._checks import check_like
 from .._shared._options import Checkpointed, with_options
 from .._shared._precision import rounding_of
 from .._shared._progress import Progress, SolverSteps
@@ -106,10 +104,10 @@ def admm(
     >>> torch.round(x, decimals=3)
     tensor([2., 0.])
     """
-    check_count(_NAME, "max_cg_iters", max_cg_iters, 1)
-    rho = checked_number(_NAME, "rho", rho, is_positive=True)
-    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
-    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
+    check_integer(_NAME, "max_cg_iters", max_cg_iters, 1)
+    rho = check_real(_NAME, "rho", rho, above=0)
+    eps_abs = check_real(_NAME, "eps_abs", eps_abs, 0)
+    eps_rel = check_real(_NAME, "eps_rel", eps_rel, 0)
     problem = PenalizedProblem(_NAME, A, adjoint, y, proximal, x0, L, L_adjoint)
     progress = Progress(_NAME, max_num_iters, watching, space=problem.A.input)
     options = _Options(rho, is_rho_fixed, max_cg_iters, eps_abs / problem.unit, eps_rel)

@@ -8,10 +8,10 @@ from typing import Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_real, check_vector
 
 from .._proximals._proximal import Proximal
-from .._shared._checks import check_unchanged, checked_number, version_of
+from .._shared._checks import check_unchanged, version_of
 from .._shared._options import Watching, with_options
 from .._shared._precision import at_least_single, in_given_precision, rounding_of
 from .._shared._products import scaled_sum
@@ -76,10 +76,10 @@ def douglas_rachford(
     tensor([1.0000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    tol = checked_number(_NAME, "tol", tol)
+    tol = check_real(_NAME, "tol", tol, 0)
     progress = Progress(_NAME, max_num_iters, watching, goals={"change": tol})
-    step = checked_number(_NAME, "step", step, is_positive=True)
-    relaxation = checked_number(_NAME, "relaxation", relaxation, is_positive=True)
+    step = check_real(_NAME, "step", step, above=0)
+    relaxation = check_real(_NAME, "relaxation", relaxation, above=0)
     if relaxation >= 2:
         raise ValueError(f"{_NAME}: relaxation must be below 2, got {relaxation}")
     maps = (proximal_f, Space()), (proximal_g, Space())

@@ -7,13 +7,9 @@ import math
 import torch
 from torch import Tensor
 
-from .._shared._checks import (
-    Operator,
-    check_output,
-    check_unchanged,
-    checked_number,
-    version_of,
-)
+from linops_core.siblings import check_real
+
+from .._shared._checks import Operator, check_output, check_unchanged, version_of
 from .._shared._options import Checkpointed
 from .._shared._precision import OperatorPair, rounding_of
 from .._shared._progress import Progress, SolverSteps
@@ -37,16 +33,16 @@ class ForwardBackward(SolverSteps):
     ) -> None:
         self.problem, self.has_momentum, self.restart = problem, has_momentum, restart
         pair, x, owner = problem.A, problem.first(), problem.owner
-        self.tol = checked_number(owner, "tol", tol)
+        self.tol = check_real(owner, "tol", tol, 0)
         goals, space = {"change": self.tol}, pair.input
         self.progress = Progress(owner, max_num_iters, watching, goals=goals, space=space)
         if step is not None:
-            step = checked_number(owner, "step", step, is_positive=True)
+            step = check_real(owner, "step", step, above=0)
         self.given = step
         check_output(owner, pair, pair.forward(x), problem.y)
         gradient = problem.gradient(x)
         length = _first_step(pair, problem.normal, gradient) if step is None else step
-        length = checked_number(owner, "step", length, is_positive=True)
+        length = check_real(owner, "step", length, above=0)
         self.x, self.z, self.length, self.age = x, x.clone(), length, 1.0
         self.gradient, self.z_gradient = gradient, gradient.clone()
 

@@ -8,12 +8,12 @@ from typing import NamedTuple, Unpack
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_vector
+from linops_core.siblings import check_real, check_vector
 
 from .._proximals._proximal import Proximal, map_sketch
 from .._proximals._separable import Proximals, map_of_all_blocks
 from .._shared._adjoint_check import check_adjoint
-from .._shared._checks import check_like, check_unchanged, checked_number, version_of
+from .._shared._checks import check_like, check_unchanged, version_of
 from .._shared._options import Checkpointed, with_options
 from .._shared._precision import OperatorPair, at_least_single, in_given_precision, rounding_of
 from .._shared._progress import Progress, SolverSteps
@@ -112,8 +112,8 @@ def pdhg(
     tensor([1.5000, 0.5000])
     """
     check_vector(_NAME, "x0", x0)
-    eps_abs = checked_number(_NAME, "eps_abs", eps_abs)
-    eps_rel = checked_number(_NAME, "eps_rel", eps_rel)
+    eps_abs = check_real(_NAME, "eps_abs", eps_abs, 0)
+    eps_rel = check_real(_NAME, "eps_rel", eps_rel, 0)
     dtype = x0.dtype
     K, adjoint = stacked_operator(_NAME, "K", K, adjoint)
     pair = OperatorPair(_NAME, K, adjoint, dtype, "K")
@@ -125,7 +125,7 @@ def pdhg(
         p0 = one_vector(_NAME, "p0", p0, K)
         check_vector(_NAME, "p0", p0)
     tau, sigma = (
-        given if given is None else checked_number(_NAME, name, given, is_positive=True)
+        given if given is None else check_real(_NAME, name, given, above=0)
         for name, given in (("tau", tau), ("sigma", sigma))
     )
     options = _Options(tau, sigma, eps_abs, eps_rel)

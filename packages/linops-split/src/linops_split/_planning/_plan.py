@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import prod
-from numbers import Integral
 
 import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 
 from linops_core import Composite, NamedLinop, Role, SplitError
-from linops_core.siblings import bytes_text, method_of, submodules_of
+from linops_core.siblings import bytes_text, is_size, method_of, submodules_of
 from memmap import html_table
 from nameddim import NamedDimension
 
@@ -148,7 +147,7 @@ def plan_batches(
     slices_along(linop, {}, sizes)  # raises if linop is not an operator or sizes are invalid
     device = device_of(linop, like, memory)
     budget = budget_on(device, memory)
-    if isinstance(max_tiles, bool) or not isinstance(max_tiles, Integral) or max_tiles < 1:
+    if not is_size(max_tiles):
         raise ValueError(f"plan_batches: max_tiles must be a positive integer, got {max_tiles!r}")
     _refuse_threads(linop)
     lengths = dims_to_cut(linop, dims, sizes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import copy
 from typing import NamedTuple
 
@@ -96,7 +96,7 @@ class Regions:
 
     def __init__(self, regions: Iterable[Region] = ()) -> None:
         self.by_storage: dict[object, Region] = {}
-        self._spaces: dict[Hashable, LayoutIndex[Region]] = {}
+        self._index: LayoutIndex[Region] = LayoutIndex()
         for region in regions:
             self.put(region)
 
@@ -105,8 +105,7 @@ class Regions:
 
     def meeting(self, group: Group) -> Region | None:
         """A region that has source addresses in common with a group. Dead regions are deleted."""
-        index = self._spaces.get(group.space, LayoutIndex())
-        for region in index.may_meet(run_layout(group.start, group.stop)):
+        for region in self._index.may_meet(group.space, run_layout(group.start, group.stop)):
             if region.is_alive():
                 return region
             self.remove(region)
@@ -115,13 +114,13 @@ class Regions:
     def put(self, region: Region) -> None:
         """Add a region that meets no other region."""
         space, start, stop, _ = region.span
-        self._spaces.setdefault(space, LayoutIndex()).add(run_layout(start, stop), region)
+        self._index.add(space, run_layout(start, stop), region)
         self.by_storage.update(dict.fromkeys(region.sources, region))
 
     def remove(self, region: Region) -> None:
         """Forget a region."""
         space, start, stop, _ = region.span
-        self._spaces[space].discard(run_layout(start, stop), region)
+        self._index.discard(space, run_layout(start, stop), region)
         for storage in region.sources:
             self.by_storage.pop(storage, None)
 

@@ -18,7 +18,7 @@ import numpy as np
 from ._arrays import Booleans, Integers
 from ._grid import Product, grid_of, products_of
 from ._layout import Layout, normalise
-from ._runs import layout_runs
+from ._runs import layout_runs, n_bytes, union_runs
 
 Coverage: TypeAlias = "_One | _Cells"
 """The bytes that some sets touch together, and those that are shared: in two sets, or in one that
@@ -101,6 +101,8 @@ def _runs_of(digits: Layout) -> list[Sequence[int]]:
 
 def n_touched(layouts: Sequence[Layout], origin: int | None = None) -> int:
     """Exact number of bytes in a union of sets (at least one)."""
+    if len(layouts) > 1 and sum([layout.n_runs for layout in layouts]) <= FEW_RUNS:
+        return n_bytes(union_runs(layouts))
     return coverage_of(layouts, origin).touched
 
 

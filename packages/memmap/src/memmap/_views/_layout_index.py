@@ -3,50 +3,54 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort_right
+from collections.abc import Hashable
 from operator import itemgetter
-from typing import Generic, TypeVar
+from typing import Generic, TypeAlias, TypeVar
 
 from ._layout import Layout
 
 Item = TypeVar("Item")
 
+_Classes: TypeAlias = dict[tuple[int, int], list[tuple[int, int, Item]]]
+
 _start = itemgetter(0)
 
 
 class LayoutIndex(Generic[Item]):
-    """Items, each with a layout; finds the items that may share a byte with another layout.
+    """Items, each with a layout in a space; finds those that may share a byte with another layout.
 
     Items whose layout repeats with a period, such as columns of a matrix, are stored by their place
     within the period; all others are stored by their span. Items of similar length are sorted by
     start, so that a look-up visits about as many items as it returns.
     """
 
-    __slots__ = ("_classes",)
+    __slots__ = ("_spaces",)
 
     def __init__(self) -> None:
         # By period (0 for spans) and bit length of the length. An interrupt leaves each item
         # completely in a list or not in it.
-        self._classes: dict[tuple[int, int], list[tuple[int, int, Item]]] = {}
+        self._spaces: dict[Hashable, _Classes[Item]] = {}
 
-    def add(self, layout: Layout, item: Item) -> None:
+    def add(self, space: Hashable, layout: Layout, item: Item) -> None:
         """Add an item."""
         key, start, stop = _key_and_span(layout)
-        insort_right(self._classes.setdefault(key, []), (start, stop, item), key=_start)
+        classes = self._spaces.setdefault(space, {})
+        insort_right(classes.setdefault(key, []), (start, stop, item), key=_start)
 
-    def discard(self, layout: Layout, item: Item) -> None:
+    def discard(self, space: Hashable, layout: Layout, item: Item) -> None:
         """Remove this item, compared by identity, if it was added with this layout."""
         key, start, _ = _key_and_span(layout)
-        entries = self._classes.get(key, [])
+        entries = self._spaces.get(space, {}).get(key, [])
         first = bisect_left(entries, start, key=_start)
         for number in range(first, bisect_right(entries, start, first, key=_start)):
             if entries[number][2] is item:
                 del entries[number]
                 return
 
-    def may_meet(self, layout: Layout) -> list[Item]:
+    def may_meet(self, space: Hashable, layout: Layout) -> list[Item]:
         """Items that may share a byte with a layout, each once. All others share none."""
         items: dict[int, Item] = {}
-        for (period, bits), entries in self._classes.items():
+        for (period, bits), entries in self._spaces.get(space, {}).items():
             for start, stop in _stretches(layout, period):
                 first = bisect_right(entries, start - (1 << bits), key=_start)
                 for number in range(first, bisect_left(entries, stop, key=_start)):

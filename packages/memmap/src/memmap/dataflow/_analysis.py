@@ -6,20 +6,18 @@ that overwrote parts of it (its holes). Bytes are counted only if views overlap 
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
 
-from .._views._coverage import n_touched
+from .._views._coverage import FEW_RUNS, n_touched
 from .._views._layout import Layout
 from .._views._layout_index import LayoutIndex
 from .._views._overlap import layouts_overlap
-from .._views._runs import Runs, intersect, layout_runs, merge, n_bytes
-from .._views._view import View
+from .._views._runs import intersect, layout_runs, merge, n_bytes
 from ._graph import Dependency, DependencyGraph, HazardKind
 from ._operation import Operation, SelfHazard
 from ._tensors import MemoryView
@@ -59,7 +57,9 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
             f"analyze_dependencies: operations must be iterable, got {type(operations).__name__}"
         )
     program = tuple(operations)
-    memory = _Memory()
+    # The accesses that can still cause hazards.
+    reads: LayoutIndex[_Access] = LayoutIndex()
+    writes: LayoutIndex[_Access] = LayoutIndex()
     edges: list[Dependency] = []
     self_hazards: list[SelfHazard] = []
     for index, operation in enumerate(program):
@@ -69,20 +69,20 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
                 f"got {type(operation).__name__} at position {index}"
             )
         hazards: _Hazards = {}
-        reads = memory.accesses(index, operation.input_views)
-        writes = memory.accesses(index, operation.output_views)
-        for access in reads:
-            _note(hazards, HazardKind.RAW, access.live.writes, access)
-        for access in writes:
-            _note(hazards, HazardKind.WAR, access.live.reads, access)
-            _note(hazards, HazardKind.WAW, access.live.writes, access)
+        read = _accesses(index, operation.input_views)
+        written = _accesses(index, operation.output_views)
+        for access in read:
+            _note(hazards, HazardKind.RAW, writes, access)
+        for access in written:
+            _note(hazards, HazardKind.WAR, reads, access)
+            _note(hazards, HazardKind.WAW, writes, access)
         # The operation reads before it writes, so its own writes also end its reads.
-        for access in reads:
-            access.live.reads.add(access.region.layout, access)
-        for access in writes:
-            _overwrite(access.live.reads, access.region)
-            _overwrite(access.live.writes, access.region)
-            access.live.writes.add(access.region.layout, access)
+        for access in read:
+            reads.add(access.space, access.layout, access)
+        for access in written:
+            _overwrite(reads, access)
+            _overwrite(writes, access)
+            writes.add(access.space, access.layout, access)
         edges += [
             Dependency(program[earlier], operation, earlier, index, kind, tuple(pairs.values()))
             for (earlier, kind), pairs in sorted(hazards.items(), key=lambda item: item[0])
@@ -91,115 +91,87 @@ def analyze_dependencies(operations: Iterable[Operation]) -> DependencyGraph:
     return DependencyGraph(program, edges, self_hazards)
 
 
-class _Region:
-    """The bytes of a view."""
-
-    def __init__(self, layout: Layout) -> None:
-        self.layout = layout
-
-    @cached_property
-    def runs(self) -> Runs:
-        return layout_runs(self.layout)
-
-    @cached_property
-    def nbytes(self) -> int:
-        return n_touched([self.layout])
-
-    def surely_contains(self, other: _Region) -> bool:
-        """Whether this region contains another one; False also if that is not easy to see."""
-        mine, its = self.layout, other.layout
-        return mine == its or (mine.is_run and mine.start <= its.start and its.stop <= mine.stop)
-
-    def n_common(self, other: _Region) -> int:
-        if self.surely_contains(other):
-            return other.nbytes
-        if other.surely_contains(self):
-            return self.nbytes
-        return n_bytes(intersect(self.runs, other.runs))
-
-
 @dataclass(eq=False, slots=True)
 class _Access:
-    """One view that one operation reads or writes."""
+    """One view that one operation reads or writes, and the later writes that overwrote parts of it.
+
+    `n_left` is the number of bytes that were not overwritten, None as long as these are all.
+    """
 
     index: int
     view: MemoryView
-    region: _Region
-    live: _LiveAccesses
-    _holes: LayoutIndex[_Region] | None = None
-    _n_left: int = 0
+    space: Hashable
+    layout: Layout
+    holes: LayoutIndex[Layout] = field(default_factory=LayoutIndex)
+    n_left: int | None = None
 
-    def still_meets(self, other: _Region) -> bool:
-        """Whether some byte of a region has not been overwritten since this access."""
-        return layouts_overlap(self.region.layout, other.layout) and (
-            self._holes is None or self._n_left_in(other, self._holes) > 0
+    def still_meets(self, other: Layout) -> bool:
+        """Whether some byte of a layout has not been overwritten since this access."""
+        return layouts_overlap(self.layout, other) and (
+            self.n_left is None or self._n_left_in(other) > 0
         )
 
-    def is_ended_by(self, write: _Region) -> bool:
+    def is_ended_by(self, write: Layout) -> bool:
         """Remove the bytes of a write from this access; return whether no byte is left."""
-        if write.surely_contains(self.region):
+        if _surely_contains(write, self.layout):
             return True
-        if self._holes is None:
-            self._holes = LayoutIndex()
-            self._n_left = self.region.nbytes
-        n_taken = self._n_left_in(write, self._holes)
+        if self.n_left is None:
+            self.n_left = n_touched([self.layout])
+        n_taken = self._n_left_in(write)
         if n_taken:
-            self._n_left -= n_taken
-            self._holes.add(write.layout, write)
-        return self._n_left == 0
+            self.n_left -= n_taken
+            self.holes.add(self.space, write, write)
+        return self.n_left == 0
 
-    def _n_left_in(self, other: _Region, holes: LayoutIndex[_Region]) -> int:
-        """Number of bytes of a region that have not been overwritten since this access."""
-        near = holes.may_meet(other.layout)
-        met = [hole for hole in near if layouts_overlap(hole.layout, other.layout)]
-        if any(hole.surely_contains(other) for hole in met):
+    def _n_left_in(self, other: Layout) -> int:
+        """Number of bytes of a layout that have not been overwritten since this access."""
+        near = self.holes.may_meet(self.space, other)
+        holes = [hole for hole in near if layouts_overlap(hole, other)]
+        if any(_surely_contains(hole, other) for hole in holes):
             return 0
-        if not met:
-            return self.region.n_common(other)
-        common = intersect(self.region.runs, other.runs)
-        covered = merge(np.concatenate([hole.runs for hole in met]))
-        return n_bytes(common) - n_bytes(intersect(common, covered))
+        if not holes and _surely_contains(self.layout, other):
+            return n_touched([other])
+        if sum([layout.n_runs for layout in (self.layout, other, *holes)]) <= FEW_RUNS:
+            common = intersect(_few_runs(self.layout), _few_runs(other))
+            covered = merge(np.concatenate([_few_runs(hole) for hole in holes] or [common[:0]]))
+            return n_bytes(common) - n_bytes(intersect(common, covered))
+        # Inclusion and exclusion of the bytes outside of the holes: so only unions are counted.
+        n_mine, n_its = n_touched([self.layout, *holes]), n_touched([other, *holes])
+        n_holes = n_touched(holes) if holes else 0
+        return n_mine + n_its - n_touched([self.layout, other, *holes]) - n_holes
 
 
-class _LiveAccesses:
-    """The accesses that can still cause hazards in one address space: reads and writes."""
-
-    def __init__(self) -> None:
-        self.reads: LayoutIndex[_Access] = LayoutIndex()
-        self.writes: LayoutIndex[_Access] = LayoutIndex()
+# Programs use a few views again and again.
+_few_runs = lru_cache(maxsize=512)(layout_runs)
 
 
-class _Memory:
-    """All address spaces of a program."""
-
-    def __init__(self) -> None:
-        self._spaces: defaultdict[Hashable, _LiveAccesses] = defaultdict(_LiveAccesses)
-        self._regions: dict[View, _Region | None] = {}
-
-    def accesses(self, index: int, views: Iterable[MemoryView]) -> list[_Access]:
-        """One new access for each different nonempty view."""
-        made = []
-        for view in {id(view): view for view in views}.values():
-            memory = view.memory
-            if memory not in self._regions:
-                layout = memory.layout()
-                self._regions[memory] = None if layout is None else _Region(layout)
-            region = self._regions[memory]
-            if region is not None:
-                made.append(_Access(index, view, region, self._spaces[memory.space]))
-        return made
+def _surely_contains(mine: Layout, its: Layout) -> bool:
+    """Whether a layout contains another one; False also if that is not easy to see."""
+    return mine == its or (mine.is_run and mine.start <= its.start and its.stop <= mine.stop)
 
 
-def _meeting(live: LayoutIndex[_Access], region: _Region) -> list[_Access]:
-    """Accesses that touch a byte of a region that has not been overwritten since."""
-    return [access for access in live.may_meet(region.layout) if access.still_meets(region)]
+def _accesses(index: int, views: Iterable[MemoryView]) -> list[_Access]:
+    """One new access for each different nonempty view."""
+    made = []
+    for view in {id(view): view for view in views}.values():
+        memory = view.memory
+        layout = memory.layout()
+        if layout is not None:
+            made.append(_Access(index, view, memory.space, layout))
+    return made
 
 
-def _overwrite(live: LayoutIndex[_Access], region: _Region) -> None:
+def _meeting(live: LayoutIndex[_Access], access: _Access) -> list[_Access]:
+    """Accesses that touch a byte of another one that has not been overwritten since."""
+    near = live.may_meet(access.space, access.layout)
+    return [earlier for earlier in near if earlier.still_meets(access.layout)]
+
+
+def _overwrite(live: LayoutIndex[_Access], write: _Access) -> None:
     """Remove the bytes of a write from all accesses."""
-    for access in _meeting(live, region):
-        if access.is_ended_by(region):
-            live.discard(access.region.layout, access)
+    for access in _meeting(live, write):
+        if access.is_ended_by(write.layout):
+            live.discard(access.space, access.layout, access)
 
 
 # Pairs of views (by their identities) for each earlier operation and kind of hazard.
@@ -209,6 +181,6 @@ _Hazards: TypeAlias = dict[tuple[int, HazardKind], _Pairs]
 
 def _note(hazards: _Hazards, kind: HazardKind, live: LayoutIndex[_Access], access: _Access) -> None:
     """Note the hazards of one kind between earlier accesses and a new one."""
-    for earlier in _meeting(live, access.region):
+    for earlier in _meeting(live, access):
         pairs = hazards.setdefault((earlier.index, kind), {})
         pairs[id(earlier.view), id(access.view)] = earlier.view, access.view

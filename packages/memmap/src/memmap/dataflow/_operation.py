@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Self, TypeAlias
 
@@ -138,20 +137,16 @@ def hazards_inside(
     hazards = []
     uses: list[tuple[ViewUse, AccessKind]] = [(use, "read") for use in reads]
     uses += [(use, "write") for use in writes]
-    # Group by address space, because in a trace the addresses of each memory start at 0.
-    touched: defaultdict[Hashable, LayoutIndex[tuple[ViewUse, AccessKind]]] = defaultdict(
-        LayoutIndex
-    )
+    touched: LayoutIndex[tuple[ViewUse, AccessKind]] = LayoutIndex()
     for use, how in uses:
         memory = use.view.memory
         layout = memory.layout()
         if layout is None:
             continue
-        others = touched[memory.space]
         if how == "write":
             if has_internal_overlap(memory):
                 hazards.append(SelfHazard(operation, use.view, use.view, "write"))
-            for other, other_is in others.may_meet(layout):
+            for other, other_is in touched.may_meet(memory.space, layout):
                 is_in_place = (
                     is_elementwise
                     and other_is == "read"
@@ -160,7 +155,7 @@ def hazards_inside(
                 )
                 if other[1:] != use[1:] and not is_in_place and overlaps(memory, other.view.memory):
                     hazards.append(SelfHazard(operation, use.view, other.view, other_is))
-        others.add(layout, (use, how))
+        touched.add(memory.space, layout, (use, how))
     return hazards
 
 

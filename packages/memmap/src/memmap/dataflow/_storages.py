@@ -52,11 +52,11 @@ class TracedView:
 
     __slots__ = ("_view", "name")
 
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self.name = str(getattr(view.space, "name", view.space))
-        span = view.span
-        if span is not None and span != view.storage_span:
+    def __init__(self, place: View) -> None:
+        self._view = place
+        self.name = str(getattr(place.space, "name", place.space))
+        span = place.span
+        if span is not None and span != place.storage_span:
             self.name += f"[{span[0]}:{span[1]}]"
 
     @property
@@ -94,7 +94,7 @@ class StorageTable:
 
     def __init__(self) -> None:
         self._storages: dict[int, _Storage] = {}
-        self._living: dict[Hashable, LayoutIndex[_Storage]] = {}
+        self._living: LayoutIndex[_Storage] = LayoutIndex()
 
     def locate(self, tensor: torch.Tensor, name: str) -> View:
         """The view of a tensor in a `TracedMemory`; `name` is used if the memory is new."""
@@ -117,8 +117,7 @@ class StorageTable:
         if span is None:
             return
         space, start, stop = span
-        living = self._living.setdefault(space, LayoutIndex())
-        for other in living.may_meet(run_layout(start, stop)):
+        for other in self._living.may_meet(space, run_layout(start, stop)):
             if other.reference.expired():
                 self._discard(other)
                 continue
@@ -129,9 +128,9 @@ class StorageTable:
                 # Byte 0 of a storage has the address `position` in its traced memory.
                 memory.joined = kept
                 memory.shift = start - other.span[1] + other_position - position
-        living.add(run_layout(start, stop), storage)
+        self._living.add(space, run_layout(start, stop), storage)
 
     def _discard(self, storage: _Storage) -> None:
         if storage.span is not None:
             space, start, stop = storage.span
-            self._living[space].discard(run_layout(start, stop), storage)
+            self._living.discard(space, run_layout(start, stop), storage)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from numbers import Real
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
@@ -47,10 +45,3 @@ def in_order(
         )
     wanted = tuple([dim for dim in order if dim in axes])
     return x.permute(*map(axes.index, wanted), *range(len(axes), x.ndim)), wanted
-
-
-def not_negative(owner: str, name: str, value: float) -> float:
-    """Return a number; raise an error unless it is finite and at least 0."""
-    if not isinstance(value, Real) or isinstance(value, bool) or not 0 <= value < math.inf:
-        raise ValueError(f"{owner}: {name} must be a finite number of at least 0, got {value!r}")
-    return value

@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from linops_core import FFT, SumReduce
+from linops_core.siblings import check_real
 from linops_solvers import ProximalMap, Step, fista, in_basis, nuclear_norm, soft_threshold
 from nameddim import NamedDimension, as_dims
 
-from ._arrays import AnyArray, Array, Dims, Name, not_negative
+from ._arrays import AnyArray, Array, Dims, Name
 from ._scan import scan_operator
 
 
@@ -78,8 +79,8 @@ def low_rank_plus_sparse(
     Resonance in Medicine 73 (2015).
     """
     frames = as_dims((time_dim,))
-    not_negative("low_rank_plus_sparse", "low_rank_weight", low_rank_weight)
-    not_negative("low_rank_plus_sparse", "sparse_weight", sparse_weight)
+    check_real("low_rank_plus_sparse", "low_rank_weight", low_rank_weight, 0)
+    check_real("low_rank_plus_sparse", "sparse_weight", sparse_weight, 0)
     scan = scan_operator(
         "low_rank_plus_sparse",
         kspace,

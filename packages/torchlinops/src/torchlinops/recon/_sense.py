@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from linops_core import Identity
+from linops_core.siblings import check_real
 from linops_solvers import Step, conjugate_gradients
 
-from ._arrays import AnyArray, Array, Name, not_negative
+from ._arrays import AnyArray, Array, Name
 from ._scan import scan_operator
 
 
@@ -61,7 +62,7 @@ def sense(
     >>> image.shape
     torch.Size([64, 64])
     """
-    not_negative("sense", "ridge", ridge)
+    check_real("sense", "ridge", ridge, 0)
     scan = scan_operator(
         "sense",
         kspace,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from linops_core.siblings import check_real
 from linops_imaging import Gradient, Wavelet
 from linops_solvers import Step, admm, fista, group_soft_threshold, soft_threshold
 
-from ._arrays import AnyArray, Array, Name, not_negative
+from ._arrays import AnyArray, Array, Name
 from ._scan import scan_operator
 
 
@@ -56,7 +57,7 @@ def l1_wavelet(
     M. Lustig, D. Donoho and J. M. Pauly, "Sparse MRI: the application of compressed sensing for
     rapid MR imaging", Magnetic Resonance in Medicine 58 (2007).
     """
-    not_negative("l1_wavelet", "weight", weight)
+    check_real("l1_wavelet", "weight", weight, 0)
     scan = scan_operator(
         "l1_wavelet",
         kspace,
@@ -114,7 +115,7 @@ def total_variation(
     image reconstruction using a total variation constraint", Magnetic Resonance in Medicine 57
     (2007).
     """
-    not_negative("total_variation", "weight", weight)
+    check_real("total_variation", "weight", weight, 0)
     scan = scan_operator(
         "total_variation",
         kspace,

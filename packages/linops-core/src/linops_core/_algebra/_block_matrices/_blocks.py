@@ -7,14 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
-from numbers import Integral
-from typing import TypeGuard
 
 from nameddim import NamedDimension, NamedShape
 
 from ..._base._dimensions import Side, dims_of
 from ..._base._linop import NamedLinop
 from ..._base._sizes import per_axis
+from ..._numbers import is_integer
 from ..._operators._rearrange import Rearrange
 
 
@@ -62,7 +61,7 @@ def blocks_along(
         raise ValueError(f"Concat: {which}dim must be one of {shape}, got {dim}")
     known = [linop.sizes(side)[names.index(dim)] for linop in linops]
     lengths = known if sizes is None else list(per_axis("Concat", f"{which}sizes", sizes))
-    whole = [int(length) for length in lengths if _is_length(length)]
+    whole = [int(length) for length in lengths if is_integer(length, 0)]
     if not len(whole) == len(lengths) == len(known):
         raise ValueError(
             f"Concat: the size of {dim} must be known in every operand; give {which}sizes, "
@@ -74,7 +73,3 @@ def blocks_along(
                 f"Concat: {dim} must have size {length} in {linop.name} ({linop.shape}), got {size}"
             )
     return Blocks(names.index(dim), tuple(whole))
-
-
-def _is_length(value: object) -> TypeGuard[int]:
-    return isinstance(value, Integral) and int(value) >= 0

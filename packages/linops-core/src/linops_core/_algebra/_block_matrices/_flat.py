@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from numbers import Integral
 from typing import NamedTuple
 
 from nameddim import ELLIPSES, ND, NamedDimension, is_wildcard
@@ -13,6 +12,7 @@ from ..._base._dimensions import SIDES, Side, dims_of, unused_names
 from ..._base._linop import NamedLinop
 from ..._base._roles import Role
 from ..._base._sizes import by_dimension
+from ..._numbers import is_integer
 from ..._operators._picks import Slice
 from ..._operators._rearrange import Rearrange
 from .._chain import Chain
@@ -176,7 +176,7 @@ def _lengths(
             )
         other = opposite[across[at]] if at in across else name
         size = given.get(name, given.get(other) if length is None else length)
-        if not isinstance(size, Integral) or size < 0 or length not in (None, size):
+        if not is_integer(size, 0) or length not in (None, size):
             rule = (
                 "known or given in sizes, as an integer of at least 0" if length is None else length
             )

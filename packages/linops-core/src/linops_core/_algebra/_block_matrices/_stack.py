@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
 from typing import TypeAlias
 
 from nameddim import NamedDimension, NamedShape
@@ -11,6 +10,7 @@ from nameddim import NamedDimension, NamedShape
 from ..._base._dimensions import Side, dims_of
 from ..._base._linop import NamedLinop
 from ..._base._sizes import one_dimension
+from ..._numbers import is_integer
 from .._same_space import same_space
 from ._blocks import Blocks
 from ._side_by_side import SideBySide
@@ -98,7 +98,7 @@ def with_new_dim(
             raise ValueError(rule)
         return names, {}
     new = one_dimension("Stack", f"the dimension of {which}_and_idx", dim)
-    if not isinstance(index, Integral) or not -len(names) - 1 <= index <= len(names):
+    if not is_integer(index) or not -len(names) - 1 <= index <= len(names):
         raise ValueError(
             f"Stack: the index of {new} must be from {-len(names) - 1} to {len(names)} for "
             f"({', '.join(map(str, names))}), got {index}"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
 
 from torch import Tensor
 
+from ..._numbers import is_finite, is_integer, is_size
 from .._dtype import not_a_tensor
 
 
@@ -25,13 +25,11 @@ def check_interpolation(
     ndim = len(sizes)
     rules = {
         f"grid_size must be 1, 2 or 3 positive integers, got {sizes}": (
-            ndim in (1, 2, 3) and all(isinstance(n, Integral) and n > 0 for n in sizes)
+            ndim in (1, 2, 3) and all(map(is_size, sizes))
         ),
         f"the last dimension of the locations must have size {ndim} for a grid of {sizes}, got "
         f"shape {tuple(locs.shape)}": locs.shape[-1:] == (ndim,),
-        f"width must be positive and finite, got {width!r}": (
-            isinstance(width, Real) and 0 < width < math.inf
-        ),
+        f"width must be positive and finite, got {width!r}": (is_finite(width) and width > 0),
         f"norm must be 1 or 2, got {norm!r}": norm in (1, 2),
         f"pad_mode must be one of ['circular', 'zeros'], got {pad_mode!r}": (
             pad_mode in ("circular", "zeros")
@@ -40,7 +38,7 @@ def check_interpolation(
             len(scale) == ndim and all(0 < factor < math.inf for factor in scale)
         ),
         f"table_budget must be a number of bytes, 0 for no table, got {budget!r}": (
-            isinstance(budget, Integral) and not isinstance(budget, bool) and budget >= 0
+            is_integer(budget, 0)
         ),
     }
     for rule, holds in rules.items():
