@@ -1,10 +1,23 @@
+import traceback
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from linops_core import FFT, Add, Chain, Dense, Diagonal, Identity, NamedLinop, Role, Scalar
+from linops_core import (
+    FFT,
+    Add,
+    Chain,
+    Dense,
+    Diagonal,
+    Identity,
+    NamedLinop,
+    Role,
+    Scalar,
+    VStack,
+)
 from nameddim import ND, NamedShape
 
 
@@ -65,6 +78,17 @@ def test_neighbours_that_do_not_fit_are_refused_with_their_names() -> None:
 def test_sizes_that_do_not_fit_are_refused_when_it_is_built(linops: Any) -> None:
     with pytest.raises(ValueError, match=r"Chain: . must have one size, got \d in .* and \d in"):
         Chain(*linops)
+
+
+@pytest.mark.parametrize("combine", [Chain, Add, VStack])
+def test_operators_that_do_not_fit_raise_one_error_with_one_traceback(
+    combine: Callable[..., NamedLinop],
+) -> None:
+    A = Dense(torch.ones(3, 4), ("M", "N"), ("N",), ("M",))
+    B = Dense(torch.ones(5, 3), ("P", "K"), ("K",), ("P",))
+    with pytest.raises(ValueError, match=r"\(N\)|\(M\)") as refused:
+        combine(A, B, B)
+    assert "".join(traceback.format_exception(refused.value)).count("Traceback") == 1
 
 
 def test_a_size_is_not_carried_over_where_a_name_changes_its_meaning() -> None:

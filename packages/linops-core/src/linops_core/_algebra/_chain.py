@@ -241,16 +241,24 @@ def fit_whole(linops: Sequence[NamedLinop]) -> tuple[list[NamedLinop], Compositi
 
     Chains are fitted as a whole if that is possible: the dimensions of their operands are known.
     """
+    # Not one attempt inside the handler of another: its traceback would show every attempt.
     try:
-        fitted, composition = fit(linops)
+        return _inlined(*fit(linops))
     except ValueError:
-        # Operands of a chain from a space to itself would not land on the order of its input.
-        rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
-        try:
-            fitted, composition = fit([*chain.from_iterable(rows)])
-        except ValueError:
-            fit(_flat(linops))  # whose message names the operands
-            raise
+        pass
+    # Operands of a chain from a space to itself would not land on the order of its input.
+    rows = ([linop] if linop.is_endomorphism else _flat([linop]) for linop in linops)
+    try:
+        return _inlined(*fit([*chain.from_iterable(rows)]))
+    except ValueError as error:
+        refusal = error
+    fit(_flat(linops))  # whose message names the operands
+    raise refusal
+
+
+def _inlined(
+    fitted: list[NamedLinop], composition: CompositionDims
+) -> tuple[list[NamedLinop], CompositionDims]:
     return with_operands_inlined(fitted, [type(linop) is Chain for linop in fitted], composition)
 
 
@@ -285,9 +293,9 @@ def _resolve_neighbours(fitted: list[NamedLinop]) -> None:
             try:
                 fitted[i] = before.resolved(oshape=after.ishape)
                 fitted[i + 1] = after.resolved(ishape=fitted[i].oshape)
-            except ValueError as error:
+            except ValueError:
                 pair, n_fits = fitted_neighbours(before, after), n_fits - 1
                 if pair is None or n_fits < 0:  # or two neighbours change one back and forth
-                    raise ValueError(f"Chain: {why_not_neighbours(before, after)}") from error
+                    raise ValueError(f"Chain: {why_not_neighbours(before, after)}") from None
                 fitted[i : i + 2] = pair
             changed |= fitted[i] is not before or fitted[i + 1] is not after

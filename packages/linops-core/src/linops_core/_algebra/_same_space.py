@@ -51,7 +51,7 @@ def same_space(
         why = str(error).removeprefix("max_shape: ")
         raise ValueError(
             f"{owner}: all must have one shape, got {shapes}: {why}; {REMEDY}"
-        ) from error
+        ) from None
     shape = NamedShape(ishape, oshape)
     pairs = (
         places

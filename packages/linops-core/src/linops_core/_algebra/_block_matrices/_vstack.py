@@ -58,7 +58,7 @@ class FlatSideBySide(SideBySide):
             operands = same_space(owner, operands, sized_apart=frozenset(flat))
         except ValueError as error:
             advice = "; batch_dims=() merges them" if len(names) == 2 else ""
-            raise ValueError(f"{error}{advice}") from error
+            raise ValueError(f"{error}{advice}") from None
         shape = NamedShape(operands[0].ishape, operands[0].oshape)
         super().__init__(shape, operands, blocks, threaded, num_workers, name)
 
@@ -85,11 +85,11 @@ def with_shared_side(owner: str, linops: Sequence[NamedLinop], side: Side) -> li
         if side == "input":
             return [linop.resolved(ishape=names) for linop in linops]
         return [linop.resolved(oshape=names) for linop in linops]
-    except ValueError as error:
+    except ValueError:
         shapes = "; ".join(linop.signature for linop in linops)
         raise ValueError(
             f"{owner}: all operands must have the same {side}, got {shapes}; {REMEDY}"
-        ) from error
+        ) from None
 
 
 def known_lengths(linops: Sequence[NamedLinop], side: Side) -> list[int | None]:
