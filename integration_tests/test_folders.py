@@ -1,6 +1,7 @@
 """A package is a tree of small folders, and imports inside of it go one way."""
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -109,6 +110,23 @@ def test_modules_do_not_import_each_other(package: str) -> None:
     for circle in circles(edges):  # which annotations alone close
         folders = {name.rpartition(".")[0] for name in circle}
         assert len(circle) <= MOST_IN_A_CIRCLE and len(folders) == 1, sorted(circle)
+
+
+def test_each_folder_of_memmap_says_on_which_it_builds() -> None:
+    edges, builds_on = graph("memmap"), dict[str, dict[str, bool]]()
+    for name, file in sources("memmap").items():
+        if file.name == "__init__.py" and name != "memmap":
+            text = ast.get_docstring(ast.parse(file.read_text("utf-8"))) or ""
+            (said,) = re.findall(r"Builds on ([^.]*)\.", text)
+            builds_on[name] = dict.fromkeys(re.findall("`(.*?)`", said), False)
+    for folder, said in builds_on.items():
+        imported = [
+            other for name in edges if f"{name}.".startswith(f"{folder}.") for other in edges[name]
+        ]
+        others = {name.split(".")[1] for name in imported if name.count(".") > 1}
+        assert others - {folder.split(".")[1]} == {*said}, folder
+    short = {name.split(".")[1]: said for name, said in builds_on.items()}
+    assert not circles(short)
 
 
 def test_a_class_has_a_name_of_its_own() -> None:

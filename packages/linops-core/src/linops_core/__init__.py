@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from memmap.siblings import loaded_when_used
+
 from . import _algebra as _algebra
 from . import config as config
-from ._lazy import loaded_when_used
 
 if TYPE_CHECKING:
     from ._adapters import from_odl as from_odl

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from importlib import import_module
 
+from memmap.siblings import LAZY_MODULES
 from nameddim import NamedDimension, NamedShape
 
 from ._base._linop import NamedLinop
-from ._lazy import HOMES
 
 _FAMILY = "linops_"
 
@@ -47,7 +47,7 @@ def safe_globals(*packages: str) -> list[Callable[..., object] | tuple[Callable[
     >>> torch.equal(B(torch.ones(3)), A(torch.ones(3)))
     True
     """
-    for package, home in HOMES:  # which grows: an imported package adds its own
+    for package, home in LAZY_MODULES:  # which grows: an imported package adds its own
         if (package if home.startswith(".") else home).startswith(_FAMILY):
             import_module(home, package)
     classes: dict[type, None] = dict.fromkeys((slice, range, frozenset, NamedDimension, NamedShape))

@@ -6,6 +6,9 @@ versions that it fits. Use the names of ``linops_core`` for your own operators.
 
 from typing import TYPE_CHECKING
 
+from memmap.siblings import bytes_text as bytes_text
+from memmap.siblings import loaded_when_used as loaded_when_used
+
 from ._algebra._composite import supports_of as supports_of
 from ._algebra._fitting import finds_grid_by_name as finds_grid_by_name
 from ._algebra._identity import is_unitary as is_unitary
@@ -19,7 +22,6 @@ from ._base._copying import submodules_of as submodules_of
 from ._base._copying import with_attributes as with_attributes
 from ._base._cutting import own_window as own_window
 from ._base._cutting import tile_of as tile_of
-from ._base._description import bytes_text as bytes_text
 from ._base._description import method_of as method_of
 from ._base._description import shown_operands as shown_operands
 from ._base._dimensions import SIDES as SIDES
@@ -71,7 +73,6 @@ from ._kernels._tracing import constant_when_compiled as constant_when_compiled
 from ._kernels._tracing import in_plain_python as in_plain_python
 from ._kernels._tracing import is_differentiated as is_differentiated
 from ._kernels._tracing import is_recorded as is_recorded
-from ._lazy import loaded_when_used as loaded_when_used
 from ._numbers import check_integer as check_integer
 from ._numbers import check_real as check_real
 from ._numbers import is_integer as is_integer

@@ -335,9 +335,9 @@ USES: list[tuple[Use, str, str]] = [
 UP, DOWN, DIRECT, STAGED, PINNED, CONJUGATE, GAPS = USES
 PLANTS = {
     "the result is not waited for": (
-        "there.compute.wait_event(self.arrived)", "pass", [UP, DOWN, DIRECT, STAGED]),
+        "target.compute.wait_event(self.arrived)", "pass", [UP, DOWN, DIRECT, STAGED]),
     "the allocator is not told of a use": (
-        "there.backend.record_use(self.copy, there.compute)", "pass", [UP, DIRECT, STAGED]),
+        "target.backend.record_use(self.copy, target.compute)", "pass", [UP, DIRECT, STAGED]),
     "the source is changed while it is read": (
         "self.source.compute.wait_event(self.departed)", "pass", [DIRECT, STAGED]),
     "the source is not waited for": (
@@ -352,8 +352,8 @@ PLANTS = {
     "a copy comes in on another stream than it is waited for": (
         "with destination.backend.using(destination.incoming):", "if True:", [UP, DIRECT, STAGED]),
     "a copy to the host goes on another stream than it is waited for": (
-        "with source.backend.using(source.outgoing):\n        there.copy_",
-        "if True:\n        there.copy_", [DOWN]),
+        "with source.backend.using(source.outgoing):\n        pinned.copy_",
+        "if True:\n        pinned.copy_", [DOWN]),
     "a copy to a buffer goes on another stream than it is waited for": (
         "with source.backend.using(source.outgoing):\n                pinned.copy_",
         "if True:\n                pinned.copy_", [STAGED]),

@@ -69,9 +69,9 @@ def test_the_lowest_peak_is_the_smallest_budget(
 
 def test_nothing_is_refused_that_fits_in_another_order() -> None:
     """The first order cuts the second dimension until no more tiles are allowed."""
-    search = Search([8, 8], lambda lengths: {8: 100, 1: 40}[lengths[0]] - lengths[1], max_tiles=8)
-    assert search.within(45, lambda _: {0: 1, 1: 2}) == (8, 1)
-    assert search.within(20, lambda _: {0: 1, 1: 2}) is None and search.lowest_peak == 40
+    search = Search([8, 8], lambda lengths: 10 * lengths[0] + lengths[1], max_tiles=8)
+    assert search.within(20, lambda _: {0: 1, 1: 2}) == (8, 1)
+    assert search.within(1, lambda _: {0: 1, 1: 2}) is None and search.lowest_peak == 18
 
 
 @given(SIZES, st.integers(1, 40**3))

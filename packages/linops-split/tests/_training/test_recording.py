@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.autograd import functional
 
-from linops_core import Dense, NamedLinop
+from linops_core import Dense, Interpolate, NamedLinop
+from linops_core._kernels._interpolation._table import InterpolationTable
+from linops_core._operators import _interpolate
 from linops_solvers import conjugate_gradients
 from linops_split import batch_linop
 from linops_split.testing import DependentGraph, dependent_graphs
@@ -89,3 +91,22 @@ def test_steps_of_conjugate_gradients_have_one_gradient_with_and_without_a_graph
         (first,) = torch.autograd.grad(x.square().sum(), weight, create_graph=True)
         results.append([first, *torch.autograd.grad(first.square().sum(), weight)])
     torch.testing.assert_close(results[1:], [results[0]] * 2)
+
+
+def test_a_step_of_training_makes_the_table_of_frozen_locations_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[object] = []
+
+    class Counted(InterpolationTable):
+        def __init__(self, *args: Any) -> None:
+            made.append(args)
+            super().__init__(*args)
+
+    monkeypatch.setattr(_interpolate, "InterpolationTable", Counted)
+    maps = Dense(nn.Parameter(torch.rand(4, 6)), ("C", "Kx"), ("Kx",), ("C", "Kx"))
+    B = batch_linop(Interpolate(torch.rand(9, 1), [6], dims=("Kx",)) @ maps, {"C": 1})
+    for _ in range(2):
+        made.clear()
+        B(torch.rand(6)).sum().backward()
+        assert len(made) == 1

@@ -1,7 +1,8 @@
 """Which bytes tensors touch; copies and moves of modules that keep shared memory shared."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING
+
+from ._lazy import loaded_when_used
 
 if TYPE_CHECKING:
     from ._checkpoints._compact_checkpoint import compact_checkpoint as compact_checkpoint
@@ -51,18 +52,9 @@ else:
         "._views._view": "View",
     }
 
-    _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-    __all__ = sorted(_HOME_OF)
-
     # Overlap and footprint need a fourth of the modules, so each name is imported when it is used.
-    def __getattr__(name):
-        if name not in _HOME_OF:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = globals()[name] = getattr(import_module(_HOME_OF[name], __name__), name)
-        return value
-
-    def __dir__():
-        return sorted({*globals(), *__all__})
+    __getattr__, __dir__ = loaded_when_used(__name__, _HOMES)
+    __all__ = sorted(" ".join(_HOMES.values()).split())
 
 
 __version__ = "0.1.0"

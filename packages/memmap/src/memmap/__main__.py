@@ -12,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from ._bytes_text import bytes_text
 from ._checkpoints._compact_checkpoint import compact_checkpoint
 from ._checkpoints._diff import diff_reports
 from ._errors import CheckpointError
 from ._reports._garbage_collection import collector_paused
 from ._reports._report import MemoryReport
-from ._reports._table import bytes_text, printable
+from ._reports._table import printable
 
 _COLUMNS = """\
 columns:

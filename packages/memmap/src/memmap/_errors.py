@@ -43,3 +43,9 @@ class CheckpointError(ValueError):
     """A file is not a checkpoint, is damaged, or is of a kind that cannot be read."""
 
     __module__ = "memmap"
+
+
+class OwnershipError(ValueError):
+    """Memory offered to one owner belongs to another one."""
+
+    __module__ = "memmap.borrow"

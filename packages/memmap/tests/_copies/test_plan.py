@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memmap import ModuleMemoryMap, memory_aware_deepcopy, memory_aware_to
-from memmap._copies._plan import components, copy_plan
+from memmap._components import components
+from memmap._copies._plan import copy_plan
 from memmap._modules._traverse import FoundTensor
 
 NUMBERS = st.integers(0, 9)

@@ -117,3 +117,11 @@ def test_the_path_of_a_tensor_with_a_history_in_a_partial_call() -> None:
     module.call = functools.partial(torch.mul, weight)
     with pytest.raises(NonLeafError, match=r"^call\.args\[0\]: a tensor to be copied must be a"):
         memory_aware_deepcopy(module)
+
+
+def test_tensors_as_keys_are_named_by_their_number_and_not_printed() -> None:
+    module = torch.nn.Module()
+    key = torch.nn.Parameter(torch.zeros(2))
+    module.state = {key: {"step": 2 * key}}  # type: ignore[assignment]  # not a tensor or module
+    with pytest.raises(NonLeafError, match=r"^state\[key 0\]\['step'\]: a tensor to be copied"):
+        memory_aware_deepcopy(module)

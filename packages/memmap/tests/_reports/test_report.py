@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import memmap
 from memmap import MemoryReport, StorageError, View
+from memmap._bytes_text import bytes_text
 from memmap._reports._numbers import Numbers
-from memmap._reports._table import bytes_text
 from memmap.testing import touched_bytes, views
 
 NAMED_VIEWS = st.lists(views(), min_size=1, max_size=5).map(

@@ -7,7 +7,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memmap import Layout, View, view_of
+from memmap import Layout, View, overlapping_pairs, view_of
 from memmap._views._grid import grid_of, products_of
 from memmap._views._runs import layout_runs
 from memmap.testing import touched_bytes, views
@@ -54,6 +54,15 @@ def test_the_grid_has_the_steps_of_rows_and_columns_and_where_they_repeat() -> N
     assert grid_of(layouts_of(image[::2, ::2], image[::3, ::3])) == [1, 4, 24, 28, 168]
     assert grid_of(layouts_of(image.view(-1)[::2], image[:, :3])) == [1, 4, 56]
     assert grid_of(layouts_of(image[5], image[7:9])) == [1]
+
+
+def test_steps_that_repeat_together_beyond_all_addresses_leave_no_period() -> None:
+    primes = [101, 103, 107, 109, 113, 127, 131, 137, 139, 149]
+    parts = [torch.empty(9_000)[::step] for step in primes]
+    assert grid_of(layouts_of(*parts)) == [1, 4]
+    image = torch.empty(9_000)
+    whole = [*(image[::step] for step in primes), image[3:4]]
+    assert len(overlapping_pairs(whole)) == 10 * 9 // 2
 
 
 def test_a_set_that_is_cut_in_the_middle_of_an_element_has_no_products() -> None:

@@ -1,4 +1,4 @@
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 
 from memmap import View, overlapping_pairs
 from memmap._views import _pairs
-from memmap._views._boxes import Boxes
-from memmap._views._layout import Layout
 from memmap._views._pairs import box_pairs, interval_pairs, n_interval_pairs
 from memmap.testing import tensor_views, touched_bytes, views
 
@@ -32,12 +30,7 @@ def in_small_portions(patch: pytest.MonkeyPatch) -> None:
 
 
 def without_boxes(patch: pytest.MonkeyPatch) -> None:
-    def bounds(layouts: Sequence[Layout], origins: Iterable[int]) -> Boxes:
-        ends = np.array([layout[:2] for layout in layouts])
-        is_box = np.zeros(len(layouts), np.bool_)
-        return Boxes(0, [1], ends[:, :1], ends[:, 1:], is_box)
-
-    patch.setattr(_pairs, "boxes_of", bounds)
+    patch.setattr(_pairs, "grid_of", lambda _: [1])
 
 
 def as_it_comes(patch: pytest.MonkeyPatch) -> None:

@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from memmap import union_nbytes
+from memmap.siblings import bytes_text
 from nameddim import ND, NamedDimension, NamedShape
 
 from .._base._copying import attributes_of_linked, with_attributes
-from .._base._description import bytes_text
 from .._base._dimensions import (
     Side,
     check_sizes,

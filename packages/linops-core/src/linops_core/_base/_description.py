@@ -7,12 +7,11 @@ from collections.abc import Iterable, Iterator
 from torch import Tensor
 
 from memmap import union_nbytes
+from memmap.siblings import bytes_text
 from nameddim import is_wildcard
 
 from ._dimensions import SIDES, DimensionedModule, dims_of
 from ._question import Question
-
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:
@@ -20,14 +19,6 @@ def tensor_text(name: str, tensor: Tensor, part: str = "") -> str:
     dtype = str(tensor.dtype).removeprefix("torch.")
     size = bytes_text(union_nbytes([tensor]))
     return f"{name}{part}: {dtype} {tuple(tensor.shape)} {tensor.device} {size}"
-
-
-def bytes_text(n_bytes: int) -> str:
-    """Return a number of bytes in units: ``1.5 KiB``."""
-    value, unit = float(n_bytes), 0
-    while round(value, 1) >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{value:.1f} {_UNITS[unit]}" if unit else f"{n_bytes} B"
 
 
 def slices_text(pieces: Iterable[slice]) -> str:

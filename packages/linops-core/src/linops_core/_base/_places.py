@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from memmap.siblings import components
 from nameddim import ELLIPSES, NamedDimension, NamedShape
 
 from ._dimensions import SIDES, DimensionedModule, Side, dims_of
@@ -54,7 +55,6 @@ def composition_dims(
     first = [0]
     for each in shapes:
         first.append(first[-1] + len(each.ishape) + len(each.oshape))
-    parents = list(range(first[-1]))
 
     def node(place: Place) -> int:
         number, side, position = place
@@ -64,16 +64,11 @@ def composition_dims(
             + (len(shapes[number].ishape) if side == "output" else 0)
         )
 
-    def root(at: int) -> int:
-        while parents[at] != at:
-            parents[at] = at = parents[parents[at]]
-        return at
-
-    for one, other in pairs:
-        parents[root(node(other))] = root(node(one))
+    joined = [(node(other), node(one)) for one, other in pairs]
     for number, linop in enumerate(linops):
         for i, o in linop.linked_positions():
-            parents[root(node((number, "output", o)))] = root(node((number, "input", i)))
+            joined.append((node((number, "output", o)), node((number, "input", i))))
+    roots = components(first[-1], joined)
     first_sizes: dict[int, tuple[int, Place]] = {}
     for number, linop in enumerate(linops):
         for side in SIDES:
@@ -81,7 +76,7 @@ def composition_dims(
                 if size is None:
                     continue
                 place: Place = (number, side, position)
-                before, where = first_sizes.setdefault(root(node(place)), (size, place))
+                before, where = first_sizes.setdefault(roots[node(place)], (size, place))
                 if before != size and owner is not None:
                     raise ValueError(_two_lengths(owner, linops, where, before, place, size))
     sources: dict[tuple[Side, int], Place] = {}
@@ -89,7 +84,7 @@ def composition_dims(
     at_input: dict[int, int] = {}
     for side in SIDES:
         for position in range(len(dims_of(shape, side))):
-            node_of_place = root(node((COMPOSITION, side, position)))
+            node_of_place = roots[node((COMPOSITION, side, position))]
             if node_of_place in first_sizes:
                 sources[side, position] = first_sizes[node_of_place][1]
             if side == "input":

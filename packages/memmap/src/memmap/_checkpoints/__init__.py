@@ -1,1 +1,4 @@
-"""Rewriting checkpoints, and comparing them."""
+"""Rewriting checkpoints, and comparing them.
+
+Builds on `_copies`, `_modules` and `_reports`.
+"""

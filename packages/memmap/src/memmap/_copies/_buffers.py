@@ -7,13 +7,14 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
+from .._components import components
 from .._modules._refcounts import one_at_a_time
 from .._views._footprint import Footprint
 from .._views._pairs import layout_pairs
 from ._allocate import empty_bytes
 from ._cast import Cast
 from ._compact import Box, box_of
-from ._plan import Group, Piece, components
+from ._plan import Group, Piece
 from ._spans import ByteSpan, Pack, spans_of
 
 # The most temporary memory for a transfer between devices. torch allocates a temporary for strided

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 
 from .._modules._rebuild import strided, view_like
-from .._views._boxes import boxes_of
+from .._views._grid import products_of
 from .._views._view import View
 from ._plan import Group, Piece
 from ._spans import ByteSpan, CopyPair
@@ -131,8 +131,10 @@ def _digits(
     layouts = [layout for view in views if (layout := view.layout())]
     if len(layouts) < len(views) or not set().union(*map(_strides, views)) <= {*periods}:
         return None
-    boxes = boxes_of(layouts, (origin,), periods)
-    if not boxes.is_box.all():
-        return None
-    ends = zip(boxes.low.tolist(), boxes.high.tolist(), strict=True)
-    return [list(zip(low, high, strict=True)) for low, high in ends]
+    found: list[list[tuple[int, int]]] = []
+    for layout in layouts:
+        products = products_of(layout.start - origin, layout.dims, periods) or []
+        if len(products) != 1 or not all(digits.is_run for digits in products[0]):
+            return None
+        found.append([digits[:2] for digits in products[0]])
+    return found

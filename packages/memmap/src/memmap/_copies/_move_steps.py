@@ -15,6 +15,7 @@ from typing import NamedTuple, TypeAlias
 
 import torch
 
+from .._components import components
 from .._errors import MoveError
 from .._modules._at_once import Call, at_once, attribute_set
 from .._modules._commit import Changes, commit
@@ -22,7 +23,7 @@ from .._modules._traverse import FoundTensor, path_text
 from ._buffers import has_data, new_views
 from ._by_class import sent_by_class
 from ._cast import cast_by, is_exact, new_type
-from ._plan import CopyPlan, Group, components, copy_plan
+from ._plan import CopyPlan, Group, copy_plan
 
 Filler: TypeAlias = Callable[[Group, torch.device], dict[int, torch.Tensor]]
 """Makes the plain tensors of a group on a device, by the id of their source."""

@@ -1,1 +1,4 @@
-"""Finding, taking apart, rebuilding and changing the tensors of modules."""
+"""The tensors of modules and mappings: find, take apart, rebuild and change them.
+
+Builds on `_views`.
+"""

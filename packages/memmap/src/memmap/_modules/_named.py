@@ -12,7 +12,16 @@ import torch
 from .._torch import shows_its_parts
 from .._views._view import View
 from ._classes import ATOM, NO_STATE, kind_of
-from ._traverse import FoundTensor, Path, _attributes, _members, attributes_of, path_text
+from ._traverse import (
+    FoundTensor,
+    Path,
+    _attributes,
+    _items,
+    _members,
+    _numbered,
+    attributes_of,
+    path_text,
+)
 
 Source: TypeAlias = torch.nn.Module | Mapping[Any, Any]
 """What the functions on modules take: a module, or a mapping of any depth with tensors in it."""
@@ -48,9 +57,9 @@ def named_values(source: object, attributes: bool = False) -> Iterator[tuple[Pat
             yield path, value
             contents = _members_of_module(value, attributes)
         elif isinstance(value, Mapping):
-            contents = _members_of_mapping(value, path is None)
+            contents = _items(value.items(), path is None)
         elif isinstance(value, _ITEMS):
-            contents = ((f"[{index}]", member) for index, member in enumerate(value))
+            contents = _numbered(value)
         elif kind_of(type(value)) == ATOM or isinstance(value, np.generic):
             continue
         elif attributes:
@@ -104,13 +113,3 @@ def _members_of_module(module: torch.nn.Module, attributes: bool) -> Iterable[tu
         yield from ((f".{name}", member) for name, member in members.items() if member is not None)
     if attributes:
         yield from ((f".{name}", member) for name, member in state.items() if name not in _STATE)
-
-
-def _members_of_mapping(mapping: Mapping[Any, Any], is_root: bool) -> Iterator[tuple[str, object]]:
-    """Keys that are neither text nor numbers may hold tensors; they are named by their number."""
-    for index, (key, value) in enumerate(mapping.items()):
-        if isinstance(key, (str, bytes, int, float)) or key is None:
-            yield (f".{key}" if is_root and isinstance(key, str) else f"[{key!r}]"), value
-        else:
-            yield f".key({index})", key
-            yield f"[key {index}]", value

@@ -207,6 +207,10 @@ def _numbered(items: Iterable[object]) -> Iterator[tuple[str, object]]:
 def _items(
     pairs: Iterable[tuple[object, object]], is_root: bool = False
 ) -> Iterator[tuple[str, object]]:
-    for key, item in pairs:
-        yield f".key({key!r})", key
-        yield (f".{key}" if is_root and isinstance(key, str) else f"[{key!r}]"), item
+    """Keys that are neither text nor numbers may hold tensors; they are named by their number."""
+    for index, (key, item) in enumerate(pairs):
+        if isinstance(key, (str, bytes, int, float)) or key is None:
+            yield (f".{key}" if is_root and isinstance(key, str) else f"[{key!r}]"), item
+        else:
+            yield f".key({index})", key
+            yield f"[key {index}]", item

@@ -1,1 +1,4 @@
-"""Reports on modules and checkpoints, and the readers of all kinds of checkpoints."""
+"""Reports on modules and checkpoints, and the readers of all kinds of checkpoints.
+
+Builds on `_modules` and `_views`.
+"""

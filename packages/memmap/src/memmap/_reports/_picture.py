@@ -8,10 +8,11 @@ from xml.sax.saxutils import escape
 
 import numpy as np
 
+from .._bytes_text import bytes_text
 from .._views._layout import Layout
 from .._views._runs import Runs, intersect, layout_runs, merge, union_runs
 from ._numbers import StorageReport
-from ._table import bytes_text, printable
+from ._table import printable
 
 Columns: TypeAlias = list[tuple[int, int]]
 

@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .._bytes_text import bytes_text
 from ._numbers import Numbers, StorageReport, TensorNumbers
 
-_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _MAX_PARTNERS = 3
 # The tensor column has any width, so it comes last; the numbers then fit into 80 columns.
 COLUMNS = (*Numbers._fields, "tensor")
-
-
-def bytes_text(nbytes: int) -> str:
-    """Bytes in a unit that fits: 1023 B, 1.5 KiB, 3.0 GiB."""
-    value, exponent = float(nbytes), 0
-    while round(value, 1) >= 1024 and exponent < len(_UNITS) - 1:
-        value /= 1024
-        exponent += 1
-    return f"{value:.1f} {_UNITS[exponent]}" if exponent else f"{nbytes} B"
 
 
 def printable(text: str) -> str:

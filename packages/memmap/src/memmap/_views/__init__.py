@@ -1,1 +1,5 @@
-"""Where tensors lie, which bytes they touch, and which of them overlap, for any strides."""
+"""The core: where a tensor lies (`View`), and exactly which bytes it touches (`Footprint`).
+
+Builds on no other folder. Overlaps, unions, groups, copies, hazards and owners of memory are
+questions to this one, in bytes.
+"""

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Sequence
 from math import gcd, lcm
 from typing import NamedTuple, TypeAlias
 
-from ._layout import Dims, Layout, normalise
+from ._layout import Dims, Layout, normalise, run_layout
 
 MAX_TURNS = 64
+_LARGEST = 1 << 62  # digits are integers of 64 bits
 
 Product: TypeAlias = tuple[Layout, ...]
 """Sets of digits, one for each period of a grid: all sums of one multiple of each."""
@@ -38,11 +39,16 @@ def grid_of(layouts: Iterable[Layout]) -> list[int]:
         # The larger steps are multiples of the period, and what is below repeats in it or fits.
         period = gcd(*strides[place:])
         if period > grid[-1] and all(_repeats(dims, stride, period) for dims in kinds):
-            grid += [lcm(*alike)] if grid[-1] < lcm(*alike) < period else []
-            grid.append(period)
+            grid += [*_common(alike, grid[-1], period), period]
             alike = []
         alike.append(stride)
-    return grid + ([lcm(*alike)] if lcm(*alike) > grid[-1] else [])
+    return grid + _common(alike, grid[-1], _LARGEST)
+
+
+def _common(strides: Sequence[int], low: int, high: int) -> list[int]:
+    """The period after which all steps repeat together, if it lies between two others."""
+    period = lcm(*strides)
+    return [period] if low < period < high else []
 
 
 def _repeats(dims: Dims, past: int, period: int) -> bool:
@@ -74,7 +80,9 @@ def products_of(start: int, dims: Dims, grid: Sequence[int]) -> list[Product] | 
 
 
 def _digits(start: int, dims: Sequence[tuple[int, int]]) -> Layout:
-    strides, counts = zip(*dims, strict=True) if dims else ((), ())
+    if all([stride == 1 for stride, _ in dims]):  # as most are
+        return run_layout(start, start + 1 + sum([count - 1 for _, count in dims]))
+    strides, counts = zip(*dims, strict=True)
     digits = normalise(start, counts, strides, 1)
     assert digits is not None  # no dimension is empty
     return digits

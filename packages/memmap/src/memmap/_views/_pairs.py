@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -9,8 +10,8 @@ import numpy as np
 import torch
 
 from ._address import by_space
-from ._arrays import Array, Integers
-from ._boxes import boxes_of
+from ._arrays import Array, Booleans, Integers
+from ._grid import grid_of, products_of
 from ._layout import Layout
 from ._overlap import layouts_overlap
 from ._view import View
@@ -42,14 +43,47 @@ def overlapping_pairs(
 
 def layout_pairs(layouts: Sequence[Layout], origin: int) -> Iterator[Pairs]:
     """Pairs of overlapping sets of bytes, each once; `origin` is the start of a storage."""
-    boxes = boxes_of(layouts, (origin, min(layout.start for layout in layouts)))
-    for first, second in box_pairs(boxes.low, boxes.high):
-        met = boxes.is_box[first] & boxes.is_box[second]
+    grid = _grid_of_most(layouts)
+    low, high, is_box = _hulls(layouts, origin, grid)
+    if not is_box.all():
+        others = _hulls(layouts, min([layout.start for layout in layouts]), grid)
+        low, high, is_box = max((low, high, is_box), others, key=lambda hulls: int(hulls[2].sum()))
+    for first, second in box_pairs(low, high):
+        met = is_box[first] & is_box[second]
         unsure = np.flatnonzero(~met)
         asked = zip(first[unsure].tolist(), second[unsure].tolist(), strict=True)
         met[unsure] = [layouts_overlap(layouts[a], layouts[b]) for a, b in asked]
         if met.any():
             yield first[met], second[met]
+
+
+def _grid_of_most(layouts: Sequence[Layout]) -> list[int]:
+    """A grid of the sets with frequent steps, because one step beside a grid may leave no other."""
+    n_uses = Counter([stride for layout in layouts for stride, _ in layout.dims if stride > 1])
+    rare = {stride for stride, n in n_uses.items() if 8 * n < max(n_uses.values())}
+    return grid_of(layout for layout in layouts if not any(s in rare for s, _ in layout.dims))
+
+
+def _hulls(
+    layouts: Sequence[Layout], origin: int, grid: Sequence[int]
+) -> tuple[Integers, Integers, Booleans]:
+    """The smallest boxes of a grid around sets of bytes, and which of the sets fill theirs."""
+    ends: list[list[tuple[int, int]]] = []
+    is_box: list[bool] = []
+    for layout in layouts:
+        start, stop = layout.start - origin, layout.stop - origin
+        products = products_of(start, layout.dims, grid)
+        if products is None:
+            *below, period = grid
+            ends.append([(0, grid[-1])] * len(below) + [(start // period, -(-stop // period))])
+        else:
+            digits = [*zip(*products, strict=True)]
+            ends.append([(min(one)[0], max(d.stop for d in one)) for one in digits])
+        is_box.append(
+            products is not None and len(products) == 1 and all(d.is_run for d in products[0])
+        )
+    low, high = np.moveaxis(np.array(ends, np.int64), -1, 0)
+    return low, high, np.array(is_box)
 
 
 def interval_pairs(low: Integers, high: Integers) -> Iterator[Pairs]:

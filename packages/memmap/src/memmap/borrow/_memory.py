@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import torch
 
+from .._errors import OwnershipError
 from .._modules._at_once import Call, attribute_set
 from .._views._address import view_of
 from .._views._arrays import Array
@@ -17,12 +18,6 @@ from .._views._view import View
 
 Value: TypeAlias = Array | torch.Tensor
 """The types of values that users pass and get."""
-
-
-class OwnershipError(ValueError):
-    """Memory offered to one owner belongs to another one."""
-
-    __module__ = "memmap.borrow"  # a traceback shows the name that users import
 
 
 class _Held(NamedTuple):

@@ -1,6 +1,8 @@
 """Hypothesis strategies for views and modules that share memory, and brute-force references.
 
 Needs hypothesis (the extra ``testing``); ``memmap`` itself never imports it.
+
+Builds on `_views`.
 """
 
 from ._brute_force import allocated_nbytes, content_of, sharing_of, touched_bytes

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
-HOMES: list[tuple[str, str]] = []
+LAZY_MODULES: list[tuple[str, str]] = []
 """The packages with such names, and the modules that have them."""
 
 
@@ -19,7 +19,7 @@ def loaded_when_used(
     ``homes`` has the names that each module gives to the package, with spaces between them. The
     last part of the name of a module is that module.
     """
-    HOMES.extend([(package, home) for home in homes])
+    LAZY_MODULES.extend([(package, home) for home in homes])
     home_of = {name: home for home, names in homes.items() for name in names.split()}
 
     def get(name: str) -> Any:
