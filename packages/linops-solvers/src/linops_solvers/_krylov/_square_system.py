@@ -71,14 +71,10 @@ class SquareSystem:
     def goal(self) -> float:
         """The norm of a residual at which it is computed anew."""
         goal = self.tol * self.size
-        return max(goal - self.noise, 0.5 * goal)
-
-    @property
-    def noise(self) -> float:
-        """A bound of the rounding of the residual of x."""
-        return self._noise_of(self.moved)
+        return max(goal - self._noise_of(self.moved), 0.5 * goal)
 
     def _noise_of(self, moved: float) -> float:
+        """Return a bound of the rounding of the residual of an x of this length."""
         return rounding_of(self.dtype) * (self.norm * moved + self.size)
 
     def take(self, x: Tensor) -> tuple[float, float]:
@@ -118,7 +114,7 @@ class SquareSystem:
         if reason is StopReason.CONVERGED:
             return reason
         (slope,) = self.lengths(self.forward(self.residual))
-        if slope + self.norm * self.noise <= self.tol * self.norm * self.length:
+        if slope + self.norm * self._noise_of(self.moved) <= self.tol * self.norm * self.length:
             self.complain()
             self.is_least_squares, reason = True, StopReason.LEAST_SQUARES
         return reason

@@ -263,7 +263,8 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
             Space(totals, _axes(A, side, totals.cut)) if totals is not None else Space()
             for side, totals in zip(SIDES, of_sides, strict=True)
         )
-        if input_space is not None and _parts(of_input) != _parts(input_space):
+        given = input_space or of_input
+        if (given.totals.add, given.cut) != (of_input.totals.add, of_input.cut):
             raise NotImplementedError(
                 f"{owner}: all operators must have the same parts of x, got {A.signature} with "
                 "other parts; place the dimensions of the input in the same way for all operators"
@@ -278,10 +279,6 @@ def spaces_of(owner: str, A: Operator, input_space: Space | None = None) -> tupl
         )
     check_shares_pass(A, input_space.totals)
     return input_space, Space(input_space.totals, _axes(A, "output", input_space.totals.cut))
-
-
-def _parts(space: Space) -> tuple[object, ...]:
-    return space.totals.add, space.cut
 
 
 def common_input(owner: str, operators: Iterable[Operator]) -> Space:
