@@ -282,6 +282,11 @@ def refusals() -> list[tuple[dict[str, Any], type[Exception], str]]:
         ({"maps": random("C", "Kx", "Ky") * math.nan}, ValueError, "sense: maps must be finite"),
         ({"maps": None}, ValueError, "the centre of k-space must be measured at 6 points"),
         (
+            {"maps": None, "kspace": torch.zeros(2, 8, 8, dtype=torch.complex64)},
+            ValueError,
+            "sense: to make coil maps, the centre of k-space must be measured .*; give maps$",
+        ),
+        (
             {**trajectory, "locs": locs, "grid_size": 4},
             TypeError,
             "sense: grid_size must be a sequence of ints, got 4",

@@ -34,7 +34,7 @@ def maps_of(
         starts = [max(0, length // 2 - n // 2) for length in size]
         return bool(measured[:, *(slice(start, start + n) for start in starts)].all())
 
-    regions = range(_MOST if min(size) >= _LEAST else 0, _LEAST - 1, -1)
+    regions = range(_MOST if len(measured) and min(size) >= _LEAST else 0, _LEAST - 1, -1)
     n = next((n for n in regions if is_complete(n)), 0)
     if not n:
         raise ValueError(
