@@ -13,6 +13,7 @@ from torch import Tensor
 
 import torchlinops as tl
 from torchlinops import recon
+from torchlinops.recon._arrays import is_all_finite
 
 SIZES = {"C": 3, "B": 2, "T": 3, "Kx": 4, "Ky": 3}
 FUNCTIONS = [recon.sense, recon.l1_wavelet, recon.total_variation]
@@ -253,6 +254,39 @@ def test_no_memory_is_written_and_any_numpy_layout_is_read() -> None:
     swapped, turned = kspace.astype(">c16"), kspace[::-1].copy()[::-1]
     for other in (fixed, swapped, turned):
         np.testing.assert_array_equal(recon.sense(other, ("C", "Kx", "Ky"), maps), wanted)
+
+
+@pytest.mark.parametrize("has_maps", [True, False])
+@pytest.mark.parametrize("function", [*FUNCTIONS, recon.low_rank_plus_sparse])
+def test_kspace_must_be_finite_where_it_counts(
+    function: Callable[..., Any], has_maps: bool
+) -> None:
+    n, owner = (8, 8), function.__name__
+    kspace = torch.randn(2, 3, *n, dtype=torch.complex64)
+    maps = torch.randn(2, *n, dtype=torch.complex64) if has_maps else None
+    options: Any = {"max_num_iters": 2, "tol": 0}
+    options |= {"wavelet": "haar"} if "wavelet" in owner else {}
+    dims = ("C", "T", "Kx", "Ky")
+    message = f"{owner}: kspace must be finite, got NaN or infinity"
+    bad: Any
+    for bad in (math.nan, math.inf, complex(0, -math.inf)):
+        kspace[1, 2, 0, 7] = bad
+        for array in (kspace, kspace.numpy(), kspace.conj()):
+            with pytest.raises(ArithmeticError, match=message):
+                function(array, dims, maps, **options)
+    if maps is None:
+        return
+    options["weights"] = torch.ones(n)
+    options["weights"][0, 7] = 0
+    result = function(kspace, dims, maps, **options)
+    wanted = function(kspace.nan_to_num(), dims, maps, **options)
+    for one, other in zip(result, wanted, strict=True):
+        assert torch.equal(one, other)
+
+
+def test_finite_numbers_may_have_a_sum_out_of_range() -> None:
+    assert is_all_finite(torch.full((3,), 3e38 + 1j, dtype=torch.complex64))
+    assert is_all_finite(torch.zeros(0, dtype=torch.complex64))
 
 
 def refusals() -> list[tuple[dict[str, Any], type[Exception], str]]:

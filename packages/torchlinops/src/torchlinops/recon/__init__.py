@@ -34,7 +34,7 @@ one solver. Copy it if you need something else. These rules hold for all of them
   and its objective.
 - TypeError: ``kspace`` is not complex, or an argument has a wrong type. ValueError: names, shapes
   or sizes do not fit, coil maps cannot be made, or a number is out of range. ArithmeticError:
-  ``kspace`` has NaN or infinity.
+  ``kspace`` has NaN or infinity where ``weights`` are not zero.
 """
 
 from ._low_rank_plus_sparse import LowRankPlusSparse as LowRankPlusSparse

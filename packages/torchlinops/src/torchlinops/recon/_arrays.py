@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from linops_core.siblings import real_parts
 from nameddim import NamedDimension
 
 Array: TypeAlias = Tensor | np.ndarray[Any, Any]
@@ -26,6 +27,12 @@ def tensor_of(owner: str, name: str, array: object, device: torch.device | None 
         kind = array.dtype if isinstance(array, np.ndarray) else type(array)
         raise TypeError(f"{owner}: {name} must be a tensor or a NumPy array, got {kind}")
     return array.to(device)
+
+
+def is_all_finite(x: Tensor) -> bool:
+    """Return whether no number is NaN or infinite, usually by a sum, which needs no memory."""
+    total = real_parts(x.detach()).sum()  # it is not finite, too, if it leaves the range
+    return bool(total.isfinite()) or bool(x.isfinite().all())
 
 
 def in_order(

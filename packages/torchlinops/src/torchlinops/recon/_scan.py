@@ -18,7 +18,7 @@ from linops_multigpu import batched
 from linops_split import plan_batches
 from nameddim import K2N, as_dims, get_nd_shape, is_wildcard
 
-from ._arrays import AnyArray, Array, Dims, Name, in_order, tensor_of
+from ._arrays import AnyArray, Array, Dims, Name, in_order, is_all_finite, tensor_of
 from ._maps import maps_of
 
 
@@ -118,6 +118,8 @@ def scan_operator(
     else:
         density = density_compensation(where, size, n_frame_axes=len(encoding) - len(points))
         w, of_w = density.to(y.real.dtype), encoding
+    if not is_all_finite(y):
+        raise ArithmeticError(f"{owner}: kspace must be finite, got NaN or infinity")
     W = Diagonal.from_weight(w.sqrt(), of_w, (coil, *batch, *points))
 
     # From the image to coil images.
@@ -126,7 +128,7 @@ def scan_operator(
         s, of_s = maps_of(owner, on_grid, coil, batch, grid, frames)
     else:
         s = tensor_of(owner, "maps", maps, y.device).to(y.dtype)
-        if not s.isfinite().all():
+        if not is_all_finite(s):
             raise ValueError(f"{owner}: maps must be finite, got values that are not")
         of_s = full if s.ndim == len(full) else tuple([dim for dim in full if dim not in batch])
         s, of_s = order("maps", s, of_s)
