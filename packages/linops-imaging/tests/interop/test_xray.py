@@ -105,6 +105,18 @@ def test_a_projector_that_is_not_ours_is_its_matrix(
     dottest(interop.from_astra(3), dtypes=[torch.float64])
 
 
+@pytest.mark.parametrize("default", [torch.float32, torch.bfloat16])
+def test_angles_in_a_list_are_double(default: torch.dtype) -> None:
+    angles, x = [10.1, 33.3, 77.7], torch.randn(8, 8, dtype=torch.float64)
+    wanted = interop.from_skimage(torch.tensor(angles, dtype=torch.float64), (8, 8), False)(x)
+    torch.set_default_dtype(default)
+    try:
+        result = interop.from_skimage(angles, (8, 8), False)(x)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert torch.equal(result, wanted)
+
+
 def test_bad_geometries_are_refused() -> None:
     with pytest.raises(ValueError, match="from_skimage: image_shape must be square if circle"):
         interop.from_skimage([0.0], (4, 5))

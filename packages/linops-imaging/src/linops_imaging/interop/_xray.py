@@ -83,7 +83,8 @@ def from_skimage(
     # Ours are centred between the pixels and detectors, theirs on one: add one where they are even.
     odd = tuple([size + 1 - size % 2 for size in sizes])
     n_odd = n_detectors + 1 - n_detectors % 2
-    angles = torch.as_tensor(theta)
+    # Numbers in a list would be of the default dtype.
+    angles = torch.as_tensor(theta, dtype=None if hasattr(theta, "dtype") else torch.float64)
     angles = angles if angles.is_floating_point() else angles.double()
     batch = as_dims(("...",) if batch_shape is None else batch_shape)
     image, (detectors, views) = as_dims(input_shape), as_dims(output_shape)
