@@ -10,6 +10,7 @@ ROOT = Path(__file__).parents[1]
 WORKFLOWS = sorted(ROOT.glob(".github/workflows/*.yml"))
 STEP = re.compile(r"\brun: *(.*)")
 NOX = re.compile(r"\./nox -s ([a-z ]+?)(?: -- \"\$(?:TAG|FOLDER)\")?")
+JOB = re.compile(r"^  (\w+):\n((?:(?:    .*)?\n)+)", re.MULTILINE)
 
 
 def sessions() -> set[str]:
@@ -58,6 +59,14 @@ def test_every_session_is_run_by_a_workflow_or_a_comment_says_why_not() -> None:
     left_out = set(re.findall(r"^# - ([a-z]+): ", workflows, re.MULTILINE))
     assert run.isdisjoint(left_out)
     assert run | left_out == sessions()
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_every_job_has_a_limit_of_time(path: Path) -> None:
+    jobs = JOB.findall(path.read_text("utf-8").partition("\njobs:\n")[2])
+    assert jobs
+    for name, body in jobs:
+        assert re.search(r"^    timeout-minutes: \d+$", body, re.MULTILINE), name
 
 
 def test_every_folder_of_tests_draws_other_examples_each_week() -> None:
