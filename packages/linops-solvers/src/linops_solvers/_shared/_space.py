@@ -84,7 +84,7 @@ class Space:
     """Whether inner products are x^H z; else Re x^H z, for operators linear over the reals only."""
     blocks: tuple[Space, ...] = ()
     """The spaces of which flat vectors are a concatenation; () for none."""
-    split: Callable[[Tensor], Sequence[Tensor]] = lambda x: [x]
+    split: Callable[[Tensor], Sequence[Tensor]] | None = None
     """Returns the blocks of a flat vector."""
 
     @property
@@ -182,7 +182,7 @@ class Space:
 
 def pieces_of(space: Space, x: Tensor) -> list[tuple[Totals, Tensor]]:
     """Return the pieces of a vector that are reduced over different processes."""
-    blocks = zip(space.blocks, space.split(x), strict=True) if space.blocks else ()
+    blocks = zip(space.blocks, space.split(x), strict=True) if space.split else ()
     return [piece for block, part in blocks for piece in pieces_of(block, part)] or [
         (space.totals, x)
     ]
