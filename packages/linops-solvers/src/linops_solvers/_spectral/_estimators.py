@@ -192,18 +192,18 @@ class _Steps(SolverSteps):
         self.add(self.sample())
         if not self.progress.is_watched:
             return {}, None
-        size, error = map(self.length, self.estimate())
-        return {"size": size, "standard_error": error}, None
+        norm, error = map(self.norm, self.estimate())
+        return {"size": norm, "standard_error": error}, None
 
     def result(self) -> Tensor:
         """Return the mean so far."""
         return self.estimate().value.clone()
 
-    def length(self, estimate: Tensor) -> float:
+    def norm(self, estimate: Tensor) -> float:
         """Return the norm of an estimate, a number or a vector."""
         estimate = estimate.detach()
-        length = self.space.norm(estimate) if estimate.ndim else estimate.abs()
-        return float(length.item())
+        norm = self.space.norm(estimate) if estimate.ndim else estimate.abs()
+        return float(norm.item())
 
     def add(self, sample: Tensor) -> None:
         """Add a sample, by the recurrence of Welford."""
@@ -221,10 +221,10 @@ class _Steps(SolverSteps):
 
     def estimate(self) -> Estimate:
         """Return the estimate so far."""
-        size = self.mean.detach().abs().sum()
+        total = self.mean.detach().abs().sum()
         if self.mean.ndim:
-            (size,) = self.space.total(size)
-        check_finite(self.owner, float(size.item()))
+            (total,) = self.space.total(total)
+        check_finite(self.owner, float(total.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
         return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)
