@@ -89,7 +89,7 @@ class LinopFactories:
 
     def agree(
         self,
-        found: Tensor,
+        actual: Tensor,
         expected: Tensor,
         what: str,
         rtol: float | None = None,
@@ -99,13 +99,13 @@ class LinopFactories:
 
         ``what`` is a formula, as in ``"A.H.N(x)"``; ``scale`` is that of :meth:`close`.
         """
-        if self.close(found, expected, rtol, scale):
+        if self.close(actual, expected, rtol, scale):
             return
-        how = f"shape {tuple(expected.shape)}, got shape {tuple(found.shape)}"
-        if found.shape == expected.shape:
-            far = size_of(found - expected)
-            bound = self._bound(found, expected, rtol, scale)
-            how = f"within {bound:.3g} of\n{expected}\ngot a difference of {far:.3g}:\n{found}"
+        how = f"shape {tuple(expected.shape)}, got shape {tuple(actual.shape)}"
+        if actual.shape == expected.shape:
+            far = size_of(actual - expected)
+            bound = self._bound(actual, expected, rtol, scale)
+            how = f"within {bound:.3g} of\n{expected}\ngot a difference of {far:.3g}:\n{actual}"
         raise AssertionError(f"{what} must be {how}")
 
     def dense(self, linop: NamedLinop) -> Tensor:
