@@ -93,7 +93,7 @@ def estimate_trace(
         basis = mean.range(third)
         images = [mean.applied(row) for row in basis]
         trace = sum(vdot(*pair) for pair in zip(basis, images, strict=True))
-        (mean.known,) = mean.space.total(trace + mean.like.new_zeros(()))
+        (mean.exact,) = mean.space.total(trace + mean.like.new_zeros(()))
 
     def sample() -> Tensor:
         z = mean.signs().flatten()
@@ -154,7 +154,7 @@ class _Steps(SolverSteps):
         self.owner, self.A = owner, in_own_space(owner, A, like.dtype)
         self.like, self.generator = at_least_single(like), generator
         self.space, _ = spaces_of(owner, A)
-        self.known: Tensor | int = 0
+        self.exact: Tensor | int = 0
         self.count = 0
 
     def applied(self, z: Tensor) -> Tensor:
@@ -227,4 +227,4 @@ class _Steps(SolverSteps):
         check_finite(self.owner, float(total.item()))
         degrees = self.count - 1  # of freedom
         spread = self.squares / (degrees * self.count) if degrees else self.squares + math.inf
-        return Estimate(self.known + self.mean, spread.clamp(min=0).sqrt() * self.unit)
+        return Estimate(self.exact + self.mean, spread.clamp(min=0).sqrt() * self.unit)

@@ -146,7 +146,7 @@ class _Steps(SolverSteps):
 
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
-        return {**self.options._asdict(), **self.problem.known()}
+        return {**self.options._asdict(), **self.problem.fingerprint()}
 
     def step(self) -> Measured:
         """Solve for x, apply the proximal map for z, and add the difference to u."""

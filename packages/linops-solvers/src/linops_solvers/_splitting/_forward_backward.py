@@ -49,7 +49,7 @@ class ForwardBackward(SolverSteps):
     def fingerprint(self) -> dict[str, object]:
         """Return what tells this problem from others, for a checkpoint."""
         methods = {"momentum": self.has_momentum, "restart": self.restart}
-        return {"tol": self.tol, "step": self.given, **methods, **self.problem.known()}
+        return {"tol": self.tol, "step": self.given, **methods, **self.problem.fingerprint()}
 
     def solve(self) -> Tensor:
         """Return the x that minimises |A x - y|^2 / 2 + g."""

@@ -84,7 +84,7 @@ class PenalizedProblem:
         check_unchanged(self.owner, "A", self.target, self._version, image)
         return image - self.target
 
-    def known(self) -> dict[str, tuple[Space, Tensor]]:
+    def fingerprint(self) -> dict[str, tuple[Space, Tensor]]:
         """Return vectors that tell this problem from another one, for a checkpoint."""
         pair, split, x = self.A, self.L, self.first()
         vectors = {"y": (pair.output, self.y), "x0": (pair.input, x), **pair.sketch(x)}
