@@ -227,17 +227,8 @@ class ConjugateSteps(SolverSteps):
             del z
         energy, residual, searched = energies
         cross = cross if self.iteration < N_CHECKED else None
-        numbers = [
-            curvature,
-            energy,
-            step,
-            norm_of_p,
-            norm_of_q,
-            norm_of_A,
-            residual,
-            searched,
-            cross,
-        ]
+        norms = [norm_of_p, norm_of_q, norm_of_A, residual, searched]
+        numbers = [curvature, energy, step, *norms, cross]
         check.step(StepNumbers(*(on_host(*numbers) if self.is_read else numbers)))
         self.factor = self.ratio(energy, before, before > 0)
         self.energy, self.norm_of_A = energy.real, norm_of_A

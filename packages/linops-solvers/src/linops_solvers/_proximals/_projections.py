@@ -88,10 +88,8 @@ def l2_ball(radius: float, center: Tensor | None = None) -> ProximalMap:
     def in_space(space: Space) -> Proximal:
         def proximal(z: Tensor, step: float) -> Tensor:
             middle, offset, distance = measured(z, space)
-            factor = torch.where(
-                distance > radius, radius / torch.where(distance > 0, distance, 1), 1
-            )
-            return middle + offset * factor
+            factor = radius / torch.where(distance > 0, distance, 1)
+            return middle + offset * torch.where(distance > radius, factor, 1)
 
         return proximal
 

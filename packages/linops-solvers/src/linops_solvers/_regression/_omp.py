@@ -107,9 +107,8 @@ class _Steps(SolverSteps):
         """Add a column."""
         is_new = self.add()
         (misfit,) = self.A.magnitudes([], [self.residual])
-        reason = reason_of(
-            misfit, self.tol * self.norm_of_y, rounding_of(self.A.dtype) * self.norm_of_y
-        )
+        noise = rounding_of(self.A.dtype) * self.norm_of_y
+        reason = reason_of(misfit, self.tol * self.norm_of_y, noise)
         reason = reason or (None if is_new else StopReason.LEAST_SQUARES)
         return {"residual": misfit / self.norm_of_y, "nonzeros": float(len(self.chosen))}, reason
 

@@ -240,9 +240,8 @@ def _flat_stack(draw: Draw, where: Spaces, depth: int) -> Known:
 def _blocks_along(draw: Draw, where: Spaces, dim: str) -> tuple[str | None, str | None]:
     """Return along which dimensions of input and output blocks are side by side, one is ``dim``."""
     idim, odim = (dim if dim in side else None for side in (where.ishape, where.oshape))
-    first, second = where.oshape, where.ishape
-    if idim is None:
-        first, second = second, first
+    sides = where.ishape, where.oshape
+    first, second = sides if idim is None else sides[::-1]
     others = [n for n in first if n not in second and where.sizes[n] == where.sizes[dim]]
     if None in (idim, odim) and others and draw(st.booleans()):
         other = draw(st.sampled_from(others))
