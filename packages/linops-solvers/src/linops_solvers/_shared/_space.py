@@ -106,17 +106,17 @@ class Space:
         if self.is_whole:
             systems = self.systems
             products = [vdot(x, z, systems).reshape(_scalars_shape(systems, x)) for x, z in pairs]
-            lengths = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
+            norms = [norm(x, systems).reshape(_scalars_shape(systems, x)) for x in vectors]
         else:
             sums = summed_over_processes(
                 *(terms(self, vdot, *pair) for pair in pairs),
                 *(terms(self, squared_norm, vector) for vector in vectors),
             )
             products, squares = sums[: len(pairs)], sums[len(pairs) :]
-            lengths = [square.sqrt() for square in squares]
+            norms = [square.sqrt() for square in squares]
         if not self.has_complex_products:
             products = [product.real for product in products]
-        return products + lengths
+        return products + norms
 
     def inner(self, x: Tensor, z: Tensor) -> Tensor:
         """Return x^H z of each vector."""
