@@ -162,9 +162,12 @@ def test_no_file_is_too_long(package: str) -> None:
 
 @pytest.mark.parametrize("package", IN_FOLDERS)
 def test_tests_are_in_the_folders_of_what_they_test(package: str) -> None:
-    folders = {name.split(".")[1] for name in sources(package) if name.count(".") > 1}
     tests = ROOT / "packages" / package / "tests"
-    assert {file.parent.name for file in tests.glob("*/test_*.py")} <= folders
+    used = {".".join(file.relative_to(tests).parts[:-1]) for file in tests.rglob("test_*.py")}
+    is_folder = {
+        name.partition(".")[2]: f.stem == "__init__" for name, f in sources(package).items()
+    }
+    assert {folder for folder in used if not is_folder.get(folder)} == set()
 
 
 @pytest.mark.parametrize(

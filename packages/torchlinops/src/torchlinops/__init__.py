@@ -1,12 +1,12 @@
 """Linear operators on named dimensions, split over devices: all packages under one import.
 
-The names that programs use most are here, and those of ``nameddim`` and ``memmap``, which ``dir``
-does not list. All names of the packages are in the modules ``torchlinops.nameddim``, ``.memmap``,
-``.linops``, ``.linops.split``, ``.linops.device``, ``.linops.distributed``, ``.alg``, ``.imaging``,
-``.interop``, ``.testing`` and ``.config``. Each package can also be used alone: ``nameddim``,
-``memmap``, ``linops_core``, ``linops_solvers``, ``linops_imaging``, ``linops_split``,
-``linops_multigpu`` and ``linops_distributed``. ``torchlinops.recon`` has reconstructions of scans
-in one call.
+The names that programs use most are here, and those of ``nameddim`` and ``memmap``, of which
+``dir`` lists only ``ND`` and ``NS``. All names of the packages are in the modules
+``torchlinops.nameddim``, ``.memmap``, ``.linops``, ``.linops.split``, ``.linops.device``,
+``.linops.distributed``, ``.alg``, ``.imaging``, ``.interop``, ``.testing`` and ``.config``. The
+packages can also be used by their own names: ``nameddim``, ``memmap``, ``linops_core``,
+``linops_solvers``, ``linops_imaging``, ``linops_split``, ``linops_multigpu`` and
+``linops_distributed``. ``torchlinops.recon`` has reconstructions of scans in one call.
 """
 
 from importlib import import_module
