@@ -76,6 +76,7 @@ def test_all_locations_are_on_the_grid_of_the_default_dtype() -> None:
         (lambda: radial_2d(1.0, 2, 4), TypeError, "radial_2d: n_spokes must be an integer"),  # type: ignore[arg-type]
         (lambda: radial_2d(2, 2, 4, torch.zeros(3)), ValueError, r"of shape \(2,\), got \(3,\)"),
         (lambda: radial_2d(2, 2, 4, [0, 1]), ValueError, r"of shape \(2,\), got <class 'list'>"),  # type: ignore[arg-type]
+        (lambda: radial_2d(1, 2, 4, torch.tensor([math.nan])), ValueError, "angles must be finite"),
         (lambda: radial_2d(2, 2, (4, 4, 4)), ValueError, "must be 2 positive integers"),
         (lambda: radial_3d(2, 0, 4), ValueError, "radial_3d: n_readout must be at least 1"),
         (lambda: spiral_2d(1, 1, 4), ValueError, "spiral_2d: n_readout must be at least 2"),

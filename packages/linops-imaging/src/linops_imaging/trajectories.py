@@ -15,7 +15,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from linops_core.siblings import check_integer, check_real
+from linops_core.siblings import can_read_values, check_integer, check_real
 
 from ._checks import check_dtype, check_real_tensor, sizes_of_grid
 from ._some_at_a_time import AT_ONCE, some_at_a_time
@@ -204,8 +204,8 @@ def radial_2d(
     Raises
     ------
     TypeError, ValueError
-        If a number or the dtype is not allowed, or the angles are not one real number for each
-        spoke.
+        If a number or the dtype is not allowed, or the angles are not one finite real number for
+        each spoke.
 
     Examples
     --------
@@ -226,6 +226,8 @@ def radial_2d(
         raise ValueError(
             f"radial_2d: angles must be a real tensor of shape ({n_spokes},), got {came}"
         )
+    if can_read_values(angles) and not angles.isfinite().all():
+        raise ValueError("radial_2d: angles must be finite, got NaN or infinity")
     warn_of_degrees("radial_2d", angles, stacklevel=3)
     angles = angles.to(torch.float64)
     return _spokes(torch.stack([angles.cos(), angles.sin()], -1), n_readout, sizes, dtype)

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HERE = {
+_NAMES = {
     "linops_core": (
         "Add ArrayToBlocks AsComplex BlockDiag BlocksToArray Chain Concat Convolution Crop DCT "
         "Dense Diagonal Downsample Embed FFT Flip FourierShift HStack Identity ImagPart "
@@ -76,11 +76,11 @@ _HERE = {
     ".testing": "testing",
     ".utils": "utils",
 }
-__all__ = sorted(" ".join(_HERE.values()).split())
+__all__ = sorted(" ".join(_NAMES.values()).split())
 
 if not TYPE_CHECKING:
     # Few programs need all modules, so each name is imported when it is used.
-    _listed, _ = loaded_when_used(__name__, _HERE)
+    _listed, _ = loaded_when_used(__name__, _NAMES)
     _WITH_OTHERS = "linops alg imaging linops.split linops.device linops.distributed interop"
 
     def __getattr__(name: str) -> object:
