@@ -124,6 +124,7 @@ def test_points_are_made_some_at_a_time(
         ("cycles/length", (220, 110), {"fov": (220, 110)}),
         ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": 220.0}),
         ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": np.float32(220)}),
+        ("radians/length", (110 / math.pi, 110 / math.pi), {"fov": torch.tensor(220.0)}),
         ("mrpro", (0.5, 0.25), {"encoded_size": (16, 20)}),
     ],
 )
@@ -159,5 +160,7 @@ def test_units_that_do_not_fit() -> None:
     for unit, sizes in (("mrpro", {}), ("cycles/fov", {"encoded_size": 9})):
         with pytest.raises(ValueError, match="convert: encoded_size must be given for cycles/enc"):
             convert(locs, unit, 8, **sizes)
+    with pytest.raises(TypeError, match="convert: fov must be a real number, got 5j"):
+        convert(locs, "cycles/length", 8, fov=5j)
     with pytest.raises(ValueError, match="convert: fov must be 2 numbers, got"):
         convert(locs, "cycles/length", 8, fov=[1.0])
